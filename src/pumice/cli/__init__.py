@@ -1,0 +1,1 @@
+"""The command line: it parses words, calls what the other packages offer, and prints."""

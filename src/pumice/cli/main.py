@@ -1,0 +1,90 @@
+"""`pumice`: starts fast, because a command's module is imported only when that command runs."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from pumice import __version__, errors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class ExitCode(enum.IntEnum):
+    """What the shell is told; a stable contract."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    REFUSED = 4
+    CONFLICT = 5
+    INTERRUPTED = 130
+
+
+_EXIT_CODES: tuple[tuple[type[errors.PumiceError], ExitCode], ...] = (
+    (errors.BadInput, ExitCode.USAGE),
+    (errors.NotFound, ExitCode.NOT_FOUND),
+    (errors.Refused, ExitCode.REFUSED),
+    (errors.Conflict, ExitCode.CONFLICT),
+    (errors.PumiceError, ExitCode.FAILED),
+)
+
+# Name of a command -> (module, attribute, one line of help). The help stands here so that `pumice --help` imports nothing.
+COMMANDS: Mapping[str, tuple[str, str, str]] = {
+    "crds": ("pumice.cli.crds", "crds", "Print the CRD manifests, for kubectl apply."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called, not when they are listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][2]) for name in sorted(COMMANDS)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="pumice")
+def pumice() -> None:
+    """Start whole gangs of pods or none, share a cluster between queues, and say why a gang waits."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and end the process with a code of ExitCode."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> ExitCode:
+    try:
+        pumice.main(args=arguments, prog_name="pumice", standalone_mode=False)
+    except click.exceptions.Exit as end:
+        return ExitCode(end.exit_code)
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. Point stdout elsewhere, or Python complains while it shuts down.
+        sys.stdout = None  # type: ignore[assignment]
+        return ExitCode.OK
+    except errors.PumiceError as error:
+        click.echo(f"pumice: {error}", err=True)
+        return next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
+    return ExitCode.OK
