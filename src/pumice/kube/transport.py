@@ -1,0 +1,45 @@
+"""How a request reaches an API server: over HTTP, or by a call within this process.
+
+The embedded server answers these very Requests with these very Responses, so that a client cannot tell the two apart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator, Mapping
+from typing import Protocol
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """One call: `path` without query, header names in lower case, a body of at most BODY_BYTES_MAX."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Response:
+    """An answer: a whole body, or for a watch and a log that is followed a stream of chunks that the reader must exhaust or close.
+
+    Chunks of a watch need not end at line ends. Header names are in lower case.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = b""
+    stream: AsyncIterator[bytes] | None = None
+
+
+BODY_BYTES_MAX = 3 * 2**20  # kube-apiserver's own limit for a request
+
+
+class Transport(Protocol):
+    """Carries one request to one API server; raises kube.errors.Unreachable where no answer came."""
+
+    async def call(self, request: Request) -> Response: ...
+
+    async def close(self) -> None: ...
