@@ -1,0 +1,53 @@
+"""Events, in the core group (v1) and in events.k8s.io/v1: one thing, spelt in two ways."""
+
+from pumice.api.meta import NO_METADATA, ObjectMeta, ObjectReference, Struct
+
+
+class EventSource(Struct):
+    component: str = ""
+    host: str = ""
+
+
+class EventSeries(Struct):
+    count: int = 0
+    last_observed_time: str | None = None
+
+
+class CoreEvent(Struct):
+    """An event of the core group. API servers keep one store for both groups and convert between them."""
+
+    metadata: ObjectMeta = NO_METADATA
+    involved_object: ObjectReference = ObjectReference()
+    related: ObjectReference | None = None
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    action: str = ""
+    count: int = 0
+    series: EventSeries | None = None
+    source: EventSource = EventSource()
+    reporting_component: str = ""
+    reporting_instance: str = ""
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+
+
+class Event(Struct):
+    """An event of events.k8s.io; the deprecated fields hold what a writer of the core group filled in."""
+
+    metadata: ObjectMeta = NO_METADATA
+    regarding: ObjectReference = ObjectReference()
+    related: ObjectReference | None = None
+    type: str = ""
+    reason: str = ""
+    note: str = ""
+    action: str = ""
+    series: EventSeries | None = None
+    reporting_controller: str = ""
+    reporting_instance: str = ""
+    event_time: str | None = None
+    deprecated_source: EventSource = EventSource()
+    deprecated_count: int = 0
+    deprecated_first_timestamp: str | None = None
+    deprecated_last_timestamp: str | None = None

@@ -1,0 +1,291 @@
+"""Pod (core v1): what decides where it may run, what it asks for, and how it is doing.
+
+A pod is decoded far more often than anything else, so what no part of Pumice reads is not here: probes, security contexts,
+managed fields and most of env are skipped by the decoder without a Python object.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from pumice.api.meta import (
+    NO_METADATA,
+    NO_RESOURCES,
+    NOTHING,
+    Condition,
+    LabelSelector,
+    ObjectMeta,
+    ResourceList,
+    Struct,
+)
+
+
+class ResourceClaimUse(Struct):
+    """A container's use of one of the pod's resource claims; without a request it uses all of the claim."""
+
+    name: str = ""
+    request: str = ""
+
+
+class ResourceRequirements(Struct):
+    requests: ResourceList = NO_RESOURCES
+    limits: ResourceList = NO_RESOURCES
+    claims: tuple[ResourceClaimUse, ...] = ()
+
+
+NO_REQUIREMENTS = ResourceRequirements()
+
+
+class ContainerPort(Struct):
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = msgspec.field(name="hostIP", default="")
+    protocol: str = "TCP"
+    name: str = ""
+
+
+class Container(Struct):
+    """A container or an init container; an init container that is restarted always is a sidecar."""
+
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements = NO_REQUIREMENTS
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str = ""
+
+    @property
+    def is_sidecar(self) -> bool:
+        """True for an init container that runs as long as the pod does."""
+        return self.restart_policy == "Always"
+
+
+class NodeSelectorRequirement(Struct):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(Struct):
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+
+
+class NodeSelector(Struct):
+    """Any one term suffices; a term without requirements matches nothing."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class PreferredSchedulingTerm(Struct):
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Struct):
+    required: NodeSelector | None = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
+    preferred: tuple[PreferredSchedulingTerm, ...] = msgspec.field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+
+
+class PodAffinityTerm(Struct):
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(Struct):
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(Struct):
+    """Affinity to pods, or against them: both are written alike."""
+
+    required: tuple[PodAffinityTerm, ...] = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+    preferred: tuple[WeightedPodAffinityTerm, ...] = msgspec.field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+
+
+class Affinity(Struct):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(Struct):
+    max_skew: int = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    match_label_keys: tuple[str, ...] = ()
+
+
+class Toleration(Struct):
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class PersistentVolumeClaimVolumeSource(Struct):
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class EphemeralVolumeSource(Struct):
+    """The claim made for it is named `<pod>-<volume>`; its template is read from the claim once that exists."""
+
+
+class CSIVolumeSource(Struct):
+    driver: str = ""
+
+
+class GCEPersistentDiskVolumeSource(Struct):
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AWSElasticBlockStoreVolumeSource(Struct):
+    volume_id: str = msgspec.field(name="volumeID", default="")
+    read_only: bool = False
+
+
+class ISCSIVolumeSource(Struct):
+    iqn: str = ""
+    lun: int = 0
+    target_portal: str = ""
+    read_only: bool = False
+
+
+class RBDVolumeSource(Struct):
+    monitors: tuple[str, ...] = ()
+    image: str = ""
+    pool: str = "rbd"
+    read_only: bool = False
+
+
+class Volume(Struct):
+    """A volume; only the sources that bind a pod to a place or exclude another pod are told apart."""
+
+    name: str = ""
+    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None
+    csi: CSIVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    iscsi: ISCSIVolumeSource | None = None
+    rbd: RBDVolumeSource | None = None
+
+
+class PodResourceClaim(Struct):
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodSchedulingGate(Struct):
+    name: str = ""
+
+
+class PodSchedulingGroup(Struct):
+    """Membership in a native scheduling.k8s.io PodGroup (Kubernetes 1.36)."""
+
+    pod_group_name: str | None = None
+
+
+class PodSpec(Struct):
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    node_name: str = ""
+    scheduler_name: str = ""
+    node_selector: Mapping[str, str] = NOTHING
+    affinity: Affinity | None = None
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    resources: ResourceRequirements | None = None  # of the whole pod
+    overhead: ResourceList = NO_RESOURCES
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str = "PreemptLowerPriority"
+    scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    scheduling_group: PodSchedulingGroup | None = None
+    host_network: bool = False
+    hostname: str = ""
+    subdomain: str = ""
+    restart_policy: str = "Always"
+    termination_grace_period_seconds: int | None = None
+
+
+class ContainerStateTerminated(Struct):
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    started_at: str | None = None
+    finished_at: str | None = None
+
+
+class ContainerStateRunning(Struct):
+    started_at: str | None = None
+
+
+class ContainerStateWaiting(Struct):
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(Struct):
+    waiting: ContainerStateWaiting | None = None
+    running: ContainerStateRunning | None = None
+    terminated: ContainerStateTerminated | None = None
+
+
+NO_STATE = ContainerState()
+
+
+class ContainerStatus(Struct):
+    name: str = ""
+    ready: bool = False
+    started: bool | None = None
+    restart_count: int = 0
+    state: ContainerState = NO_STATE
+    last_state: ContainerState = NO_STATE
+    allocated_resources: ResourceList = NO_RESOURCES
+    resources: ResourceRequirements | None = None
+
+
+class PodResourceClaimStatus(Struct):
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class PodStatus(Struct):
+    phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+    reason: str = ""
+    message: str = ""
+    nominated_node_name: str = ""
+    pod_ip: str = msgspec.field(name="podIP", default="")
+    host_ip: str = msgspec.field(name="hostIP", default="")
+    start_time: str | None = None
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+
+
+class Pod(Struct):
+    metadata: ObjectMeta = NO_METADATA
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
