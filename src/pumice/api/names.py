@@ -1,0 +1,126 @@
+"""Well-known keys: every label, annotation, resource, taint and gate that carries a meaning, and what it means.
+
+Behind each stands where it is found: L label, A annotation.
+"""
+
+# --- Pods of a Job -----------------------------------------------------------------------------------------------
+JOB_NAME = "volcano.sh/job-name"  # L+A pod: the Job that it belongs to
+JOB_NAMESPACE = "volcano.sh/job-namespace"  # L pod: the Job's namespace, for selectors
+TASK_SPEC = "volcano.sh/task-spec"  # A, else L, pod: its task; the key of minTaskMember
+TASK_INDEX = "volcano.sh/task-index"  # L+A pod: its number within its task, from 0
+JOB_QUEUE = "volcano.sh/queue-name"  # L+A pod: the Job's queue, for people and lists
+JOB_VERSION = "volcano.sh/job-version"  # A pod: status.version of the Job that made it; tells stale events
+JOB_RETRY_COUNT = "volcano.sh/job-retry-count"  # A pod: status.retryCount of the Job that made it
+TEMPLATE_UID = "volcano.sh/template-uid"  # A pod: equal pods have equal ones
+PARTITION_ID = "volcano.sh/partition-id"  # L pod: its part of a partitioned task
+NUMA_TOPOLOGY_POLICY = "volcano.sh/numa-topology-policy"  # A pod: how its CPUs may be spread over NUMA nodes
+JOB_FORWARDING = "volcano.sh/job-forwarding"  # L+A Job and pod: may run in another cluster
+OUT_OF_SYNC = "volcano.sh/controller-out-of-sync"  # A pod: its Job is killing it; its events fire no policy
+HCCL_RANK_INDEX = "hccl/rankIndex"  # A pod: rank in a collective of NPUs
+CLI_JOB_NAME = "job.volcano.sh"  # L pod: the Job's name, put there by command-line clients
+
+# --- Jobs, JobFlows, CronJobs --------------------------------------------------------------------------------------
+JOB_TYPE = "volcano.sh/job-type"  # L Job: a word for lists
+CREATED_BY_JOB_TEMPLATE = "volcano.sh/createdByJobTemplate"  # L+A Job: `<namespace>.<template>`
+CREATED_BY_JOB_FLOW = "volcano.sh/createdByJobFlow"  # L+A Job: `<namespace>.<flow>`
+CRONJOB_SCHEDULED_TIMESTAMP = "volcano.sh/cronjob-scheduled-timestamp"  # A Job: the time it was meant to start at
+SLA_WAITING_TIME = "volcano.sh/sla-waiting-time"  # A Job, PodGroup: how long it may wait at most
+TASK_TOPOLOGY_AFFINITY = "volcano.sh/task-topology-affinity"  # A Job, PodGroup: tasks that belong on one node
+TASK_TOPOLOGY_ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"  # A Job, PodGroup: tasks to keep apart
+TASK_TOPOLOGY_ORDER = "volcano.sh/task-topology-task-order"  # A Job, PodGroup: tasks in order of placement
+
+# --- Gangs and their pods ------------------------------------------------------------------------------------------
+GROUP_NAME = "scheduling.k8s.io/group-name"  # A pod: the PodGroup that it is a member of
+VOLCANO_GROUP_NAME = "scheduling.volcano.sh/group-name"  # A pod: the same, in newer spelling
+QUEUE_NAME = "scheduling.volcano.sh/queue-name"  # A pod, Namespace: queue of the PodGroup made for it
+GROUP_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"  # A workload: minMember of the PodGroup made for its pods
+GROUP_MIN_RESOURCES = "scheduling.volcano.sh/group-min-resources"  # declared by Volcano, read by nobody
+QUEUE_ALLOCATION_GATE = (
+    "scheduling.volcano.sh/queue-allocation-gate"  # A pod, and its gate: held until its queue has room
+)
+PREEMPTABLE = "volcano.sh/preemptable"  # A, else L, Job, PodGroup, pod: may be evicted for others
+COOLDOWN_TIME = "volcano.sh/cooldown-time"  # A or L Job, PodGroup, pod: not to be evicted so soon after its start
+REVOCABLE_ZONE = "volcano.sh/revocable-zone"  # A Job, PodGroup, pod: `*` = may use such nodes; L node: its zone
+JDB_MIN_AVAILABLE = "volcano.sh/jdb-min-available"  # A Job, PodGroup, pod: disruption budget; wins over the next
+JDB_MAX_UNAVAILABLE = "volcano.sh/jdb-max-unavailable"  # A Job, PodGroup, pod: disruption budget
+NETWORK_TOPOLOGY_MODE = "volcano.sh/network-topology-mode"  # A pod: hard or soft, for the PodGroup made for it
+NETWORK_TOPOLOGY_HIGHEST_TIER = "volcano.sh/network-topology-highest-tier"  # A pod: for the PodGroup made for it
+TASK_PRIORITY = "volcano.sh/task-priority"  # A pod: order within its gang, before the pod's own priority
+STRATEGY_SCORING_TYPE = "volcano.sh/resource-strategy-scoring-type"  # A pod: its own choice for resource-strategy-fit
+STRATEGY_WEIGHT = "volcano.sh/resource-strategy-weight"  # A pod: its own weights for resource-strategy-fit
+RESOURCE_GROUP = "volcano.sh/resource-group"  # A pod: picks a rule of the pod webhook
+TOPOLOGY_DECISION = "volcano.sh/topology-decision"  # A pod: JSON, the CPUs chosen on each NUMA node
+JOB_ALLOCATED_HYPERNODE = "volcano.sh/job-allocated-hypernode"  # A PodGroup: the lowest HyperNode that holds the gang
+FORWARD_CLUSTER = "volcano.sh/forward-cluster"  # A pod, PodGroup: cluster that it was sent to
+BURST_NAME = "volcano.sh/burst-name"  # A pod, PodGroup: multi-cluster bursts
+SILO_RESOURCE = "volcano.sh/silo-resource"  # A pod, PodGroup: multi-cluster silos
+SCHEDULING_PRIORITY = "volcano.sh/scheduling-priority"  # in memory only, of Volcano's agent scheduler
+
+# --- Queues, HyperNodes, nodes --------------------------------------------------------------------------------------
+HIERARCHY = "volcano.sh/hierarchy"  # A Queue: its path, `root/a/b`
+HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"  # A Queue: the weights along its path, `1/2/3`
+NODEGROUP_RESOURCE_LIMITS = "volcano.sh/nodegroup-resource-limits"  # A Queue: JSON, node group -> what it may use there
+CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"  # A Queue: "true" = reopens with its parent
+NETWORK_TOPOLOGY_SOURCE = "volcano.sh/network-topology-source"  # L HyperNode: the discovery that owns it
+NODEGROUP_NAME = "volcano.sh/nodegroup-name"  # L node: its node group, for Queue.spec.affinity
+WARMUP = "node.volcano.sh/warmup"  # L node: preferred by sharding
+OVERSUBSCRIPTION = "volcano.sh/oversubscription"  # L node: sells what others leave idle
+OVERSUBSCRIPTION_CPU = "volcano.sh/oversubscription-cpu"  # A node: oversold milli-CPUs
+OVERSUBSCRIPTION_MEMORY = "volcano.sh/oversubscription-memory"  # A node: oversold bytes
+OVERSUBSCRIPTION_TYPES = "volcano.sh/oversubscription-types"  # A node: what is oversold
+COLOCATION = "volcano.sh/colocation"  # L node: online and offline pods share it
+COLOCATION_POLICY = "colocation-policy"  # L node: a policy other than the built-in one
+OFFLINE_JOB_EVICTING = "volcano.sh/offline-job-evicting"  # A node, and taint: offline pods are being evicted
+EVICTING_CPU_HIGH_WATERMARK = "volcano.sh/evicting-cpu-high-watermark"  # A node: above it offline pods are evicted
+EVICTING_CPU_LOW_WATERMARK = "volcano.sh/evicting-cpu-low-watermark"  # A node: below it eviction ends
+EVICTING_MEMORY_HIGH_WATERMARK = "volcano.sh/evicting-memory-high-watermark"  # A node: as for CPU
+EVICTING_MEMORY_LOW_WATERMARK = "volcano.sh/evicting-memory-low-watermark"  # A node: as for CPU
+NETWORK_BANDWIDTH_RATE = "volcano.sh/network-bandwidth-rate"  # A node: Mbit/s, for network QoS
+TOR = "volcano.sh/tor"  # L node: its switch, in the documentation's examples
+HYPERNODE = "volcano.sh/hypernode"  # L node: its HyperNode, in the documentation's examples
+HYPERCLUSTER = "volcano.sh/hypercluster"  # L node: its group of HyperNodes, in the documentation's examples
+
+# --- Node agent: read and written on the node -----------------------------------------------------------------------
+QOS_LEVEL = "volcano.sh/qos-level"  # A pod: LC, HLS, LS or BE
+ENABLE_QUOTA_BURST = "volcano.sh/enable-quota-burst"  # A pod: may exceed its CPU quota for a while
+QUOTA_BURST_TIME = "volcano.sh/quota-burst-time"  # A pod: for how long
+COLOCATION_CONFIG_NAME = "volcano.sh/colocation-config-name"  # A pod: the ColocationConfiguration that selects it
+COLOCATION_CONFIG = "volcano.sh/colocation-config"  # A pod: that configuration as JSON; `{}` = reset
+
+# --- Shared devices ---------------------------------------------------------------------------------------------------
+VGPU_NODE_REGISTER = "volcano.sh/node-vgpu-register"  # A node: its GPUs
+GPU_UNHEALTHY_IDS = "volcano.sh/gpu-unhealthy-ids"  # A node: GPUs not to use
+GPU_INDEX = "volcano.sh/gpu-index"  # A pod: the GPU chosen for it
+PREDICATE_TIME = "volcano.sh/predicate-time"  # A pod: when the GPU was chosen
+VGPU_NODE = "volcano.sh/vgpu-node"  # A pod: the node chosen for it
+VGPU_TIME = "volcano.sh/vgpu-time"  # A pod: when
+VGPU_IDS = "volcano.sh/vgpu-ids-new"  # A pod: the slices of GPUs chosen for it
+DEVICES_TO_ALLOCATE = "volcano.sh/devices-to-allocate"  # A pod: what the device plugin still has to hand out
+BIND_TIME = "volcano.sh/bind-time"  # A pod: when it was bound, for the device plugin
+BIND_PHASE = "volcano.sh/bind-phase"  # A pod: allocating, success or failed
+VGPU_MODE = "volcano.sh/vgpu-mode"  # A pod: the way of sharing that it asks for
+VGPU_USE_UUID = "volcano.sh/vgpu-use-gpuuuid"  # A pod: only these GPUs
+VGPU_NOT_USE_UUID = "volcano.sh/vgpu-nouse-gpuuuid"  # A pod: not these GPUs
+VGPU_POD_GROUP_POLICY = "volcano.sh/vgpu-podgroup-policy"  # A pod: how a gang's slices are placed
+
+# --- Extended resources ----------------------------------------------------------------------------------------------
+GPU_MEMORY = "volcano.sh/gpu-memory"
+GPU_NUMBER = "volcano.sh/gpu-number"
+VGPU_NUMBER = "volcano.sh/vgpu-number"
+VGPU_MEMORY = "volcano.sh/vgpu-memory"
+VGPU_CORES = "volcano.sh/vgpu-cores"
+VGPU_MEMORY_PERCENTAGE = "volcano.sh/vgpu-memory-percentage"
+BATCH_CPU = "kubernetes.io/batch-cpu"
+BATCH_MEMORY = "kubernetes.io/batch-memory"
+
+# --- Pumice's own -----------------------------------------------------------------------------------------------------
+ATTEMPT = "pumice.dev/attempt"  # A pod, PodGroup: the commit that bound it, or that made the gang Running
+RUNNING_ESTIMATE = "pumice.dev/running-estimate"  # A PodGroup, Job, pod: how long it is expected to run
+VERDICT = "pumice.dev/verdict"  # A PodGroup: JSON, why the gang waits, in classes of reasons with counts
+
+# --- Kubernetes' own that we read or write ------------------------------------------------------------------------------
+HOSTNAME = "kubernetes.io/hostname"  # L node
+NAMESPACE_NAME = "kubernetes.io/metadata.name"  # L Namespace: its own name
+CONTROLLER_REVISION_HASH = "controller-revision-hash"  # L pod of a StatefulSet: the revision that made it
+HELM_RESOURCE_POLICY = "helm.sh/resource-policy"  # A CRD: `keep` = survives an uninstall
+INHERITED_PREFIX = "volcano.sh/"  # A workload: what begins so reaches the PodGroup made for its pods
