@@ -34,11 +34,11 @@ class OwnerReference(Struct):
 
 class ObjectMeta(Struct):
     name: str = ""
+    generate_name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
-    generate_name: str = ""
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
@@ -86,19 +86,19 @@ class Condition(Struct):
     """A condition of any kind; times are text, and those that a kind lacks stay None."""
 
     type: str = ""
+    observed_generation: int = 0
     status: str = ""
+    last_transition_time: str | None = None
     reason: str = ""
     message: str = ""
-    observed_generation: int = 0
-    last_transition_time: str | None = None
 
 
 class ObjectReference(Struct):
-    api_version: str = ""
     kind: str = ""
     namespace: str = ""
     name: str = ""
     uid: str = ""
+    api_version: str = ""
     resource_version: str = ""
     field_path: str = ""
 

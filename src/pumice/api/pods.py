@@ -1,7 +1,8 @@
 """Pod (core v1): what decides where it may run, what it asks for, and how it is doing.
 
 A pod is decoded far more often than anything else, so what no part of Pumice reads is not here: probes, security contexts,
-managed fields and most of env are skipped by the decoder without a Python object.
+managed fields and env are skipped by the decoder without a Python object. Fields stand in the order in which API servers
+write them, because the decoder looks for the next field first: that alone is worth a tenth of the time.
 """
 
 from collections.abc import Mapping
@@ -28,8 +29,8 @@ class ResourceClaimUse(Struct):
 
 
 class ResourceRequirements(Struct):
-    requests: ResourceList = NO_RESOURCES
     limits: ResourceList = NO_RESOURCES
+    requests: ResourceList = NO_RESOURCES
     claims: tuple[ResourceClaimUse, ...] = ()
 
 
@@ -37,11 +38,11 @@ NO_REQUIREMENTS = ResourceRequirements()
 
 
 class ContainerPort(Struct):
-    container_port: int = 0
-    host_port: int = 0
-    host_ip: str = msgspec.field(name="hostIP", default="")
-    protocol: str = "TCP"
     name: str = ""
+    host_port: int = 0
+    container_port: int = 0
+    protocol: str = "TCP"
+    host_ip: str = msgspec.field(name="hostIP", default="")
 
 
 class Container(Struct):
@@ -49,8 +50,8 @@ class Container(Struct):
 
     name: str = ""
     image: str = ""
-    resources: ResourceRequirements = NO_REQUIREMENTS
     ports: tuple[ContainerPort, ...] = ()
+    resources: ResourceRequirements = NO_REQUIREMENTS
     restart_policy: str = ""
 
     @property
@@ -89,9 +90,9 @@ class NodeAffinity(Struct):
 
 
 class PodAffinityTerm(Struct):
-    topology_key: str = ""
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
+    topology_key: str = ""
     namespace_selector: LabelSelector | None = None
     match_label_keys: tuple[str, ...] = ()
     mismatch_label_keys: tuple[str, ...] = ()
@@ -205,28 +206,28 @@ class PodSchedulingGroup(Struct):
 
 
 class PodSpec(Struct):
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
-    node_name: str = ""
-    scheduler_name: str = ""
-    node_selector: Mapping[str, str] = NOTHING
-    affinity: Affinity | None = None
-    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
-    tolerations: tuple[Toleration, ...] = ()
     volumes: tuple[Volume, ...] = ()
-    resources: ResourceRequirements | None = None  # of the whole pod
-    overhead: ResourceList = NO_RESOURCES
-    priority: int | None = None
-    priority_class_name: str = ""
-    preemption_policy: str = "PreemptLowerPriority"
-    scheduling_gates: tuple[PodSchedulingGate, ...] = ()
-    resource_claims: tuple[PodResourceClaim, ...] = ()
-    scheduling_group: PodSchedulingGroup | None = None
+    init_containers: tuple[Container, ...] = ()
+    containers: tuple[Container, ...] = ()
+    restart_policy: str = "Always"
+    termination_grace_period_seconds: int | None = None
+    node_selector: Mapping[str, str] = NOTHING
+    node_name: str = ""
     host_network: bool = False
     hostname: str = ""
     subdomain: str = ""
-    restart_policy: str = "Always"
-    termination_grace_period_seconds: int | None = None
+    affinity: Affinity | None = None
+    scheduler_name: str = ""
+    tolerations: tuple[Toleration, ...] = ()
+    priority_class_name: str = ""
+    priority: int | None = None
+    preemption_policy: str = "PreemptLowerPriority"
+    overhead: ResourceList = NO_RESOURCES
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    resources: ResourceRequirements | None = None  # of the whole pod
+    scheduling_group: PodSchedulingGroup | None = None
 
 
 class ContainerStateTerminated(Struct):
@@ -257,11 +258,11 @@ NO_STATE = ContainerState()
 
 class ContainerStatus(Struct):
     name: str = ""
-    ready: bool = False
-    started: bool | None = None
-    restart_count: int = 0
     state: ContainerState = NO_STATE
     last_state: ContainerState = NO_STATE
+    ready: bool = False
+    restart_count: int = 0
+    started: bool | None = None
     allocated_resources: ResourceList = NO_RESOURCES
     resources: ResourceRequirements | None = None
 
@@ -274,14 +275,14 @@ class PodResourceClaimStatus(Struct):
 class PodStatus(Struct):
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
-    reason: str = ""
     message: str = ""
+    reason: str = ""
     nominated_node_name: str = ""
-    pod_ip: str = msgspec.field(name="podIP", default="")
     host_ip: str = msgspec.field(name="hostIP", default="")
+    pod_ip: str = msgspec.field(name="podIP", default="")
     start_time: str | None = None
-    container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 
