@@ -286,7 +286,7 @@ def _flow_status() -> Schema:
     span = {
         "startTimestamp": instant("When it began."),
         "endTimestamp": instant("When it ended."),
-        "state": text("Phase of the job.", enum=JobPhase),
+        "state": text("Phase of the job."),
     }
     history = record("One stretch in one phase.", span)
     job_status = record(
@@ -301,7 +301,7 @@ def _flow_status() -> Schema:
     condition = record(
         "One job.",
         {
-            "phase": text("Its phase.", enum=JobPhase),
+            "phase": text("Its phase."),
             "createTime": instant("When it was made."),
             "runningDuration": duration("How long it has run."),
             "taskStatusCount": _task_states(),

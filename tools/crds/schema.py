@@ -7,7 +7,6 @@ Schema: TypeAlias = dict[str, Any]
 
 NAME_CHARS_MAX = 253
 LABEL_CHARS_MAX = 63
-INT32_MAX = 2**31 - 1
 PORT_MAX = 65535
 
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -69,13 +68,12 @@ def integer(
     default: int | None = None,
     bits: int = 32,
 ) -> Schema:
-    # API servers do not check formats of integers, so the range is spelt out.
     return _of(
         "integer",
         description,
         format=f"int{bits}",
         minimum=minimum,
-        maximum=INT32_MAX if maximum is None and bits == 32 else maximum,
+        maximum=maximum,
         default=default,
     )
 

@@ -23,11 +23,16 @@ class JobRetainPolicy(enum.StrEnum):
     DELETE = "delete"
 
 
+class HttpHeader(Struct):
+    name: str = ""
+    value: str = ""
+
+
 class HttpGetProbe(Struct):
     task_name: str = ""
     path: str = ""
     port: int = 0
-    http_header: msgspec.Raw | None = None
+    http_header: HttpHeader | None = None
 
 
 class TcpSocketProbe(Struct):
