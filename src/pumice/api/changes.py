@@ -99,5 +99,27 @@ class Forgotten(Struct):
     reason: str = ""
 
 
-Outcome: TypeAlias = Assumed | BindFailed | BindUnknown | Evicting | Forgotten
+class Claim(Struct):
+    """The room that an eviction plan makes for a gang: nobody of lower rank may take it while its victims leave."""
+
+    gang: str
+    places: tuple[tuple[str, str], ...]  # (uid of the member, node)
+    victims: tuple[str, ...]  # uids; while one of them still holds room, nobody is evicted for this gang again
+    until: Instant
+
+
+class Claimed(Struct):
+    """An eviction plan was carried out: its gang has a claim, which replaces an older one."""
+
+    claim: Claim
+
+
+class Unclaimed(Struct):
+    """A gang's claim ends: it was used, it expired, or its evictions were refused."""
+
+    gang: str
+    reason: str = ""
+
+
+Outcome: TypeAlias = Assumed | BindFailed | BindUnknown | Evicting | Forgotten | Claimed | Unclaimed
 Change: TypeAlias = Upserted | Deleted | Relisted | Outcome

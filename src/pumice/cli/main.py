@@ -38,6 +38,7 @@ _EXIT_CODES: tuple[tuple[type[errors.PumiceError], ExitCode], ...] = (
 # Name of a command -> (module, attribute, one line of help). The help stands here so that `pumice --help` imports nothing.
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "crds": ("pumice.cli.crds", "crds", "Print the CRD manifests, for kubectl apply."),
+    "schedule": ("pumice.cli.offline", "schedule", "Ask what one cycle would do with the objects in files."),
 }
 
 
@@ -82,7 +83,7 @@ def run(arguments: list[str] | None = None) -> ExitCode:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has seen enough. Point stdout elsewhere, or Python complains while it shuts down.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return ExitCode.OK
     except errors.PumiceError as error:
         click.echo(f"pumice: {error}", err=True)

@@ -1,0 +1,131 @@
+"""`pumice schedule`: one cycle over objects in files, nothing written. What `kubectl get ... -o yaml` prints is what it reads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from pumice import instant, yamltext
+from pumice.api import changes, decoding, kinds
+from pumice.cluster.intake import Intake
+from pumice.cluster.state import Cluster
+from pumice.errors import BadInput, NotFound
+from pumice.scheduling import builtin, cycle
+
+if TYPE_CHECKING:
+    from pumice.scheduling.decisions import Decisions
+
+INPUT_BYTES_MAX = 2**30  # a dump of 50,000 pods has about 300 MB
+# A dump has no clock: its newest moment is the best guess at "now", so that the answer does not depend on when it is asked.
+_EPOCH = "1970-01-01T00:00:00Z"
+
+
+@click.command()
+@click.option(
+    "-f", "--filename", "files", multiple=True, required=True, help="File or folder with objects; - for stdin."
+)
+@click.option(
+    "--policy", "policy_file", type=click.Path(dir_okay=False), help="Policy file; without it the built-in policy."
+)
+@click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True)
+def schedule(files: tuple[str, ...], policy_file: str | None, output: str) -> None:
+    """Ask what one scheduling cycle would do, without a cluster."""
+    objects = [item for name in files for item in read_objects(name)]
+    text = _read(Path(policy_file)) if policy_file else None
+    answer = schedule_objects(objects, text, source=policy_file or "built-in policy")
+    if output == "json":
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(answer), indent=2) + b"\n")
+    else:
+        _print_table(answer)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > INPUT_BYTES_MAX:
+            raise BadInput(f"{path}: larger than {INPUT_BYTES_MAX} bytes; split it into several files")
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise NotFound(f"{path}: no such file; check the name") from error
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror}; check the name and your rights") from error
+
+
+def read_objects(name: str) -> list[Mapping[str, Any]]:
+    """All objects in a file, a folder of manifests, or standard input; Lists are opened."""
+    if name == "-":
+        return _objects(sys.stdin.buffer.read(INPUT_BYTES_MAX), "standard input")
+    path = Path(name)
+    if path.is_dir():
+        paths = sorted(each for each in path.iterdir() if each.suffix in {".yaml", ".yml", ".json"})
+        return [item for each in paths for item in _objects(_read(each), str(each))]
+    return _objects(_read(path), name)
+
+
+def _objects(text: bytes, source: str) -> list[Mapping[str, Any]]:
+    try:
+        documents = [msgspec.json.decode(text)]
+    except msgspec.DecodeError:
+        documents = yamltext.load_all(text, source=source)
+    return list(_opened(documents, source))
+
+
+def _opened(documents: Iterable[Any], source: str) -> Iterable[Mapping[str, Any]]:
+    for document in documents:
+        if not isinstance(document, Mapping) or not isinstance(document.get("kind"), str):
+            raise BadInput(
+                f"{source}: expected Kubernetes objects with apiVersion and kind, found {type(document).__name__}"
+            )
+        if document["kind"].endswith("List") and isinstance(document.get("items"), list):
+            yield from _opened(document["items"], source)
+        else:
+            yield document
+
+
+def schedule_objects(objects: Iterable[Mapping[str, Any]], policy_text: bytes | None, *, source: str) -> dict[str, Any]:
+    """The answer of `pumice schedule -o json` as data."""
+    chosen = builtin.parse(builtin.TEXT if policy_text is None else policy_text, source)
+    cluster = Cluster()
+    intake = Intake(cluster)
+    newest = _EPOCH
+    for thing in objects:
+        kind = kinds.by_kind(str(thing.get("apiVersion", "")), str(thing["kind"]))
+        if kind is None or kind.struct is None:
+            continue  # Deployments, Services and the like say nothing about one cycle
+        intake.apply(changes.Upserted(object=decoding.decode_value(kind.struct, thing)))
+        newest = max(newest, (thing.get("metadata") or {}).get("creationTimestamp") or "")
+    decisions = cycle.plan(cluster.snapshot(), chosen, now=instant.parse_instant(newest))
+    return as_data(decisions)
+
+
+def as_data(decisions: Decisions) -> dict[str, Any]:
+    """The stable JSON form: binds, pipelined, evictions and PodGroups."""
+    return {
+        "binds": {bind.task.key: bind.node for commit in decisions.commits for bind in commit.binds},
+        "pipelined": dict(decisions.pipelined),
+        "evictions": [eviction.task.key for eviction in decisions.evictions],
+        "podGroups": {
+            key: {"phase": report.phase, "reasons": [_reason_text(reason) for reason in report.reasons]}
+            for key, report in sorted(decisions.gangs.items())
+        },
+    }
+
+
+def _reason_text(reason: Any) -> str:
+    return f"{reason.text} ({reason.nodes} nodes)" if reason.nodes else str(reason.text)
+
+
+def _print_table(answer: dict[str, Any]) -> None:
+    started: dict[str, str] = {**answer["binds"]}
+    for pod, node in started.items():
+        click.echo(f"bind      {pod} -> {node}")
+    for pod, node in answer["pipelined"].items():
+        click.echo(f"pipeline  {pod} -> {node}")
+    for pod in answer["evictions"]:
+        click.echo(f"evict     {pod}")
+    for key, group in answer["podGroups"].items():
+        click.echo(f"group     {key}: {group['phase']}{'; ' + '; '.join(group['reasons']) if group['reasons'] else ''}")

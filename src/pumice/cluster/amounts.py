@@ -1,0 +1,148 @@
+"""Amounts of resources as quotas, shares and minimums count them: exact integers by resource name.
+
+Units: bytes for memory, ephemeral storage and huge pages; thousandths for cpu and everything else, pods included.
+An absent name is not the same as zero: a queue that does not mention GPUs neither limits nor deserves them, and each
+comparison below says what absence means to it. Shares and deserved amounts may be fractions, hence `float`.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from pumice import quantity
+
+Amounts = Mapping[str, float]
+MutableAmounts = dict[str, float]
+
+CPU = "cpu"
+MEMORY = "memory"
+PODS = "pods"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+MILLI = 1000  # thousandths of one core, card or pod
+
+# Differences below a tenth of a unit are noise of fractional shares, not room (Volcano parity: minResource).
+EPSILON = 0.1
+UNLIMITED = float("inf")
+
+_IN_BYTES = frozenset({MEMORY, EPHEMERAL_STORAGE, "storage"})
+_HUGE_PAGES = "hugepages-"
+
+
+def in_bytes(name: str) -> bool:
+    """True where one unit of the resource is one byte, False where it is a thousandth."""
+    return name in _IN_BYTES or name.startswith(_HUGE_PAGES)
+
+
+def amount(name: str, text: str | float) -> int:
+    """One quantity in the unit of its resource."""
+    return quantity.parse_value(text) if in_bytes(name) else quantity.parse_milli(text)
+
+
+def is_counted(name: str) -> bool:
+    """True for resources that nodes hand out and queues count; quota-style names (`limits.cpu`, `count/pods`) are not."""
+    if name in {CPU, MEMORY, PODS, EPHEMERAL_STORAGE} or name.startswith((_HUGE_PAGES, "attachable-volumes-")):
+        return True
+    domain, slash, _ = name.partition("/")
+    return bool(slash) and not name.startswith("requests.") and domain != "count"
+
+
+def read(resources: Mapping[str, str | float]) -> MutableAmounts:
+    """A Kubernetes resource list as amounts; names that are not counted are left out."""
+    return {name: amount(name, text) for name, text in resources.items() if is_counted(name)}
+
+
+def read_minimum(resources: Mapping[str, str | float]) -> MutableAmounts:
+    """A group's minResources; extended resources written in ResourceQuota style (`requests.nvidia.com/gpu`) count as themselves.
+
+    The Job controllers of Volcano write minResources in quota style, so that GPUs appear only under that name.
+    """
+    minimum = read(resources)
+    for name, text in resources.items():
+        plain = name.removeprefix("requests.")
+        if plain != name and "/" in plain and plain not in minimum:
+            minimum[plain] = amount(plain, text)
+    return minimum
+
+
+def add(total: MutableAmounts, more: Amounts, times: int = 1) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + value * times
+
+
+def summed(parts: Iterable[Amounts]) -> MutableAmounts:
+    total: MutableAmounts = {}
+    for part in parts:
+        add(total, part)
+    return total
+
+
+def scaled(amounts: Amounts, factor: float) -> MutableAmounts:
+    return {name: value * factor for name, value in amounts.items()}
+
+
+def surplus(left: Amounts, right: Amounts) -> MutableAmounts:
+    """What of `left` lies beyond `right`, never below zero; absent on the right is zero."""
+    return {name: max(value - right.get(name, 0), 0) for name, value in left.items()}
+
+
+def at_least(left: Amounts, right: Amounts) -> MutableAmounts:
+    """The larger of both by name, over the names of either."""
+    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
+
+
+def at_most(left: Amounts, right: Amounts, *, absent: float) -> MutableAmounts:
+    """The smaller of both over the names of `left`; `absent` stands for a name that `right` lacks."""
+    return {name: min(value, right.get(name, absent)) for name, value in left.items()}
+
+
+def is_empty(amounts: Amounts) -> bool:
+    """True where nothing but pods is asked for: such a task is best effort."""
+    return all(value < EPSILON for name, value in amounts.items() if name != PODS)
+
+
+def within(left: Amounts, right: Amounts) -> bool:
+    """True where every amount of `left` is at most that of `right`; absent on the right is zero."""
+    return all(value <= right.get(name, 0) + EPSILON for name, value in left.items() if value > 0) and (
+        left.get(CPU, 0) <= right.get(CPU, 0) + EPSILON and left.get(MEMORY, 0) <= right.get(MEMORY, 0) + EPSILON
+    )
+
+
+def beyond(total: Amounts, limit: Amounts, *, asked: Amounts) -> list[str]:
+    """The names in which `total` exceeds `limit`, of those that are asked for; cpu and memory first. Pods are not a quota.
+
+    Strict, as quotas are: a thousandth too much is too much. Absent in the limit is zero.
+    """
+    over = [
+        name for name, value in asked.items() if value > 0 and name != PODS and total.get(name, 0) > limit.get(name, 0)
+    ]
+    return sorted(over, key=_reading_order)
+
+
+def _reading_order(name: str) -> tuple[int, str]:
+    return ({CPU: 0, MEMORY: 1}.get(name, 2), name)
+
+
+def share(part: float, whole: float) -> float:
+    """`part / whole`, where something of nothing is everything."""
+    if whole == 0:
+        return 0.0 if part == 0 else 1.0
+    return part / whole
+
+
+def dominant_share(part: Amounts, whole: Amounts) -> float:
+    """The largest share over the resources that the whole has."""
+    return max((share(part.get(name, 0), total) for name, total in whole.items() if total >= EPSILON), default=0.0)
+
+
+def names(amounts: Amounts) -> set[str]:
+    """The resources of which there is something."""
+    return {name for name, value in amounts.items() if value >= EPSILON}
+
+
+def text(amounts: Amounts) -> str:
+    """Amounts for people: `cpu 4, memory 8Gi, nvidia.com/gpu 2`."""
+    return ", ".join(f"{name} {quantity_text(name, amounts[name])}" for name in sorted(amounts, key=_reading_order))
+
+
+def quantity_text(name: str, value: float) -> str:
+    """One amount as a Kubernetes quantity."""
+    whole = round(value)
+    return quantity.format_bytes(whole) if in_bytes(name) else quantity.format_milli(whole)

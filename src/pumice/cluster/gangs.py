@@ -1,0 +1,234 @@
+"""A gang: the pods that start together or not at all, read from a PodGroup, a native group or a lone pod."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pumice.api import names
+from pumice.api.batch import TopologyMode
+from pumice.api.scheduling import PodGroup, PodGroupPhase, SubGroupPolicy
+from pumice.cluster import amounts
+from pumice.cluster.matching import compiled
+from pumice.cluster.tasks import OCCUPYING, Status, Task, go_bool, preemptable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pumice.api.batch import NetworkTopology
+    from pumice.api.native import NativePodGroup
+    from pumice.api.scheduling import PodGroupCondition
+    from pumice.cluster.amounts import Amounts
+
+NO_POLICY = -1  # of a sub gang that no subGroupPolicy made
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Closeness:
+    """How far apart members may be: at most the tier given by number, or by name, or (both absent) anywhere."""
+
+    hard: bool
+    tier: int | None
+    tier_name: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class SubGang:
+    """Members that a subGroupPolicy keeps together; a gang without policies is its own and only sub gang."""
+
+    key: str
+    policy: int
+    minimum: int
+    match_index: int
+    closeness: Closeness | None
+    tasks: tuple[Task, ...]
+
+    @property
+    def priority(self) -> int:
+        """That of its highest task, and never below zero (Volcano parity)."""
+        return max((task.priority for task in self.tasks), default=0) if self.tasks else 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GangSpec:
+    """What the group object says, without its members."""
+
+    key: str
+    namespace: str
+    name: str
+    uid: str
+    created: str
+    queue: str
+    priority: int
+    min_member: int
+    role_minimums: Mapping[str, int]
+    minimum: Amounts | None  # minResources
+    phase: str
+    conditions: tuple[PodGroupCondition, ...]
+    annotations: Mapping[str, str]
+    labels: Mapping[str, str]
+    closeness: Closeness | None
+    policies: tuple[SubGroupPolicy, ...]
+    has_object: bool  # False for a lone pod: there is no PodGroup to write to
+    native: bool  # True for Kubernetes' own groups
+
+    @property
+    def preemptable(self) -> bool:
+        return preemptable(self.annotations, self.labels, default=False)
+
+    @property
+    def forbids_eviction(self) -> bool:
+        """True only where the group says so itself: saying nothing allows whole-gang eviction."""
+        written = self.annotations.get(names.PREEMPTABLE, self.labels.get(names.PREEMPTABLE))
+        return written is not None and go_bool(written) is not True
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Gang:
+    """A gang and its members at one moment; `counts` is indexed by Status."""
+
+    spec: GangSpec
+    tasks: tuple[Task, ...]
+    sub_gangs: tuple[SubGang, ...]
+    counts: tuple[int, ...]
+    occupied: Amounts
+
+    @property
+    def key(self) -> str:
+        return self.spec.key
+
+
+def gang_of(spec: GangSpec, tasks: Iterable[Task]) -> Gang:
+    members = tuple(sorted(tasks, key=lambda task: (task.created, task.name, task.uid)))
+    counts = [0] * len(Status)
+    occupied: amounts.MutableAmounts = {}
+    for task in members:
+        counts[task.status] += 1
+        if task.status in OCCUPYING:
+            amounts.add(occupied, task.request.amounts)
+    return Gang(spec, members, _sub_gangs(spec, members), tuple(counts), occupied)
+
+
+def spec_of_pod_group(group: PodGroup, *, priority: int, default_queue: str) -> GangSpec:
+    meta, spec = group.metadata, group.spec
+    return GangSpec(
+        key=meta.key,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        created=meta.creation_timestamp or "",
+        queue=spec.queue or default_queue,
+        priority=priority,
+        min_member=spec.min_member,
+        role_minimums=spec.min_task_member,
+        minimum=None if spec.min_resources is None else amounts.read_minimum(spec.min_resources),
+        phase=group.status.phase or PodGroupPhase.PENDING.value,
+        conditions=group.status.conditions,
+        annotations=meta.annotations,
+        labels=meta.labels,
+        closeness=closeness_of(spec.network_topology),
+        policies=spec.sub_group_policy,
+        has_object=True,
+        native=False,
+    )
+
+
+def spec_of_native(group: NativePodGroup, *, key: str, priority: int, default_queue: str) -> GangSpec:
+    """A group of scheduling.k8s.io: it names no queue, so an annotation may, and it asks nobody to be admitted."""
+    meta, spec = group.metadata, group.spec
+    policy = spec.scheduling_policy
+    return GangSpec(
+        key=key,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        created=meta.creation_timestamp or "",
+        queue=meta.annotations.get(names.QUEUE_NAME, default_queue),
+        priority=spec.priority if spec.priority is not None else priority,
+        min_member=policy.gang.min_count if policy.gang is not None else 1,
+        role_minimums={},
+        minimum=None,
+        phase=PodGroupPhase.INQUEUE.value,
+        conditions=(),
+        annotations=meta.annotations,
+        labels=meta.labels,
+        closeness=None,
+        policies=(),
+        has_object=False,
+        native=True,
+    )
+
+
+def spec_of_lone_pod(task: Task, *, key: str, priority: int, default_queue: str) -> GangSpec:
+    """A pod that names our scheduler but no group is a gang of one, already admitted."""
+    annotations = task.pod.metadata.annotations
+    return GangSpec(
+        key=key,
+        namespace=task.namespace,
+        name=task.name,
+        uid=task.uid,
+        created=task.created,
+        queue=annotations.get(names.QUEUE_NAME, default_queue),
+        priority=priority,
+        min_member=1,
+        role_minimums={},
+        minimum=None,
+        phase=PodGroupPhase.INQUEUE.value,
+        conditions=(),
+        annotations=annotations,
+        labels=task.pod.metadata.labels,
+        closeness=None,
+        policies=(),
+        has_object=False,
+        native=False,
+    )
+
+
+def closeness_of(topology: NetworkTopology | None) -> Closeness | None:
+    if topology is None:
+        return None
+    hard = topology.mode != TopologyMode.SOFT.value
+    return Closeness(hard, topology.highest_tier_allowed, topology.highest_tier_name)
+
+
+def _sub_gangs(spec: GangSpec, tasks: Sequence[Task]) -> tuple[SubGang, ...]:
+    if not spec.policies:
+        return (SubGang(spec.key, NO_POLICY, spec.min_member, 0, spec.closeness, tuple(tasks)),)
+    pickers = [_Picker(index, policy) for index, policy in enumerate(spec.policies)]
+    found: dict[tuple[int, tuple[str, ...]], list[Task]] = {}
+    for task in tasks:
+        place = next((place for picker in pickers if (place := picker.pick(task)) is not None), (NO_POLICY, ()))
+        found.setdefault(place, []).append(task)
+    return tuple(_sub_gang(spec, policy, values, members) for (policy, values), members in sorted(found.items()))
+
+
+def _sub_gang(spec: GangSpec, policy: int, values: tuple[str, ...], members: list[Task]) -> SubGang:
+    if policy == NO_POLICY:  # what no policy wants: each such pod counts alone
+        return SubGang(spec.key, NO_POLICY, 1, 0, spec.closeness, tuple(members))
+    wanted = spec.policies[policy]
+    return SubGang(
+        key=f"{spec.key}/{wanted.name}-{'-'.join(values)}",
+        policy=policy,
+        minimum=wanted.sub_group_size or 1,
+        match_index=int(values[0]) if values[0].isascii() and values[0].isdigit() else 0,
+        closeness=closeness_of(wanted.network_topology),
+        tasks=tuple(members),
+    )
+
+
+class _Picker:
+    """Says which sub gang of one policy a pod belongs to: that of its values under the policy's label keys."""
+
+    def __init__(self, index: int, policy: SubGroupPolicy) -> None:
+        self.index = index
+        self.keys = policy.match_label_keys
+        wanted = policy.label_selector
+        self.selector = None if wanted is None else compiled(wanted)
+
+    def pick(self, task: Task) -> tuple[int, tuple[str, ...]] | None:
+        labels = task.pod.metadata.labels
+        values = tuple(labels.get(key, "") for key in self.keys)
+        # A policy without keys never captures a pod (Volcano parity).
+        if not values or not all(values) or (self.selector is not None and not self.selector.matches(labels)):
+            return None
+        return self.index, values

@@ -1,0 +1,336 @@
+"""The only writer of the cluster state: one Change after another, in any order that the API server's watches allow.
+
+Whatever the order, the state ends up as if it had been listed afresh: news about one object replaces what was known of it,
+and what refers to something unknown waits for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pumice.api import changes, names
+from pumice.api.core import Node
+from pumice.api.native import NativePodGroup
+from pumice.api.pods import Pod
+from pumice.api.priority import PriorityClass
+from pumice.api.scheduling import PodGroup, Queue
+from pumice.api.topology import HyperNode
+from pumice.cluster import amounts, state
+from pumice.cluster.queues import queue_of
+from pumice.cluster.tasks import EVICTABLE, FINISHED, ON_A_NODE, Status, Task, task_of
+
+if TYPE_CHECKING:
+    from pumice.api.meta import Struct
+    from pumice.cluster.columns import Column
+    from pumice.cluster.state import Cluster, GangSlot, NodeSlot
+
+
+class Intake:
+    """Applies Changes to a Cluster. What dispatch said about a pod lies over what the API server says until that catches up."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._pods: dict[str, Pod] = {}
+        self._uid_by_key: dict[str, str] = {}
+        self._assumed: dict[str, changes.Assumed] = {}
+        self._evicting: set[str] = set()
+
+    def apply(self, change: changes.Change) -> None:
+        self.cluster.revision += 1
+        match change:
+            case changes.Upserted(object=thing):
+                self._upsert(thing)
+            case changes.Deleted(object=thing):
+                self._delete(thing)
+            case changes.Relisted(struct=kind, uids=uids):
+                self._relist(kind, uids)
+            case changes.Claimed(claim=claim):
+                self.cluster.claims[claim.gang] = claim
+                self.cluster.tell(claim.gang, f"claims room on {', '.join(sorted({node for _, node in claim.places}))}")
+            case changes.Unclaimed(gang=gang, reason=reason):
+                self.cluster.claims.pop(gang, None)
+                self.cluster.tell(gang, f"no claim any more: {reason}")
+            case _:
+                self._outcome(change)
+
+    # ------------------------------------------------------------------------------------------------- news
+
+    def _upsert(self, thing: Struct) -> None:
+        match thing:
+            case Pod():
+                self._upsert_pod(thing)
+            case Node():
+                self._upsert_node(thing)
+            case PodGroup():
+                self._set_group(thing.metadata.key, thing)
+            case NativePodGroup():
+                self._set_group(state.native_key(thing.metadata.namespace, thing.metadata.name), thing)
+            case Queue():
+                self.cluster.queues[thing.metadata.name] = queue_of(thing)
+            case _:
+                self._set_other(thing, present=True)
+
+    def _delete(self, thing: Struct) -> None:
+        match thing:
+            case Pod():
+                self._delete_pod(thing.metadata.uid or thing.metadata.key)
+            case Node():
+                self._delete_node(thing.metadata.name)
+            case PodGroup():
+                self._set_group(thing.metadata.key, None, uid=thing.metadata.uid)
+            case NativePodGroup():
+                key = state.native_key(thing.metadata.namespace, thing.metadata.name)
+                self._set_group(key, None, uid=thing.metadata.uid)
+            case Queue():
+                self.cluster.queues.pop(thing.metadata.name, None)
+            case _:
+                self._set_other(thing, present=False)
+
+    def _relist(self, kind: type[Struct], uids: frozenset[str]) -> None:
+        """Forget every object of a kind that a whole list no longer has."""
+        cluster = self.cluster
+        if kind is Pod:
+            known: list[Any] = list(self._pods.values())
+        elif kind is Node:
+            known = [slot.node for slot in cluster.nodes.values() if slot.node is not None]
+        elif kind is PodGroup or kind is NativePodGroup:
+            known = [slot.group for slot in cluster.gangs.values() if isinstance(slot.group, kind)]
+        elif kind is Queue:
+            for queue in [queue for queue in cluster.queues.values() if queue.uid not in uids]:
+                del cluster.queues[queue.name]
+            return
+        else:
+            known = list(cluster.others.get(kind, {}).values())
+        for thing in known:
+            if thing.metadata.uid not in uids:
+                self._delete(thing)
+
+    def _set_other(self, thing: Any, *, present: bool) -> None:
+        cluster, kind = self.cluster, type(thing)
+        table = cluster.others.setdefault(kind, {})
+        if present:
+            table[thing.metadata.key] = thing
+        else:
+            table.pop(thing.metadata.key, None)
+        cluster.changed_others.add(kind)
+        if kind is PriorityClass:
+            cluster.changed_gangs.update(cluster.gangs)
+        elif kind is HyperNode:
+            cluster.tree = None
+
+    def _set_group(self, key: str, group: PodGroup | NativePodGroup | None, uid: str = "") -> None:
+        slot = self._gang(key)
+        if group is None and uid and slot.group is not None and slot.group.metadata.uid != uid:
+            return  # news about a predecessor of the same name
+        slot.group = group
+        self._touch_gang(key, slot)
+        self.cluster.tell(
+            key, "group gone" if group is None else f"group is {group.metadata.resource_version or 'here'}"
+        )
+
+    # ------------------------------------------------------------------------------------------------- pods
+
+    def _upsert_pod(self, pod: Pod) -> None:
+        key, uid = pod.metadata.key, pod.metadata.uid or pod.metadata.key
+        former = self._uid_by_key.get(key)
+        if former is not None and former != uid:
+            self._delete_pod(former)  # its deletion was never told, or comes later
+        self._uid_by_key[key] = uid
+        self._pods[uid] = pod
+        if pod.spec.node_name:
+            self._assumed.pop(uid, None)
+        if pod.metadata.deletion_timestamp is not None or pod.status.phase in {"Succeeded", "Failed"}:
+            self._evicting.discard(uid)
+        self._refresh(uid)
+
+    def _delete_pod(self, uid: str) -> None:
+        pod = self._pods.pop(uid, None)
+        self._assumed.pop(uid, None)
+        self._evicting.discard(uid)
+        if pod is not None:
+            if self._uid_by_key.get(pod.metadata.key) == uid:
+                del self._uid_by_key[pod.metadata.key]
+            self._replace(uid, None)
+
+    def _outcome(self, change: changes.Change) -> None:
+        match change:
+            case changes.Assumed(pod=pod):
+                if pod.uid in self._pods:
+                    self._assumed[pod.uid] = change
+            case changes.BindFailed(pod=pod, attempt=attempt) | changes.Forgotten(pod=pod, attempt=attempt) if attempt:
+                assumed = self._assumed.get(pod.uid)
+                if assumed is not None and assumed.attempt == attempt:
+                    del self._assumed[pod.uid]
+            case changes.Forgotten(pod=pod):
+                self._evicting.discard(pod.uid)
+            case changes.Evicting(pod=pod):
+                if pod.uid in self._pods:
+                    self._evicting.add(pod.uid)
+            case changes.BindUnknown(pod=pod):
+                pass  # the charge stays as it is until somebody has read the pod back
+            case _:
+                raise TypeError(f"{type(change).__name__} is no Change that the state knows")
+        self.cluster.tell(f"{pod.namespace}/{pod.name}", type(change).__name__)
+        self._refresh(pod.uid)
+
+    def _refresh(self, uid: str) -> None:
+        """What the API server says of the pod, and over it what dispatch has said since."""
+        pod = self._pods.get(uid)
+        if pod is None:
+            return
+        task = task_of(pod, gang=self._gang_key(pod))
+        assumed = self._assumed.get(uid)
+        if assumed is not None and task.status is Status.PENDING:
+            task = dataclasses.replace(task, status=Status.BINDING, node=assumed.node)
+        elif uid in self._evicting and task.status in EVICTABLE:
+            task = dataclasses.replace(task, status=Status.RELEASING)
+        # A pod that is not ours matters only while it takes room.
+        self._replace(uid, task if task.gang or (task.node and task.status not in FINISHED) else None)
+
+    def _gang_key(self, pod: Pod) -> str:
+        meta, spec = pod.metadata, pod.spec
+        if spec.scheduler_name and spec.scheduler_name not in self.cluster.scheduler_names:
+            return ""
+        group = meta.annotations.get(names.GROUP_NAME) or meta.annotations.get(names.VOLCANO_GROUP_NAME)
+        if group:
+            return f"{meta.namespace}/{group}"  # never of another namespace, whatever a tenant writes
+        if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
+            return state.native_key(meta.namespace, spec.scheduling_group.pod_group_name)
+        return state.lone_key(meta.namespace, meta.name) if spec.scheduler_name else ""
+
+    def _replace(self, uid: str, task: Task | None) -> None:
+        cluster = self.cluster
+        former = cluster.tasks.pop(uid, None)
+        if former is not None:
+            self._uncharge(former)
+            if former.gang:
+                slot = cluster.gangs[former.gang]
+                slot.tasks.pop(uid, None)
+                self._touch_gang(former.gang, slot)
+        if task is None:
+            if former is not None:
+                cluster.tell(former.key, "gone")
+            return
+        cluster.tasks[uid] = task
+        self._charge(task)
+        if task.gang:
+            slot = self._gang(task.gang)
+            slot.tasks[uid] = task
+            self._touch_gang(task.gang, slot)
+        if former is None or former.status is not task.status or former.node != task.node:
+            cluster.tell(task.key, f"{task.status.text}{' on ' + task.node if task.node else ''}")
+
+    def _gang(self, key: str) -> GangSlot:
+        slot = self.cluster.gangs.get(key)
+        if slot is None:
+            slot = self.cluster.gangs[key] = state.GangSlot()
+        return slot
+
+    def _touch_gang(self, key: str, slot: GangSlot) -> None:
+        self.cluster.changed_gangs.add(key)
+        if slot.group is None and not slot.tasks:
+            self.cluster.gangs.pop(key, None)
+
+    # ------------------------------------------------------------------------------------------------- nodes
+
+    def _charge(self, task: Task, sign: int = 1) -> None:
+        if not task.node or task.status not in ON_A_NODE:
+            return
+        slot = self._node(task.node)
+        if sign > 0:
+            slot.tasks[task.uid] = task
+        else:
+            slot.tasks.pop(task.uid, None)
+        slot.frozen = None
+        if slot.column is not None:
+            self._add(slot.column, task, sign)
+        elif not slot.tasks and slot.node is None:
+            self.cluster.nodes.pop(task.node, None)
+
+    def _uncharge(self, task: Task) -> None:
+        self._charge(task, -1)
+
+    def _add(self, column: int, task: Task, sign: int) -> None:
+        cluster = self.cluster
+        self._learn(task.request.amounts)
+        demand: Column = cluster.axis.demand(task.request) * sign
+        cluster.used[:, column] += demand
+        if task.status is Status.RELEASING:
+            cluster.releasing[:, column] += demand
+
+    def _node(self, name: str) -> NodeSlot:
+        slot = self.cluster.nodes.get(name)
+        if slot is None:
+            slot = self.cluster.nodes[name] = state.NodeSlot()
+        return slot
+
+    def _upsert_node(self, node: Node) -> None:
+        cluster, name = self.cluster, node.metadata.name
+        slot = self._node(name)
+        former, slot.node = slot.node, node
+        if slot.column is None:
+            slot.column = self._new_column()
+            for task in slot.tasks.values():
+                self._add(slot.column, task, 1)
+            cluster.node_order = None
+        if (
+            former is None
+            or former.metadata.labels != node.metadata.labels
+            or former.metadata.creation_timestamp != node.metadata.creation_timestamp
+        ):
+            cluster.node_order = cluster.tree = None
+        room = allocatable_of(node)
+        self._learn(room)
+        cluster.allocatable[:, slot.column] = cluster.axis.vector(room)
+        if former is None:
+            cluster.tell(name, f"node with {amounts.text(room)}")
+
+    def _delete_node(self, name: str) -> None:
+        cluster = self.cluster
+        slot = cluster.nodes.get(name)
+        if slot is None or slot.column is None:
+            return
+        for rows in (cluster.allocatable, cluster.used, cluster.releasing):
+            rows[:, slot.column] = 0
+        cluster.free_columns.append(slot.column)
+        slot.node = slot.column = None
+        if not slot.tasks:
+            del cluster.nodes[name]
+        cluster.node_order = cluster.tree = None
+        cluster.tell(name, "node gone")
+
+    def _learn(self, new: amounts.Amounts) -> None:
+        """Make room for resources never seen before: a new row is zero for every node that lacks it."""
+        cluster = self.cluster
+        cluster.axis.learn(new)
+        missing = len(cluster.axis) - len(cluster.used)
+        if missing:
+            for name in ("allocatable", "used", "releasing"):
+                rows = getattr(cluster, name)
+                setattr(cluster, name, np.vstack([rows, np.zeros((missing, rows.shape[1]), dtype=np.int64)]))
+
+    def _new_column(self) -> int:
+        cluster = self.cluster
+        if not cluster.free_columns:
+            size = cluster.used.shape[1]
+            cluster.free_columns = list(range(2 * size - 1, size - 1, -1))
+            for name in ("allocatable", "used", "releasing"):
+                rows = getattr(cluster, name)
+                setattr(cluster, name, np.hstack([rows, np.zeros_like(rows)]))
+        return cluster.free_columns.pop()
+
+
+def allocatable_of(node: Node) -> amounts.MutableAmounts:
+    """What the node may hand out, with what its agent oversells on top."""
+    room = amounts.read(node.status.allocatable or node.status.capacity)
+    for annotation, name in (
+        (names.OVERSUBSCRIPTION_CPU, amounts.CPU),
+        (names.OVERSUBSCRIPTION_MEMORY, amounts.MEMORY),
+    ):
+        oversold = node.metadata.annotations.get(annotation, "")
+        if oversold.isascii() and oversold.isdigit():  # milli-CPUs and bytes, as plain numbers
+            amounts.add(room, {name: int(oversold)})
+    return room

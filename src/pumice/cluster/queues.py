@@ -1,0 +1,69 @@
+"""A queue: a share of the cluster, its limits and its place in the tree of queues."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pumice.api import names
+from pumice.api.scheduling import ROOT_QUEUE, Queue, QueueState
+from pumice.cluster import amounts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.api.scheduling import QueueAffinity
+    from pumice.cluster.amounts import Amounts
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueueSpec:
+    """What scheduling reads of one Queue; names that a limit does not mention are absent from it."""
+
+    name: str
+    uid: str
+    created: str
+    weight: int
+    priority: int
+    parent: str
+    state: str
+    reclaimable: bool
+    capability: Amounts
+    deserved: Amounts
+    guarantee: Amounts
+    affinity: QueueAffinity | None
+    annotations: Mapping[str, str]
+    written_allocated: Mapping[str, str | float]  # status.allocated as it stands in the API server
+
+    @property
+    def is_open(self) -> bool:
+        return self.state == QueueState.OPEN.value
+
+    @property
+    def hierarchy(self) -> str:
+        return self.annotations.get(names.HIERARCHY, "")
+
+    @property
+    def hierarchy_weights(self) -> str:
+        return self.annotations.get(names.HIERARCHY_WEIGHTS, "")
+
+
+def queue_of(queue: Queue) -> QueueSpec:
+    spec = queue.spec
+    name = queue.metadata.name
+    return QueueSpec(
+        name=name,
+        uid=queue.metadata.uid,
+        created=queue.metadata.creation_timestamp or "",
+        weight=spec.weight,
+        priority=spec.priority,
+        parent="" if name == ROOT_QUEUE else spec.parent or ROOT_QUEUE,
+        state=queue.status.state,
+        reclaimable=spec.reclaimable is not False,
+        capability=amounts.read(spec.capability),
+        deserved=amounts.read(spec.deserved),
+        guarantee=amounts.read(spec.guarantee.resource),
+        affinity=spec.affinity,
+        annotations=queue.metadata.annotations,
+        written_allocated=queue.status.allocated,
+    )

@@ -1,0 +1,246 @@
+"""What is true now. Only intake.py writes here; everybody else takes snapshots, which never change.
+
+A snapshot shares whatever has not changed since the last one: nodes' tasks, gangs and the other objects are frozen once and
+reused until intake touches them again.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from pumice.api.priority import PriorityClass
+from pumice.cluster import gangs
+from pumice.cluster.columns import Axis, NodeTable
+from pumice.cluster.tasks import ON_A_NODE, Status, Task
+from pumice.cluster.topology import HyperTree, hyper_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.api.changes import Claim
+    from pumice.api.core import Node
+    from pumice.api.native import NativePodGroup
+    from pumice.api.scheduling import PodGroup
+    from pumice.cluster.columns import Column
+    from pumice.cluster.gangs import Gang
+    from pumice.cluster.queues import QueueSpec
+
+T = TypeVar("T")
+
+COLUMNS_AT_FIRST = 64  # room for nodes before the arrays grow; they double
+STORY_LINES_MAX = 20_000  # of all objects together; the oldest are forgotten
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class NodeSlot:
+    """One node's column, or (column None) pods on a node that we have not met yet."""
+
+    node: Node | None = None
+    column: int | None = None
+    tasks: dict[str, Task] = dataclasses.field(default_factory=dict)
+    frozen: tuple[Task, ...] | None = None
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class GangSlot:
+    """A gang in the making: its group object may arrive after its pods, or leave before them."""
+
+    group: PodGroup | NativePodGroup | None = None
+    tasks: dict[str, Task] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """Everything a scheduling cycle may read, at one moment."""
+
+    revision: int
+    nodes: NodeTable
+    gangs: Mapping[str, Gang]
+    queues: Mapping[str, QueueSpec]
+    claims: Mapping[str, Claim]
+    tree: HyperTree
+    others: Mapping[type, Mapping[str, Any]]
+
+    def objects(self, kind: type[T]) -> Mapping[str, T]:
+        """All objects of a kind that has no table of its own, by `namespace/name`."""
+        return self.others.get(kind, _NOTHING)
+
+
+class Cluster:
+    """The state, and the invariants that hold in it."""
+
+    def __init__(
+        self, *, scheduler_names: frozenset[str] = frozenset({"volcano", "pumice"}), default_queue: str = "default"
+    ) -> None:
+        self.scheduler_names = scheduler_names
+        self.default_queue = default_queue
+        self.revision = 0
+        self.axis = Axis()
+        self.nodes: dict[str, NodeSlot] = {}
+        self.tasks: dict[str, Task] = {}
+        self.gangs: dict[str, GangSlot] = {}
+        self.queues: dict[str, QueueSpec] = {}
+        self.claims: dict[str, Claim] = {}
+        self.others: dict[type, dict[str, Any]] = {}
+        self.allocatable: Column = np.zeros((len(self.axis), COLUMNS_AT_FIRST), dtype=np.int64)
+        self.used: Column = np.zeros_like(self.allocatable)
+        self.releasing: Column = np.zeros_like(self.allocatable)
+        self.free_columns: list[int] = list(range(COLUMNS_AT_FIRST - 1, -1, -1))
+        self.node_order: list[str] | None = None  # None: nodes came or went since the last snapshot
+        self.changed_gangs: set[str] = set()
+        self.changed_others: set[type] = set()
+        self.tree: HyperTree | None = None
+        self._story: collections.deque[tuple[str, str]] = collections.deque(maxlen=STORY_LINES_MAX)
+        self._frozen_gangs: dict[str, Gang] = {}
+        self._frozen_others: dict[type, Mapping[str, Any]] = {}
+
+    # ------------------------------------------------------------------------------------------------- reading
+
+    def snapshot(self) -> Snapshot:
+        self._freeze_gangs()
+        for kind in self.changed_others:
+            self._frozen_others[kind] = MappingProxyType(dict(self.others[kind]))
+        self.changed_others.clear()
+        table = self._node_table()
+        if self.tree is None:
+            self.tree = hyper_tree(self.others, table)
+        return Snapshot(
+            self.revision,
+            table,
+            MappingProxyType(dict(self._frozen_gangs)),
+            MappingProxyType(dict(self.queues)),
+            MappingProxyType(dict(self.claims)),
+            self.tree,
+            MappingProxyType(dict(self._frozen_others)),
+        )
+
+    def _node_table(self) -> NodeTable:
+        if self.node_order is None:
+            known = [(slot.node, name) for name, slot in self.nodes.items() if slot.node is not None]
+            known.sort(key=lambda pair: (pair[0].metadata.creation_timestamp or "", pair[1]))
+            self.node_order = [name for _, name in known]
+        slots = [self.nodes[name] for name in self.node_order]
+        where = np.array([slot.column for slot in slots], dtype=np.intp)
+        return NodeTable(
+            axis=Axis(self.axis.names),
+            names=self.node_order,
+            index={name: index for index, name in enumerate(self.node_order)},
+            objects=[slot.node for slot in slots if slot.node is not None],
+            tasks=[_frozen_tasks(slot) for slot in slots],
+            allocatable=self.allocatable[:, where],
+            used=self.used[:, where],
+            releasing=self.releasing[:, where],
+        )
+
+    def _freeze_gangs(self) -> None:
+        for key in self.changed_gangs:
+            slot = self.gangs.get(key)
+            spec = None if slot is None else self._gang_spec(key, slot)
+            if slot is None or spec is None:
+                self._frozen_gangs.pop(key, None)
+            else:
+                self._frozen_gangs[key] = gangs.gang_of(spec, slot.tasks.values())
+        self.changed_gangs.clear()
+
+    def _gang_spec(self, key: str, slot: GangSlot) -> gangs.GangSpec | None:
+        group = slot.group
+        if group is None:
+            if not is_lone(key) or not slot.tasks:
+                return None
+            task = next(iter(slot.tasks.values()))
+            priority = self._class_priority(task.pod.spec.priority_class_name, task.pod.spec.priority)
+            return gangs.spec_of_lone_pod(task, key=key, priority=priority, default_queue=self.default_queue)
+        priority = self._class_priority(group.spec.priority_class_name, None)
+        if is_native(key):
+            return gangs.spec_of_native(group, key=key, priority=priority, default_queue=self.default_queue)  # type: ignore[arg-type]
+        return gangs.spec_of_pod_group(group, priority=priority, default_queue=self.default_queue)  # type: ignore[arg-type]
+
+    def _class_priority(self, name: str, written: int | None) -> int:
+        """The named class's value, else what the pod carries, else the global default's, else zero."""
+        classes: Mapping[str, PriorityClass] = self.others.get(PriorityClass, _NOTHING)
+        named = classes.get(name)
+        if named is not None:
+            return named.value
+        if written is not None:
+            return written
+        return max((each.value for each in classes.values() if each.global_default), default=0)
+
+    # ------------------------------------------------------------------------------------------------- invariants
+
+    def check(self) -> None:
+        """Raises where the columns and the tasks tell different stories; on in tests and the simulator."""
+        for name, slot in self.nodes.items():
+            used = np.zeros(len(self.axis), dtype=np.int64)
+            releasing = np.zeros_like(used)
+            for uid, task in slot.tasks.items():
+                assert self.tasks.get(uid) is task, (
+                    f"{task.key} on {name} is not the task that we know: {self.story(task.key)}"
+                )
+                assert (task.node, task.status in ON_A_NODE) == (name, True), (
+                    f"{task.key} is {task.status.text} on {task.node}, not on {name}"
+                )
+                demand = self.axis.demand(task.request)
+                used += demand
+                releasing += demand * (task.status is Status.RELEASING)
+            if slot.column is not None:
+                rows = len(self.axis)
+                assert (self.used[:rows, slot.column] == used).all(), f"{name}: used is wrong: {self.story(name)}"
+                assert (self.releasing[:rows, slot.column] == releasing).all(), (
+                    f"{name}: releasing is wrong: {self.story(name)}"
+                )
+        for uid, task in self.tasks.items():
+            assert uid == task.uid
+            if task.status in ON_A_NODE and task.node:
+                assert self.nodes[task.node].tasks.get(uid) is task, f"{task.key} is missing on {task.node}"
+            if task.gang:
+                assert self.gangs[task.gang].tasks.get(uid) is task, f"{task.key} is missing in {task.gang}"
+        for key, slot_ in self.gangs.items():
+            for task in slot_.tasks.values():
+                assert task.gang == key
+                assert self.tasks.get(task.uid) is task
+                assert task.namespace == namespace_of(key), f"{task.key} is in gang {key} of another namespace"
+
+    def tell(self, key: str, event: str) -> None:
+        self._story.append((key, event))
+
+    def story(self, key: str) -> list[str]:
+        """What happened to one object, oldest first, as far as it is remembered."""
+        return [event for subject, event in self._story if subject == key]
+
+
+# A gang's key is `namespace/name` of its PodGroup. Kubernetes' own groups and lone pods live beside them under keys that no
+# PodGroup can have, because a colon is not allowed in names.
+NATIVE_PREFIX = "native:"
+LONE_PREFIX = "pod:"
+
+
+def native_key(namespace: str, name: str) -> str:
+    return f"{namespace}/{NATIVE_PREFIX}{name}"
+
+
+def lone_key(namespace: str, name: str) -> str:
+    return f"{namespace}/{LONE_PREFIX}{name}"
+
+
+def is_native(key: str) -> bool:
+    return key.partition("/")[2].startswith(NATIVE_PREFIX)
+
+
+def is_lone(key: str) -> bool:
+    return key.partition("/")[2].startswith(LONE_PREFIX)
+
+
+def namespace_of(key: str) -> str:
+    return key.partition("/")[0]
+
+
+def _frozen_tasks(slot: NodeSlot) -> tuple[Task, ...]:
+    if slot.frozen is None:
+        slot.frozen = tuple(sorted(slot.tasks.values(), key=lambda task: task.uid))
+    return slot.frozen

@@ -1,0 +1,156 @@
+"""A task: one pod as the scheduler sees it, in one of ten states.
+
+    Pending -> Allocated -> Binding -> Bound -> Running -> Succeeded | Failed
+       `-----> Pipelined (waits for room that is being released)
+    Bound | Running -> Releasing (being deleted, still on its node)
+
+Allocated and Pipelined exist only inside a session; Binding lasts from our decision to the API server's word.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import TYPE_CHECKING
+
+from pumice.api import names
+from pumice.cluster.requests import Request, request_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pumice.api.pods import Pod
+
+TASK_PRIORITY_DEFAULT = 1  # Volcano parity: a pod without a priority ranks just above zero
+
+
+class Status(enum.IntEnum):
+    """Volcano's names and order; the integer indexes counters."""
+
+    PENDING = 0
+    ALLOCATED = 1
+    PIPELINED = 2
+    BINDING = 3
+    BOUND = 4
+    RUNNING = 5
+    RELEASING = 6
+    SUCCEEDED = 7
+    FAILED = 8
+    UNKNOWN = 9
+
+    @property
+    def text(self) -> str:
+        """The name as Volcano prints it."""
+        return self.name.capitalize()
+
+
+OCCUPYING = frozenset({Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING})  # counts against a quota
+FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED})
+EVICTABLE = frozenset({Status.BOUND, Status.RUNNING})
+ON_A_NODE = frozenset(
+    {Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.RELEASING, Status.UNKNOWN}
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """What scheduling reads of one pod. A new version of the pod is a new Task with the same uid."""
+
+    uid: str
+    namespace: str
+    name: str
+    gang: str  # key of the gang; empty for a pod that is not ours and only takes room
+    role: str
+    status: Status
+    node: str
+    request: Request
+    priority: int
+    created: str
+    preemptable: bool
+    gates: tuple[str, ...]
+    revocable_zone: str
+    index: int | None
+    pod: Pod
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def is_best_effort(self) -> bool:
+        return self.request.is_best_effort
+
+    @property
+    def nominated_node(self) -> str:
+        return self.pod.status.nominated_node_name
+
+
+def task_of(pod: Pod, *, gang: str, volume_drivers: Iterable[str] = ()) -> Task:
+    meta, spec = pod.metadata, pod.spec
+    annotations, labels = meta.annotations, meta.labels
+    return Task(
+        uid=meta.uid or meta.key,
+        namespace=meta.namespace,
+        name=meta.name,
+        gang=gang,
+        role=annotations.get(names.TASK_SPEC) or labels.get(names.TASK_SPEC, ""),
+        status=status_of(pod),
+        node=spec.node_name,
+        request=request_of(pod, volume_drivers),
+        priority=_priority(pod),
+        created=meta.creation_timestamp or "",
+        preemptable=preemptable(annotations, labels, default=True),
+        gates=tuple(gate.name for gate in spec.scheduling_gates),
+        revocable_zone=_revocable_zone(annotations),
+        index=index_of(meta.name),
+        pod=pod,
+    )
+
+
+def status_of(pod: Pod) -> Status:
+    phase = pod.status.phase or "Pending"
+    if phase == "Succeeded":
+        return Status.SUCCEEDED
+    if phase == "Failed":
+        return Status.FAILED
+    if phase in {"Pending", "Running"} and pod.metadata.deletion_timestamp is not None:
+        return Status.RELEASING
+    if phase == "Running":
+        return Status.RUNNING
+    if phase == "Pending":
+        return Status.BOUND if pod.spec.node_name else Status.PENDING
+    return Status.UNKNOWN
+
+
+def index_of(pod_name: str) -> int | None:
+    """The number at the end of a name like `job-task-7`; names of fewer than three parts have none."""
+    parts = pod_name.split("-")
+    return int(parts[-1]) if len(parts) >= 3 and parts[-1].isascii() and parts[-1].isdigit() else None
+
+
+def preemptable(annotations: Mapping[str, str], labels: Mapping[str, str], *, default: bool) -> bool:
+    """The annotation, else the label; a value that is no boolean means no."""
+    written = annotations.get(names.PREEMPTABLE, labels.get(names.PREEMPTABLE))
+    return default if written is None else go_bool(written) is True
+
+
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+def go_bool(text: str) -> bool | None:
+    """A boolean as Go reads it from text; None for anything else."""
+    return True if text in _TRUE else False if text in _FALSE else None
+
+
+def _priority(pod: Pod) -> int:
+    written = pod.metadata.annotations.get(names.TASK_PRIORITY, "")
+    if written.lstrip("+-").isdigit() and -(2**31) <= int(written) < 2**31:
+        return int(written)
+    return TASK_PRIORITY_DEFAULT if pod.spec.priority is None else pod.spec.priority
+
+
+def _revocable_zone(annotations: Mapping[str, str]) -> str:
+    if names.REVOCABLE_ZONE in annotations:
+        return "*" if annotations[names.REVOCABLE_ZONE] == "*" else ""
+    return "*" if go_bool(annotations.get(names.PREEMPTABLE, "")) else ""

@@ -1,0 +1,98 @@
+"""allocate: starts gangs where there is room, whole or not at all.
+
+Queues take turns in their order, gangs within a queue in theirs. A gang that is not yet ready gets as many members placed as it
+needs to start, in one turn; one that runs already gets one more member and goes back into the line. What does not make the
+gang ready is rolled back, unless it only waits for room that is being released: then it keeps its tentative places until the
+cycle ends, so that nobody else takes them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.cluster.gangs import NO_POLICY
+from pumice.cluster.tasks import Status
+from pumice.scheduling import filling
+from pumice.scheduling.closeness import allocate_close
+from pumice.scheduling.heap import Heap
+
+if TYPE_CHECKING:
+    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.session import Session
+    from pumice.scheduling.statement import Statement
+
+
+class Worksheet:
+    """The members of a gang that may be placed in this action, by sub gang; each is tried once."""
+
+    def __init__(self, session: Session, gang: GangState) -> None:
+        self.waiting: dict[str, list[Task]] = {}
+        for sub in gang.subs:
+            if not sub.tally[Status.PENDING]:
+                continue
+            tasks = [task for task in sub.sub.tasks if gang.status(task) is Status.PENDING and is_placeable(task)]
+            if tasks:
+                self.waiting[sub.sub.key] = session.ordered(tasks)
+
+    def __bool__(self) -> bool:
+        return any(self.waiting.values())
+
+    def copy(self) -> Worksheet:
+        twin = Worksheet.__new__(Worksheet)
+        twin.waiting = {key: list(tasks) for key, tasks in self.waiting.items()}
+        return twin
+
+
+def is_placeable(task: Task) -> bool:
+    """Gated pods wait for their gate, and pods that ask for nothing are backfill's."""
+    return not task.gates and not task.is_best_effort
+
+
+def run(session: Session) -> None:
+    with_enqueue = "enqueue" in session.policy.actions
+    worksheets: dict[str, Worksheet] = {}
+    heaps: dict[str, Heap[GangState]] = {}
+    for gang in session.schedulable(with_enqueue=with_enqueue):
+        if gang.wants_closeness and session.snapshot.tree.fault:
+            continue
+        sheet = Worksheet(session, gang)
+        if sheet:
+            worksheets[gang.key] = sheet
+            heaps.setdefault(gang.queue, Heap(session.gang_before)).push(gang)
+    queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in heaps))
+    while queues:
+        queue = queues.pop()
+        if not heaps[queue.name] or session.is_overused(queue):
+            continue
+        gang = heaps[queue.name].pop()
+        if visit(session, gang, worksheets[gang.key]):
+            heaps[queue.name].push(gang)
+        queues.push(queue)
+
+
+def visit(session: Session, gang: GangState, sheet: Worksheet) -> bool:
+    """One turn of one gang; True where it comes back into the line for more."""
+    if gang.wants_closeness or gang.has_policies:
+        statement = allocate_close(session, gang, sheet)
+    else:
+        statement = allocate_plain(session, gang, sheet)
+    if statement is None:
+        return False
+    if session.is_ready(gang):
+        statement.commit()
+        return bool(sheet)
+    session.kept.append(statement)
+    return False
+
+
+def allocate_plain(session: Session, gang: GangState, sheet: Worksheet) -> Statement | None:
+    sub = gang.subs[0]
+    assert sub.sub.policy == NO_POLICY
+    statement = session.statement()
+    filling.place_tasks(session, statement, sub, sheet.waiting[sub.sub.key])
+    if session.is_ready(gang) or session.is_pipelined(gang):
+        return statement
+    statement.rollback(remember=True)
+    return None

@@ -1,0 +1,66 @@
+"""backfill: places pods that ask for nothing, wherever filters let them; they are no quota's business."""
+
+from __future__ import annotations
+
+from functools import cmp_to_key
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice.cluster.tasks import Status
+from pumice.scheduling.statement import Placement
+from pumice.scheduling.verdict import FitError
+
+if TYPE_CHECKING:
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.session import Session
+    from pumice.scheduling.shapes import Shape
+
+
+def run(session: Session) -> None:
+    gangs = [
+        gang for gang in session.gangs.values() if not gang.is_waiting_for_admission and gang.tally.waiting_best_effort
+    ]
+    gangs = [gang for gang in gangs if session.is_valid(gang) is None]
+    gangs.sort(key=lambda gang: (session.gang_key(gang), gang.spec.created, gang.key))
+    gangs.sort(key=cmp_to_key(lambda left, right: _by_queue(session, left, right)))
+    for gang in gangs:
+        waiting = [task for task in gang.tasks_in(Status.PENDING) if task.is_best_effort and not task.gates]
+        _place(session, gang, session.ordered(waiting))
+
+
+def _by_queue(session: Session, left: GangState, right: GangState) -> int:
+    if left.queue == right.queue:
+        return 0
+    return -1 if session.queue_before(session.queue_of(left), session.queue_of(right)) else 1
+
+
+def _place(session: Session, gang: GangState, waiting: list[Task]) -> None:
+    """Each pod for itself; all that have found a node are bound once the gang is ready."""
+    statement = session.statement()
+    for task in waiting:
+        shape = session.shape(task)
+        node = _best(session, shape, task)
+        if node is None:
+            gang.fit_errors[task] = session.placer.fit_error(shape, None)
+            continue
+        statement.place(Placement(gang, shape, [task], [node], Status.ALLOCATED))
+    if session.is_ready(gang):
+        statement.commit()
+    else:
+        session.kept.append(statement)
+
+
+def _best(session: Session, shape: Shape, task: Task) -> int | None:
+    reason = session.placer.prefilter(shape)
+    if reason is not None:
+        session.gangs[task.gang].fit_errors[task] = FitError((reason,), 0, message=reason.text)
+        return None
+    mask = session.placer.allowed(shape).copy()
+    for denial in session.placer.live_denials(shape):
+        mask &= ~denial.nodes
+    candidates = np.flatnonzero(mask)
+    if not len(candidates):
+        return None
+    return int(candidates[np.argmax(session.placer.scores(shape, task, candidates))])

@@ -1,0 +1,39 @@
+"""enqueue: lets waiting gangs into their queues, one per queue and turn, so that controllers make pods only for those."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.api.scheduling import PodGroupPhase
+from pumice.scheduling.heap import Heap
+
+if TYPE_CHECKING:
+    from pumice.cluster.queues import QueueSpec
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.session import Session
+
+
+def run(session: Session) -> None:
+    waiting: dict[str, Heap[GangState]] = {}
+    for gang in session.gangs.values():
+        heap = waiting.setdefault(gang.queue, Heap(session.gang_before))
+        if gang.is_waiting_for_admission:
+            heap.push(gang)
+    queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in waiting))
+    while queues:
+        queue = queues.pop()
+        heap = waiting[queue.name]
+        if not heap:
+            continue
+        admit(session, heap.pop())
+        queues.push(queue)
+
+
+def admit(session: Session, gang: GangState) -> None:
+    """Admit the gang if nobody objects. A gang that names no minimum is not asked for (Volcano parity)."""
+    if gang.spec.minimum is not None and not session.points.vote("enqueueable", gang):
+        return
+    for hook in session.points.hooks("enqueued"):
+        hook.call(gang)
+    gang.phase = PodGroupPhase.INQUEUE.value
+    gang.version += 1

@@ -1,0 +1,50 @@
+"""Plugin arguments: a mapping from the policy file into the plugin's own Args, or an error that names the argument."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import msgspec
+
+from pumice.scheduling.policy import PolicyError
+
+if TYPE_CHECKING:
+    from pumice.scheduling.policy import PluginOption
+
+
+class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of a plugin: one field each, named as in the policy file, with its default and description.
+
+    Arguments with a free part in their name (`binpack.resources.<name>`) are collected in `named`, by the prefix that
+    `PREFIXES` declares with its description.
+    """
+
+    PREFIXES: ClassVar[Mapping[str, str]] = {}
+    IGNORED: ClassVar[frozenset[str]] = frozenset()  # Volcano's files carry them, nothing reads them
+
+    named: dict[str, Any] = msgspec.field(default_factory=dict, name="<named>")
+
+
+A = TypeVar("A", bound=Args)
+
+
+def read(kind: type[A], option: PluginOption, source: str) -> A:
+    """The option's arguments as `kind`; quoted numbers and booleans count as what they say."""
+    known = {field.encode_name for field in msgspec.structs.fields(kind)} - {"<named>"}
+    fixed: dict[str, Any] = {}
+    named: dict[str, Any] = {}
+    for key, value in option.arguments.items():
+        if key in known:
+            fixed[key] = value
+        elif any(key.startswith(prefix) for prefix in kind.PREFIXES):
+            named[key] = value
+        elif key not in kind.IGNORED:
+            near = difflib.get_close_matches(key, known, n=1)
+            advice = f"did you mean {near[0]}?" if near else f"it takes {', '.join(sorted(known)) or 'none'}"
+            raise PolicyError(f"policy {source}: plugin {option.name}: unknown argument {key!r}; {advice}")
+    try:
+        return msgspec.convert({**fixed, "<named>": named}, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise PolicyError(f"policy {source}: plugin {option.name}: {error}; correct that argument") from error

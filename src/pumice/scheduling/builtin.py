@@ -1,0 +1,29 @@
+"""The policy that holds when no file is given, written out in the format of the file."""
+
+from __future__ import annotations
+
+from pumice.scheduling import actions, plugins, policy
+
+TEXT = """\
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+  - name: network-topology-aware
+"""
+
+
+def parse(text: str | bytes, source: str) -> policy.Policy:
+    """A policy that may use every action and plugin that comes with Pumice."""
+    return policy.parse(text, source=source, actions=list(actions.NAMES), plugins=list(plugins.NAMES))

@@ -1,0 +1,160 @@
+"""The end of a cycle: operations become decisions, and every gang gets its phase, conditions and reasons."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.api.changes import Claim
+from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPhase
+from pumice.cluster import amounts
+from pumice.cluster.tasks import OCCUPYING, Status
+from pumice.scheduling import messages, verdict
+from pumice.scheduling.decisions import Bind, Condition, Decisions, Evict, GangCommit, GangReport
+from pumice.scheduling.statement import Eviction, Placement
+
+if TYPE_CHECKING:
+    from pumice.cluster.amounts import Amounts
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.session import Session
+
+CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is anybody's again
+_SECOND = 1_000_000_000
+
+
+def close(session: Session) -> Decisions:
+    for hook in session.points.hooks("close"):
+        hook.call()
+    names = session.room.table.names
+    pipelined = {
+        task.key: names[node]
+        for gang in session.gangs.values()
+        for task, (status, node) in gang.places.items()
+        if status is Status.PIPELINED
+    }
+    everyone = {**session.gangs, **session.stranded}
+    return Decisions(
+        commits=_commits(session),
+        evictions=_evictions(session),
+        claims=_claims(session),
+        pipelined=pipelined,
+        gangs={key: _report(session, gang) for key, gang in everyone.items()},
+        queues=_allocated(session),
+    )
+
+
+def _commits(session: Session) -> tuple[GangCommit, ...]:
+    binds: dict[str, list[Bind]] = {}
+    names = session.room.table.names
+    for operation, _ in session.accepted:
+        if isinstance(operation, Placement) and operation.status is Status.ALLOCATED:
+            own = binds.setdefault(operation.gang.key, [])
+            own += [Bind(task, names[node]) for task, node in zip(operation.tasks, operation.nodes, strict=True)]
+    return tuple(GangCommit(key, tuple(own), session.gangs[key].spec.min_member) for key, own in binds.items())
+
+
+def _evictions(session: Session) -> tuple[Evict, ...]:
+    return tuple(
+        Evict(operation.task, operation.reason, claimant.key if claimant is not None else "", operation.why)
+        for operation, claimant in session.accepted
+        if isinstance(operation, Eviction)
+    )
+
+
+def _claims(session: Session) -> tuple[Claim, ...]:
+    """Room that evictions make belongs to those for whom it was made, until they have it or time is up."""
+    victims: dict[str, list[str]] = {}
+    for operation, claimant in session.accepted:
+        if isinstance(operation, Eviction) and claimant is not None:
+            victims.setdefault(claimant.key, []).append(operation.task.uid)
+    names = session.room.table.names
+    until = session.now + CLAIM_SECONDS * _SECOND
+    claims = []
+    for key, uids in victims.items():
+        places = session.gangs[key].places.items()
+        own = tuple((task.uid, names[node]) for task, (status, node) in places if status is Status.PIPELINED)
+        claims.append(Claim(gang=key, places=own, victims=tuple(uids), until=until))
+    return tuple(claims)
+
+
+def _report(session: Session, gang: GangState) -> GangReport:
+    has_queue = gang.key in session.gangs
+    ready = has_queue and session.is_ready(gang)
+    text = ""
+    if gang.tasks and not ready and has_queue:
+        text = messages.fit_text(session, gang)
+    elif gang.reasons:
+        text = gang.reasons[0].text
+    conditions = _conditions(session, gang, text, ready=ready)
+    return GangReport(
+        gang=gang.key,
+        phase=_phase(gang, unschedulable=any(each.type == "Unschedulable" and each.status for each in conditions)),
+        running=gang.tally[Status.RUNNING],
+        succeeded=gang.tally[Status.SUCCEEDED],
+        failed=gang.tally[Status.FAILED],
+        conditions=conditions,
+        message=f"{gang.tally[Status.PENDING]}/{len(gang.tasks)} tasks in gang unschedulable: {text}" if text else "",
+        reasons=_reasons(gang),
+        pods=tuple(messages.pod_verdicts(session, gang, text)) if has_queue else (),
+    )
+
+
+def _reasons(gang: GangState) -> tuple[verdict.Reason, ...]:
+    own = [reason for error in gang.fit_errors.values() for reason in error.reasons]
+    return tuple(verdict.merged([*gang.reasons, *own]).values())
+
+
+def _conditions(session: Session, gang: GangState, text: str, *, ready: bool) -> tuple[Condition, ...]:
+    """What holds now, both ways: a gang that became ready is told so by Unschedulable=False as well."""
+    if not gang.tasks or (not session.points.hooks("ready") and gang.key in session.gangs):
+        return ()
+    unschedulable, scheduled = PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value
+    was = {condition.type for condition in gang.spec.conditions}
+    if ready:
+        found = [Condition(scheduled, True, "tasks in gang are ready to be scheduled", "")]
+        if unschedulable in was:
+            found.append(Condition(unschedulable, False, "tasks in gang are ready to be scheduled", ""))
+        return tuple(found)
+    tally = gang.tally
+    leaving = tally[Status.RELEASING] and not tally[Status.PENDING] and not tally[Status.PIPELINED]
+    if leaving and _scheduled(gang) >= gang.spec.min_member:
+        return ()  # it is only on its way out
+    missing = messages.unschedulable(gang)
+    message = f"{missing}/{len(gang.tasks)} tasks in gang unschedulable: {text}"
+    found = [Condition(unschedulable, True, "NotEnoughResources", message)]
+    if scheduled in was:
+        found.append(Condition(scheduled, False, "NotEnoughResources", message))
+    return tuple(found)
+
+
+def _scheduled(gang: GangState) -> int:
+    tally = gang.tally
+    leaving = sum(bool(task.node) for task in gang.tasks_in(Status.RELEASING))
+    counted = (Status.RUNNING, Status.BOUND, Status.FAILED, Status.SUCCEEDED)
+    return sum(tally[status] for status in counted) + leaving
+
+
+def _phase(gang: GangState, *, unschedulable: bool) -> str:
+    tally = gang.tally
+    finished = tally[Status.SUCCEEDED] + tally[Status.FAILED]
+    if gang.phase == PodGroupPhase.COMPLETED.value and finished == len(gang.tasks):
+        return gang.phase  # finished stays finished, also while its pods are cleaned up
+    if tally[Status.RUNNING] and unschedulable:
+        return PodGroupPhase.UNKNOWN.value
+    scheduled = _scheduled(gang)
+    if scheduled >= gang.spec.min_member and gang.tasks:
+        return PodGroupPhase.COMPLETED.value if scheduled == finished else PodGroupPhase.RUNNING.value
+    return gang.phase if gang.phase == PodGroupPhase.INQUEUE.value else PodGroupPhase.PENDING.value
+
+
+def _allocated(session: Session) -> dict[str, Amounts]:
+    """What each queue holds, with all that its descendants hold."""
+    totals: dict[str, amounts.MutableAmounts] = {name: {} for name in session.queues}
+    for gang in session.gangs.values():
+        if not any(gang.tally[status] for status in OCCUPYING):
+            continue
+        name, seen = gang.queue, set()
+        while name in totals and name not in seen:
+            amounts.add(totals[name], gang.occupied)
+            seen.add(name)
+            name = session.queues[name].parent or (ROOT_QUEUE if name != ROOT_QUEUE else "")
+    return dict(totals)

@@ -1,0 +1,97 @@
+"""What a cycle decided: binds by gang, evictions, claims, and what to tell users. Plain data for dispatch and printers."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.api.changes import Claim
+    from pumice.cluster.amounts import Amounts
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.verdict import Reason
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bind:
+    task: Task
+    node: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GangCommit:
+    """One gang's binds: all of them, or none. `needed` members must be bound before the gang counts as started."""
+
+    gang: str
+    binds: tuple[Bind, ...]
+    needed: int
+    mends: bool = False  # completes an attempt that was cut short
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Evict:
+    """A victim: for which gang it goes, by which action, and why it was this one."""
+
+    task: Task
+    reason: str  # the action's name, as Volcano's events have it
+    claimant: str
+    why: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Release:
+    """Members of a gang that was never started as a whole and cannot be finished: they give their room back."""
+
+    gang: str
+    tasks: tuple[Task, ...]
+    why: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Condition:
+    """A PodGroup condition that should hold now."""
+
+    type: str
+    status: bool
+    reason: str
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PodVerdict:
+    """The PodScheduled condition of a pod that was not placed, and the node it may hope for."""
+
+    task: Task
+    reason: str
+    message: str
+    nominated_node: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GangReport:
+    """How a gang stands after the cycle."""
+
+    gang: str
+    phase: str
+    running: int
+    succeeded: int
+    failed: int
+    conditions: tuple[Condition, ...]
+    message: str  # of the event that goes with it
+    reasons: tuple[Reason, ...]
+    pods: tuple[PodVerdict, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decisions:
+    """Everything one cycle wants done; nothing has been written yet."""
+
+    commits: tuple[GangCommit, ...] = ()
+    evictions: tuple[Evict, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    releases: tuple[Release, ...] = ()
+    pipelined: Mapping[str, str] = dataclasses.field(default_factory=dict)  # pod key -> node
+    gangs: Mapping[str, GangReport] = dataclasses.field(default_factory=dict)
+    queues: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)  # allocated, descendants included

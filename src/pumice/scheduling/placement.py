@@ -1,0 +1,261 @@
+"""Where k equal pods go: what a loop of "best node, place, look again" would decide, found in one operation.
+
+Scores of a node's own load form a trajectory: its score with 0, 1, 2 ... such pods on it. A loop always takes the best head of
+all trajectories. Two facts make that a sort: a node not yet touched keeps its first score, so only the k best first scores
+matter; and once a node's j-th pod is taken, every later pod of it that scores no worse follows at once, so a pod's place in the
+sequence is decided by the lowest score on its node up to it. Equal scores go to the earlier node, as in the loop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice.scheduling.verdict import Cure, Denial, FitError, Reason, count_reasons
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pumice.cluster.columns import Column, Mask
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.points import Indexes, Scores
+    from pumice.scheduling.room import Room
+    from pumice.scheduling.session import Session
+    from pumice.scheduling.shapes import Shape
+
+# Trajectories are computed for this many pods at a time: the matrix stays in the cache, and the result is the same.
+BATCH_MAX = 256
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """Nodes, each with a number of copies of the shape imagined on it; what scores of load look at."""
+
+    room: Room
+    demand: Column
+    nodes: Indexes
+    copies: Column
+    pipelining: bool  # promised room is not used yet, but scores of kube-scheduler's kind see it
+
+    def allocatable(self, row: int) -> Column:
+        column: Column = self.room.table.allocatable[row, self.nodes]
+        return column
+
+    def used(self, row: int) -> Column:
+        """What is used before the next copy comes."""
+        used: Column = self.room.used[row, self.nodes]
+        return used if self.pipelining else used + self.copies * self.demand[row]
+
+    def viewed(self, row: int) -> Column:
+        """The same as kube-scheduler sees it."""
+        viewed: Column = self.room.viewed[row, self.nodes] + self.copies * self.demand[row]
+        return viewed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Places:
+    """Nodes for some of the pods that were asked for; pipelined ones wait for room that is being released."""
+
+    nodes: Sequence[int]
+    pipelined: bool
+
+
+class Placer:
+    """Filters, scores and fills; knows nothing of gangs."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.room = session.room
+        self._everywhere = np.ones(len(session.room.table), dtype=bool)
+
+    # ------------------------------------------------------------------------------------------------- filters
+
+    def allowed(self, shape: Shape) -> Mask:
+        """Nodes that no fixed filter refuses; asked once per shape and cycle."""
+        if shape.allowed is None:
+            shape.denials = [
+                denial
+                for hook in self.session.points.hooks("filter")
+                for denial in hook.call(shape)
+                if denial.nodes.any()
+            ]
+            allowed = self._everywhere.copy()
+            for denial in shape.denials:
+                allowed &= ~denial.nodes
+            shape.allowed = allowed
+        return shape.allowed
+
+    def live_denials(self, shape: Shape) -> list[Denial]:
+        """What is refused because of where pods are at this moment."""
+        found = []
+        for hook in self.session.points.hooks("limit"):
+            column = hook.call(shape)
+            if column is not None:
+                reason, cure = hook.detail
+                found.append(Denial(hook.plugin, reason, column < 1, cure))
+        for hook in self.session.points.hooks("live_filter"):
+            if hook.detail(shape):
+                found += hook.call(shape)
+        return found
+
+    def is_live(self, shape: Shape) -> bool:
+        """True where each placement may change what the next one may do."""
+        points = self.session.points
+        return any(hook.detail(shape) for point in ("live_filter", "live_score") for hook in points.hooks(point))
+
+    def prefilter(self, shape: Shape) -> Reason | None:
+        return next(
+            (reason for hook in self.session.points.hooks("prefilter") if (reason := hook.call(shape)) is not None),
+            None,
+        )
+
+    def feasible(self, shape: Shape, within: Mask | None) -> Mask:
+        """Nodes on which one such pod could be placed now, or promised a place."""
+        mask = self.allowed(shape) & shape.fits(self.room.future)
+        if within is not None:
+            mask &= within
+        if mask.any():
+            for denial in self.live_denials(shape):
+                mask &= ~denial.nodes
+        return mask
+
+    def evictable(self, shape: Shape) -> Mask:
+        """Nodes that only evictions could open: nothing but a change of pod, node or policy speaks against the others."""
+        self.allowed(shape)
+        mask = self._everywhere.copy()
+        for denial in (*(shape.denials or ()), *self.live_denials(shape)):
+            if denial.cure is Cure.CHANGE:
+                mask &= ~denial.nodes
+        return mask
+
+    def passes(self, shape: Shape, node: int) -> bool:
+        """Whether every filter lets such a pod onto that node now; room is not looked at."""
+        return bool(self.allowed(shape)[node]) and not any(denial.nodes[node] for denial in self.live_denials(shape))
+
+    # ------------------------------------------------------------------------------------------------- filling
+
+    def fill(self, shape: Shape, count: int, within: Mask | None = None, task: Task | None = None) -> Places:
+        """Nodes for up to `count` pods, best first; idle room before promised room, whatever the scores say."""
+        feasible = self.feasible(shape, within)
+        idle = feasible & shape.fits(self.room.idle)
+        pipelined = not idle.any()
+        candidates = np.flatnonzero(feasible if pipelined else idle)
+        if not len(candidates):
+            return Places((), pipelined=False)
+        example = task or shape.example
+        if count == 1 or self.is_live(shape):
+            return Places((self._best(shape, example, candidates, pipelining=pipelined),), pipelined)
+        return Places(self._batch(shape, min(count, BATCH_MAX), candidates, pipelining=pipelined), pipelined)
+
+    def scores(self, shape: Shape, task: Task, nodes: Indexes, *, pipelining: bool = False) -> Scores:
+        """The sum of all scores for one pod on each of the nodes."""
+        total = self._fixed(shape, nodes)[0] + self._load(
+            shape, nodes, np.zeros(len(nodes), np.int64), pipelining=pipelining
+        )
+        for hook in self.session.points.hooks("live_score"):
+            if hook.detail(shape) and (own := hook.call(shape, task, nodes)) is not None:
+                total = total + own
+        return total
+
+    def _best(self, shape: Shape, task: Task, candidates: Indexes, *, pipelining: bool) -> int:
+        if len(candidates) == 1:
+            return int(candidates[0])
+        return int(candidates[np.argmax(self.scores(shape, task, candidates, pipelining=pipelining))])
+
+    def _fixed(self, shape: Shape, nodes: Indexes) -> tuple[Scores, bool]:
+        """The sum of fixed scores, and whether it differs between nodes (and so may change when a node drops out)."""
+        total = np.zeros(len(nodes))
+        differs = False
+        for hook in self.session.points.hooks("fixed_score"):
+            own = hook.call(shape, nodes)
+            if own is not None:
+                total = total + own
+                differs = differs or bool((own != own[0]).any())
+        return total, differs
+
+    def _load(self, shape: Shape, nodes: Indexes, copies: Column, *, pipelining: bool) -> Scores:
+        pairs = Pairs(self.room, shape.demand, nodes, copies, pipelining)
+        total = np.zeros(len(nodes))
+        for hook in self.session.points.hooks("load_score"):
+            own = hook.call(shape, pairs)
+            if own is not None:
+                total = total + own
+        return total
+
+    def _batch(self, shape: Shape, count: int, candidates: Indexes, *, pipelining: bool) -> list[int]:
+        fixed, differs = self._fixed(shape, candidates)
+        first = fixed + self._load(shape, candidates, np.zeros(len(candidates), np.int64), pipelining=pipelining)
+        top = _best_first(first, count)
+        nodes, fixed = candidates[top], fixed[top]
+        caps = np.minimum(self._copies(shape, nodes, pipelining=pipelining), count)
+        depth = int(caps.max())
+        copies = np.tile(np.arange(depth), len(nodes))
+        scores = fixed.repeat(depth) + self._load(shape, nodes.repeat(depth), copies, pipelining=pipelining)
+        lowest = np.minimum.accumulate(scores.reshape(len(nodes), depth), axis=1)
+        lowest[np.arange(depth)[None, :] >= caps[:, None]] = -np.inf
+        # nodes is ordered by first score; equal scores must go to the earlier node, so rank by node index.
+        sequence = np.lexsort((copies, nodes.repeat(depth), -lowest.ravel()))[: min(count, int(caps.sum()))]
+        if differs:
+            sequence = sequence[: _until_a_node_is_full(sequence // depth, caps)]
+        return [int(node) for node in nodes[sequence // depth]]
+
+    def _copies(self, shape: Shape, nodes: Indexes, *, pipelining: bool) -> Column:
+        copies = shape.copies(self.room.future[:, nodes])
+        if not pipelining:
+            copies = np.minimum(copies, shape.copies(self.room.idle[:, nodes]))
+        for hook in self.session.points.hooks("limit"):
+            column = hook.call(shape)
+            if column is not None:
+                copies = np.minimum(copies, column[nodes])
+        return copies
+
+    # ------------------------------------------------------------------------------------------------- explaining
+
+    def fit_error(self, shape: Shape, within: Mask | None, hyper_node: str = "") -> FitError:
+        """Why no node takes such a pod: first the room that is short, then what filters say of nodes that have room."""
+        among = self._everywhere if within is None else within
+        axis = self.room.table.axis
+        reasons = []
+        short = np.zeros(len(self._everywhere), dtype=bool)
+        for row in sorted(shape.rows, key=lambda row: (row > 1, axis.names[row])):
+            lacking = among & ~short & (self.room.future[row] < shape.demand[row])
+            if lacking.any():
+                short |= lacking
+                reasons += _shortage(self.room, shape, row, lacking)
+        self.allowed(shape)
+        denials = (*(shape.denials or ()), *self.live_denials(shape))
+        reasons += count_reasons(denials, among & ~short)
+        return FitError(tuple(reasons), int(np.count_nonzero(among)), hyper_node=hyper_node)
+
+
+def _shortage(room: Room, shape: Shape, row: int, lacking: Mask) -> list[Reason]:
+    """Nodes that are too full, and nodes that are too small even when empty: eviction helps only the first."""
+    name = room.table.axis.names[row]
+    hopeless = lacking & (room.table.allocatable[row] < shape.demand[row])
+    reasons = []
+    for nodes, cure in ((lacking & ~hopeless, Cure.EVICTION), (hopeless, Cure.CHANGE)):
+        number = int(np.count_nonzero(nodes))
+        if number:
+            reasons.append(Reason("resources", f"Insufficient {name}", number, cure))
+    return reasons
+
+
+def _best_first(scores: Scores, count: int) -> Indexes:
+    """Positions of the `count` best scores, best first; equal ones in their order."""
+    if count * 4 < len(scores):
+        least = np.partition(scores, len(scores) - count)[len(scores) - count]
+        kept = np.flatnonzero(scores >= least)
+        return kept[np.argsort(-scores[kept], kind="stable")][:count]
+    return np.argsort(-scores, kind="stable")[:count]
+
+
+def _until_a_node_is_full(sequence: Indexes, caps: Column) -> int:
+    """How many placements until the set of candidates changes, and with it every normalised score."""
+    taken: dict[int, int] = {}
+    for number, position in enumerate(sequence.tolist(), start=1):
+        taken[position] = taken.get(position, 0) + 1
+        if taken[position] == caps[position]:
+            return number
+    return len(sequence)

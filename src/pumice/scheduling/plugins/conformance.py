@@ -1,0 +1,46 @@
+"""conformance: system pods are nobody's victims."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.scheduling.arguments import Args as NoArgs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.points import Kind
+    from pumice.scheduling.policy import PluginOption
+    from pumice.scheduling.session import Session
+
+PROTECTED_NAMESPACE = "kube-system"
+PROTECTED_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
+
+
+class Conformance:
+    """Protects kube-system and the critical priority classes from eviction."""
+
+    args_type = NoArgs
+
+    def __init__(self, args: NoArgs, option: PluginOption) -> None:
+        del args, option
+
+    def open(self, session: Session) -> None:
+        on = session.on
+        on.preemptable(lambda _, candidates: ordinary(candidates))
+        on.reclaimable(lambda _, candidates: ordinary(candidates))
+        on.evictable(self.of_gangs)
+
+    def of_gangs(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
+        del kind, claimant
+        return ordinary(candidates)
+
+
+def ordinary(candidates: Sequence[Task]) -> list[Task]:
+    return [
+        task
+        for task in candidates
+        if task.namespace != PROTECTED_NAMESPACE and task.pod.spec.priority_class_name not in PROTECTED_CLASSES
+    ]

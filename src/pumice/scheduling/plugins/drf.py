@@ -1,0 +1,70 @@
+"""drf: the gang that holds the smallest dominant share of the cluster comes first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.cluster import amounts
+from pumice.scheduling.arguments import Args as NoArgs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pumice.cluster.amounts import MutableAmounts
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.policy import PluginOption
+    from pumice.scheduling.session import Session
+    from pumice.scheduling.shapes import Shape
+
+SHARE_NOISE = 1e-6  # shares closer than this count as equal between preemptor and victim
+
+
+class Drf:
+    """Dominant resource fairness between gangs, and with enableHierarchy between queues."""
+
+    args_type = NoArgs
+
+    def __init__(self, args: NoArgs, option: PluginOption) -> None:
+        del args
+        self.hierarchical = option.allows("enableHierarchy")
+
+    def open(self, session: Session) -> None:
+        self.session = session
+        self.total = session.total
+        self.held: dict[str, MutableAmounts] = {}
+        session.on.gang_order(self.share)
+        session.on.preemptable(self.preemptable)
+        session.on.moved(self.moved)
+
+    def share(self, gang: GangState) -> float:
+        return amounts.dominant_share(self.held.get(gang.key) or gang.gang.occupied, self.total)
+
+    def _held(self, gang: GangState) -> MutableAmounts:
+        """What the gang holds, promised room included, as of now."""
+        held = self.held.get(gang.key)
+        if held is None:
+            held = self.held[gang.key] = dict(gang.gang.occupied)
+        return held
+
+    def preemptable(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Tasks of gangs that without them would still hold at least as much as the claimant with its new member."""
+        own = self.session.gangs.get(claimant.gang)
+        if own is None:
+            return []
+        mine = amounts.dominant_share(amounts.summed([self._held(own), claimant.request.amounts]), self.total)
+        left: dict[str, MutableAmounts] = {}
+        chosen = []
+        for task in candidates:
+            gang = self.session.gangs.get(task.gang)
+            if gang is None:
+                continue
+            theirs = left.setdefault(gang.key, dict(self._held(gang)))
+            amounts.add(theirs, task.request.amounts, -1)
+            if mine <= amounts.dominant_share(theirs, self.total) + SHARE_NOISE:
+                chosen.append(task)
+        return chosen
+
+    def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
+        del nodes
+        amounts.add(self._held(gang), shape.request.amounts, len(tasks) * sign)

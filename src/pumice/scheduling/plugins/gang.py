@@ -1,0 +1,114 @@
+"""gang: a group starts when all of its minimum can, and not before. The heart of the matter, and the smallest plugin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.cluster.tasks import Status
+from pumice.scheduling.arguments import Args as NoArgs
+from pumice.scheduling.points import Kind, Vote
+from pumice.scheduling.verdict import Cure, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.gangstate import GangState, SubState
+    from pumice.scheduling.policy import PluginOption
+    from pumice.scheduling.session import Session
+
+
+class GangPlugin:
+    """minMember, minTaskMember and sub groups decide when a gang is valid, ready, pipelined and starving."""
+
+    args_type = NoArgs
+
+    def __init__(self, args: NoArgs, option: PluginOption) -> None:
+        del args, option
+
+    def open(self, session: Session) -> None:
+        self.session = session
+        on = session.on
+        on.valid(valid)
+        on.gang_order(lambda gang: float(gang.is_ready))
+        on.sub_order(lambda sub: float(sub.is_ready))
+        on.ready(ready, until_ready)
+        on.sub_ready(lambda sub: sub.is_ready)
+        on.pipelined(lambda gang: _vote(yes=pipelined(gang)))
+        on.sub_pipelined(lambda sub: _vote(yes=sub.is_pipelined))
+        on.starving(lambda gang: gang.is_starving)
+        on.preemptable(self.surplus)
+        on.reclaimable(self.surplus)
+        on.evictable(self.everybody)
+
+    def surplus(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Members above their gang's minimum, in the given order."""
+        del claimant
+        left: dict[str, int] = {}
+        chosen = []
+        for task in candidates:
+            gang = self.session.gangs.get(task.gang)
+            if gang is None:
+                continue
+            ready = left.setdefault(gang.key, gang.tally.ready)
+            if ready > gang.spec.min_member:
+                left[gang.key] = ready - 1
+                chosen.append(task)
+        return chosen
+
+    def everybody(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
+        del kind, claimant
+        return candidates
+
+
+def _vote(*, yes: bool) -> Vote:
+    return Vote.PERMIT if yes else Vote.REJECT
+
+
+def ready(gang: GangState) -> bool:
+    return gang.is_ready and gang.roles_ready() and gang.subs_ready()
+
+
+def pipelined(gang: GangState) -> bool:
+    return gang.is_pipelined and gang.roles_ready(pipelined=True) and gang.subs_ready(pipelined=True)
+
+
+def until_ready(sub: SubState, role: str) -> int | None:
+    """How many more members of the role make the gang ready; None where another role is short."""
+    gang = sub.gang
+    missing = gang.spec.min_member - gang.tally.ready - gang.tally.waiting_best_effort
+    if gang.roles_count:
+        for name, least in gang.spec.role_minimums.items():
+            short = least - gang.role_ready(name)
+            if name == role:
+                missing = max(missing, short)
+            elif short > 0:
+                return None
+    return missing
+
+
+def valid(gang: GangState) -> Reason | None:
+    """Whether enough members exist at all."""
+    spec = gang.spec
+    if gang.roles_count:
+        for name, least in spec.role_minimums.items():
+            tally = gang.role(name)
+            have = tally.occupying + tally[Status.SUCCEEDED] + tally[Status.PIPELINED] + tally[Status.PENDING]
+            if least and have < least:
+                return _missing(
+                    f"Not enough valid pods of each task for gang-scheduling, task {name!r}: {have}, min: {least}"
+                )
+    for index, policy in enumerate(spec.policies):
+        have = sum(sub.sub.policy == index for sub in gang.subs)
+        if have < policy.min_sub_groups:
+            return _missing(
+                f"Not enough sub groups of policy {policy.name}, valid: {have}, min: {policy.min_sub_groups}"
+            )
+    if gang.tally.valid < spec.min_member:
+        text = f"Not enough valid tasks for gang-scheduling, valid: {gang.tally.valid}, min: {spec.min_member}"
+        return _missing(text)
+    return None
+
+
+def _missing(text: str) -> Reason:
+    return Reason("gang", text, cure=Cure.WAITING)

@@ -1,0 +1,65 @@
+"""overcommit: admits gangs until their minimums add up to a little more than the cluster has left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from pumice.api.scheduling import PodGroupPhase
+from pumice.cluster import amounts
+from pumice.scheduling import admission, arguments
+from pumice.scheduling.points import Vote
+from pumice.scheduling.verdict import Cure, Reason
+
+if TYPE_CHECKING:
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.policy import PluginOption
+    from pumice.scheduling.session import Session
+
+FACTOR_DEFAULT = 1.2
+
+
+class Args(arguments.Args, frozen=True, kw_only=True):
+    factor: Annotated[
+        float, msgspec.Meta(description="the cluster counts as so many times its size; below 1 the default holds")
+    ] = msgspec.field(name="overcommit-factor", default=FACTOR_DEFAULT)
+
+
+class Overcommit:
+    """Budget: all nodes' allocatable times the factor, less what is used and what admitted gangs still wait for."""
+
+    args_type = Args
+
+    def __init__(self, args: Args, option: PluginOption) -> None:
+        del option
+        self.factor = args.factor if args.factor >= 1 else FACTOR_DEFAULT
+
+    def open(self, session: Session) -> None:
+        used = session.used()
+        self.budget = {name: total * self.factor - used.get(name, 0) for name, total in session.total.items()}
+        self.admitted: amounts.MutableAmounts = {}
+        for gang in session.gangs.values():
+            if gang.spec.minimum is None:
+                continue
+            if gang.phase == PodGroupPhase.INQUEUE.value:
+                amounts.add(self.admitted, admission.ungated_minimum(gang))
+            elif gang.phase == PodGroupPhase.RUNNING.value and gang.tally.occupying >= gang.spec.min_member:
+                amounts.add(self.admitted, admission.outstanding(gang))
+        session.on.enqueueable(self.vote)
+        session.on.enqueued(self.charge)
+
+    def vote(self, gang: GangState) -> Vote:
+        minimum = gang.spec.minimum
+        if minimum is None:
+            return Vote.PERMIT
+        over = amounts.beyond(amounts.summed([self.admitted, minimum]), self.budget, asked=minimum)
+        if not over:
+            return Vote.PERMIT
+        text = f"resource in cluster is overused: {', '.join(f'overused {name}' for name in over)}"
+        gang.reasons.append(Reason("overcommit", text, cure=Cure.WAITING))
+        return Vote.REJECT
+
+    def charge(self, gang: GangState) -> None:
+        if gang.spec.minimum is not None:
+            amounts.add(self.admitted, admission.ungated_minimum(gang))

@@ -1,0 +1,59 @@
+"""priority: higher classes first, and they may evict lower ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.cluster.tasks import Status
+from pumice.scheduling.arguments import Args as NoArgs
+from pumice.scheduling.points import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.policy import PluginOption
+    from pumice.scheduling.session import Session
+
+
+class Priority:
+    """Gangs by the class of their group, members by their pods' own priority."""
+
+    args_type = NoArgs
+
+    def __init__(self, args: NoArgs, option: PluginOption) -> None:
+        del args, option
+
+    def open(self, session: Session) -> None:
+        self.session = session
+        on = session.on
+        on.task_order(lambda task: -task.priority)
+        on.gang_order(lambda gang: -gang.priority)
+        on.sub_order(lambda sub: -sub.sub.priority)
+        on.preemptable(self.lower)
+        on.evictable(self.of_lower_gangs)
+        on.starving(has_unplaced)
+
+    def lower(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
+        gangs = self.session.gangs
+        own = gangs[claimant.gang]
+        chosen = []
+        for task in candidates:
+            if task.gang == claimant.gang:
+                if task.priority < claimant.priority:
+                    chosen.append(task)
+            elif task.gang in gangs and gangs[task.gang].priority < own.priority:
+                chosen.append(task)
+        return chosen
+
+    def of_lower_gangs(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
+        if kind is Kind.RECLAIM:
+            return candidates
+        gangs = self.session.gangs
+        return [task for task in candidates if gangs[task.gang].priority < claimant.priority]
+
+
+def has_unplaced(gang: GangState) -> bool:
+    """Any member without a place makes the gang want more, finished members included in what it wants."""
+    return gang.tally.ready + gang.tally[Status.PIPELINED] < len(gang.tasks)

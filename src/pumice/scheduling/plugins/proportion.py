@@ -1,0 +1,163 @@
+"""proportion: divides the cluster between queues by weight, as far as they want their part; the rest is lent out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.cluster import amounts
+from pumice.scheduling import admission, quotas
+from pumice.scheduling.arguments import Args as NoArgs
+from pumice.scheduling.points import Vote
+from pumice.scheduling.verdict import Cure, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pumice.cluster.amounts import MutableAmounts
+    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.policy import PluginOption
+    from pumice.scheduling.quotas import Account
+    from pumice.scheduling.session import Session
+    from pumice.scheduling.shapes import Shape
+
+
+class Proportion:
+    """A queue may hold its deserved part and no more; others may take back what lies beyond it."""
+
+    args_type = NoArgs
+
+    def __init__(self, args: NoArgs, option: PluginOption) -> None:
+        del args, option
+
+    def open(self, session: Session) -> None:
+        self.session = session
+        self.accounts = quotas.flat_accounts(session)
+        divide(session.total, list(self.accounts.values()))
+        for account in self.accounts.values():
+            account.share = quotas.share_of(account)
+        on = session.on
+        on.queue_order(self.compare)
+        on.overused(self.overused)
+        on.allocatable(self.allocatable, why=self.why)
+        on.preemptive(self.preemptive)
+        on.reclaimable(self.reclaimable)
+        on.enqueueable(self.enqueueable)
+        on.enqueued(self.enqueued)
+        on.moved(self.moved)
+
+    def compare(self, left: QueueSpec, right: QueueSpec) -> float:
+        if left.priority != right.priority:
+            return right.priority - left.priority
+        return self._share(left) - self._share(right)
+
+    def _share(self, queue: QueueSpec) -> float:
+        account = self.accounts.get(queue.name)
+        return account.share if account is not None else 0.0
+
+    def overused(self, queue: QueueSpec) -> bool:
+        account = self.accounts[queue.name]
+        return amounts.within(account.deserved, account.allocated)
+
+    def allocatable(self, queue: QueueSpec, shape: Shape, count: int) -> int:
+        if not queue.is_open:
+            return 0
+        account = self.accounts[queue.name]
+        return account.copies_within(account.deserved, shape.request.amounts, count)
+
+    def why(self, queue: QueueSpec, shape: Shape) -> str:
+        if not queue.is_open:
+            return f"queue {queue.name} is {queue.state or 'not open yet'}: open it to let pods start"
+        account = self.accounts[queue.name]
+        wanted = amounts.summed([account.allocated, shape.request.amounts])
+        over = amounts.beyond(wanted, account.deserved, asked=shape.request.amounts)
+        parts = [
+            f"{name}: holds {amounts.quantity_text(name, account.allocated.get(name, 0))}, "
+            f"deserves {amounts.quantity_text(name, account.deserved.get(name, 0))}"
+            for name in over
+        ]
+        return f"queue {queue.name} has its share ({'; '.join(parts)})"
+
+    def preemptive(self, queue: QueueSpec, tasks: Sequence[Task]) -> bool:
+        account = self.accounts.get(queue.name)
+        if account is None or not queue.is_open:
+            return False
+        asked = amounts.summed(task.request.amounts for task in tasks)
+        return not amounts.beyond(amounts.summed([account.allocated, asked]), account.deserved, asked=asked)
+
+    def reclaimable(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Tasks of queues that hold more than they deserve, until they no longer do; guarantees are kept."""
+        del claimant
+        held: dict[str, MutableAmounts] = {}
+        chosen = []
+        for task in candidates:
+            gang = self.session.gangs.get(task.gang)
+            if gang is None:
+                continue
+            account = self.accounts[gang.queue]
+            running = held.setdefault(gang.queue, dict(account.allocated))
+            request = task.request.amounts
+            if not amounts.within(running, account.deserved) and quotas.keeps_guarantee(account, running, request):
+                amounts.add(running, request, -1)
+                chosen.append(task)
+        return chosen
+
+    def enqueueable(self, gang: GangState) -> Vote:
+        queue = self.session.queue_of(gang)
+        if not queue.is_open:
+            text = f"queue {queue.name} is {queue.state or 'not open yet'}: open it to admit gangs"
+            gang.reasons.append(Reason("proportion", text, cure=Cure.CHANGE))
+            return Vote.REJECT
+        minimum = gang.spec.minimum
+        if minimum is None:
+            return Vote.PERMIT
+        over = self.accounts[queue.name].beyond_ceiling(minimum)
+        if not over:
+            return Vote.PERMIT
+        gang.reasons.append(Reason("proportion", quota_text(over), cure=Cure.WAITING))
+        return Vote.REJECT
+
+    def enqueued(self, gang: GangState) -> None:
+        if gang.spec.minimum is not None:
+            account = self.accounts[gang.queue]
+            amounts.add(account.admitted, admission.ungated_minimum(gang))
+
+    def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
+        del nodes
+        account = self.accounts[gang.queue]
+        amounts.add(account.allocated, shape.request.amounts, len(tasks) * sign)
+        account.share = quotas.share_of(account)
+
+
+def quota_text(over: list[str]) -> str:
+    return f"queue resource quota insufficient: {', '.join(f'insufficient {name}' for name in over)}"
+
+
+def divide(total: amounts.Amounts, accounts: list[Account]) -> None:
+    """Water filling: what is left goes to unsatisfied queues by weight, until nobody wants more or nothing is left."""
+    left = dict(total)
+    unmet = list(accounts)
+    while unmet and (weight := sum(account.queue.weight for account in unmet)):
+        before = dict(left)
+        taken: MutableAmounts = {}
+        still = []
+        for account in unmet:
+            former = account.deserved
+            account.deserved = _next_deserved(account, before, account.queue.weight / weight)
+            gain = {name: value - former.get(name, 0) for name, value in account.deserved.items()}
+            amounts.add(taken, gain)
+            if not amounts.within(account.request, account.deserved) and account.deserved != former:
+                still.append(account)
+        unmet = still
+        left = {name: max(value - taken.get(name, 0), 0) for name, value in before.items()}
+        if amounts.is_empty(left) or left == before:
+            return
+
+
+def _next_deserved(account: Account, left: amounts.Amounts, part: float) -> MutableAmounts:
+    """One round's gain, within the ceiling and what the queue asks for, and never below its guarantee."""
+    grown = {name: account.deserved.get(name, 0) + value * part for name, value in left.items()}
+    grown = amounts.at_most(grown, account.ceiling, absent=amounts.UNLIMITED)
+    grown = amounts.at_most(grown, account.request, absent=0)
+    return amounts.at_least(grown, account.queue.guarantee)

@@ -1,0 +1,50 @@
+"""What the engine cannot know by itself, handed in by the rim: answers of an HTTP extender, measured loads, memories.
+
+Every port is plain data or a plain call, so that the simulator and the tests can stand in, and a cycle can be replayed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.instant import Instant
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeLoad:
+    """Measured use of one node, in percent of its capacity, averaged over `period`."""
+
+    cpu_percent: float
+    memory_percent: float
+    measured_at: Instant
+    period: str = "10m"
+
+
+class Extender(Protocol):
+    """POSTs a body to a verb of the HTTP extender and returns its answer; raises ExtenderFailed where there is none."""
+
+    def __call__(self, verb: str, body: Mapping[str, Any]) -> Mapping[str, Any]: ...
+
+
+class ExtenderFailed(Exception):
+    """The extender did not answer, or answered something else than 200 with JSON."""
+
+
+@dataclasses.dataclass(slots=True)
+class Memory:
+    """What plugins carry from one cycle to the next: times of last evictions and runs. Kept by the caller of `plan`."""
+
+    instants: dict[str, Instant] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ports:
+    """Everything injected; the defaults are a world without extender, measurements and past."""
+
+    extender: Extender | None = None
+    loads: Mapping[str, NodeLoad] = dataclasses.field(default_factory=dict)
+    memory: Memory = dataclasses.field(default_factory=Memory)

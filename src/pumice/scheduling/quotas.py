@@ -1,0 +1,98 @@
+"""What queues hold and want at the start of a cycle: the common ground of proportion and capacity."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pumice.api.scheduling import PodGroupPhase
+from pumice.cluster import amounts
+from pumice.cluster.tasks import Status
+from pumice.scheduling import admission
+
+if TYPE_CHECKING:
+    from pumice.cluster.amounts import Amounts, MutableAmounts
+    from pumice.cluster.queues import QueueSpec
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.session import Session
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Account:
+    """One queue's books. `allocated` follows every placement of the session; the rest is as of its start."""
+
+    queue: QueueSpec
+    ceiling: MutableAmounts  # what the queue may hold at most (real capability)
+    allocated: MutableAmounts = dataclasses.field(default_factory=dict)
+    request: MutableAmounts = dataclasses.field(default_factory=dict)  # allocated and waiting
+    admitted: MutableAmounts = dataclasses.field(default_factory=dict)  # promised at enqueue, not allocated yet
+    elastic: MutableAmounts = dataclasses.field(default_factory=dict)  # held beyond the gangs' minimums
+    deserved: MutableAmounts = dataclasses.field(default_factory=dict)
+    share: float = 0.0
+
+    def enter(self, gang: GangState) -> None:
+        """Count a gang at the start of the session."""
+        amounts.add(self.allocated, gang.occupied)
+        amounts.add(self.request, gang.occupied)
+        for task in gang.tasks_in(Status.PENDING):
+            amounts.add(self.request, task.request.amounts)
+        minimum = gang.spec.minimum
+        amounts.add(self.elastic, amounts.surplus(gang.occupied, minimum or {}))
+        if minimum is None:
+            return
+        started = gang.phase == PodGroupPhase.RUNNING.value and gang.tally.occupying >= gang.spec.min_member
+        if gang.phase == PodGroupPhase.INQUEUE.value or started:
+            amounts.add(self.admitted, admission.outstanding(gang))
+
+    def beyond_ceiling(self, minimum: Amounts) -> list[str]:
+        """Resources in which admitting a minimum would exceed the ceiling; what is held beyond minimums can be given back."""
+        wanted = amounts.summed([minimum, self.allocated, self.admitted])
+        amounts.add(wanted, self.elastic, -1)
+        return amounts.beyond(wanted, self.ceiling, asked=minimum)
+
+    def copies_within(self, limit: Amounts, request: Amounts, count: int) -> int:
+        """How many of `count` such requests keep `allocated` within the limit; pods are no quota, absent is zero."""
+        for name, value in request.items():
+            if value > 0 and name != amounts.PODS:
+                left = limit.get(name, 0) - self.allocated.get(name, 0)
+                if left < value * count:
+                    count = max(int(left // value), 0)
+        return count
+
+
+def flat_accounts(session: Session) -> dict[str, Account]:
+    """Books of all queues that have gangs, side by side: guarantees of all queues are set aside before anybody borrows."""
+    guaranteed = amounts.summed(queue.guarantee for queue in session.queues.values())
+    accounts: dict[str, Account] = {}
+    for gang in session.gangs.values():
+        account = accounts.get(gang.queue)
+        if account is None:
+            queue = session.queue_of(gang)
+            account = accounts[gang.queue] = Account(queue, ceiling(session.total, guaranteed, queue))
+        account.enter(gang)
+    return accounts
+
+
+def ceiling(total: Amounts, guaranteed: Amounts, queue: QueueSpec) -> MutableAmounts:
+    """The whole less what is guaranteed to others, at most the queue's capability; what that does not mention is unlimited."""
+    free = amounts.surplus(total, guaranteed)
+    amounts.add(free, queue.guarantee)
+    capability = {
+        name: value
+        for name, value in queue.capability.items()
+        if value > 0 or name not in {amounts.CPU, amounts.MEMORY}  # a zero there means "not set" (Volcano parity)
+    }
+    return amounts.at_most(free, capability, absent=amounts.UNLIMITED)
+
+
+def share_of(account: Account) -> float:
+    return amounts.dominant_share(account.allocated, account.deserved)
+
+
+def keeps_guarantee(account: Account, held: Amounts, leaving: Amounts) -> bool:
+    """Whether the queue still has what it is guaranteed after `leaving` goes."""
+    return all(
+        held.get(name, 0) - leaving.get(name, 0) + amounts.EPSILON >= least
+        for name, least in account.queue.guarantee.items()
+        if leaving.get(name, 0) > 0
+    )

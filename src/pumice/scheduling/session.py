@@ -1,0 +1,244 @@
+"""One scheduling cycle in memory: the snapshot, what has tentatively changed, and the plugins that have a say."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from pumice.cluster.tasks import Status
+from pumice.scheduling.gangstate import GangState, SubState
+from pumice.scheduling.placement import Placer
+from pumice.scheduling.points import Points
+from pumice.scheduling.room import Room
+from pumice.scheduling.shapes import Reads, ShapeBook
+from pumice.scheduling.statement import Placement, Statement
+from pumice.scheduling.verdict import Cure, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pumice.cluster.amounts import MutableAmounts
+    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.state import Snapshot
+    from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
+    from pumice.scheduling.policy import Policy
+    from pumice.scheduling.ports import Ports
+    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.statement import Operation
+
+
+class Session:
+    """What actions and plugins work on. Nothing here outlives the cycle but the accepted operations."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy, *, now: Instant, ports: Ports) -> None:
+        self.snapshot = snapshot
+        self.policy = policy
+        self.now = now
+        self.ports = ports
+        self.queues = snapshot.queues
+        self.gangs: dict[str, GangState] = {}
+        self.stranded: dict[str, GangState] = {}  # gangs whose queue does not exist
+        for key, gang in snapshot.gangs.items():
+            known = gang.spec.queue in self.queues
+            (self.gangs if known else self.stranded)[key] = GangState(gang)
+        for gang_state in self.stranded.values():
+            gang_state.reasons.append(
+                Reason(
+                    "queue", f"queue {gang_state.queue} does not exist; create it or name another one", cure=Cure.CHANGE
+                )
+            )
+        self.room = Room(snapshot.nodes)
+        self.total: MutableAmounts = snapshot.nodes.total()
+        self.points = Points()
+        self.shapes = ShapeBook(snapshot.nodes.axis)
+        self.placer = Placer(self)
+        self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
+        self.kept: list[Statement] = []  # neither committed nor undone: they hold room until the cycle ends
+
+    @property
+    def on(self) -> Points:
+        """Where a plugin registers while it opens."""
+        return self.points
+
+    def settle(self) -> None:
+        """After all plugins have opened: what any of them reads makes up the shapes."""
+        declared = {plugin for plugin, _ in self.points.reads}
+        for _, reads in self.points.reads:
+            self.shapes.reads |= reads
+        self.shapes.traits = self.points.traits
+        looks_at_pods = ("prefilter", "filter", "limit", "live_filter", "fixed_score", "load_score", "live_score")
+        for point in looks_at_pods:
+            for hook in self.points.hooks(point):
+                if hook.plugin not in declared:
+                    self.shapes.reads |= Reads.EVERYTHING
+
+    # ------------------------------------------------------------------------------------------------- look-ups
+
+    def shape(self, task: Task) -> Shape:
+        return self.shapes.of(task)
+
+    def node_index(self, task: Task) -> int:
+        """The node that a task is on: by this session's placement, else by the snapshot."""
+        gang = self.gangs.get(task.gang)
+        place = gang.places.get(task) if gang is not None else None
+        return place[1] if place is not None else self.room.table.index[task.node]
+
+    def queue_of(self, gang: GangState) -> QueueSpec:
+        return self.queues[gang.queue]
+
+    def statement(self, claimant: GangState | None = None) -> Statement:
+        """A new attempt; `claimant` is the gang on whose behalf others may be evicted."""
+        return Statement(self, claimant)
+
+    def used(self) -> MutableAmounts:
+        """What all pods together take on all nodes, by name."""
+        axis, used = self.room.table.axis, self.snapshot.nodes.used
+        return {name: sum(used[row].tolist()) for row, name in enumerate(axis.names)}
+
+    # ------------------------------------------------------------------------------------------------- orders
+
+    def gang_key(self, gang: GangState) -> tuple[float, ...]:
+        """The plugins' keys, cached until the gang changes: plugins compare gangs by what the gangs themselves hold."""
+        cached = gang.order_key
+        if cached is None or cached[0] != gang.version:
+            key = tuple(hook.call(gang) for hook in self.points.hooks("gang_order"))
+            cached = gang.order_key = (gang.version, key)
+        return cached[1]
+
+    def gang_before(self, left: GangState, right: GangState) -> bool:
+        return (self.gang_key(left), left.spec.created, left.key) < (
+            self.gang_key(right),
+            right.spec.created,
+            right.key,
+        )
+
+    def queue_compare(self, left: QueueSpec, right: QueueSpec) -> float:
+        for hook in self.points.hooks("queue_order"):
+            order: float = hook.call(left, right)
+            if order:
+                return order
+        return -1 if (left.created, left.name) < (right.created, right.name) else 1
+
+    def queue_before(self, left: QueueSpec, right: QueueSpec) -> bool:
+        return self.queue_compare(left, right) < 0
+
+    def sub_key(self, sub: SubState) -> tuple[float | str, ...]:
+        return (*(hook.call(sub) for hook in self.points.hooks("sub_order")), sub.sub.match_index, sub.sub.key)
+
+    def ordered(self, tasks: Iterable[Task]) -> list[Task]:
+        """Tasks of one gang in the order of placement: by the plugins, then by number, age and uid."""
+        tasks = list(tasks)
+        hooks = [hook.call for hook in self.points.hooks("task_order")]
+        if all(task.index is not None for task in tasks):
+            return sorted(tasks, key=lambda task: (*[call(task) for call in hooks], task.index, task.created, task.uid))
+        if all(task.index is None for task in tasks):
+            return sorted(tasks, key=lambda task: (*[call(task) for call in hooks], task.created, task.uid))
+        return sorted(tasks, key=functools.cmp_to_key(self.task_compare))
+
+    def task_compare(self, left: Task, right: Task) -> int:
+        for hook in self.points.hooks("task_order"):
+            own, other = hook.call(left), hook.call(right)
+            if own != other:
+                return -1 if own < other else 1
+        if left.index is not None and right.index is not None and left.index != right.index:
+            return -1 if left.index < right.index else 1
+        return -1 if (left.created, left.uid) < (right.created, right.uid) else 1
+
+    # ------------------------------------------------------------------------------------------------- questions
+
+    def is_valid(self, gang: GangState) -> Reason | None:
+        return next((reason for hook in self.points.hooks("valid") if (reason := hook.call(gang)) is not None), None)
+
+    def is_ready(self, gang: GangState) -> bool:
+        return all(hook.call(gang) for hook in self.points.hooks("ready"))
+
+    def sub_is_ready(self, sub: SubState) -> bool:
+        if not sub.gang.spec.policies:
+            return self.is_ready(sub.gang)
+        return all(hook.call(sub) for hook in self.points.hooks("sub_ready"))
+
+    def until_ready(self, sub: SubState, role: str, most: int) -> int:
+        """How many equal members may be placed before somebody has to be asked again; at least one."""
+        if sub.gang.spec.policies:
+            return 1
+        needed = 1
+        for hook in self.points.hooks("ready"):
+            if hook.detail is None:
+                return 1
+            own = hook.detail(sub, role)
+            needed = most if own is None else max(needed, own)
+        return min(needed, most)
+
+    def is_pipelined(self, gang: GangState) -> bool:
+        return self.points.vote("pipelined", gang)
+
+    def sub_is_pipelined(self, sub: SubState) -> bool:
+        if not sub.gang.spec.policies:
+            return self.is_pipelined(sub.gang)
+        return self.points.vote("sub_pipelined", sub)
+
+    def is_overused(self, queue: QueueSpec) -> bool:
+        return any(hook.call(queue) for hook in self.points.hooks("overused"))
+
+    def allocatable(self, queue: QueueSpec, shape: Shape, count: int) -> int:
+        """How many of `count` such pods the queue may still take."""
+        for hook in self.points.hooks("allocatable"):
+            count = hook.call(queue, shape, count)
+            if count <= 0:
+                return 0
+        return count
+
+    def why_not_allocatable(self, queue: QueueSpec, shape: Shape) -> Reason:
+        """The first plugin that refuses the queue one more such pod, in its own words."""
+        for hook in self.points.hooks("allocatable"):
+            if hook.call(queue, shape, 1) <= 0:
+                return Reason(hook.plugin, hook.detail(queue, shape), cure=Cure.EVICTION)
+        raise AssertionError(f"queue {queue.name} refuses nothing")
+
+    def is_preemptive(self, queue: QueueSpec, tasks: Sequence[Task]) -> bool:
+        return all(hook.call(queue, tasks) for hook in self.points.hooks("preemptive"))
+
+    # ------------------------------------------------------------------------------------------------- operations
+
+    def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
+        for hook in self.points.hooks("moved"):
+            hook.call(gang, shape, tasks, nodes, sign)
+
+    def accept(self, operations: Iterable[Operation], claimant: GangState | None) -> None:
+        self.accepted += [(operation, claimant) for operation in operations]
+
+    @functools.cached_property
+    def committed(self) -> set[Task]:
+        """Tasks that are bound by this cycle; asked for after the last action."""
+        placements = [operation for operation, _ in self.accepted if isinstance(operation, Placement)]
+        return {task for each in placements if each.status is Status.ALLOCATED for task in each.tasks}
+
+    @functools.cached_property
+    def nominations(self) -> dict[Task, str]:
+        """Tasks for which others were evicted, with their node; asked for after the last action."""
+        names = self.room.table.names
+        placements = [operation for operation, _ in self.accepted if isinstance(operation, Placement)]
+        return {
+            task: names[node]
+            for each in placements
+            if each.status is Status.PIPELINED and each.after_eviction
+            for task, node in zip(each.tasks, each.nodes, strict=True)
+        }
+
+    def schedulable(self, *, with_enqueue: bool) -> list[GangState]:
+        """Gangs that actions may work on: admitted, valid, in their order of key."""
+        found = []
+        for gang in self.gangs.values():
+            if gang.is_waiting_for_admission:
+                if with_enqueue:
+                    continue
+                gang.phase = "Inqueue"
+            if not gang.tally[Status.PENDING]:
+                continue
+            reason = self.is_valid(gang)
+            if reason is not None:
+                gang.reasons.append(reason)
+                continue
+            found.append(gang)
+        return found
