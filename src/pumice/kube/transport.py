@@ -6,8 +6,10 @@ The embedded server answers these very Requests with these very Responses, so th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

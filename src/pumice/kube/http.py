@@ -1,0 +1,211 @@
+"""A Transport over HTTP/1.1: one session, TLS as the connection says, streams passed on as they come.
+
+HTTP/2 is left off on purpose (rapid-reset attacks; nothing here needs it). Redirects are not followed: an API server sends
+none, and a token must not follow one to another host.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Self
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from pumice.kube.connection import Connection, TlsContexts
+from pumice.kube.errors import Malformed, Unreachable
+from pumice.kube.transport import Request, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.kube.credentials import Access
+
+CONNECTIONS_MAX = 256  # calls in flight and open watches together
+CONNECT_S_MAX = 5.0  # an API server is near; the leader's margin for a write that is under way is 5 s too
+CALL_S_MAX = 65.0  # kube-apiserver gives up by itself after 60 s
+READ_S_MAX = 60.0  # silence in the middle of an answer that is no stream
+KEEP_ALIVE_S = 60.0  # kube-apiserver closes idle connections after 90 s: we are first, so no call meets a closing one
+RESPONSE_BYTES_MAX = 256 * 2**20  # a page of 500 objects; the largest object is 3 MiB
+HEADER_BYTES_MAX = 64 * 2**10  # warnings are headers
+
+_CALL_TIMEOUT = aiohttp.ClientTimeout(total=CALL_S_MAX, sock_connect=CONNECT_S_MAX, sock_read=READ_S_MAX)
+# Who reads a stream knows how long it may be silent; a dead peer is found by TCP itself.
+_STREAM_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S_MAX, sock_read=None)
+_TCP_KEEP_ALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+
+_PATH_SAFE = "/:@!$&'()*+,;=~"
+
+
+class HttpTransport:
+    """Carries calls to one API server. Close it, or use it in `async with`."""
+
+    def __init__(self, connection: Connection, *, user_agent: str) -> None:
+        self._connection = connection
+        self._server = connection.server.rstrip("/")
+        self._tls = TlsContexts(connection)
+        self._headers = CIMultiDict([("user-agent", user_agent), *connection.headers])
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def call(self, request: Request) -> Response:
+        """Sends once, and once more with fresher credentials after a 401, which the server gives before it acts."""
+        credentials = self._connection.credentials
+        access = await credentials.access()
+        response = await self._send(request, access)
+        if response.status == 401 and credentials.rejected(access):
+            response = await self._send(request, await credentials.access())
+        return response
+
+    async def _send(self, request: Request, access: Access) -> Response:
+        stream = is_stream(request)
+        try:
+            answer = await self._open().request(
+                request.method,
+                self._url(request),
+                data=request.body or None,
+                headers=self._headers_of(request, access, stream=stream),
+                timeout=_STREAM_TIMEOUT if stream else _CALL_TIMEOUT,
+                ssl=self._tls.current(access),
+                server_hostname=self._connection.tls_server_name or None,
+                proxy=self._connection.proxy or None,
+                allow_redirects=False,
+            )
+            headers = _lower(answer.headers)
+            if stream and answer.status == 200:
+                return Response(answer.status, headers, stream=_Chunks(answer, self._server))
+            async with answer:
+                return Response(answer.status, headers, await _whole(answer, request))
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise self._unreachable(request, error) from error
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=CONNECTIONS_MAX, keepalive_timeout=KEEP_ALIVE_S, socket_factory=_socket
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers=self._headers,
+                max_line_size=HEADER_BYTES_MAX,
+                max_field_size=HEADER_BYTES_MAX,
+            )
+        return self._session
+
+    def _url(self, request: Request) -> URL:
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        return URL(f"{self._server}{quote(request.path, safe=_PATH_SAFE)}{query}", encoded=True)
+
+    def _headers_of(self, request: Request, access: Access, *, stream: bool) -> dict[str, str]:
+        headers = dict(request.headers)
+        # A compressed watch would sit in the compressor until its window is full.
+        wants_gzip = self._connection.compress and request.method == "GET" and not stream
+        headers["accept-encoding"] = "gzip" if wants_gzip else "identity"
+        if access.authorization:
+            headers["authorization"] = access.authorization
+        return headers
+
+    def _unreachable(self, request: Request, error: Exception) -> Unreachable:
+        return Unreachable(
+            f"{self._server} gave no answer to {request.method} {request.path}: {_cause(error)}; check the address and "
+            f"the certificates in {self._connection.origin}, and that the API server runs",
+            acted=not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError),
+        )
+
+
+def is_stream(request: Request) -> bool:
+    """Whether the answer goes on until somebody ends it: a watch, or a log that is followed."""
+    query = request.query
+    return request.method == "GET" and (
+        _true(query.get("watch")) or (_true(query.get("follow")) and request.path.endswith("/log"))
+    )
+
+
+def _true(value: str | None) -> bool:
+    return value in {"true", "1"}
+
+
+class _Chunks:
+    """A stream's bytes as they arrive; closing it, or its end, gives the connection back."""
+
+    def __init__(self, answer: aiohttp.ClientResponse, server: str) -> None:
+        self._answer = answer
+        self._server = server
+
+    def __aiter__(self) -> _Chunks:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk = await self._answer.content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            await self.aclose()
+            raise Unreachable(f"{self._server} broke off a stream: {_cause(error)}; open it again") from error
+        if not chunk:
+            await self.aclose()
+            raise StopAsyncIteration
+        return chunk
+
+    async def aclose(self) -> None:
+        self._answer.close()
+
+
+async def _whole(answer: aiohttp.ClientResponse, request: Request) -> bytes:
+    """The body, read only as far as the limit allows."""
+    if (
+        "content-encoding" not in answer.headers
+        and (answer.content_length or RESPONSE_BYTES_MAX + 1) <= RESPONSE_BYTES_MAX
+    ):
+        return await answer.read()
+    chunks = []
+    size = 0
+    async for chunk in answer.content.iter_any():
+        size += len(chunk)
+        if size > RESPONSE_BYTES_MAX:
+            raise Malformed(
+                f"the answer to {request.method} {request.path} is beyond {RESPONSE_BYTES_MAX} bytes; ask for smaller pages"
+            )
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    """Header names in lower case; those that come several times joined by commas, as HTTP has it."""
+    lower: dict[str, str] = {}
+    for name, value in headers.items():
+        key = name.lower()
+        lower[key] = f"{lower[key]}, {value}" if key in lower else value
+    return lower
+
+
+def _cause(error: Exception) -> str:
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the server closed the connection"
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return f"no connection within {CONNECT_S_MAX:g} s"
+    if isinstance(error, TimeoutError):
+        return f"no data for {READ_S_MAX:g} s, or not all of it within {CALL_S_MAX:g} s"
+    return str(error) or type(error).__name__
+
+
+def _socket(address: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
+    """A socket that notices within a minute that its peer is gone."""
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _TCP_KEEP_ALIVE:
+        if hasattr(socket, option):  # other systems have other names, or none
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return made

@@ -1,0 +1,222 @@
+"""Who leads, by a Lease: one of many processes works, and another takes over when it is gone.
+
+    candidate --lease free, released or expired--> leader --could not renew in time, or taken--> NotLeading
+                                                     |
+                                                     +--stopped--> work ends, then the lease is released
+
+Clocks are never compared between machines. A candidate measures by its own monotonic clock how long it has seen no renewal;
+a leader stops by itself RENEW_S after it *sent* its last successful renewal, and others wait LEASE_S after they *saw* it.
+The difference between the two is the time in which a write that is under way may still land.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pumice import instant
+from pumice.api.coordination import Lease
+from pumice.kube import errors, requests
+from pumice.kube.informer import Log, silent
+from pumice.kube.transport import Request
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Coroutine
+
+    from pumice.clock import Clock
+    from pumice.kube.client import Client
+    from pumice.kube.requests import Json
+
+LEASE_S = 15  # as kube-scheduler and Volcano
+RENEW_S = 10.0
+RETRY_S = 2.0
+RELEASE_S_MAX = 3.0  # a process that is told to stop does not wait for a dead server
+
+T = TypeVar("T")
+
+
+class NotLeading(errors.KubeError):
+    """The lease is not ours any more, or never was: we must not write."""
+
+
+class Election:
+    """One candidate. `lead` is its life; `check` is asked before every write."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        clock: Clock,
+        chance: random.Random,
+        log: Log = silent,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._clock = clock
+        self._chance = chance
+        self._log = log
+        self._deadline = float("-inf")
+        self._held: Json | None = None  # the lease as we last wrote it
+        self._holder = ""  # who held it when we last looked
+        self._seen_spec: Json | None = None  # as it was then, and since when it has been so
+        self._seen_at = float("-inf")
+        self._seen_version = ""
+
+    def deadline(self) -> float:
+        """By the monotonic clock, when this process must stop writing; in the past if it does not lead."""
+        return self._deadline
+
+    def check(self) -> None:
+        """Raises NotLeading where a write might meet one of another leader."""
+        if self._clock.monotonic() >= self._deadline:
+            raise NotLeading(
+                f"{self._identity} does not hold lease {self._namespace}/{self._name}: nothing was sent; the new leader will"
+            )
+
+    async def lead(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Waits for the lease and runs `work` while holding it; returns what it returns.
+
+        Raises NotLeading, after `work` was cancelled and has ended, if the lease is lost. When cancelled, lets `work` end
+        first, still renewing, and then releases the lease, so that another leads at once.
+        """
+        while not await self._attempt():
+            await self._wait_for_news()
+        self._log("leading", lease=f"{self._namespace}/{self._name}", identity=self._identity)
+        holding = asyncio.create_task(self._hold(), name="lease-hold")
+        working = asyncio.create_task(work(), name="lease-work")
+        try:
+            await asyncio.wait({holding, working}, return_when=asyncio.FIRST_COMPLETED)
+            lost = holding.exception() if holding.done() else None
+        finally:
+            await _end(working)
+            await _end(holding)
+            await self._release()
+        if lost is not None:
+            raise lost
+        return working.result()
+
+    async def _hold(self) -> None:
+        """Renews for ever; raises NotLeading when that has failed for too long."""
+        while True:
+            await self._clock.sleep(RETRY_S)
+            left = self._deadline - self._clock.monotonic()
+            renewed = False
+            if left > 0:
+                try:
+                    async with asyncio.timeout(left):
+                        renewed = await self._attempt()
+                except TimeoutError:
+                    pass
+            was_taken = self._holder != self._identity
+            if not renewed and (was_taken or self._clock.monotonic() >= self._deadline):
+                self._log("leadership_lost", lease=f"{self._namespace}/{self._name}", identity=self._identity)
+                self._deadline = float("-inf")
+                raise NotLeading(
+                    f"{self._identity} lost lease {self._namespace}/{self._name}: it was taken, or not renewed in time; start again"
+                )
+
+    async def _attempt(self) -> bool:
+        """Takes or renews the lease if that is possible now."""
+        try:
+            if self._held is not None:
+                try:
+                    await self._write(self._held)
+                except (errors.Conflict, errors.NotFound):
+                    self._held = None  # somebody touched it; look who holds it
+                else:
+                    return True
+            return await self._take()
+        except errors.KubeError as error:
+            self._log("lease_failed", lease=f"{self._namespace}/{self._name}", error=str(error))
+            return False
+
+    async def _take(self) -> bool:
+        try:
+            found = (await self._client.get(Lease, self._name, namespace=self._namespace)).json()
+        except errors.NotFound:
+            metadata = {"name": self._name, "namespace": self._namespace}
+            found = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+        spec = found.get("spec") or {}
+        now = self._clock.monotonic()
+        if spec != self._seen_spec:
+            self._seen_spec, self._seen_at = spec, now
+        self._seen_version = found["metadata"].get("resourceVersion", "")
+        self._holder = spec.get("holderIdentity") or ""
+        duration = spec.get("leaseDurationSeconds") or LEASE_S
+        if self._holder not in {"", self._identity} and now < self._seen_at + duration:
+            return False
+        try:
+            await self._write(found)
+        except (errors.Conflict, errors.AlreadyExists):
+            return False
+        return True
+
+    async def _write(self, lease: Json) -> None:
+        """Writes ourselves into the lease as it was read; the server refuses if it has changed since."""
+        spec = lease.get("spec") or {}
+        now = instant.format_micro_instant(self._clock.now())
+        is_ours = spec.get("holderIdentity") == self._identity
+        fresh = spec | {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": LEASE_S,
+            "renewTime": now,
+            "acquireTime": (spec.get("acquireTime") if is_ours else None) or now,
+            "leaseTransitions": (spec.get("leaseTransitions") or 0) + (bool(spec) and not is_ours),
+        }
+        sent_at = self._clock.monotonic()
+        self._held = await self._put(lease | {"spec": fresh})
+        self._holder = self._identity
+        self._deadline = sent_at + RENEW_S
+
+    async def _put(self, lease: Json) -> Json:
+        if "resourceVersion" in lease["metadata"]:
+            return (await self._client.update(Lease, self._name, lease, namespace=self._namespace)).json()
+        return (await self._client.create(Lease, lease, namespace=self._namespace)).json()
+
+    async def _release(self) -> None:
+        held, self._held = self._held, None
+        if held is None or self._clock.monotonic() >= self._deadline:
+            return
+        self._deadline = float("-inf")
+        now = instant.format_micro_instant(self._clock.now())
+        spec = held["spec"] | {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
+        try:
+            async with asyncio.timeout(RELEASE_S_MAX):
+                await self._put(held | {"spec": spec})
+        except (errors.KubeError, TimeoutError) as error:
+            self._log("lease_not_released", lease=f"{self._namespace}/{self._name}", error=str(error))
+
+    async def _wait_for_news(self) -> None:
+        """Returns when somebody has written the lease since we last looked, or after the retry time."""
+        query = {
+            "watch": "true",
+            "fieldSelector": f"metadata.name={self._name}",
+            "resourceVersion": self._seen_version,
+            "timeoutSeconds": str(LEASE_S),
+        }
+        request = Request(
+            "GET", requests.collection_path(Lease, self._namespace), query, {"accept": "application/json"}
+        )
+        try:
+            async with asyncio.timeout(RETRY_S * (1.0 + 0.2 * self._chance.random())):
+                try:
+                    async with self._client.stream(request) as chunks:
+                        await anext(chunks)
+                except (errors.KubeError, StopAsyncIteration):
+                    await asyncio.Event().wait()  # no news to be had: the retry time passes
+        except TimeoutError:
+            return
+
+
+async def _end(task: asyncio.Task[Any]) -> None:
+    """Ends a task and waits for its end; what it ended with has been seen, or no longer matters."""
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.exception()

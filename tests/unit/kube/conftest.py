@@ -1,0 +1,26 @@
+import random
+
+import pytest
+from tests.unit.kube.peers import serve
+
+from pumice.clock import RealClock
+from pumice.kube.client import Client
+from pumice.kube.connection import Connection
+from pumice.kube.http import HttpTransport
+
+
+@pytest.fixture
+async def server():
+    async with serve() as running:
+        yield running
+
+
+@pytest.fixture
+async def transport(server):
+    async with HttpTransport(Connection(server=server.url), user_agent="pumice-test/1") as made:
+        yield made
+
+
+@pytest.fixture
+def client(transport):
+    return Client(transport, clock=RealClock(), chance=random.Random(0))

@@ -1,0 +1,83 @@
+import json
+
+import pytest
+
+from pumice import errors as roots
+from pumice.kube import errors
+from pumice.kube.transport import Request
+
+REQUEST = Request("POST", "/api/v1/namespaces/a/pods/p/binding")
+
+
+def answered(code, reason="", message="said so", headers=None, **more):
+    body = json.dumps({"kind": "Status", "code": code, "reason": reason, "message": message} | more).encode()
+    return errors.from_answer(REQUEST, code, headers or {}, body)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "leaf", "root"),
+    [
+        (400, "BadRequest", errors.Invalid, roots.BadInput),
+        (401, "Unauthorized", errors.Refused, roots.Refused),
+        (403, "Forbidden", errors.Refused, roots.Refused),
+        (404, "NotFound", errors.NotFound, roots.NotFound),
+        (409, "AlreadyExists", errors.AlreadyExists, roots.Conflict),
+        (409, "Conflict", errors.Conflict, roots.Conflict),
+        (410, "Expired", errors.Expired, roots.PumiceError),
+        (413, "RequestEntityTooLarge", errors.Invalid, roots.BadInput),
+        (422, "Invalid", errors.Invalid, roots.BadInput),
+        (429, "TooManyRequests", errors.TooManyRequests, roots.Conflict),
+        (500, "InternalError", errors.ServerError, roots.PumiceError),
+        (504, "Timeout", errors.ServerError, roots.PumiceError),
+        (405, "MethodNotAllowed", errors.StatusError, roots.PumiceError),
+    ],
+)
+def test_each_answer_is_the_error_that_somebody_catches_for_it(code, reason, leaf, root):
+    error = answered(code, reason)
+    assert type(error) is leaf
+    assert isinstance(error, root)
+    assert isinstance(error, errors.KubeError)
+    assert (error.code, error.reason, error.message) == (code, reason, "said so")
+
+
+def test_a_message_has_subject_cause_and_next_step():
+    error = answered(409, "Conflict", 'pod "p" is already assigned to node "n"')
+    assert str(error) == (
+        'pod "p" is already assigned to node "n" (POST /api/v1/namespaces/a/pods/p/binding: 409 Conflict); '
+        "read it again and repeat the change"
+    )
+
+
+def test_details_name_the_fields_at_fault():
+    error = answered(
+        422,
+        "Invalid",
+        details={"name": "p", "causes": [{"reason": "FieldValueInvalid", "field": "spec.x", "message": "no"}]},
+    )
+    assert [(cause.field, cause.message) for cause in error.details.causes] == [("spec.x", "no")]
+
+
+def test_when_to_come_back_is_read_from_the_header_and_else_from_the_details():
+    assert answered(429, headers={"retry-after": "3"}, details={"retryAfterSeconds": 9}).retry_after == 3
+    assert answered(429, details={"retryAfterSeconds": 9}).retry_after == 9
+    assert answered(429).retry_after is None
+    assert answered(503, headers={"retry-after": "Sun, 15 Nov 2026 12:00:00 GMT"}).retry_after is None
+
+
+def test_a_proxys_page_is_cut_and_its_code_is_what_counts():
+    error = errors.from_answer(REQUEST, 502, {}, b"<html>" + b"x" * 100_000)
+    assert isinstance(error, errors.ServerError)
+    assert len(str(error)) < errors.MESSAGE_CHARS_MAX + 200
+
+
+def test_bytes_that_are_no_text_are_no_problem():
+    error = errors.from_answer(REQUEST, 500, {}, b"\xff\xfe{")
+    assert error.code == 500
+
+
+def test_an_answer_without_any_words_still_says_something():
+    assert str(errors.from_answer(REQUEST, 503, {}, b"")).startswith("the API server answered 503 without a reason")
+
+
+def test_the_code_of_the_answer_wins_over_that_in_its_body():
+    assert errors.from_answer(REQUEST, 404, {}, b'{"code":200,"message":"odd"}').code == 404
