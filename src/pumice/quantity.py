@@ -9,7 +9,7 @@ says). Decimal amounts are not capped: comparing and printing them is exact. The
 
 Where we differ from apimachinery (pkg/api/resource), on purpose:
 - Its MilliValue and Value return 0 or wrap around beyond int64; a gigantic request must not look like nothing: we saturate.
-- It rounds negative amounts of more than 18 digits towards zero or plus one; we always round away from zero.
+- It misreads negative amounts that need its big numbers ("-2.Ei" is 0 to it); we round all away from zero.
 - It prints decimal amounts of 10**21 and more without their exponent ("1000E" prints as "1"); we print "1e21".
 - It reads "m", "+" or "." as 0; they are template accidents, so we refuse them.
 - It lets exponents beyond 32 bits wrap around; we refuse them.

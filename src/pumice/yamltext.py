@@ -12,6 +12,7 @@ import math
 import re
 import struct
 from collections import Counter
+from decimal import Decimal
 from typing import Any, Final
 
 import yaml
@@ -29,9 +30,13 @@ _WORDS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
 }
 _INFINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-_INTEGER: Final = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[oO]?([0-7]+)|0[bB]([01]+)|(0|[1-9][0-9]*))")
+_INTEGER: Final = re.compile(
+    r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[oO]?([0-7]+)|0[bB]([01]+)|(0|[1-9][0-9]*))"
+    r"|0b([+-][01]+)"  # go-yaml's own way to read binary numbers takes a sign here
+)
 _INTEGER_CHARS_MAX: Final = 68  # sign, prefix and 64 binary digits
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_STRAY_UNDERSCORE: Final = re.compile(r"(?<![0-9])_|_(?![0-9])")
 _FLOAT32_MAX: Final = 3.4e38
 _DATE: Final = re.compile(r"[0-9]{4}-")
 _MAYBE_TYPED: Final = frozenset("+-.0123456789yYnNtTfFoO~")  # no other first character makes anything but text
@@ -98,7 +103,9 @@ def _resolved(text: str) -> Any:
         return float(text.replace(".", ""))
     if _DATE.match(text):
         return text
-    plain = text if text[0] == "." else text.replace("_", "")
+    if text[0] == "." and _STRAY_UNDERSCORE.search(text):
+        return text
+    plain = text.replace("_", "")
     integer = _integer(plain) if len(plain) <= _INTEGER_CHARS_MAX else None
     if integer is not None:
         return integer
@@ -110,8 +117,10 @@ def _integer(plain: str) -> int | None:
     match = _INTEGER.fullmatch(plain)
     if match is None:
         return None
-    sign, hexadecimal, octal, binary, decimal = match.groups()
-    if hexadecimal:
+    sign, hexadecimal, octal, binary, decimal, signed_binary = match.groups()
+    if signed_binary:
+        number = int(signed_binary, 2)
+    elif hexadecimal:
         number = int(hexadecimal, 16)
     elif octal:
         number = int(octal, 8)
@@ -125,7 +134,9 @@ def _integer(plain: str) -> int | None:
 
 def _as_json(number: Any) -> Any:
     """A number as it comes back from Go's JSON: 1000.0 is written as 1000, so it is an integer."""
-    return int(number) if isinstance(number, float) and number.is_integer() and abs(number) < 1e21 else number
+    if isinstance(number, float) and number.is_integer() and -(2.0**63) <= number < 2.0**64:
+        return int(Decimal(repr(number)))  # the shortest digits, which Go writes, and not the float's exact ones
+    return number
 
 
 def _float_key(number: float) -> str:
@@ -208,7 +219,7 @@ class _Builder:
     def _scalar(self, event: Any) -> Any:
         """The scalar's value; a tag that does not belong to YAML itself means text, as in kubectl."""
         tag, text = event.tag, event.value
-        if tag in {None, "!"}:
+        if tag is None:
             return _resolved(text) if event.implicit[0] else text
         kind = tag.removeprefix("tag:yaml.org,2002:")
         if kind == "binary":
@@ -218,7 +229,7 @@ class _Builder:
         value = _resolved(text)
         if type(value) not in _TAGGED[kind]:
             raise self._error(event, f"{text!r} is no {kind}; correct the value or remove the tag")
-        return value
+        return float(value) if kind == "float" else value
 
     def _mapping(self, depth: int) -> dict[str, Any]:
         result: dict[str, Any] = {}

@@ -175,6 +175,11 @@ def test_a_broken_selector_object_is_refused_with_its_cause(selector, cause):
         selectors.label_selector(selector)
 
 
+def test_a_requirement_with_an_unknown_operator_is_refused():
+    with pytest.raises(SelectorError, match="unknown operator 'Is'; use one of In, NotIn"):
+        selectors.requirement_of("a", "Is", ["b"])
+
+
 def test_equality_takes_labels_as_they_are():
     selector = selectors.equality_of({"b": "not valid!", "a": "1"})
     assert selector.matches({"b": "not valid!", "a": "1", "c": ""})

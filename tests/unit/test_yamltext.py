@@ -33,7 +33,8 @@ def load(text):
         ("0x1F", 31),
         ("-0b11", -3),
         ("9223372036854775808", 2**63),
-        ("18446744073709551616", 2**64),
+        ("18446744073709551616", 2.0**64),
+        ("1234567890123456789.0", 1234567890123456800),
         ("0xFFFFFFFFFFFFFFFFF", "0xFFFFFFFFFFFFFFFFF"),
         ("1e3", 1000),
         ("1.5", 1.5),
@@ -42,6 +43,9 @@ def load(text):
         ("-.5", -0.5),
         ("1.", 1),
         ("1e400", "1e400"),
+        ("0b-11", -3),
+        (".5_5", 0.55),
+        ("._5", "._5"),
         ("9" * 5000, "9" * 5000),
         ("1.2.3", "1.2.3"),
         ("12:30:45", "12:30:45"),
@@ -53,10 +57,11 @@ def load(text):
         ("!!str 12", "12"),
         ("!!int 0x10", 16),
         ("!!float 3", 3),
+        ("!!float 9007199254740993", 9007199254740992),
         ("!!bool on", True),
         ("!!null null", None),
         ("!custom 12", "12"),
-        ("! '12'", 12),
+        ("! 12", "12"),
         ("<<", "<<"),
         ("=", "="),
     ],
@@ -113,11 +118,13 @@ def test_an_alias_is_a_copy_of_its_anchor():
     assert document["b"] == {"k": [1]}
 
 
-def test_merged_objects_give_way_to_the_keys_that_follow_and_to_earlier_ones():
+def test_merged_objects_give_way_to_the_keys_that_follow_and_override_those_before():
     text = "one: &one {a: 1, b: 1}\ntwo: &two {b: 2, c: 2}\nall: {<<: [*one, *two], c: 3}\nsingle: {<<: *two, d: 4}\n"
+    text += "late: {c: 3, <<: *two}\n"
     [document] = load(text)
     assert document["all"] == {"a": 1, "b": 1, "c": 3}
     assert document["single"] == {"b": 2, "c": 2, "d": 4}
+    assert document["late"] == {"b": 2, "c": 2}
 
 
 def test_an_anchored_key_can_be_used_again():
