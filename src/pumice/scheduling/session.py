@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.cluster.tasks import Status
+from pumice.scheduling.claims import Holds
 from pumice.scheduling.gangstate import GangState, SubState
 from pumice.scheduling.placement import Placer
 from pumice.scheduling.points import Points
@@ -15,23 +16,32 @@ from pumice.scheduling.statement import Placement, Statement
 from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pumice.cluster.amounts import MutableAmounts
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
+    from pumice.scheduling.decisions import Release
     from pumice.scheduling.policy import Policy
     from pumice.scheduling.ports import Ports
     from pumice.scheduling.shapes import Shape
     from pumice.scheduling.statement import Operation
 
+T = TypeVar("T")
+
+
+# Work is counted in units of roughly ten microseconds: a gang's turn, a placement, a node tried for eviction.
+UNLIMITED_BUDGET = 2**62
+
 
 class Session:
     """What actions and plugins work on. Nothing here outlives the cycle but the accepted operations."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy, *, now: Instant, ports: Ports) -> None:
+    def __init__(
+        self, snapshot: Snapshot, policy: Policy, *, now: Instant, ports: Ports, budget: int = UNLIMITED_BUDGET
+    ) -> None:
         self.snapshot = snapshot
         self.policy = policy
         self.now = now
@@ -50,16 +60,27 @@ class Session:
             )
         self.room = Room(snapshot.nodes)
         self.total: MutableAmounts = snapshot.nodes.total()
+        self.budget = budget
         self.points = Points()
         self.shapes = ShapeBook(snapshot.nodes.axis)
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
+        self.releases: list[Release] = []
+        self.mended: set[str] = set()
         self.kept: list[Statement] = []  # neither committed nor undone: they hold room until the cycle ends
+        self._shared: dict[Callable[[Session], Any], Any] = {}
 
     @property
     def on(self) -> Points:
         """Where a plugin registers while it opens."""
         return self.points
+
+    def shared(self, kind: Callable[[Session], T]) -> T:
+        """Machinery that several plugins use, made once a session, by whoever asks first."""
+        if kind not in self._shared:
+            self._shared[kind] = kind(self)
+        made: T = self._shared[kind]
+        return made
 
     def settle(self) -> None:
         """After all plugins have opened: what any of them reads makes up the shapes."""
@@ -72,6 +93,12 @@ class Session:
             for hook in self.points.hooks(point):
                 if hook.plugin not in declared:
                     self.shapes.reads |= Reads.EVERYTHING
+        self.holds = Holds(self)
+
+    def spend(self, units: int) -> bool:
+        """Count work; False once the budget is used up: what has been decided stands, the rest waits for the next cycle."""
+        self.budget -= units
+        return self.budget > 0
 
     # ------------------------------------------------------------------------------------------------- look-ups
 
@@ -83,6 +110,13 @@ class Session:
         gang = self.gangs.get(task.gang)
         place = gang.places.get(task) if gang is not None else None
         return place[1] if place is not None else self.room.table.index[task.node]
+
+    def promised_node(self, task: Task) -> str:
+        """The node that a claim or the pod's own status promises it; empty for most."""
+        claim = self.snapshot.claims.get(task.gang) if self.snapshot.claims else None
+        if claim is not None:
+            return next((node for uid, node in claim.places if uid == task.uid), task.nominated_node)
+        return task.nominated_node
 
     def queue_of(self, gang: GangState) -> QueueSpec:
         return self.queues[gang.queue]
@@ -234,7 +268,7 @@ class Session:
                 if with_enqueue:
                     continue
                 gang.phase = "Inqueue"
-            if not gang.tally[Status.PENDING]:
+            if not gang.tally[Status.PENDING] and gang.key not in self.holds.held:
                 continue
             reason = self.is_valid(gang)
             if reason is not None:
