@@ -14,6 +14,9 @@ from tools.kube.control_plane import ControlPlane
 from tools.kube.nodes import pretend_nodes
 from tools.kube.oracle_client import Oracle
 
+from pumice.api import kinds
+from pumice.cli.crds import manifests
+
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
@@ -50,6 +53,14 @@ def plane(binaries: Path) -> Iterator[ControlPlane]:
     with ControlPlane(nodes=pretend_nodes(4, gpus=8)) as control_plane:
         yield control_plane
     signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture(scope="session")
+def crds(plane: ControlPlane) -> None:
+    """Our kinds are installed, as `pumice crds | kubectl apply --server-side -f -` does it."""
+    plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
+    names = [f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS]
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
 
 
 @pytest.fixture

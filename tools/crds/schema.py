@@ -7,6 +7,7 @@ Schema: TypeAlias = dict[str, Any]
 
 NAME_CHARS_MAX = 253
 LABEL_CHARS_MAX = 63
+INT32_MAX = 2**31 - 1
 PORT_MAX = 65535
 
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -79,7 +80,8 @@ def integer(
 
 
 def count(description: str = "", *, least: int = 0, default: int | None = None) -> Schema:
-    return integer(description, minimum=least, default=default)
+    # API servers check the format, too, but forget to say of which field.
+    return integer(description, minimum=least, maximum=INT32_MAX, default=default)
 
 
 def long(description: str = "", *, minimum: int | None = None) -> Schema:

@@ -16,6 +16,7 @@ from pumice.api.meta import NO_METADATA, NOTHING, ObjectMeta, ObjectReference, S
 DEFAULT_QUEUE = "default"
 DEFAULT_MAX_RETRY = 3
 NO_JSON = msgspec.Raw(b"{}")
+ABSENT = msgspec.Raw(b"null")  # raw JSON that is not there; somebody may also have written null
 NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -108,7 +109,7 @@ class JobVolume(Struct):
 
     mount_path: str = ""
     volume_claim_name: str = ""
-    volume_claim: msgspec.Raw | None = None
+    volume_claim: msgspec.Raw = ABSENT
 
 
 class TaskDependency(Struct):

@@ -25,6 +25,7 @@ def _computed(*names: str, wide: tuple[str, ...] = (), kind: str = "string") -> 
 
 
 AGE = Column("Age", "date", ".metadata.creationTimestamp", description="Time since the object was created.")
+CREATED_AT = Column("Created At", path=".metadata.creationTimestamp")  # as text, not as an age
 DEFAULT = (AGE,)
 
 # The core kinds, as Kubernetes 1.36 prints them.
@@ -104,7 +105,7 @@ CSI_DRIVER = (
     *_computed("Modes"),
     AGE,
 )
-CSI_STORAGE_CAPACITY = (Column("StorageClassName", path=".storageClassName"), Column("Capacity", path=".capacity"))
+CSI_STORAGE_CAPACITY = (CREATED_AT,)
 VOLUME_ATTACHMENT = (
     Column("Attacher", path=".spec.attacher"),
     *_computed("PV"),
@@ -112,9 +113,10 @@ VOLUME_ATTACHMENT = (
     Column("Attached", "boolean", ".status.attached"),
     AGE,
 )
+RESOURCE_CLAIM = (*_computed("State"), AGE)
 LEASE = (Column("Holder", path=".spec.holderIdentity"), AGE)
 NETWORK_POLICY = (*_computed("Pod-Selector"), AGE)
-CUSTOM_RESOURCE_DEFINITION = (*_computed("Created At"),)
+CUSTOM_RESOURCE_DEFINITION = (CREATED_AT,)
 WEBHOOK_CONFIGURATION = (*_computed("Webhooks", kind="integer"), AGE)
 
 # Our kinds, as Volcano's manifests name them: the case of a name is part of what scripts match.

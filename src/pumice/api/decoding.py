@@ -40,7 +40,8 @@ def decode_value(struct: type[T], value: Any) -> T:
 
 
 def _decode_without_nulls(struct: type[T], text: bytes | msgspec.Raw) -> T:
-    clean = msgspec.json.encode(without_nulls(msgspec.json.decode(text)))
+    value = msgspec.json.decode(text)
+    clean = msgspec.json.encode({} if value is None else without_nulls(value))
     try:
         return decoder(struct).decode(clean)
     except msgspec.ValidationError as error:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from pumice.api.batch import NO_JSON, NO_TASK_STATES, TaskState
+from pumice.api.batch import ABSENT, NO_JSON, NO_TASK_STATES, TaskState
 from pumice.api.meta import NO_METADATA, ObjectMeta, Struct
 
 
@@ -57,7 +57,7 @@ class FlowDependency(Struct):
 
 
 class FlowPatch(Struct):
-    job_spec: msgspec.Raw | None = None
+    job_spec: msgspec.Raw = ABSENT
 
 
 class Flow(Struct):

@@ -134,10 +134,9 @@ def disagreements(schema, struct, path, skip=()):
 def same_default(schema, field):
     if "default" in schema:
         return field.default == schema["default"]
-    return not field.default or field.default in (
-        msgspec.Raw(b"{}"),
-        type(field.default)(),
-    )  # nothing: None, "", 0, (), {}
+    if isinstance(field.default, msgspec.Raw):
+        return field.default in (batch.NO_JSON, batch.ABSENT)
+    return not field.default or field.default == type(field.default)()  # None, "", 0, (), {}, or a Struct of such
 
 
 def misfits(schema, hint, where):

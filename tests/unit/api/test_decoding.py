@@ -155,3 +155,17 @@ def test_what_cannot_be_read_is_named_with_its_path_and_what_to_do(text, said):
 def test_structs_are_not_tracked_by_the_garbage_collector():
     assert not gc.is_tracked(decode(Pod, json.dumps(POD).encode()))
     assert not gc.is_tracked(decode(batch.Job, b'{"spec": {"tasks": [{}]}}'))
+
+
+@pytest.mark.parametrize("written", [b"{}", b'{"volumeClaim": null}'])
+def test_raw_json_that_is_not_there_is_absent_whether_or_not_somebody_wrote_null(written):
+    assert decode(batch.JobVolume, written).volume_claim == batch.ABSENT
+
+
+def test_raw_json_that_is_there_is_not_absent():
+    volume = decode(batch.JobVolume, b'{"mountPath": "/a", "volumeClaim": {"accessModes": []}}')
+    assert bytes(volume.volume_claim) == b'{"accessModes": []}'
+
+
+def test_absent_raw_json_reads_as_an_empty_object():
+    assert decode(batch.JobSpec, batch.ABSENT) == batch.JobSpec()
