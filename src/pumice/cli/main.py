@@ -37,6 +37,7 @@ _EXIT_CODES: tuple[tuple[type[errors.PumiceError], ExitCode], ...] = (
 
 # Name of a command -> (module, attribute, one line of help). The help stands here so that `pumice --help` imports nothing.
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
+    "bench": ("pumice.cli.bench", "bench", "Measure the engine on this machine."),
     "crds": ("pumice.cli.crds", "crds", "Print the CRD manifests, for kubectl apply."),
     "schedule": ("pumice.cli.offline", "schedule", "Ask what one cycle would do with the objects in files."),
 }

@@ -8,7 +8,7 @@ from pumice.api.changes import Claim
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
-from pumice.scheduling import messages, verdict
+from pumice.scheduling import feasibility, messages, verdict
 from pumice.scheduling.decisions import Bind, Condition, Decisions, Evict, GangCommit, GangReport
 from pumice.scheduling.statement import Eviction, Placement
 
@@ -36,9 +36,12 @@ def close(session: Session) -> Decisions:
         commits=_commits(session),
         evictions=_evictions(session),
         claims=_claims(session),
+        unclaims=dict(session.holds.ended),
+        releases=tuple(session.releases),
         pipelined=pipelined,
         gangs={key: _report(session, gang) for key, gang in everyone.items()},
         queues=_allocated(session),
+        unfinished=session.budget <= 0,
     )
 
 
@@ -49,7 +52,10 @@ def _commits(session: Session) -> tuple[GangCommit, ...]:
         if isinstance(operation, Placement) and operation.status is Status.ALLOCATED:
             own = binds.setdefault(operation.gang.key, [])
             own += [Bind(task, names[node]) for task, node in zip(operation.tasks, operation.nodes, strict=True)]
-    return tuple(GangCommit(key, tuple(own), session.gangs[key].spec.min_member) for key, own in binds.items())
+    return tuple(
+        GangCommit(key, tuple(own), session.gangs[key].spec.min_member, mends=key in session.mended)
+        for key, own in binds.items()
+    )
 
 
 def _evictions(session: Session) -> tuple[Evict, ...]:
@@ -79,6 +85,8 @@ def _claims(session: Session) -> tuple[Claim, ...]:
 def _report(session: Session, gang: GangState) -> GangReport:
     has_queue = gang.key in session.gangs
     ready = has_queue and session.is_ready(gang)
+    if has_queue and not ready and (hopeless := feasibility.never(session, gang)) is not None:
+        gang.reasons.insert(0, hopeless)
     text = ""
     if gang.tasks and not ready and has_queue:
         text = messages.fit_text(session, gang)

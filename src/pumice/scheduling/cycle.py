@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.scheduling import actions, closing, plugins
+from pumice.scheduling import actions, closing, mend, plugins
+from pumice.scheduling.actions import allocate
 from pumice.scheduling.ports import Ports
-from pumice.scheduling.session import Session
+from pumice.scheduling.session import UNLIMITED_BUDGET, Session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 NO_PLUGINS: Mapping[str, type[Plugin]] = {}
 
 
+GRACE_SECONDS = 30  # how long a gang whose commit was cut short may stay incomplete
+
+
 def plan(
     snapshot: Snapshot,
     policy: Policy,
@@ -27,9 +31,12 @@ def plan(
     now: Instant,
     ports: Ports | None = None,
     extra_plugins: Mapping[str, type[Plugin]] = NO_PLUGINS,
+    budget: int = UNLIMITED_BUDGET,
+    grace_s: int = GRACE_SECONDS,
 ) -> Decisions:
     """What should happen now; nothing is written, and the snapshot is not changed."""
-    session = open_session(snapshot, policy, now=now, ports=ports, extra_plugins=extra_plugins)
+    session = open_session(snapshot, policy, now=now, ports=ports, extra_plugins=extra_plugins, budget=budget)
+    mend_attempts(session, grace_s)
     for name in policy.actions:
         actions.find(name)(session)
     return closing.close(session)
@@ -42,10 +49,23 @@ def open_session(
     now: Instant,
     ports: Ports | None = None,
     extra_plugins: Mapping[str, type[Plugin]] = NO_PLUGINS,
+    budget: int = UNLIMITED_BUDGET,
 ) -> Session:
-    session = Session(snapshot, policy, now=now, ports=ports or Ports())
+    session = Session(snapshot, policy, now=now, ports=ports or Ports(), budget=budget)
     for option in policy.options:
         session.points.registering(option)
         plugins.make(option, policy.source, extra_plugins).open(session)
     session.settle()
     return session
+
+
+def mend_attempts(session: Session, grace_s: int) -> None:
+    """Finish what was cut short before anybody else may take its room, or give it up."""
+    for gang in mend.unfinished(session):
+        sheet = allocate.Worksheet(session, gang)
+        if sheet:
+            allocate.visit(session, gang, sheet)
+        if session.is_ready(gang):
+            session.mended.add(gang.key)
+        elif (release := mend.release(session, gang, grace_s=grace_s)) is not None:
+            session.releases.append(release)

@@ -91,7 +91,9 @@ class Decisions:
     commits: tuple[GangCommit, ...] = ()
     evictions: tuple[Evict, ...] = ()
     claims: tuple[Claim, ...] = ()
+    unclaims: Mapping[str, str] = dataclasses.field(default_factory=dict)  # gang -> why its claim is over
     releases: tuple[Release, ...] = ()
     pipelined: Mapping[str, str] = dataclasses.field(default_factory=dict)  # pod key -> node
     gangs: Mapping[str, GangReport] = dataclasses.field(default_factory=dict)
+    unfinished: bool = False  # the budget ended before the work did: plan again soon
     queues: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)  # allocated, descendants included

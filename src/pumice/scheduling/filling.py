@@ -66,12 +66,12 @@ def _next_run(session: Session, sub: SubState, waiting: list[Task]) -> tuple[lis
     """The longest run of equal members of one role from the front, no longer than it takes to become ready."""
     first = waiting[0]
     shape = session.shape(first)
-    if first.nominated_node:
+    if session.promised_node(first):
         return [first], shape
     most = session.until_ready(sub, first.role, len(waiting))
     run = [first]
     for task in waiting[1:most]:
-        if task.role != first.role or task.nominated_node or session.shape(task) is not shape:
+        if task.role != first.role or session.promised_node(task) or session.shape(task) is not shape:
             break
         run.append(task)
     return run, shape
@@ -97,7 +97,8 @@ def _place_run(session: Session, statement: Statement, sub: SubState, run: list[
 
 def _nominated(session: Session, task: Task, shape: Shape, within: Mask | None) -> Mask | None:
     """The one node that was promised to the task, if it can still take it; else wherever it may go."""
-    index = session.room.table.index.get(task.nominated_node) if task.nominated_node else None
+    promised = session.promised_node(task)
+    index = session.room.table.index.get(promised) if promised else None
     if index is None or (within is not None and not within[index]):
         return within
     alone = np.zeros(len(session.room.table), dtype=bool)

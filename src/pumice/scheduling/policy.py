@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -56,8 +57,16 @@ FLAGS: Mapping[str, bool] = {
     "enabledSubJobOrder": True,
     "enabledHyperNodeGradient": True,
 }
+# Nobody remembers which flags are spelt `enable` and which `enabled`, or how they are capitalised: all spellings count.
+_FLAG_BY_STEM = {re.sub("^enabled?", "", flag.lower()): flag for flag in FLAGS}
 _TOP_KEYS = ("actions", "tiers", "configurations", "metrics")
 _OPTION_KEYS = ("name", "arguments", *FLAGS)
+
+
+def _spelling(key: str) -> str:
+    """The flag that a key means, or the key itself."""
+    stem = re.sub("^enabled?", "", key.lower())
+    return _FLAG_BY_STEM.get(stem, key) if stem != key.lower() else key
 
 
 class PolicyError(BadInput):
@@ -157,13 +166,14 @@ class _Reader:
         if not isinstance(written, Mapping) or not isinstance(written.get("name"), str):
             raise self.fail(where, "expected a mapping with a name")
         name = written["name"]
+        written = {_spelling(str(key)): value for key, value in written.items()}
         self._choose(name, self.plugins, where, "plugin")
         where = f"{where} ({name})"
         self._known(written, _OPTION_KEYS, where)
         arguments = written.get("arguments") or {}
         if not isinstance(arguments, Mapping):
             raise self.fail(where, "arguments: expected a mapping")
-        flags = {flag: written[flag] for flag in FLAGS if flag in written and written[flag] is not None}
+        flags = {flag: written[flag] for flag in FLAGS if written.get(flag) is not None}
         for flag, value in flags.items():
             if not isinstance(value, bool):
                 raise self.fail(where, f"{flag}: expected true or false, not {value!r}")

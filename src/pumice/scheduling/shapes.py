@@ -125,6 +125,7 @@ class Shape:
     rows: tuple[int, ...]  # the real resources asked for, pods included
     denials: list[Denial] | None = None  # of the fixed filters; filled once a cycle
     allowed: Mask | None = None  # nodes that no fixed filter refuses
+    most: int | None = None  # how many such pods the allowed nodes hold when empty
 
     def copies(self, free: Column) -> Column:
         """How many such pods fit into each column of free room."""

@@ -14,6 +14,8 @@ NAMES: Mapping[str, str] = {
     "allocate": "allocate",
     "backfill": "backfill",
     "enqueue": "enqueue",
+    "preempt": "preempt",
+    "reclaim": "reclaim",
 }
 
 

@@ -24,15 +24,20 @@ if TYPE_CHECKING:
     from pumice.scheduling.statement import Statement
 
 
+_WAITING = frozenset({Status.PENDING})
+_WAITING_OR_HELD = frozenset({Status.PENDING, Status.PIPELINED})  # a claim's members are pipelined until their turn
+
+
 class Worksheet:
     """The members of a gang that may be placed in this action, by sub gang; each is tried once."""
 
-    def __init__(self, session: Session, gang: GangState) -> None:
+    def __init__(self, session: Session, gang: GangState, *, held: bool = False) -> None:
         self.waiting: dict[str, list[Task]] = {}
+        waiting = _WAITING_OR_HELD if held else _WAITING
         for sub in gang.subs:
-            if not sub.tally[Status.PENDING]:
+            if not any(sub.tally[status] for status in waiting):
                 continue
-            tasks = [task for task in sub.sub.tasks if gang.status(task) is Status.PENDING and is_placeable(task)]
+            tasks = [task for task in sub.sub.tasks if gang.status(task) in waiting and is_placeable(task)]
             if tasks:
                 self.waiting[sub.sub.key] = session.ordered(tasks)
 
@@ -57,12 +62,12 @@ def run(session: Session) -> None:
     for gang in session.schedulable(with_enqueue=with_enqueue):
         if gang.wants_closeness and session.snapshot.tree.fault:
             continue
-        sheet = Worksheet(session, gang)
+        sheet = Worksheet(session, gang, held=gang.key in session.holds.held)
         if sheet:
             worksheets[gang.key] = sheet
             heaps.setdefault(gang.queue, Heap(session.gang_before)).push(gang)
     queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in heaps))
-    while queues:
+    while queues and session.spend(1):
         queue = queues.pop()
         if not heaps[queue.name] or session.is_overused(queue):
             continue
@@ -74,17 +79,30 @@ def run(session: Session) -> None:
 
 def visit(session: Session, gang: GangState, sheet: Worksheet) -> bool:
     """One turn of one gang; True where it comes back into the line for more."""
-    if gang.wants_closeness or gang.has_policies:
-        statement = allocate_close(session, gang, sheet)
-    else:
-        statement = allocate_plain(session, gang, sheet)
+    own_room = session.holds.lift(gang)
+    statement = _attempt(session, gang, sheet)
     if statement is None:
+        others = session.holds.lift_below(gang)
+        if others:
+            statement = _attempt(session, gang, Worksheet(session, gang))
+            for key, operations in others.items() if statement is None else ():
+                session.holds.put_back(session.gangs[key], operations)
+    if statement is None:
+        session.holds.put_back(gang, own_room)
         return False
     if session.is_ready(gang):
         statement.commit()
+        if own_room:
+            session.holds.ended[gang.key] = "used"
         return bool(sheet)
     session.kept.append(statement)
     return False
+
+
+def _attempt(session: Session, gang: GangState, sheet: Worksheet) -> Statement | None:
+    if gang.wants_closeness or gang.has_policies:
+        return allocate_close(session, gang, sheet)
+    return allocate_plain(session, gang, sheet)
 
 
 def allocate_plain(session: Session, gang: GangState, sheet: Worksheet) -> Statement | None:

@@ -1,0 +1,263 @@
+"""preempt: a gang that starves may evict lower-ranked pods of its own queue, if that lets it start as a whole.
+
+Between gangs first, then within a gang (a higher-priority member for a lower one). Places are only promised: the pods are bound
+in a later cycle, when the victims have left.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from pumice import instant
+from pumice.cluster.tasks import EVICTABLE, Status
+from pumice.scheduling import eviction
+from pumice.scheduling.eviction import Pool
+from pumice.scheduling.heap import Heap
+from pumice.scheduling.policy import PolicyError
+from pumice.scheduling.statement import Placement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.session import Session
+    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.statement import Statement
+
+NAME = "preempt"
+PREEMPTED_BY_SCHEDULER = "PreemptionByScheduler"
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Of the policy file's `configurations` item named preempt."""
+
+    topology_aware: bool = msgspec.field(name="enableTopologyAwarePreemption", default=False)
+    workers: int = msgspec.field(name="topologyAwarePreemptWorkerNum", default=16)  # columns need no workers
+    candidates_percent: int = msgspec.field(name="minCandidateNodesPercentage", default=10)
+    candidates_least: int = msgspec.field(name="minCandidateNodesAbsolute", default=1)
+    candidates_most: int = msgspec.field(name="maxCandidateNodesAbsolute", default=100)
+    error_cache: bool = msgspec.field(name="predicateErrorCacheEnable", default=True)  # shapes are the cache
+
+
+def run(session: Session) -> None:
+    try:
+        arguments = msgspec.convert(session.policy.configurations.get(NAME, {}), Arguments, strict=False)
+    except msgspec.ValidationError as error:
+        raise PolicyError(
+            f"policy {session.policy.source}: configurations: {NAME}: {error}; correct that argument"
+        ) from error
+    starving: dict[str, list[GangState]] = {}
+    for gang in session.schedulable(with_enqueue=True):
+        if not gang.wants_closeness and session.points.starves(gang):
+            starving.setdefault(gang.queue, []).append(gang)
+    queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in starving))
+    while queues:
+        queue = queues.pop()
+        _Preempting(session, arguments, queue, starving[queue.name]).run()
+
+
+@dataclasses.dataclass(slots=True)
+class _Preempting:
+    """Preemption within one queue."""
+
+    session: Session
+    arguments: Arguments
+    queue: QueueSpec
+    gangs: list[GangState]
+
+    def run(self) -> None:
+        session = self.session
+        pool = Pool(session, lambda task, gang: task.preemptable and gang.queue == self.queue.name)
+        heap = Heap(session.gang_before, self.gangs)
+        while heap and session.spend(1):
+            self._between_gangs(heap.pop(), pool)
+        for gang in self.gangs:
+            if session.spend(1):
+                self._within(gang, pool)
+
+    def _between_gangs(self, gang: GangState, pool: Pool) -> None:
+        session = self.session
+        statement = session.statement(gang)
+        for task in session.ordered(_waiting(gang)):
+            if not session.points.starves(gang):
+                break
+            self._make_room(statement, gang, task, pool, lambda victim: victim.gang != gang.key)
+        if statement.operations and session.is_pipelined(gang):
+            eviction.spare(session, statement, check_queue=True)
+            statement.commit()
+        else:
+            statement.rollback(remember=True)
+
+    def _within(self, gang: GangState, pool: Pool) -> None:
+        """A member for a lower-ranked member; such a swap stands for itself."""
+        session = self.session
+        for task in session.ordered(_waiting(gang)):
+            statement = session.statement(gang)
+            if not self._make_room(statement, gang, task, pool, lambda victim: victim.gang == gang.key):
+                statement.rollback(remember=True)
+                return
+            statement.commit()
+
+    def _make_room(
+        self, statement: Statement, gang: GangState, task: Task, pool: Pool, of: Callable[[Task], bool]
+    ) -> bool:
+        session = self.session
+        shape = session.shape(task)
+        if not _may_preempt(session, task, shape) or session.placer.prefilter(shape) is not None:
+            return False
+        mask = session.placer.evictable(shape) & pool.could_open(shape)
+        nodes = np.flatnonzero(mask)
+        if not len(nodes):
+            return False
+        scores = session.placer.scores(shape, task, nodes)
+        trial = _Trial(session, statement, gang, task, pool, of)
+        ordered = [int(node) for node in nodes[np.argsort(-scores, kind="stable")]]
+        if self.arguments.topology_aware:
+            return trial.on_gentlest([int(node) for node in nodes], self._candidates(len(nodes)))
+        return any(session.spend(1) and trial.on(node) for node in ordered)
+
+    def _candidates(self, feasible: int) -> int:
+        arguments = self.arguments
+        wanted = max(feasible * arguments.candidates_percent // 100, arguments.candidates_least)
+        return min(wanted, arguments.candidates_most, feasible)
+
+
+def _waiting(gang: GangState) -> list[Task]:
+    return [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
+
+
+def _may_preempt(session: Session, task: Task, shape: Shape) -> bool:
+    """Not while an earlier preemption for this very pod is still under way on the node that it was promised."""
+    if task.pod.spec.preemption_policy == "Never":
+        return False
+    if not task.nominated_node:
+        return True
+    node = session.room.table.index.get(task.nominated_node)
+    if node is None or session.placer.passes(shape, node):
+        return False
+    if not session.placer.evictable(shape)[node]:
+        return True
+    return not any(
+        other.status is Status.RELEASING and other.priority < task.priority and _is_preempted(other)
+        for other in session.room.table.tasks[node]
+    )
+
+
+def _is_preempted(task: Task) -> bool:
+    return any(
+        condition.type == "DisruptionTarget"
+        and condition.status == "True"
+        and condition.reason == PREEMPTED_BY_SCHEDULER
+        for condition in task.pod.status.conditions
+    )
+
+
+@dataclasses.dataclass(slots=True)
+class _Trial:
+    """Tries one node after the other for one pod; what it leaves behind in the statement is one working place, or nothing."""
+
+    session: Session
+    statement: Statement
+    gang: GangState
+    task: Task
+    pool: Pool
+    of: Callable[[Task], bool]
+
+    def victims(self, node: int) -> list[Task] | None:
+        """Whom the plugins let go on this node, first one first; None where even all of them are not enough."""
+        session, task = self.session, self.task
+        candidates = [
+            each
+            for each in self.pool.candidates(node, EVICTABLE)
+            if self.of(each) and (not task.is_best_effort or each.is_best_effort)
+        ]
+        victims = session.points.victims("preemptable", task, candidates) if candidates else []
+        if not eviction.enough(session, session.shape(task), node, victims):
+            return None
+        return eviction.victim_order(session, self.gang, victims)
+
+    def on(self, node: int) -> bool:
+        """Evict until the pod fits here, spare who need not go, and promise the place."""
+        victims = self.victims(node)
+        if victims is None:
+            return False
+        mark = self.statement.checkpoint()
+        if not self._evict(node, victims):
+            self.statement.rollback(mark)
+            return False
+        self._promise(node, mark)
+        return True
+
+    def _fits(self, node: int) -> bool:
+        return eviction.fits(self.session, self.gang, self.session.shape(self.task), node)
+
+    def _evict(self, node: int, victims: Sequence[Task]) -> bool:
+        mark = self.statement.checkpoint()
+        fits = self._fits(node)
+        for victim in victims:
+            if fits:
+                break
+            self.statement.evict(victim, NAME, eviction.why_chosen(self.session, victim))
+            fits = self._fits(node)
+        if fits:
+            self._reprieve(node, mark)
+        return fits
+
+    def _reprieve(self, node: int, mark: int) -> None:
+        for operation in reversed(self.statement.evictions):
+            if self.statement.operations.index(operation) < mark:
+                break
+            self.statement.unevict(operation)
+            if not self._fits(node):
+                self.statement.replay([operation])
+
+    def _promise(self, node: int, mark: int) -> None:
+        evicted = [each for each in self.statement.evictions if self.statement.operations.index(each) >= mark]
+        shape = self.session.shape(self.task)
+        after_eviction = eviction.has_evicted_requests(evicted)
+        self.statement.place(Placement(self.gang, shape, [self.task], [node], Status.PIPELINED, after_eviction))
+
+    def on_gentlest(self, nodes: Sequence[int], enough: int) -> bool:
+        """Topology-aware mode: of some nodes that work, the one whose victims matter least."""
+        found: list[tuple[tuple[float, ...], int, list[Task]]] = []
+        for node in nodes:
+            victims = self.victims(node)
+            if not victims:
+                continue
+            mark = self.statement.checkpoint()
+            if self._evict(node, victims):
+                chosen = [
+                    each.task for each in self.statement.evictions if self.statement.operations.index(each) >= mark
+                ]
+                if chosen:
+                    found.append((_pain(self.session, chosen), node, chosen))
+            self.statement.rollback(mark)
+            if len(found) >= enough:
+                break
+        if not found:
+            return False
+        _, node, chosen = min(found, key=lambda each: each[:2])
+        mark = self.statement.checkpoint()
+        for victim in chosen:
+            self.statement.evict(victim, NAME, eviction.why_chosen(self.session, victim))
+        self._promise(node, mark)
+        return True
+
+
+def _pain(session: Session, victims: Sequence[Task]) -> tuple[float, ...]:
+    """Highest priority among the victims, their sum, their number, and how early the best of them started."""
+    priorities = [task.pod.spec.priority or 0 for task in victims]
+    highest = max(priorities)
+    starts = [_started(session, task) for task, own in zip(victims, priorities, strict=True) if own == highest]
+    return (highest, sum(own + 2**31 for own in priorities), len(victims), -min(starts))
+
+
+def _started(session: Session, task: Task) -> int:
+    start = task.pod.status.start_time
+    return session.now if start is None else instant.parse_instant(start)

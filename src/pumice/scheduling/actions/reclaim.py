@@ -1,0 +1,87 @@
+"""reclaim: a queue that has less than its due takes back from queues that have more, if that lets a gang start as a whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice.cluster.tasks import Status
+from pumice.scheduling import eviction
+from pumice.scheduling.eviction import Pool
+from pumice.scheduling.heap import Heap
+from pumice.scheduling.statement import Placement
+
+if TYPE_CHECKING:
+    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.session import Session
+    from pumice.scheduling.statement import Statement
+
+NAME = "reclaim"
+_RUNNING = frozenset({Status.RUNNING})
+
+
+def run(session: Session) -> None:
+    starving: dict[str, list[GangState]] = {}
+    for gang in session.schedulable(with_enqueue=True):
+        if session.points.starves(gang):
+            starving.setdefault(gang.queue, []).append(gang)
+    queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in starving))
+    while queues:
+        queue = queues.pop()
+        if session.is_overused(queue):
+            continue
+        pool = _pool(session, queue)
+        heap = Heap(session.gang_before, starving[queue.name])
+        while heap and session.spend(1):
+            _reclaim(session, queue, heap.pop(), pool)
+
+
+def _pool(session: Session, queue: QueueSpec) -> Pool:
+    """Preemptable tasks of other queues that let others reclaim from them."""
+    reclaimable = {name for name, other in session.queues.items() if other.reclaimable and name != queue.name}
+    return Pool(session, lambda task, gang: task.preemptable and gang.queue in reclaimable)
+
+
+def _reclaim(session: Session, queue: QueueSpec, gang: GangState, pool: Pool) -> None:
+    statement = session.statement(gang)
+    waiting = [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
+    for task in session.ordered(waiting):
+        if not session.points.starves(gang):
+            break
+        if task.pod.spec.preemption_policy != "Never" and session.is_preemptive(queue, [task]):
+            _reclaim_for(session, statement, gang, task, pool)
+    if statement.operations and session.is_pipelined(gang):
+        eviction.spare(session, statement, check_queue=False)
+        statement.commit()
+    else:
+        statement.rollback(remember=True)
+
+
+def _reclaim_for(session: Session, statement: Statement, gang: GangState, task: Task, pool: Pool) -> bool:
+    shape = session.shape(task)
+    if session.placer.prefilter(shape) is not None:
+        return False
+    mask = session.placer.evictable(shape) & pool.could_open(shape)
+    nodes = np.flatnonzero(mask).tolist()
+    return any(session.spend(1) and _try_node(session, statement, gang, task, pool, node) for node in nodes)
+
+
+def _try_node(session: Session, statement: Statement, gang: GangState, task: Task, pool: Pool, node: int) -> bool:
+    candidates = pool.candidates(node, _RUNNING)
+    if not candidates:
+        return False
+    shape = session.shape(task)
+    victims = session.points.victims("reclaimable", task, candidates)
+    if not eviction.enough(session, shape, node, victims):
+        return False
+    evicted = 0
+    for victim in eviction.victim_order(session, gang, victims):
+        if eviction.enough(session, shape, node, ()):
+            break
+        statement.evict(victim, NAME, eviction.why_chosen(session, victim))
+        evicted += 1
+    statement.place(Placement(gang, shape, [task], [node], Status.PIPELINED, after_eviction=evicted > 0))
+    return True

@@ -1,0 +1,148 @@
+"""Making room: who may have to go for whom, in which order, and who can be spared after all.
+
+Plans are made inside a statement on the session itself, so that filters, quotas and orders see each eviction at once. A plan is
+committed only if its gang becomes ready by it, and only after every victim that it can do without has been spared.
+"""
+
+from __future__ import annotations
+
+from functools import cmp_to_key
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice.cluster import amounts
+from pumice.cluster.tasks import EVICTABLE, Status
+from pumice.scheduling.statement import Eviction, Placement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pumice.cluster.columns import Column, Mask
+    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.session import Session
+    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.statement import Statement
+
+# Sparing replays the plan once per victim that might stay: a larger plan is left as it is.
+SPARED_BY_REPLAY_MAX = 256
+
+
+class Pool:
+    """Tasks that some rule allows as victims, by node, and as columns: the most room that evictions could make."""
+
+    def __init__(self, session: Session, allows: Callable[[Task, GangState], bool]) -> None:
+        self.session = session
+        table = session.room.table
+        self.by_node: list[list[Task]] = []
+        self.most: Column = np.zeros_like(table.used)
+        axis = table.axis
+        for node, tasks in enumerate(table.tasks):
+            chosen = []
+            for task in tasks:
+                gang = session.gangs.get(task.gang)
+                if gang is not None and task.status in EVICTABLE and allows(task, gang):
+                    chosen.append(task)
+                    self.most[:, node] += axis.demand(task.request)
+            self.by_node.append(chosen)
+
+    def candidates(self, node: int, statuses: frozenset[Status]) -> list[Task]:
+        gangs = self.session.gangs
+        return [task for task in self.by_node[node] if gangs[task.gang].status(task) in statuses]
+
+    def could_open(self, shape: Shape) -> Mask:
+        """Nodes that could take the pod if everybody in the pool left: the cheap first answer to "can eviction help?"."""
+        return shape.fits(self.session.room.future + self.most)
+
+
+def victim_order(session: Session, claimant: GangState | None, victims: Iterable[Task]) -> list[Task]:
+    """Who goes first: of one gang the last placed, of one queue the gang served last, else the queue that can best bear it."""
+
+    def compare(left: Task, right: Task) -> int:
+        own, other = session.gangs.get(left.gang), session.gangs.get(right.gang)
+        if own is other:
+            return -session.task_compare(left, right)
+        if own is None or other is None:
+            return -1 if own is None else 1
+        if claimant is None or own.queue == other.queue:
+            mine, theirs = session.gang_key(own), session.gang_key(other)
+            if mine != theirs:
+                return 1 if mine < theirs else -1
+            return -session.task_compare(left, right)
+        order = queue_compare(session, session.queue_of(own), session.queue_of(other), session.queue_of(claimant))
+        return -1 if order < 0 else 1
+
+    return sorted(victims, key=cmp_to_key(compare))
+
+
+def queue_compare(session: Session, left: QueueSpec, right: QueueSpec, claimant: QueueSpec) -> float:
+    """Negative: a victim of the left queue goes first."""
+    for hook in session.points.hooks("victim_queue_order"):
+        order: float = hook.call(left, right, claimant)
+        if order:
+            return order
+    return -session.queue_compare(left, right)
+
+
+def enough(session: Session, shape: Shape, node: int, victims: Sequence[Task]) -> bool:
+    """Whether the pod fits onto the node once all victims have left."""
+    free = session.room.future[:, node].copy()
+    for task in victims:
+        free += session.room.table.axis.demand(task.request)
+    return all(free[row] >= shape.demand[row] for row in shape.rows)
+
+
+def fits(session: Session, gang: GangState, shape: Shape, node: int, *, check_queue: bool = True) -> bool:
+    """Whether one such pod may be promised this node now: room, queue and every filter."""
+    future = session.room.future
+    if not all(future[row, node] >= shape.demand[row] for row in shape.rows):
+        return False
+    if check_queue and session.allocatable(session.queue_of(gang), shape, 1) < 1:
+        return False
+    return session.placer.passes(shape, node)
+
+
+def why_chosen(session: Session, victim: Task) -> str:
+    """What the eviction costs: below its minimum the rest of a gang is worthless."""
+    gang = session.gangs[victim.gang]
+    left = gang.tally.ready - 1
+    if left < gang.spec.min_member:
+        return f"gang {gang.key} falls below its minimum: {left} of {gang.spec.min_member} members stay"
+    return f"gang {gang.key} keeps its minimum: {left} of {gang.spec.min_member} members stay"
+
+
+def has_evicted_requests(evictions: Iterable[Eviction]) -> bool:
+    """Only victims that asked for something leave room that is worth nominating a node for (Volcano parity)."""
+    return any(not amounts.is_empty(each.task.request.amounts) for each in evictions)
+
+
+def spare(session: Session, statement: Statement, *, check_queue: bool) -> None:
+    """Take back every eviction that the plan can do without, last one first; what is left is minimal."""
+    evictions = statement.evictions
+    if len(evictions) > SPARED_BY_REPLAY_MAX:
+        return
+    for each in reversed(evictions):
+        room, demand = session.room.future[:, each.node], each.shape.demand
+        if all(room[row] >= demand[row] for row in each.shape.rows):
+            _try_without(session, statement, each, check_queue=check_queue)
+
+
+def _try_without(session: Session, statement: Statement, spared: Eviction, *, check_queue: bool) -> None:
+    """Do the whole plan again without one victim; keep that if every placement still holds."""
+    plan = list(statement.operations)
+    statement.rollback()
+    for operation in plan:
+        if operation is spared:
+            continue
+        if isinstance(operation, Eviction):
+            statement.replay([operation])
+    for operation in plan:
+        if isinstance(operation, Placement):
+            node = operation.nodes[0]
+            if not fits(session, operation.gang, operation.shape, node, check_queue=check_queue):
+                statement.rollback()
+                statement.replay(plan)
+                return
+            statement.replay([operation])

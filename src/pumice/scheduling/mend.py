@@ -1,0 +1,86 @@
+"""The first step of every cycle: attempts that were cut short are finished, or given up whole.
+
+An attempt is one gang's commit. Its id stands on every pod that it bound, and on the group once the gang has started. A gang with
+bound members but no recorded start was cut short: by a crash, a refused bind, a node that vanished. Its missing members are
+placed before anybody else may take their room; if that fails for longer than the grace time, its members are released.
+
+A gang that has started is never touched here, whatever it lost since; nor are pods that somebody else bound, nor pods without
+a controller that would make them anew.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pumice.api import names
+from pumice.api.scheduling import PodGroupPhase
+from pumice.cluster.tasks import Status
+from pumice.scheduling.decisions import Release
+
+if TYPE_CHECKING:
+    from pumice.cluster.gangs import GangSpec
+    from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.session import Session
+
+_SECOND = 1_000_000_000
+_STARTED = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value, PodGroupPhase.COMPLETED.value})
+_ATTEMPT = re.compile(r"([0-9]{1,19})-[0-9a-z]+")
+
+
+def attempt_id(now: Instant, nonce: str) -> str:
+    """The id of a commit: when it was made, so that a new leader knows its age, and something unique."""
+    return f"{now}-{nonce}"
+
+
+def attempt_started(attempt: str) -> Instant | None:
+    """When an attempt was made; None for an id that is not ours."""
+    match = _ATTEMPT.fullmatch(attempt)
+    return int(match[1]) if match else None
+
+
+def has_started(spec: GangSpec) -> bool:
+    """True once the gang has run as a whole; its annotation outlives later changes of phase."""
+    return spec.phase in _STARTED or names.ATTEMPT in spec.annotations
+
+
+def cut_short(gang: GangState) -> list[Task]:
+    """Members bound by an attempt of ours that never made the gang start; empty where there is nothing to mend."""
+    if has_started(gang.spec) or not gang.tally.occupying:
+        return []
+    bound = gang.tasks_in(Status.BOUND, Status.RUNNING, Status.BINDING)
+    return [task for task in bound if names.ATTEMPT in task.pod.metadata.annotations]
+
+
+def unfinished(session: Session) -> list[GangState]:
+    """Gangs to be mended, oldest attempt first."""
+    found = [
+        (min(_age_key(task) for task in members), gang.key)
+        for gang in session.gangs.values()
+        if (members := cut_short(gang)) and not session.is_ready(gang)
+    ]
+    return [session.gangs[key] for _, key in sorted(found)]
+
+
+def _age_key(task: Task) -> Instant:
+    return attempt_started(task.pod.metadata.annotations[names.ATTEMPT]) or 0
+
+
+def release(session: Session, gang: GangState, *, grace_s: int) -> Release | None:
+    """Give the gang up if its newest attempt is older than the grace time."""
+    members = cut_short(gang)
+    newest = max(_age_key(task) for task in members)
+    if session.now - newest < grace_s * _SECOND:
+        return None
+    bound = tuple(
+        task
+        for task in members
+        if gang.status(task) in {Status.BOUND, Status.RUNNING} and task.pod.metadata.controller is not None
+    )
+    if not bound:
+        return None
+    missing = gang.spec.min_member - gang.tally.ready
+    why = f"{gang.tally.ready} of {gang.spec.min_member} members were bound, {missing} found no room within {grace_s} s"
+    return Release(gang.key, bound, why)
