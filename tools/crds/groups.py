@@ -96,13 +96,7 @@ def queue() -> dict[str, Schema]:
                 enum=DequeueStrategy,
                 default=DequeueStrategy.TRAVERSE,
             ),
-            "affinity": record(
-                "Node groups that the queue's pods must or should use.",
-                {
-                    "nodeGroupAffinity": _node_groups("Node groups to use."),
-                    "nodeGroupAntiAffinity": _node_groups("Node groups to avoid."),
-                },
-            ),
+            "affinity": _queue_affinity(),
             "extendClusters": array("Other clusters that jobs may be sent to.", cluster),
             "type": short("Kept for old manifests; means nothing."),
         },
@@ -123,6 +117,16 @@ def queue() -> dict[str, Schema]:
         },
     )
     return {"spec": spec, "status": status}
+
+
+def _queue_affinity() -> Schema:
+    return record(
+        "Node groups that the queue's pods must or should use.",
+        {
+            "nodeGroupAffinity": _node_groups("Node groups to use."),
+            "nodeGroupAntiAffinity": _node_groups("Node groups to avoid."),
+        },
+    )
 
 
 def _node_groups(description: str) -> Schema:

@@ -105,9 +105,8 @@ def _pod_affinity(description: str) -> Schema:
     return record(description, {_REQUIRED: array("Must.", term), _PREFERRED: array("Should.", wish)})
 
 
-def _placement() -> dict[str, Schema]:
-    """What decides where a pod may run."""
-    toleration = record(
+def _toleration() -> Schema:
+    return record(
         "One toleration.",
         {
             "key": text("Key of the taint; absent is every key."),
@@ -117,7 +116,10 @@ def _placement() -> dict[str, Schema]:
             "tolerationSeconds": long("For how long."),
         },
     )
-    spread = record(
+
+
+def _spread() -> Schema:
+    return record(
         "One rule.",
         {
             "maxSkew": count("How uneven it may be.", least=1),
@@ -133,6 +135,10 @@ def _placement() -> dict[str, Schema]:
         },
         required=("maxSkew", "topologyKey", "whenUnsatisfiable"),
     )
+
+
+def _placement() -> dict[str, Schema]:
+    """What decides where a pod may run."""
     return {
         "nodeName": text("A certain node; no scheduler is asked."),
         "nodeSelector": words("Labels that the node must have."),
@@ -144,8 +150,8 @@ def _placement() -> dict[str, Schema]:
                 "podAntiAffinity": _pod_affinity("Pods to be far from."),
             },
         ),
-        "tolerations": array("Taints that do not keep the pods away.", toleration),
-        "topologySpreadConstraints": array("How evenly the pods are spread.", spread),
+        "tolerations": array("Taints that do not keep the pods away.", _toleration()),
+        "topologySpreadConstraints": array("How evenly the pods are spread.", _spread()),
         "schedulerName": text("Scheduler that places the pods."),
         "priorityClassName": text("Class of their priority."),
         "priority": integer("Their priority; filled in from the class."),

@@ -111,8 +111,9 @@ def _projection() -> Schema:
     )
 
 
-def volume() -> Schema:
-    sources = {
+def _data_sources() -> dict[str, Schema]:
+    """Folders that live with the pod, and what the API server knows."""
+    return {
         "emptyDir": record(
             "An empty folder that lives as long as the pod.",
             {"medium": text("Memory, or the node's disk."), "sizeLimit": quantity("Most that it may hold.")},
@@ -135,6 +136,12 @@ def volume() -> Schema:
             "Several sources in one folder.",
             {"sources": array("The sources.", _projection()), "defaultMode": _MODE},
         ),
+    }
+
+
+def _storage_sources() -> dict[str, Schema]:
+    """What outlives the pod, or comes from outside of the cluster."""
+    return {
         "persistentVolumeClaim": record(
             "A claim in the pod's namespace.",
             {"claimName": text("Its name."), "readOnly": flag("Whether it is mounted read-only.")},
@@ -175,9 +182,12 @@ def volume() -> Schema:
             {"reference": text("The image."), "pullPolicy": text("When it is pulled.")},
         ),
     }
+
+
+def volume() -> Schema:
     kept = {name: anything("Kept as it is written.") for name in _KEPT_SOURCES}
     return record(
         "A name and one source.",
-        {"name": text("What mounts call it."), **sources, **kept},
+        {"name": text("What mounts call it."), **_data_sources(), **_storage_sources(), **kept},
         required=("name",),
     )

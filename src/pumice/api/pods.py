@@ -290,3 +290,10 @@ class Pod(Struct):
     metadata: ObjectMeta = NO_METADATA
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+
+
+class PodTemplate(Struct):
+    """What pods are made from, as far as we read it; the raw JSON is what they are made of."""
+
+    metadata: ObjectMeta = NO_METADATA
+    spec: PodSpec = PodSpec()

@@ -8,7 +8,7 @@ from pumice.api.changes import PodRef
 from pumice.api.core import Node
 from pumice.api.decoding import decode, decode_value
 from pumice.api.meta import ObjectMeta, OwnerReference
-from pumice.api.pods import Container, Pod, ResourceRequirements, Toleration
+from pumice.api.pods import Container, Pod, PodTemplate, ResourceRequirements, Toleration
 from pumice.errors import BadInput
 
 POD = {
@@ -103,6 +103,7 @@ def test_a_pod_template_stays_as_it_was_written():
     template = b'{"spec": {"containers": [{"name": "main"}], "fieldOfNextYear": {"a": null}}}'
     job = decode(batch.Job, b'{"spec": {"tasks": [{"name": "worker", "template": ' + template + b"}]}}")
     assert bytes(job.spec.tasks[0].template) == template
+    assert decode(PodTemplate, job.spec.tasks[0].template).spec.containers == (Container(name="main"),)
 
 
 def test_a_job_template_is_kept_raw_and_can_be_read_as_a_job_spec():
