@@ -36,11 +36,7 @@ class Request:
     amounts: Amounts
     scored_cpu_milli: int
     scored_memory_bytes: int
-
-    @property
-    def is_best_effort(self) -> bool:
-        """True where the pod asks for nothing but its slot."""
-        return amounts.is_empty(self.amounts)
+    is_best_effort: bool  # asks for nothing but its slot
 
 
 class _Asked(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
@@ -89,7 +85,8 @@ def _interned(encoded: bytes) -> Request:
 
 @lru_cache(maxsize=REQUESTS_CACHED_MAX)
 def _same_request(total: tuple[tuple[str, int], ...], scored_cpu_milli: int, scored_memory_bytes: int) -> Request:
-    return Request(dict(total), scored_cpu_milli, scored_memory_bytes)
+    asked = dict(total)
+    return Request(asked, scored_cpu_milli, scored_memory_bytes, amounts.is_empty(asked))
 
 
 def _total(asked: _Asked, missing: Amounts) -> MutableAmounts:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.verdict import FitError, Reason
 
-NOWHERE = -1  # index of no node
 _READY = (Status.BOUND, Status.BINDING, Status.RUNNING, Status.ALLOCATED, Status.SUCCEEDED)
 _VALID = (*_READY, Status.PIPELINED, Status.PENDING)
 
@@ -37,6 +36,11 @@ class Tally:
         self.counts[status] += sign
         if status is Status.PENDING and task.is_best_effort:
             self.waiting_best_effort += sign
+
+    def shift(self, task: Task, former: Status, status: Status, number: int) -> None:
+        """Count so many members like this one under another status."""
+        self.count(task, former, -number)
+        self.count(task, status, number)
 
     def __getitem__(self, status: Status) -> int:
         return self.counts[status]
@@ -147,24 +151,26 @@ class GangState:
             self._sub_of = {member: sub for sub in self.subs for member in sub.sub.tasks}
         return self._sub_of[task]
 
-    def move(self, task: Task, status: Status, node: int) -> None:
-        """Count a member under a new status, from now until it is moved again."""
-        former = self.status(task)
-        if status is task.status:
-            self.places.pop(task, None)
-        else:
-            self.places[task] = (status, node)
-        tallies = [self.tally]
+    def move(self, tasks: Sequence[Task], status: Status, nodes: Sequence[int]) -> None:
+        """Count members of one shape under a new status, from now until they are moved again."""
+        first = tasks[0]
+        former = self.status(first)
+        for task, node in zip(tasks, nodes, strict=True):
+            if status is task.status:
+                self.places.pop(task, None)
+            else:
+                self.places[task] = (status, node)
+        count = len(tasks)
+        self.tally.shift(first, former, status, count)
         if self.spec.policies:
-            tallies.append(self.sub_of(task).tally)
+            for task in tasks:
+                self.sub_of(task).tally.shift(task, former, status, 1)
         if self._roles is not None:
-            tallies.append(self._roles[task.role])
-        for tally in tallies:
-            tally.count(task, former, -1)
-            tally.count(task, status, 1)
+            for task in tasks:
+                self._roles[task.role].shift(task, former, status, 1)
         was, is_ = former in OCCUPYING, status in OCCUPYING
         if was != is_:
-            amounts.add(self.occupied, task.request.amounts, 1 if is_ else -1)
+            amounts.add(self.occupied, first.request.amounts, count if is_ else -count)
         self.version += 1
 
     def role(self, name: str) -> Tally:

@@ -245,7 +245,7 @@ def _shortage(room: Room, shape: Shape, row: int, lacking: Mask) -> list[Reason]
 def _best_first(scores: Scores, count: int) -> Indexes:
     """Positions of the `count` best scores, best first; equal ones in their order."""
     if count * 4 < len(scores):
-        least = np.partition(scores, len(scores) - count)[len(scores) - count]
+        least = -np.partition(-scores, count - 1)[count - 1]
         kept = np.flatnonzero(scores >= least)
         return kept[np.argsort(-scores[kept], kind="stable")][:count]
     return np.argsort(-scores, kind="stable")[:count]

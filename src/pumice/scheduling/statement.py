@@ -10,7 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.gangstate import NOWHERE, LastTry
+from pumice.scheduling.gangstate import LastTry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,17 +121,13 @@ class Statement:
             session.room.allocate(placement.shape.demand, placement.nodes, sign)
         else:
             session.room.pipeline(placement.shape.demand, placement.nodes, sign)
-        for task, node in zip(placement.tasks, placement.nodes, strict=True):
-            if sign > 0:
-                gang.move(task, placement.status, node)
-            else:
-                gang.move(task, Status.PENDING, NOWHERE)
+        gang.move(placement.tasks, placement.status if sign > 0 else Status.PENDING, placement.nodes)
         session.moved(gang, placement.shape, placement.tasks, placement.nodes, sign)
 
     def _apply_eviction(self, eviction: Eviction, sign: int) -> None:
         session = self.session
         session.room.evict(eviction.shape.demand, eviction.node, sign)
-        eviction.gang.move(eviction.task, Status.RELEASING if sign > 0 else eviction.former, eviction.node)
+        eviction.gang.move([eviction.task], Status.RELEASING if sign > 0 else eviction.former, [eviction.node])
         session.moved(eviction.gang, eviction.shape, [eviction.task], [eviction.node], -sign)
 
 
