@@ -10,7 +10,7 @@ import binascii
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -265,10 +265,8 @@ def _impersonation(user: kubeconfig.User) -> tuple[tuple[str, str], ...]:
     headers += [("impersonate-group", group) for group in user.act_as_groups or ()]
     for key, values in (user.act_as_extra or {}).items():
         # Anything goes in a key; what a header's name cannot hold is percent-encoded, as in client-go.
-        name = "".join(
-            c if c.isalnum() or c in "!#$&'*+-.^_`|~" else "".join(f"%{b:02X}" for b in c.encode()) for c in key
-        )
-        headers += [(f"impersonate-extra-{name.lower()}", value) for value in values]
+        name = quote(key, safe="!#$&'*+^`|").lower()
+        headers += [(f"impersonate-extra-{name}", value) for value in values]
     return tuple(headers)
 
 

@@ -96,6 +96,7 @@ class Informer(Generic[T]):
         self._arriving: dict[Key, T] | None = None  # a list that comes through the watch, until its end
         self._streams_lists = True  # until the server says that it cannot
         self._failures = 0
+        self._heard = False  # anything at all, since the last call
         self.synced = asyncio.Event()  # set for good once the first list was passed on
         self.heard_at = float("-inf")  # by the monotonic clock, when the server last said anything
         self.relists = 0
@@ -154,10 +155,10 @@ class Informer(Generic[T]):
         """Lists and watches until cancelled; whatever the network or the server does, it goes on."""
         while True:
             began = self._clock.monotonic()
-            heard_before = self.heard_at
+            self._heard = False
             try:
                 await self._list_or_watch()
-                ended_early = self.heard_at == heard_before and self._clock.monotonic() - began < SHORT_WATCH_S
+                ended_early = not self._heard and self._clock.monotonic() - began < SHORT_WATCH_S
                 delay = self._delay() if ended_early else 0.0
             except errors.Expired as error:
                 self._log("watch_expired", path=self._where, version=self._version, error=str(error))
@@ -219,6 +220,7 @@ class Informer(Generic[T]):
 
     def _hear(self) -> None:
         self.heard_at = self._clock.monotonic()
+        self._heard = True
         self._failures = 0
 
     def _unread(self, bad: BadObject) -> None:

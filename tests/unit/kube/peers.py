@@ -1,11 +1,13 @@
 """What the client talks to in these tests: an HTTP server on loopback, or a Transport without HTTP, both doing what a test says."""
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from aiohttp import web
 
+from pumice.kube.errors import Unreachable
 from pumice.kube.transport import Request, Response
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -79,3 +81,79 @@ def failure(code: int, reason: str = "", message: str = "", *, headers=None, **d
         "details": details,
     }
     return Response(code, headers or {}, json.dumps(status).encode())
+
+
+class LiveStream:
+    """A stream that a test writes while somebody reads it."""
+
+    def __init__(self, *chunks: bytes | BaseException | None) -> None:
+        self._queue: asyncio.Queue[bytes | BaseException | None] = asyncio.Queue()
+        for chunk in chunks:
+            self._queue.put_nowait(chunk)
+        self.closed = asyncio.Event()
+
+    def send(self, *events) -> None:
+        self._queue.put_nowait(b"".join(json.dumps(event).encode() + b"\n" for event in events))
+
+    def send_bytes(self, chunk: bytes) -> None:
+        self._queue.put_nowait(chunk)
+
+    def end(self) -> None:
+        self._queue.put_nowait(None)
+
+    def break_off(self) -> None:
+        self._queue.put_nowait(Unreachable("the connection broke"))
+
+    def __aiter__(self) -> "LiveStream":
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await self._queue.get()
+        if chunk is None:
+            raise StopAsyncIteration
+        if isinstance(chunk, BaseException):
+            raise chunk
+        return chunk
+
+    async def aclose(self) -> None:
+        self.closed.set()
+
+
+def streaming(stream: LiveStream) -> Response:
+    return Response(200, {}, stream=stream)
+
+
+def pod(name: str, version: int, *, uid: str = "", namespace: str = "team", **labels: str) -> dict:
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": uid or f"uid-{name}",
+            "resourceVersion": str(version),
+            "labels": labels,
+        }
+    }
+
+
+def added(obj: dict) -> dict:
+    return {"type": "ADDED", "object": obj}
+
+
+def modified(obj: dict) -> dict:
+    return {"type": "MODIFIED", "object": obj}
+
+
+def deleted(obj: dict) -> dict:
+    return {"type": "DELETED", "object": obj}
+
+
+def bookmark(version: int, *, ends_list: bool = False) -> dict:
+    annotations = {"k8s.io/initial-events-end": "true"} if ends_list else {}
+    return {
+        "type": "BOOKMARK",
+        "object": {"kind": "Pod", "metadata": {"resourceVersion": str(version), "annotations": annotations}},
+    }
+
+
+def listed(version: int, *objects: dict) -> Response:
+    return ok({"kind": "PodList", "metadata": {"resourceVersion": str(version)}, "items": list(objects)})
