@@ -1,0 +1,170 @@
+"""What an applied configuration does to a live object: merge, take away what is no longer wanted, find conflicts."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from pumice.apiserver import failures
+from pumice.apiserver.apply import fieldsets, managers
+from pumice.apiserver.apply.managers import Managed
+from pumice.apiserver.store import decode, encode
+
+if TYPE_CHECKING:
+    from pumice.apiserver.apply.fieldsets import FieldSet, Path
+    from pumice.apiserver.apply.layout import Layout
+    from pumice.apiserver.apply.managers import Key
+    from pumice.apiserver.store import Object
+
+CONFLICTS_SHOWN_MAX = 50
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Application:
+    """One apply: who, where, when, and whether others' fields are taken by force."""
+
+    manager: str
+    subresource: str
+    time: str
+    force: bool
+    has_status: bool
+
+    @property
+    def key(self) -> Key:
+        return (self.manager, "Apply", self.subresource)
+
+
+def apply_to(layout: Layout, live: Object, config: Object, application: Application) -> Object:
+    """The object after the apply, with its managers written down; conflicts without force are refused."""
+    known = managers.read(layout, live, has_status=application.has_status)
+    wanted = fieldsets.fields_of(layout, config)
+    merged: Object = _merge(layout, copy.deepcopy(live), config)
+    previous = known[application.key].fields if application.key in known else set()
+    _drop_unwanted(layout, merged, previous - wanted, _others(known, application.key))
+    changed, removed = managers.changed_fields(layout, live, merged)
+    conflicts = {
+        key: managed.fields & changed & wanted
+        for key, managed in known.items()
+        if key != application.key and managed.fields & changed & wanted
+    }
+    if conflicts and not application.force:
+        raise _conflict(conflicts, known)
+    for key, managed in known.items():
+        if key != application.key:
+            managed.fields -= conflicts.get(key, set()) | removed
+    time = application.time
+    if application.key in known and previous == wanted:
+        time = known[application.key].time
+    known[application.key] = Managed(wanted, config["apiVersion"], time)
+    managers.write(merged, known)
+    return merged
+
+
+def creation(layout: Layout, config: Object, application: Application) -> None:
+    """Writes the first manager into an object that an apply creates."""
+    fields = fieldsets.fields_of(layout, config)
+    managers.write(config, {application.key: Managed(fields, config["apiVersion"], application.time)})
+
+
+def _others(known: dict[Key, Managed], key: Key) -> FieldSet:
+    return {path for other, managed in known.items() if other != key for path in managed.fields}
+
+
+def _drop_unwanted(layout: Layout, merged: Object, unwanted: FieldSet, owned: FieldSet) -> None:
+    """Removes fields that the applier let go of and that nobody else owns; an item goes only with all that is in it."""
+    for path in sorted(unwanted, key=len, reverse=True):
+        if path in owned or any(other[: len(path)] == path for other in owned):
+            continue
+        if path[-1].startswith("k:"):
+            item = fieldsets.look_up(layout, merged, path)
+            if item is None:
+                continue
+        fieldsets.remove(layout, merged, path)
+        _drop_empty(layout, merged, path[:-1], owned)
+
+
+def _drop_empty(layout: Layout, merged: Object, path: Path, owned: FieldSet) -> None:
+    while len(path) > 1 and path not in owned and fieldsets.look_up(layout, merged, path) in ({}, []):
+        fieldsets.remove(layout, merged, path)
+        path = path[:-1]
+
+
+def _merge(layout: Layout, live: Any, config: Any) -> Any:
+    kind = layout.kind(config)
+    if kind == "map" and isinstance(live, dict):
+        for key, value in config.items():
+            if value is None:
+                live.pop(key, None)
+            else:
+                live[key] = _merge(layout.child(key), live.get(key), value)
+        return live
+    if kind == "keyed" and isinstance(live, list):
+        return _merge_keyed(layout, live, config)
+    if kind == "set" and isinstance(live, list):
+        return live + [item for item in config if item not in live]
+    return copy.deepcopy(config)
+
+
+def _merge_keyed(layout: Layout, live: list[Any], config: list[Any]) -> list[Any]:
+    """Items of the configuration in its order; items of others stay behind their left neighbour."""
+    wanted = {fieldsets.element_of(layout, item): item for item in config}
+    present = {fieldsets.element_of(layout, item): item for item in live}
+    merged = {key: _merge(layout.item(), present.get(key), item) for key, item in wanted.items()}
+    order = list(wanted)
+    neighbour = None
+    for key, item in present.items():
+        if key not in wanted:
+            position = order.index(neighbour) + 1 if neighbour in order else 0
+            order.insert(position, key)
+            merged[key] = item
+        neighbour = key
+    return [merged[key] for key in order]
+
+
+def _conflict(conflicts: dict[Key, FieldSet], known: dict[Key, Managed]) -> failures.Failure:
+    causes, lines, total = [], [], 0
+    for (manager, operation, subresource), fields in sorted(conflicts.items()):
+        using = f" using {known[manager, operation, subresource].api_version}" if operation == "Update" else ""
+        beside = f' with subresource "{subresource}"' if subresource else ""
+        lines.append(f'conflicts with "{manager}"{beside}{using}:')
+        for path in sorted(fields)[:CONFLICTS_SHOWN_MAX]:
+            text = _path_text(path)
+            lines.append(f"- {text}")
+            causes.append(
+                {
+                    "reason": "FieldManagerConflict",
+                    "message": f'conflict with "{manager}"{beside}{using}',
+                    "field": text,
+                }
+            )
+        total += len(fields)
+    noun = "conflict" if total == 1 else "conflicts"
+    if total == 1:
+        head = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+    else:
+        head = f"Apply failed with {total} {noun}: " + "\n".join(lines)
+    return failures.Failure(409, "Conflict", head, details={"causes": causes})
+
+
+def _path_text(path: Path) -> str:
+    text = ""
+    for step in path:
+        body = step[2:]
+        if step.startswith("f:"):
+            text += f".{body}"
+        elif step.startswith("k:"):
+            inner = ",".join(f"{key}={_json(value)}" for key, value in sorted(_object(body).items()))
+            text += f"[{inner}]"
+        else:
+            text += f"[={body}]"
+    return text
+
+
+def _object(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = decode(text.encode())
+    return found
+
+
+def _json(value: Any) -> str:
+    return encode(value).decode()

@@ -1,0 +1,1 @@
+"""The three patches that describe a change: JSON patch, merge patch and strategic merge patch."""

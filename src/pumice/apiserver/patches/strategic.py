@@ -1,0 +1,115 @@
+"""Strategic merge patch: like a merge patch, but lists of things with names merge by name.
+
+Directives: `$patch: replace | delete | merge`, `$retainKeys`, `$deleteFromPrimitiveList/<field>`, `$setElementOrder/<field>`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pumice.apiserver import failures
+from pumice.apiserver.structures import Field, structures
+
+_PATCH, _RETAIN = "$patch", "$retainKeys"
+_ORDER, _DELETE_FROM = "$setElementOrder/", "$deleteFromPrimitiveList/"
+_UNKNOWN = Field("any")
+
+
+def strategic_patched(type_name: str, obj: dict[str, Any], patch: Any) -> dict[str, Any]:
+    if not isinstance(patch, dict):
+        raise failures.bad_request("a strategic merge patch must be an object")
+    return _merge_map("@" + type_name, obj, patch)
+
+
+def _field(notation: str, key: str) -> Field:
+    if notation.startswith("@"):
+        return structures()[notation[1:]].fields.get(key, _UNKNOWN)
+    return Field(notation[2:]) if notation.startswith("{}") else _UNKNOWN
+
+
+def _merge_map(notation: str, original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    directive = patch.get(_PATCH)
+    if directive == "replace":
+        return {key: value for key, value in patch.items() if key != _PATCH}
+    if directive == "delete":
+        return {}
+    if directive not in {None, "merge"}:
+        raise failures.bad_request(f"unknown patch directive {directive!r}; use replace, delete or merge")
+    merged = dict(original)
+    if _RETAIN in patch:
+        merged = {key: value for key, value in merged.items() if key in patch[_RETAIN]}
+    for key, change in patch.items():
+        if key in {_PATCH, _RETAIN} or key.startswith((_ORDER, _DELETE_FROM)):
+            continue
+        if change is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merge_value(_field(notation, key), merged.get(key), change, patch.get(_ORDER + key))
+    _delete_from_lists(merged, patch)
+    _order_only(notation, merged, patch)
+    return merged
+
+
+def _merge_value(field: Field, original: Any, change: Any, order: list[Any] | None) -> Any:
+    if isinstance(change, dict):
+        return _merge_map(field.notation, original if isinstance(original, dict) else {}, change)
+    if isinstance(change, list) and field.merge_key is not None:
+        return _merge_list(field, original if isinstance(original, list) else [], change, order)
+    return change
+
+
+def _delete_from_lists(merged: dict[str, Any], patch: dict[str, Any]) -> None:
+    for key, removed in patch.items():
+        if key.startswith(_DELETE_FROM):
+            name = key.removeprefix(_DELETE_FROM)
+            merged[name] = [item for item in merged.get(name) or () if item not in removed]
+
+
+def _order_only(notation: str, merged: dict[str, Any], patch: dict[str, Any]) -> None:
+    """An order may come without changes to the list itself."""
+    for key, order in patch.items():
+        name = key.removeprefix(_ORDER)
+        if key.startswith(_ORDER) and name not in patch and isinstance(merged.get(name), list):
+            merged[name] = _ordered(_field(notation, name).merge_key or "", merged[name], order)
+
+
+def _merge_list(field: Field, original: list[Any], change: list[Any], order: list[Any] | None) -> list[Any]:
+    if not field.merge_key:  # scalars
+        merged = original + [item for item in change if item not in original]
+        return _ordered("", merged, order) if order else merged
+    replaced = any(isinstance(item, dict) and item.get(_PATCH) == "replace" for item in change)
+    if replaced:
+        return [_plain(item) for item in change if item.get(_PATCH) != "replace" or len(item) > 1]
+    merged = list(original)
+    for item in change:
+        _merge_item(field, merged, item)
+    return _ordered(field.merge_key, merged, order) if order else merged
+
+
+def _merge_item(field: Field, merged: list[Any], item: Any) -> None:
+    key = field.merge_key or ""
+    if not isinstance(item, dict) or key not in item:
+        raise failures.bad_request(f"map: {item} does not contain declared merge key: {key}")
+    position = next((i for i, old in enumerate(merged) if isinstance(old, dict) and old.get(key) == item[key]), None)
+    if item.get(_PATCH) == "delete":
+        merged[:] = [old for old in merged if not (isinstance(old, dict) and old.get(key) == item[key])]
+    elif position is None:
+        merged.append(_merge_map(field.notation[2:], {}, item))
+    else:
+        merged[position] = _merge_map(field.notation[2:], merged[position], item)
+
+
+def _plain(item: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if key != _PATCH}
+
+
+def _ordered(merge_key: str, items: list[Any], order: list[Any]) -> list[Any]:
+    """Items named in the order stand as it says; the others keep their place relative to their left neighbour."""
+
+    def mark(item: Any) -> Any:
+        return item.get(merge_key) if merge_key and isinstance(item, dict) else item
+
+    wanted = [mark(item) for item in order]
+    named = sorted((item for item in items if mark(item) in wanted), key=lambda item: wanted.index(mark(item)))
+    waiting = iter(named)
+    return [next(waiting) if mark(item) in wanted else item for item in items]

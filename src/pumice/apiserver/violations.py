@@ -1,0 +1,77 @@
+"""What jsonschema-rs found, in the words in which a real server says it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pumice.apiserver.shapes import text_path
+
+Cause = tuple[str, str, str]  # field, reason, message
+VALUE_CHARS_MAX = 1_024  # a wrong value is shown, but not a megabyte of it
+
+
+def shown(value: Any) -> str:
+    """A value as error messages print it."""
+    if isinstance(value, dict):
+        return '"object"' if not value else _cut(json.dumps(value, separators=(",", ":")))
+    if isinstance(value, list):
+        return _cut(json.dumps(value, separators=(",", ":")))
+    return _cut(json.dumps(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= VALUE_CHARS_MAX else text[:VALUE_CHARS_MAX] + "..."
+
+
+def type_name(value: Any) -> str:
+    names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
+    return names.get(type(value), "null")
+
+
+def cause_of(error: Any) -> Cause:
+    kind, value = error.kind, error.instance
+    path = text_path(list(error.instance_path))
+    match kind.name:
+        case "required":
+            return f"{path}.{kind.property}" if path else kind.property, "FieldValueRequired", "Required value"
+        case "type":
+            wanted = [name for name in kind.types if name != "null"] or list(kind.types)
+            given = type_name(value)
+            text = f'Invalid value: "{given}": {path} in body must be of type {",".join(wanted)}: "{given}"'
+            return path, "FieldValueTypeInvalid", text
+        case "enum":
+            options = kind.options if isinstance(kind.options, list) else json.loads(kind.options)
+            listed = ", ".join(json.dumps(option) for option in options if option is not None)
+            return path, "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {listed}"
+        case "maxLength":
+            return path, "FieldValueTooLong", f"Too long: may not be more than {kind.limit} bytes"
+        case "maxItems":
+            return path, "FieldValueTooMany", f"Too many: {len(value)}: must have at most {kind.limit} items"
+        case "maxProperties":
+            return path, "FieldValueTooMany", f"Too many: {len(value)}: must have at most {kind.limit} items"
+    return path, "FieldValueInvalid", _bound(path, kind, value) or f"Invalid value: {shown(value)}: {error.message}"
+
+
+def _bound(path: str, kind: Any, value: Any) -> str:
+    where = f"{path} in body"
+    match kind.name:
+        case "minimum":
+            return f"Invalid value: {shown(value)}: {where} should be greater than or equal to {kind.limit}"
+        case "maximum":
+            return f"Invalid value: {shown(value)}: {where} should be less than or equal to {kind.limit}"
+        case "exclusiveMinimum":
+            return f"Invalid value: {shown(value)}: {where} should be greater than {kind.limit}"
+        case "exclusiveMaximum":
+            return f"Invalid value: {shown(value)}: {where} should be less than {kind.limit}"
+        case "pattern":
+            return f"Invalid value: {shown(value)}: {where} should match '{kind.pattern}'"
+        case "minLength":
+            return f"Invalid value: {shown(value)}: {where} should be at least {kind.limit} chars long"
+        case "minItems":
+            return f"Invalid value: {len(value)}: {where} should have at least {kind.limit} items"
+        case "minProperties":
+            return f"Invalid value: {len(value)}: {where} should have at least {kind.limit} properties"
+        case "format":
+            return f"Invalid value: {shown(value)}: {where} must be of type {kind.format}: {shown(value)}"
+    return ""
