@@ -39,6 +39,7 @@ _EXIT_CODES: tuple[tuple[type[errors.PumiceError], ExitCode], ...] = (
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "bench": ("pumice.cli.bench", "bench", "Measure the engine on this machine."),
     "crds": ("pumice.cli.crds", "crds", "Print the CRD manifests, for kubectl apply."),
+    "scheduler": ("pumice.cli.scheduler", "scheduler", "Schedule gangs on a cluster until stopped."),
     "schedule": ("pumice.cli.offline", "schedule", "Ask what one cycle would do with the objects in files."),
 }
 

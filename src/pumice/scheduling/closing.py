@@ -31,6 +31,7 @@ def close(session: Session) -> Decisions:
         for task, (status, node) in gang.places.items()
         if status is Status.PIPELINED
     }
+    _give_up_hopes(session)
     everyone = {**session.gangs, **session.stranded}
     return Decisions(
         commits=_commits(session),
@@ -43,6 +44,13 @@ def close(session: Session) -> Decisions:
         queues=_allocated(session),
         unfinished=session.budget <= 0,
     )
+
+
+def _give_up_hopes(session: Session) -> None:
+    """Places of gangs that cannot start as a whole are no promises: their pods wait, and are told so."""
+    for statement in session.kept:
+        if statement.placements and not session.is_pipelined(statement.placements[0].gang):
+            statement.rollback(remember=True)
 
 
 def _commits(session: Session) -> tuple[GangCommit, ...]:

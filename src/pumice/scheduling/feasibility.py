@@ -38,8 +38,9 @@ def never(session: Session, gang: GangState) -> Reason | None:
     reason = exceeds_cluster(session, gang)
     if reason is not None:
         return reason
-    waiting = Counter(session.shape(task) for task in gang.tasks_in(Status.PENDING) if not task.is_best_effort)
-    missing = gang.spec.min_member - gang.tally.ready
+    unplaced = gang.tasks_in(Status.PENDING, Status.PIPELINED, Status.ALLOCATED)
+    waiting = Counter(session.shape(task) for task in unplaced if not task.is_best_effort)
+    missing = gang.spec.min_member - (gang.tally.ready - gang.tally[Status.ALLOCATED])
     for shape, count in waiting.items():
         # Members of other shapes may stand in for these, as far as the minimum allows.
         needed = min(count, missing - (sum(waiting.values()) - count))

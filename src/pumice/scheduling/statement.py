@@ -132,7 +132,11 @@ class Statement:
 
 
 def _remember(session: Session, placement: Placement) -> None:
-    names = session.room.table.names
+    """Where the tasks would have gone; a promise of room that is idle already counts as that room."""
+    names, idle = session.room.table.names, session.room.idle
+    shape = placement.shape
     for task, node in zip(placement.tasks, placement.nodes, strict=True):
-        hyper_node = placement.gang.sub_of(task).hyper_node
-        placement.gang.last_tries[task] = LastTry(placement.status, names[node], hyper_node)
+        status = placement.status
+        if status is Status.PIPELINED and all(idle[row, node] >= shape.demand[row] for row in shape.rows):
+            status = Status.ALLOCATED
+        placement.gang.last_tries[task] = LastTry(status, names[node], placement.gang.sub_of(task).hyper_node)

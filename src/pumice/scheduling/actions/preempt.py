@@ -102,7 +102,10 @@ class _Preempting:
             if not self._make_room(statement, gang, task, pool, lambda victim: victim.gang == gang.key):
                 statement.rollback(remember=True)
                 return
-            statement.commit()
+            if statement.evictions:
+                statement.commit()
+            else:
+                session.kept.append(statement)  # it simply fits: a hope, not a decision
 
     def _make_room(
         self, statement: Statement, gang: GangState, task: Task, pool: Pool, of: Callable[[Task], bool]

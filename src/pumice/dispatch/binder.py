@@ -1,0 +1,118 @@
+"""Binds whole gangs through an API that binds one pod at a time.
+
+All members are assumed before the first call leaves, so that the next cycle plans around them. Calls go out side by side in a
+bounded window. What fails is told to the state at once and placed anew by the next cycle's mend; what nobody knows is read
+back until somebody does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pumice.api import changes, names
+from pumice.api.changes import PodRef
+from pumice.api.pods import Pod
+from pumice.kube import errors
+from pumice.scheduling import mend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pumice.dispatch.rim import Rim
+    from pumice.kube.client import Client
+    from pumice.scheduling.decisions import Bind, GangCommit
+
+BIND_WINDOW = 64  # calls in flight: enough to keep an API server busy, few enough not to starve everybody else
+READ_BACK_S_FIRST = 0.1
+READ_BACK_S_MAX = 5.0
+
+
+class Binder:
+    """Carries out commits; belongs to one event loop."""
+
+    def __init__(self, client: Client, learn: Callable[[changes.Change], None], rim: Rim) -> None:
+        self._client = client
+        self._learn = learn
+        self._rim = rim
+        self._clock = rim.clock
+        self._window = asyncio.Semaphore(BIND_WINDOW)
+        self.bound = 0
+        self.failed = 0
+
+    def assume(self, commit: GangCommit) -> str:
+        """Charge all members to their nodes, before any call leaves; the id of the attempt."""
+        attempt = mend.attempt_id(self._clock.now(), f"{self._rim.chance.getrandbits(48):012x}")
+        for bind in commit.binds:
+            self._learn(changes.Assumed(pod=_ref(bind), node=bind.node, attempt=attempt, at=self._clock.now()))
+        self._rim.reach("assumed")
+        return attempt
+
+    async def commit(self, commit: GangCommit, attempt: str) -> None:
+        """Bind all members of one gang; every outcome is told to the state."""
+        began = self._clock.monotonic()
+        async with asyncio.TaskGroup() as group:
+            for bind in commit.binds:
+                await self._window.acquire()
+                group.create_task(self._bind(bind, attempt))
+        self._rim.reach("bound")
+        self._rim.log(
+            "gang_bound",
+            gang=commit.gang,
+            pods=len(commit.binds),
+            attempt=attempt,
+            seconds=round(self._clock.monotonic() - began, 3),
+        )
+
+    async def _bind(self, bind: Bind, attempt: str) -> None:
+        try:
+            self._rim.reach("binding")
+            task = bind.task
+            await self._client.bind(
+                task.name,
+                namespace=task.namespace,
+                uid=task.uid,
+                node=bind.node,
+                annotations={names.ATTEMPT: attempt},
+                guard=self._rim.guard,
+            )
+            self.bound += 1
+        except (errors.Unreachable, errors.Conflict, errors.ServerError) as error:
+            await self._unknown(bind, attempt, str(error))
+        except errors.KubeError as error:
+            self._fail(bind, attempt, str(error))
+        finally:
+            self._window.release()
+
+    def _fail(self, bind: Bind, attempt: str, reason: str) -> None:
+        self.failed += 1
+        self._rim.log("bind_failed", pod=bind.task.key, node=bind.node, attempt=attempt, reason=reason)
+        now = self._clock.now()
+        self._learn(changes.BindFailed(pod=_ref(bind), node=bind.node, attempt=attempt, at=now, reason=reason))
+
+    async def _unknown(self, bind: Bind, attempt: str, reason: str) -> None:
+        """Nobody knows whether the pod is bound: the charge stays until it has been read back."""
+        now = self._clock.now()
+        self._learn(changes.BindUnknown(pod=_ref(bind), node=bind.node, attempt=attempt, at=now, reason=reason))
+        delay = READ_BACK_S_FIRST
+        while True:
+            try:
+                reply = await self._client.get(Pod, bind.task.name, namespace=bind.task.namespace)
+                pod = reply.into(Pod)
+                break
+            except errors.NotFound:
+                self._fail(bind, attempt, f"{reason}; the pod is gone")
+                return
+            except errors.KubeError as error:
+                self._rim.log("read_back_failed", pod=bind.task.key, error=str(error))
+                await self._clock.sleep(delay)
+                delay = min(delay * 2, READ_BACK_S_MAX)
+        if pod.metadata.uid == bind.task.uid and pod.spec.node_name:
+            self.bound += 1
+            self._learn(changes.Upserted(object=pod))
+        else:
+            self._fail(bind, attempt, f"{reason}; the pod turned out not to be bound")
+
+
+def _ref(bind: Bind) -> PodRef:
+    return PodRef(namespace=bind.task.namespace, name=bind.task.name, uid=bind.task.uid)

@@ -1,0 +1,98 @@
+"""Carries out one cycle's decisions: what must be known to the next cycle at once, the rest in the background."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pumice.api import changes
+from pumice.dispatch import revalidation
+from pumice.dispatch.binder import Binder
+from pumice.dispatch.evictor import Evictor
+from pumice.dispatch.statuses import Statuses
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from pumice.cluster.state import Cluster
+    from pumice.dispatch.rim import Rim
+    from pumice.kube.client import Client
+    from pumice.kube.recorder import Recorder
+    from pumice.scheduling.decisions import Decisions
+
+
+class Dispatcher:
+    """The only writer to the API server; everything it learns returns through `learn`."""
+
+    def __init__(
+        self, client: Client, cluster: Cluster, learn: Callable[[changes.Change], None], recorder: Recorder, rim: Rim
+    ) -> None:
+        self._cluster = cluster
+        self._learn = learn
+        self._log = rim.log
+        self._reach = rim.reach
+        self._binder = Binder(client, learn, rim)
+        self._evictor = Evictor(client, learn, recorder, rim)
+        self._statuses = Statuses(client, cluster, recorder, rim)
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._unwritten: Decisions | None = None
+        self._writing = False
+
+    @property
+    def bound(self) -> int:
+        return self._binder.bound
+
+    def carry_out(self, decisions: Decisions) -> None:
+        """Assume, claim and announce now; bind, evict and write in the background."""
+        for gang, reason in decisions.unclaims.items():
+            self._learn(changes.Unclaimed(gang=gang, reason=reason))
+        for commit in decisions.commits:
+            stale = revalidation.why_stale(self._cluster, commit)
+            if stale:
+                self._log("plan_dropped", gang=commit.gang, reason=stale)
+                continue
+            self._start(self._binder.commit(commit, self._binder.assume(commit)))
+        evictions = [each for each in decisions.evictions if revalidation.still_evictable(self._cluster, each)]
+        for eviction in evictions:
+            self._evictor.announce(eviction)
+        for claim in decisions.claims:
+            self._learn(changes.Claimed(claim=claim))
+        for eviction in evictions:
+            self._start(self._evictor.evict(eviction))
+        for release in decisions.releases:
+            self._start(self._evictor.release(release))
+        self._reach("dispatched")
+        if self._unwritten is None and not self._writing:
+            self._start(self._write())
+        self._unwritten = decisions
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._log("dispatch_failed", error=repr(task.exception()))
+
+    async def _write(self) -> None:
+        """Write the newest reports; what came meanwhile replaces what was still waiting."""
+        self._writing = True
+        try:
+            while (decisions := self._unwritten) is not None:
+                self._unwritten = None
+                await self._statuses.write(decisions)
+        finally:
+            self._writing = False
+
+    async def settle(self) -> None:
+        """Wait until everything that was begun has ended."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
+    async def stop(self) -> None:
+        for task in self._under_way:
+            task.cancel()
+        await self.settle()

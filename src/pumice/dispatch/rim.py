@@ -1,0 +1,34 @@
+"""What every part of dispatch gets from outside: time, chance, a log, permission to write, and the fail points of crash tests."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pumice.kube.informer import Log, silent
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from pumice.clock import Clock
+
+
+def _always() -> None:
+    """Nobody else may lead."""
+
+
+def _nowhere(point: str) -> None:
+    """No fail point is set."""
+    del point
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rim:
+    """`guard` raises where this process may no longer write; `reach` names the step that comes next."""
+
+    clock: Clock
+    chance: random.Random
+    log: Log = silent
+    guard: Callable[[], None] = _always
+    reach: Callable[[str], None] = _nowhere

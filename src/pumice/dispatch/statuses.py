@@ -1,0 +1,272 @@
+"""What users read: phases, conditions and reasons on groups, conditions on pods, holdings on queues; written once per change.
+
+Everything is compared with what stands in the API server, so that nothing is written twice. A gang whose members are still being
+created is left alone for a moment, and counters alone are written at most once a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pumice import instant
+from pumice.api import names
+from pumice.api.pods import Pod
+from pumice.api.scheduling import PodGroup, PodGroupPhase, Queue
+from pumice.cluster import amounts
+from pumice.kube import errors
+from pumice.kube.requests import PatchType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.cluster.state import Cluster
+    from pumice.dispatch.rim import Rim
+    from pumice.kube.client import Client
+    from pumice.kube.recorder import Recorder
+    from pumice.scheduling.decisions import Condition, Decisions, GangReport, PodVerdict
+
+FORMING_S = 5.0  # a gang with fewer pods than its minimum is still being created for so long
+COUNTERS_S = 1.0  # the shortest time between two writes that change nothing but numbers
+WRITES_AT_ONCE = 32
+VERDICT_REASONS_MAX = 10
+_SECOND = 1_000_000_000
+_NUMBERS = re.compile(r"\d+")
+
+
+class Statuses:
+    """Writes what differs; belongs to one event loop."""
+
+    def __init__(self, client: Client, cluster: Cluster, recorder: Recorder, rim: Rim) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._recorder = recorder
+        self._clock = rim.clock
+        self._guard = rim.guard
+        self._log = rim.log
+        self._window = asyncio.Semaphore(WRITES_AT_ONCE)
+        self._written_at: dict[str, float] = {}
+        self._told: dict[str, str] = {}  # gang -> the event that was last recorded for it
+        self._pod_classes: dict[
+            str, tuple[str, str]
+        ] = {}  # uid -> (reason and message without numbers, nominated node)
+
+    async def write(self, decisions: Decisions) -> None:
+        """Bring the API server in step with the decisions' reports."""
+        live = set(decisions.gangs)
+        for forgotten in [key for key in self._told if key not in live]:
+            del self._told[forgotten]
+        async with asyncio.TaskGroup() as group:
+            for report in decisions.gangs.values():
+                patch = self._group_patch(report)
+                if patch is not None:
+                    await self._window.acquire()
+                    group.create_task(self._write_group(report, patch))
+                for verdict in report.pods:
+                    if self._pod_differs(verdict):
+                        await self._window.acquire()
+                        group.create_task(self._write_pod(verdict))
+            for name, allocated in decisions.queues.items():
+                status = self._queue_status(name, allocated)
+                if status is not None:
+                    await self._window.acquire()
+                    group.create_task(self._write_queue(name, status))
+
+    # ------------------------------------------------------------------------------------------------- groups
+
+    def _group_patch(self, report: GangReport) -> dict[str, Any] | None:
+        """The merge patch that makes the PodGroup say what the report says; None where it does already."""
+        slot = self._cluster.gangs.get(report.gang)
+        group = slot.group if slot is not None else None
+        if slot is None or not isinstance(group, PodGroup) or self._is_forming(group, len(slot.tasks)):
+            return None
+        status = group.status
+        patch: dict[str, Any] = {}
+        conditions = self._merged_conditions(group, report.conditions)
+        if conditions is not None:
+            patch["conditions"] = conditions
+        if status.phase != report.phase:
+            patch["phase"] = report.phase
+        counters = {"running": report.running, "succeeded": report.succeeded, "failed": report.failed}
+        changed = {name: value for name, value in counters.items() if getattr(status, name) != value}
+        recent = self._clock.monotonic() - self._written_at.get(report.gang, float("-inf")) < COUNTERS_S
+        if changed and (patch or not recent):
+            patch.update(changed)
+        annotations = self._annotations(group, report)
+        if not patch and not annotations:
+            return None
+        return {
+            **({"metadata": {"annotations": annotations}} if annotations else {}),
+            **({"status": patch} if patch else {}),
+        }
+
+    def _is_forming(self, group: PodGroup, members: int) -> bool:
+        created = group.metadata.creation_timestamp
+        if members >= group.spec.min_member or created is None:
+            return False
+        if group.status.phase in {"", PodGroupPhase.PENDING.value}:
+            return False  # its admission must be written: controllers wait for it
+        return self._clock.now() - instant.parse_instant(created) < FORMING_S * _SECOND
+
+    def _merged_conditions(self, group: PodGroup, wanted: tuple[Condition, ...]) -> list[dict[str, Any]] | None:
+        """All conditions with the wanted ones in place; None where nothing but a number in a text would change."""
+        now = instant.format_instant(self._clock.now())
+        have = {condition.type: condition for condition in group.status.conditions}
+        differs = False
+        merged = {kind: msgspec.to_builtins(condition) for kind, condition in have.items()}
+        for condition in wanted:
+            status = "True" if condition.status else "False"
+            old = have.get(condition.type)
+            if old is not None and (old.status, old.reason, _classes(old.message)) == (
+                status,
+                condition.reason,
+                _classes(condition.message),
+            ):
+                continue
+            differs = True
+            moved = old is None or old.status != status
+            merged[condition.type] = {
+                "type": condition.type,
+                "status": status,
+                "reason": condition.reason,
+                "message": condition.message,
+                "transitionID": group.metadata.uid,
+                "lastTransitionTime": now if moved or old is None else old.last_transition_time,
+            }
+        return [merged[kind] for kind in sorted(merged)] if differs else None
+
+    def _annotations(self, group: PodGroup, report: GangReport) -> dict[str, str | None]:
+        """The verdict while the gang waits, and the attempt once it has started."""
+        found: dict[str, str | None] = {}
+        have = group.metadata.annotations
+        waits = report.phase in {PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value} and report.reasons
+        wanted = _verdict(report) if waits else None
+        old = have.get(names.VERDICT)
+        if wanted is None and old is not None:
+            found[names.VERDICT] = None
+        elif wanted is not None and (old is None or _classes(old) != _classes(wanted)):
+            found[names.VERDICT] = wanted
+        if report.phase == PodGroupPhase.RUNNING.value and names.ATTEMPT not in have:
+            attempt = self._attempt(report.gang)
+            if attempt:
+                found[names.ATTEMPT] = attempt
+        return found
+
+    def _attempt(self, gang: str) -> str:
+        tasks = self._cluster.gangs[gang].tasks.values()
+        return max((task.pod.metadata.annotations.get(names.ATTEMPT, "") for task in tasks), default="")
+
+    async def _write_group(self, report: GangReport, patch: dict[str, Any]) -> None:
+        namespace, _, name = report.gang.partition("/")
+        try:
+            self._guard()
+            self._written_at[report.gang] = self._clock.monotonic()
+            await self._client.patch(PodGroup, name, patch, how=PatchType.MERGE, namespace=namespace)
+            self._tell(report)
+        except errors.KubeError as error:
+            self._log("group_status_failed", gang=report.gang, reason=str(error))
+        finally:
+            self._window.release()
+
+    def _tell(self, report: GangReport) -> None:
+        """One event per change of what a person would call the reason."""
+        slot = self._cluster.gangs.get(report.gang)
+        if slot is None or slot.group is None:
+            return
+        waits = report.phase in {PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value, PodGroupPhase.UNKNOWN.value}
+        if waits and not report.message:
+            return
+        text = report.message if waits else "pod group is ready"
+        if self._told.get(report.gang) != _classes(text):
+            self._told[report.gang] = _classes(text)
+            kind, reason = ("Warning", "Unschedulable") if waits else ("Normal", "Scheduled")
+            self._recorder.record(slot.group, kind, reason, text)  # type: ignore[arg-type]
+
+    # ------------------------------------------------------------------------------------------------- pods
+
+    def _pod_differs(self, verdict: PodVerdict) -> bool:
+        task = self._cluster.tasks.get(verdict.task.uid)
+        if task is None or task.node:
+            self._pod_classes.pop(verdict.task.uid, None)
+            return False
+        classes = (f"{verdict.reason} {_classes(verdict.message)}", verdict.nominated_node)
+        if self._pod_classes.get(task.uid) == classes:
+            return False
+        self._pod_classes[task.uid] = classes
+        have = next((each for each in task.pod.status.conditions if each.type == "PodScheduled"), None)
+        same = have is not None and (have.status, have.reason, _classes(have.message)) == (
+            "False",
+            verdict.reason,
+            _classes(verdict.message),
+        )
+        return not same or bool(verdict.nominated_node and verdict.nominated_node != task.nominated_node)
+
+    async def _write_pod(self, verdict: PodVerdict) -> None:
+        task = verdict.task
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": verdict.reason,
+            "message": verdict.message,
+            "lastTransitionTime": instant.format_instant(self._clock.now()),
+        }
+        status: dict[str, Any] = {"conditions": [condition]}
+        if verdict.nominated_node:
+            status["nominatedNodeName"] = verdict.nominated_node
+        try:
+            self._guard()
+            body = {"metadata": {"uid": task.uid}, "status": status}
+            await self._client.patch(
+                Pod, task.name, body, how=PatchType.STRATEGIC, namespace=task.namespace, subresource="status"
+            )
+        except errors.NotFound:
+            self._pod_classes.pop(task.uid, None)
+        except errors.KubeError as error:
+            self._pod_classes.pop(task.uid, None)
+            self._log("pod_status_failed", pod=task.key, reason=str(error))
+        finally:
+            self._window.release()
+
+    # ------------------------------------------------------------------------------------------------- queues
+
+    def _queue_status(self, name: str, allocated: Mapping[str, float]) -> dict[str, str] | None:
+        queue = self._cluster.queues.get(name)
+        if queue is None:
+            return None
+        present = {"cpu": 0, "memory": 0, **allocated}
+        wanted = {key: amounts.quantity_text(key, value) for key, value in present.items()}
+        have = {
+            key: amounts.quantity_text(key, amounts.amount(key, value))
+            for key, value in queue.written_allocated.items()
+        }
+        recent = self._clock.monotonic() - self._written_at.get(f"queue/{name}", float("-inf")) < COUNTERS_S
+        zeros = {key for key, value in have.items() if key not in wanted and value != "0"}
+        same = not zeros and all(have.get(key) == value for key, value in wanted.items())
+        return None if same or recent else {**wanted, **dict.fromkeys(zeros, "0")}
+
+    async def _write_queue(self, name: str, allocated: dict[str, str]) -> None:
+        try:
+            self._guard()
+            self._written_at[f"queue/{name}"] = self._clock.monotonic()
+            body = {"status": {"allocated": allocated}}
+            await self._client.patch(Queue, name, body, how=PatchType.MERGE, subresource="status")
+        except errors.KubeError as error:
+            self._log("queue_status_failed", queue=name, reason=str(error))
+        finally:
+            self._window.release()
+
+
+def _classes(text: str) -> str:
+    """A text without its numbers: what changes when the reason changes, and not when a count does."""
+    return _NUMBERS.sub("#", text)
+
+
+def _verdict(report: GangReport) -> str:
+    reasons = [
+        {"plugin": each.plugin, "reason": each.text, "nodes": each.nodes, "cure": each.cure.value}
+        for each in report.reasons[:VERDICT_REASONS_MAX]
+    ]
+    return msgspec.json.encode({"phase": report.phase, "reasons": reasons}).decode()
