@@ -1,7 +1,8 @@
 """What a pod asks its node for, as the kubelet and kube-scheduler reckon it.
 
 For each resource: the containers together with the sidecars, or the hungriest moment of initialisation if that is more;
-pod-level resources replace the sum where they are given; overhead and one pod slot are added. Equal requests are one object.
+pod-level resources replace the sum where they are given; overhead and one pod slot are added. A container that is being resized
+counts with the larger of its old and its new size. Equal requests are one object.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _SCORED_DEFAULTS: Amounts = {amounts.CPU: SCORED_CPU_MILLI, amounts.MEMORY: SCOR
 _NO_DEFAULTS: Amounts = {}
 
 REQUESTS_CACHED_MAX = 65_536
+# Whoever may create pods may ask for 16 EiB. It stays more than any node has, and small enough for a node's sum of 2,000 such pods.
+AMOUNT_MAX = 2**52
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -39,14 +42,21 @@ class Request:
     is_best_effort: bool  # asks for nothing but its slot
 
 
+class _Container(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    needs: pods.ResourceRequirements
+    granted: tuple[
+        meta.ResourceList, ...
+    ] = ()  # what the kubelet has set aside and what it runs with, which may be more
+    is_sidecar: bool = False
+
+
 class _Asked(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """The parts of a pod that make its request; its encoding is the cache's key."""
 
-    containers: tuple[pods.ResourceRequirements, ...]
-    started_first: tuple[tuple[pods.ResourceRequirements, bool], ...] = ()  # init containers; True for a sidecar
+    containers: tuple[_Container, ...]
+    started_first: tuple[_Container, ...] = ()
     whole_pod: pods.ResourceRequirements | None = None
     overhead: meta.ResourceList = meta.NO_RESOURCES
-    in_place: tuple[meta.ResourceList, ...] = ()  # what the kubelet has granted, where that is more
     volumes: tuple[str, ...] = ()  # drivers of counted volumes
 
 
@@ -56,16 +66,36 @@ _decode = msgspec.msgpack.Decoder(_Asked).decode
 
 def request_of(pod: pods.Pod, volume_drivers: Iterable[str] = ()) -> Request:
     """The pod's request; `volume_drivers` names the CSI driver of each volume that counts against an attach limit."""
-    spec = pod.spec
+    spec, status = pod.spec, pod.status
+    keeps_size = any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in status.conditions)
     asked = _Asked(
-        containers=tuple(container.resources for container in spec.containers),
-        started_first=tuple((container.resources, container.is_sidecar) for container in spec.init_containers),
+        containers=_containers(spec.containers, status.container_statuses, keeps_size=keeps_size),
+        started_first=_containers(spec.init_containers, status.init_container_statuses, keeps_size=keeps_size),
         whole_pod=spec.resources,
         overhead=spec.overhead,
-        in_place=tuple(status.allocated_resources for status in pod.status.container_statuses),
         volumes=tuple(volume_drivers),
     )
     return _interned(_encode(asked))
+
+
+def _containers(
+    containers: Iterable[pods.Container], statuses: Iterable[pods.ContainerStatus], *, keeps_size: bool
+) -> tuple[_Container, ...]:
+    """Containers with what they were granted; statuses are found by name, because kubelets sort them."""
+    granted = {status.name: grants for status in statuses if (grants := _grants(status))}
+    return tuple(
+        _Container(
+            needs=pods.NO_REQUIREMENTS if keeps_size and each.name in granted else each.resources,
+            granted=granted.get(each.name, ()),
+            is_sidecar=each.is_sidecar,
+        )
+        for each in containers
+    )
+
+
+def _grants(status: pods.ContainerStatus) -> tuple[meta.ResourceList, ...]:
+    in_use = status.resources.requests if status.resources is not None else meta.NO_RESOURCES
+    return tuple(each for each in (status.allocated_resources, in_use) if each)
 
 
 @lru_cache(maxsize=REQUESTS_CACHED_MAX)
@@ -77,9 +107,9 @@ def _interned(encoded: bytes) -> Request:
     for driver in asked.volumes:
         amounts.add(total, {f"attachable-volumes-csi-{driver}": amounts.MILLI})
     return _same_request(
-        tuple(sorted((name, int(value)) for name, value in total.items() if value)),
-        int(scored.get(amounts.CPU, 0)),
-        int(scored.get(amounts.MEMORY, 0)),
+        tuple(sorted((name, _bounded(value)) for name, value in total.items() if value)),
+        _bounded(scored.get(amounts.CPU, 0)),
+        _bounded(scored.get(amounts.MEMORY, 0)),
     )
 
 
@@ -89,16 +119,17 @@ def _same_request(total: tuple[tuple[str, int], ...], scored_cpu_milli: int, sco
     return Request(asked, scored_cpu_milli, scored_memory_bytes, amounts.is_empty(asked))
 
 
+def _bounded(value: float) -> int:
+    return min(int(value), AMOUNT_MAX)
+
+
 def _total(asked: _Asked, missing: Amounts) -> MutableAmounts:
-    granted = [*asked.in_place, *([meta.NO_RESOURCES] * (len(asked.containers) - len(asked.in_place)))]
-    running: MutableAmounts = {}
-    for container, grant in zip(asked.containers, granted, strict=False):
-        amounts.add(running, _of_container(container, missing, grant))
+    running = amounts.summed(_of_container(container, missing) for container in asked.containers)
     peak: MutableAmounts = {}
     sidecars: MutableAmounts = {}
-    for container, is_sidecar in asked.started_first:
+    for container in asked.started_first:
         own = _of_container(container, missing)
-        if is_sidecar:
+        if container.is_sidecar:
             amounts.add(sidecars, own)
             own = dict(sidecars)
         else:
@@ -107,16 +138,15 @@ def _total(asked: _Asked, missing: Amounts) -> MutableAmounts:
     amounts.add(running, sidecars)
     total = amounts.at_least(running, peak)
     if asked.whole_pod is not None:
-        total.update(_of_container(asked.whole_pod, _NO_DEFAULTS))
+        total = {**amounts.read(asked.whole_pod.limits), **total, **amounts.read(asked.whole_pod.requests)}
     amounts.add(total, amounts.read(asked.overhead))
     return total
 
 
-def _of_container(
-    needs: pods.ResourceRequirements, missing: Amounts, granted: meta.ResourceList = meta.NO_RESOURCES
-) -> MutableAmounts:
+def _of_container(container: _Container, missing: Amounts) -> MutableAmounts:
     """A limit without a request is the request: the API server writes it so for pods, and templates mean it so."""
+    needs = container.needs
     own = {**missing, **amounts.read(needs.limits), **amounts.read(needs.requests)}
-    for name, value in amounts.read(granted).items():
-        own[name] = max(own.get(name, 0), value)
+    for granted in container.granted:
+        own = amounts.at_least(own, amounts.read(granted))
     return own
