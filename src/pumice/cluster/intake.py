@@ -204,6 +204,7 @@ class Intake:
     def _replace(self, uid: str, task: Task | None) -> None:
         cluster = self.cluster
         former = cluster.tasks.pop(uid, None)
+        cluster.with_terms.pop(uid, None)
         if former is not None:
             self._uncharge(former)
             if former.gang:
@@ -215,6 +216,8 @@ class Intake:
                 cluster.tell(former.key, "gone")
             return
         cluster.tasks[uid] = task
+        if task.terms is not None:
+            cluster.with_terms[uid] = task
         self._charge(task)
         if task.gang:
             slot = self._gang(task.gang)

@@ -66,6 +66,7 @@ class Snapshot:
     claims: Mapping[str, Claim]
     tree: HyperTree
     others: Mapping[type, Mapping[str, Any]]
+    with_terms: tuple[Task, ...]  # on nodes or waiting, that ask something of other pods
 
     def objects(self, kind: type[T]) -> Mapping[str, T]:
         """All objects of a kind that has no table of its own, by `namespace/name`."""
@@ -84,6 +85,7 @@ class Cluster:
         self.axis = Axis()
         self.nodes: dict[str, NodeSlot] = {}
         self.tasks: dict[str, Task] = {}
+        self.with_terms: dict[str, Task] = {}
         self.gangs: dict[str, GangSlot] = {}
         self.queues: dict[str, QueueSpec] = {}
         self.claims: dict[str, Claim] = {}
@@ -118,6 +120,7 @@ class Cluster:
             MappingProxyType(dict(self.claims)),
             self.tree,
             MappingProxyType(dict(self._frozen_others)),
+            tuple(self.with_terms.values()),
         )
 
     def _node_table(self) -> NodeTable:
@@ -196,6 +199,7 @@ class Cluster:
                 )
         for uid, task in self.tasks.items():
             assert uid == task.uid
+            assert (uid in self.with_terms) is (task.terms is not None), f"{task.key} has terms that are not listed"
             if task.status in ON_A_NODE and task.node:
                 assert self.nodes[task.node].tasks.get(uid) is task, f"{task.key} is missing on {task.node}"
             if task.gang:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pumice.api import names
 from pumice.cluster.requests import Request, request_of
+from pumice.cluster.terms import Terms, terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -70,6 +71,7 @@ class Task:
     gates: tuple[str, ...]
     revocable_zone: str
     index: int | None
+    terms: Terms | None  # what it asks of other pods
     pod: Pod
 
     @property
@@ -103,6 +105,7 @@ def task_of(pod: Pod, *, gang: str, volume_drivers: Iterable[str] = ()) -> Task:
         gates=tuple(gate.name for gate in spec.scheduling_gates),
         revocable_zone=_revocable_zone(annotations),
         index=index_of(meta.name),
+        terms=terms_of(pod),
         pod=pod,
     )
 

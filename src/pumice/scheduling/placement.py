@@ -96,14 +96,17 @@ class Placer:
                 reason, cure = hook.detail
                 found.append(Denial(hook.plugin, reason, column < 1, cure))
         for hook in self.session.points.hooks("live_filter"):
-            if hook.detail(shape):
+            concerns, _ = hook.detail
+            if concerns(shape):
                 found += hook.call(shape)
         return found
 
     def is_live(self, shape: Shape) -> bool:
         """True where each placement may change what the next one may do."""
         points = self.session.points
-        return any(hook.detail(shape) for point in ("live_filter", "live_score") for hook in points.hooks(point))
+        return any(hook.detail[1](shape) for hook in points.hooks("live_filter")) or any(
+            hook.detail(shape) for hook in points.hooks("live_score")
+        )
 
     def prefilter(self, shape: Shape) -> Reason | None:
         return next(

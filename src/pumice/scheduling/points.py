@@ -187,8 +187,8 @@ class Limit(Protocol):
 
 
 class LiveFilter(Protocol):
-    """Before each single placement of a shape that it concerns (`concerns(shape)`): nodes refused because of where pods are now.
-    Costs batching, so concern as few shapes as possible.
+    """Before each batch of a shape that it concerns (`concerns(shape)`): nodes refused because of where pods are now. While a
+    shape is `restless`, a placement may change the answer for the next one, and batches are of one: be so for few shapes.
     """
 
     def __call__(self, shape: Shape) -> Sequence[Denial]: ...
@@ -251,7 +251,7 @@ class Hook:
     plugin: str
     tier: int
     call: Any
-    detail: Any = None  # UntilReady beside Ready; `concerns` beside live hooks; (reason, cure) beside Limit
+    detail: Any = None  # UntilReady beside Ready; (concerns, restless) or `concerns` beside live hooks; (reason, cure) beside Limit
 
 
 class Points:
@@ -363,8 +363,15 @@ class Points:
     def limit(self, count: Limit, *, reason: str, cure: Cure) -> None:
         self._add("limit", count, "enablePredicate", (reason, cure))
 
-    def live_filter(self, test: LiveFilter, *, concerns: Callable[[Shape], bool]) -> None:
-        self._add("live_filter", test, "enablePredicate", concerns)
+    def live_filter(
+        self,
+        test: LiveFilter,
+        *,
+        concerns: Callable[[Shape], bool],
+        restless: Callable[[Shape], bool] | None = None,
+    ) -> None:
+        """Without `restless` every shape that it concerns is taken to be so."""
+        self._add("live_filter", test, "enablePredicate", (concerns, restless or concerns))
 
     def fixed_score(self, score: FixedScore) -> None:
         self._add("fixed_score", score, "enableNodeOrder")

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pumice.selectors import NODE_NAME_FIELD, LabelSelector
+from pumice.cluster.matching import compiled_terms
+from pumice.selectors import NODE_NAME_FIELD, LabelSelector, equality_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from pumice.api.pods import PodSpec
     from pumice.cluster.columns import Mask
     from pumice.scheduling.session import Session
     from pumice.selectors import NodeSelector, NodeSelectorTerm, Requirement
@@ -43,7 +45,6 @@ class LabelColumns:
     def __init__(self, labels: Sequence[Mapping[str, str]]) -> None:
         self._labels = labels
         self._columns: dict[str, LabelColumn] = {}
-        self._masks: dict[Requirement, Mask] = {}
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -62,12 +63,6 @@ class LabelColumns:
         return matched
 
     def _meeting(self, requirement: Requirement) -> Mask:
-        mask = self._masks.get(requirement)
-        if mask is None:
-            mask = self._masks[requirement] = self._compare(requirement)
-        return mask
-
-    def _compare(self, requirement: Requirement) -> Mask:
         column = self.column(requirement.key)
         match requirement.operator:
             case "Exists":
@@ -79,11 +74,10 @@ class LabelColumns:
                 good = [value is not None and alone.matches({requirement.key: value}) for value in column.values]
                 mask = np.array(good, dtype=bool)[column.codes]
             case operator:
-                wanted = np.zeros(len(column), dtype=bool)
-                wanted[[column.code_of[value] for value in requirement.values if value in column.code_of]] = True
+                codes = [column.code_of[value] for value in requirement.values if value in column.code_of]
+                mask = np.isin(column.codes, codes) if len(codes) != 1 else column.codes == codes[0]
                 if operator in {"NotIn", "!="}:
-                    wanted = ~wanted
-                mask = wanted[column.codes]
+                    mask = ~mask
         return mask
 
 
@@ -101,6 +95,16 @@ class NodeLabels(LabelColumns):
         table = session.room.table
         super().__init__([node.metadata.labels for node in table.objects])
         self._index = table.index
+
+    def allowed_by(self, spec: PodSpec) -> Mask | None:
+        """The nodes that the pod's nodeSelector and required node affinity allow; None where it has neither."""
+        affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+        required = affinity.required if affinity is not None else None
+        selected = self.matching(equality_of(spec.node_selector)) if spec.node_selector else None
+        if required is None:
+            return selected
+        terms = self.selected(compiled_terms(required))
+        return terms if selected is None else selected & terms
 
     def selected(self, selector: NodeSelector) -> Mask:
         """The nodes that at least one term of a node affinity matches."""

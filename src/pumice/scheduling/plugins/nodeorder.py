@@ -11,13 +11,16 @@ from pumice.api import names
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW, SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.matching import compiled_term
 from pumice.scheduling import arguments
+from pumice.scheduling.constraints.affinity import PodAffinity
 from pumice.scheduling.constraints.images import NodeImages
 from pumice.scheduling.constraints.labels import NodeLabels
+from pumice.scheduling.constraints.spread import Defaults, PodSpread
 from pumice.scheduling.constraints.taints import NodeTaints
 from pumice.scheduling.shapes import Reads
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column
+    from pumice.cluster.tasks import Task
     from pumice.scheduling.placement import Pairs
     from pumice.scheduling.points import Indexes, Scores
     from pumice.scheduling.policy import PluginOption
@@ -78,6 +81,16 @@ class NodeOrder:
         if weights.images:
             reads |= Reads.IMAGES
             on.fixed_score(self.images_at_hand)
+        if weights.pod_affinity:
+            self.affinity = session.shared(PodAffinity)
+            on.fixed_score(self.steady_company)
+            on.live_score(self.company, concerns=self.affinity.prefers_itself)
+        if weights.spread:
+            reads |= Reads.NODE_AFFINITY | Reads.TOLERATIONS
+            self.spread = session.shared(PodSpread)
+            self.spread.defaults = session.shared(Defaults)
+            on.fixed_score(self.steady_spread)
+            on.live_score(self.evenness, concerns=self.spread.changes_itself)
         on.declare(reads)
 
     # ------------------------------------------------------------------------------------------------- load
@@ -155,6 +168,30 @@ class NodeOrder:
         largest = IMAGE_BYTES_MAX * len(containers)
         counted = np.clip(at_hand[nodes], IMAGE_BYTES_MIN, largest) - IMAGE_BYTES_MIN
         return (self.weights.images * (BEST * counted // (largest - IMAGE_BYTES_MIN))).astype(np.float64)
+
+    # ------------------------------------------------------------------------------------------------- neighbours
+
+    def steady_company(self, shape: Shape, nodes: Indexes) -> Scores | None:
+        return None if self.affinity.prefers_itself(shape) else self._company(shape, nodes)
+
+    def company(self, shape: Shape, task: Task, nodes: Indexes) -> Scores | None:
+        del task
+        return self._company(shape, nodes)
+
+    def _company(self, shape: Shape, nodes: Indexes) -> Scores | None:
+        score = self.affinity.score(shape, nodes, BEST) if self.affinity.has_preferences(shape) else None
+        return None if score is None else (self.weights.pod_affinity * score).astype(np.float64)
+
+    def steady_spread(self, shape: Shape, nodes: Indexes) -> Scores | None:
+        return None if self.spread.changes_itself(shape) else self._spread(shape, nodes)
+
+    def evenness(self, shape: Shape, task: Task, nodes: Indexes) -> Scores | None:
+        del task
+        return self._spread(shape, nodes)
+
+    def _spread(self, shape: Shape, nodes: Indexes) -> Scores | None:
+        score = self.spread.score(shape, nodes, BEST)
+        return None if score is None else (self.weights.spread * score).astype(np.float64)
 
 
 def real_capacity(session: Session) -> Column:

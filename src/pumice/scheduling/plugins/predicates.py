@@ -8,16 +8,17 @@ import msgspec
 
 from pumice.cluster.amounts import MILLI
 from pumice.cluster.columns import PODS_ROW
-from pumice.cluster.matching import compiled_terms
 from pumice.scheduling import arguments
+from pumice.scheduling.constraints.affinity import TOO_NEAR, PodAffinity
+from pumice.scheduling.constraints.hostports import HostPorts
 from pumice.scheduling.constraints.labels import NodeLabels
+from pumice.scheduling.constraints.spread import PodSpread
 from pumice.scheduling.constraints.taints import NodeTaints
 from pumice.scheduling.shapes import Reads
 from pumice.scheduling.verdict import Cure, Denial
-from pumice.selectors import equality_of
 
 if TYPE_CHECKING:
-    from pumice.cluster.columns import Column, Mask
+    from pumice.cluster.columns import Column
     from pumice.scheduling.policy import PluginOption
     from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
@@ -76,16 +77,37 @@ class Predicates:
         self.room = session.room
         self.labels = session.shared(NodeLabels)
         self.taints = session.shared(NodeTaints)
-        on = session.on
+        on, args = session.on, self.args
         reads = Reads.TOLERATIONS
         on.limit(self.slots, reason="node(s) pod number exceeded", cure=Cure.EVICTION)
         on.filter(self.cordoned)
-        if self.args.node_affinity:
+        if args.node_affinity:
             reads |= Reads.NODE_AFFINITY
             on.filter(self.unselected)
-        if self.args.taints:
+        if args.taints:
             on.filter(self.tainted)
+        if args.ports:
+            reads |= Reads.PORTS
+            ports = session.shared(HostPorts)
+            on.limit(
+                ports.free, reason="node(s) didn't have free ports for the requested pod ports", cure=Cure.EVICTION
+            )
+        if args.pod_affinity:
+            self._open_pod_affinity(session)
+        if args.spread:
+            reads |= Reads.NODE_AFFINITY
+            spread = session.shared(PodSpread)
+            on.live_filter(
+                lambda shape: spread.denials(NAME, shape), concerns=spread.concerns, restless=spread.restless
+            )
         on.declare(reads)
+
+    def _open_pod_affinity(self, session: Session) -> None:
+        affinity = session.shared(PodAffinity)
+        session.on.limit(affinity.one_per_node, reason=TOO_NEAR, cure=Cure.EVICTION)
+        session.on.live_filter(
+            lambda shape: affinity.denials(NAME, shape), concerns=affinity.concerns, restless=affinity.restless
+        )
 
     def slots(self, shape: Shape) -> Column:
         """Pods that the node still takes; evicted ones no longer count, promised ones do."""
@@ -98,7 +120,7 @@ class Predicates:
         return [Denial(NAME, "node(s) were unschedulable", closed)]
 
     def unselected(self, shape: Shape) -> list[Denial]:
-        selected = node_affinity(self.labels, shape)
+        selected = self.labels.allowed_by(shape.example.pod.spec)
         if selected is None:
             return []
         return [Denial(NAME, "node(s) didn't match Pod's node affinity/selector", ~selected)]
@@ -106,15 +128,3 @@ class Predicates:
     def tainted(self, shape: Shape) -> list[Denial]:
         repelling = self.taints.repelling(shape.example.pod.spec.tolerations)
         return [Denial(NAME, "node(s) had untolerated taint(s)", repelling)]
-
-
-def node_affinity(labels: NodeLabels, shape: Shape) -> Mask | None:
-    """The nodes that the pod's nodeSelector and required node affinity allow; None where it has neither."""
-    spec = shape.example.pod.spec
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    required = affinity.required if affinity is not None else None
-    selected = labels.matching(equality_of(spec.node_selector)) if spec.node_selector else None
-    if required is None:
-        return selected
-    terms = labels.selected(compiled_terms(required))
-    return terms if selected is None else selected & terms
