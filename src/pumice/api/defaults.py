@@ -1,0 +1,271 @@
+"""What admission fills in, as RFC 6902 operations: one for each missing field, none for anything else.
+
+A patch names single fields, so nothing that a user wrote is encoded anew, and applying it a second time changes nothing.
+Objects come here before any schema has looked at them: what has the wrong type is left alone, for the schema to refuse.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import jsonpatch
+import msgspec
+
+from pumice import yamltext
+from pumice.api import names
+from pumice.api.batch import DEFAULT_MAX_RETRY, DEFAULT_QUEUE
+from pumice.api.meta import NOTHING, Struct
+from pumice.api.scheduling import ROOT_QUEUE
+from pumice.errors import BadInput
+
+Json: TypeAlias = dict[str, Any]
+Operation: TypeAlias = dict[str, Any]
+
+DEFAULT_SCHEDULER: Final = "volcano"
+DEFAULT_WEIGHT: Final = 1
+DNS_ON_THE_HOST: Final = "ClusterFirstWithHostNet"
+NEEDS_SVC: Final = ("tensorflow", "mpi", "pytorch", "ray")
+NEEDS_SSH: Final = ("mpi",)
+
+
+def applied(subject: Json, patch: Sequence[Operation]) -> Json:
+    """A copy of the object with the patch applied; the object itself where there is nothing to apply."""
+    if not patch:
+        return subject
+    result: Json = jsonpatch.apply_patch(subject, patch)
+    return result
+
+
+def _add(path: str, value: Any) -> Operation:
+    return {"op": "add", "path": path, "value": value}
+
+
+def _escaped(key: str) -> str:
+    """A key as it stands in a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _is_unset(value: Any) -> bool:
+    """True for what Go reads as the zero value: absent, an empty text, 0."""
+    return value is None or value == "" or (value == 0 and not isinstance(value, bool))
+
+
+def _object(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> Iterator[tuple[int, Json]]:
+    """The objects of a list with their positions; a list that is none has no objects."""
+    for index, item in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(item, dict):
+            yield index, item
+
+
+def _spec(subject: Json) -> tuple[Json | None, list[Operation]]:
+    """The object's spec, and what it takes to have one; None for a spec that is no object."""
+    spec = subject.get("spec")
+    if spec is None:
+        return {}, [_add("/spec", {})]
+    return spec if isinstance(spec, dict) else None, []
+
+
+# ------------------------------------------------------------------------------------------------------------ jobs
+
+
+def job_patch(job: Json, *, scheduler_name: str = DEFAULT_SCHEDULER) -> list[Operation]:
+    """The defaults of a Job: queue, scheduler, names and minimums of its tasks, retries, the plugins that others need."""
+    spec, patch = _spec(job)
+    if spec is None:
+        return []
+    defaults = {"queue": DEFAULT_QUEUE, "schedulerName": scheduler_name, "maxRetry": DEFAULT_MAX_RETRY}
+    patch += [_add(f"/spec/{key}", value) for key, value in defaults.items() if _is_unset(spec.get(key))]
+    for index, task in _objects(spec.get("tasks")):
+        patch += _task_patch(task, index)
+    minimum = sum(task_minimum(task) for _, task in _objects(spec.get("tasks")))
+    if _is_unset(spec.get("minAvailable")) and minimum:
+        patch.append(_add("/spec/minAvailable", minimum))
+    plugins = _object(spec.get("plugins"))
+    for plugin, dependents in (("svc", NEEDS_SVC), ("ssh", NEEDS_SSH)):
+        if plugin not in plugins and any(name in plugins for name in dependents):
+            patch.append(_add(f"/spec/plugins/{plugin}", []))
+    return patch
+
+
+def _task_patch(task: Json, index: int) -> list[Operation]:
+    path = f"/spec/tasks/{index}"
+    patch = []
+    if _is_unset(task.get("name")):
+        patch.append(_add(f"{path}/name", f"default{index}"))
+    template = _object(_object(task.get("template")).get("spec"))
+    if template.get("hostNetwork") is True and _is_unset(template.get("dnsPolicy")):
+        patch.append(_add(f"{path}/template/spec/dnsPolicy", DNS_ON_THE_HOST))
+    if task.get("minAvailable") is None:
+        patch.append(_add(f"{path}/minAvailable", task_minimum(task)))
+    if _is_unset(task.get("maxRetry")):
+        patch.append(_add(f"{path}/maxRetry", DEFAULT_MAX_RETRY))
+    return patch
+
+
+def task_minimum(task: Json) -> int:
+    """A task's minAvailable: as given, or else the partitions that must run together, or else all of its replicas."""
+    partitions = _object(task.get("partitionPolicy"))
+    together = _count(partitions.get("minPartitions")) * _count(partitions.get("partitionSize"))
+    given = task.get("minAvailable")
+    return _count(given) if given is not None else together or _count(task.get("replicas"))
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def job_warnings(job: Json) -> list[str]:
+    """What a user wrote into a Job and `job_patch` replaces: a 0 that looks like a wish and means absence to Volcano."""
+    spec = _object(job.get("spec"))
+    tasks = list(_objects(spec.get("tasks")))
+    advice = f"0 is replaced by {DEFAULT_MAX_RETRY}; write 1 to allow no restart"
+    texts = ["spec.maxRetry: " + advice] if spec.get("maxRetry") == 0 else []
+    minimum = sum(task_minimum(task) for _, task in tasks)
+    if spec.get("minAvailable") == 0 and minimum:
+        texts.append(
+            f"spec.minAvailable: 0 is replaced by {minimum}, the sum over tasks; set minAvailable of each task to 0 as well, "
+            "or write 1"
+        )
+    advice = f"0 is replaced by {DEFAULT_MAX_RETRY}; write 1 to fail the task with the first restart of a container"
+    texts += [f"spec.tasks[{index}].maxRetry: {advice}" for index, task in tasks if task.get("maxRetry") == 0]
+    return texts
+
+
+# ------------------------------------------------------------------------------------------- pod groups and queues
+
+
+def pod_group_patch(pod_group: Json, namespace_annotations: Mapping[str, str]) -> list[Operation]:
+    """The queue that the namespace names, for a PodGroup that names none; nothing else of a PodGroup is ever filled in."""
+    spec, patch = _spec(pod_group)
+    queue = namespace_annotations.get(names.QUEUE_NAME, "")
+    if spec is None or queue in {"", DEFAULT_QUEUE} or spec.get("queue") not in (None, "", DEFAULT_QUEUE):
+        return []
+    return [*patch, _add("/spec/queue", queue)]
+
+
+def queue_patch(queue: Json) -> list[Operation]:
+    """The defaults of a Queue: reclaimable, of weight 1, and with a hierarchy that starts at the root."""
+    spec, patch = _spec(queue)
+    if spec is None:
+        return []
+    annotations = _object(_object(queue.get("metadata")).get("annotations"))
+    path, weights = annotations.get(names.HIERARCHY), annotations.get(names.HIERARCHY_WEIGHTS)
+    if path and weights and isinstance(path, str) and path.split("/")[0] != ROOT_QUEUE:
+        prefix = "/metadata/annotations/"
+        patch.append(_add(prefix + _escaped(names.HIERARCHY), f"{ROOT_QUEUE}/{path}"))
+        patch.append(_add(prefix + _escaped(names.HIERARCHY_WEIGHTS), f"{DEFAULT_WEIGHT}/{weights}"))
+    if spec.get("reclaimable") is None:
+        patch.append(_add("/spec/reclaimable", True))
+    if _is_unset(spec.get("weight")):
+        patch.append(_add("/spec/weight", DEFAULT_WEIGHT))
+    return patch
+
+
+# ------------------------------------------------------------------------------------------------------------ pods
+
+
+class _Strict(Struct, forbid_unknown_fields=True):
+    """A part of the operator's file, in which a misspelt word must not go unnoticed."""
+
+
+class PodMatch(_Strict):
+    """Which pods a resource group takes: those of some namespaces, or those with one of some `key: value` annotations."""
+
+    key: str = ""
+    value: tuple[str, ...] = ()
+
+
+class ResourceGroup(_Strict):
+    """What the operator lays down for some pods. It is a rule and no default: it wins over what the pod says."""
+
+    resource_group: str = ""
+    object: PodMatch = PodMatch()
+    scheduler_name: str = ""
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    labels: Mapping[str, str] = NOTHING
+    affinity: str = ""  # as JSON
+
+    def takes(self, pod: Json, namespace: str) -> bool:
+        """True for a pod of this group."""
+        annotations = _object(_object(pod.get("metadata")).get("annotations"))
+        match self.object.key:
+            case "namespace":
+                return namespace in self.object.value
+            case "annotation":
+                pairs = (entry.partition(":") for entry in self.object.value)
+                return any(annotations.get(key.strip()) == value.strip() for key, _, value in pairs)
+            case _:
+                return annotations.get(names.RESOURCE_GROUP) == self.resource_group
+
+
+class _PodRules(_Strict):
+    resource_groups: tuple[ResourceGroup, ...] = ()
+
+
+def resource_groups(text: str | bytes, *, source: str) -> tuple[ResourceGroup, ...]:
+    """The groups of the operator's file (`resourceGroups: [...]`), or BadInput."""
+    groups: list[ResourceGroup] = []
+    for document in yamltext.load_all(text, source=source):
+        try:
+            groups += msgspec.convert(document, _PodRules).resource_groups
+        except msgspec.ValidationError as error:
+            raise BadInput(f"{source}: {error}; correct that field") from error
+    for index, group in enumerate(groups):
+        subject = f"{source}: resourceGroups[{index}]"
+        if group.object.key not in {"", "namespace", "annotation"}:
+            raise BadInput(
+                f"{subject}.object.key: unknown {group.object.key!r}; write namespace, annotation or nothing"
+            )
+        if not group.object.key and not group.resource_group:
+            raise BadInput(f"{subject}: takes no pod; set resourceGroup or object")
+        if group.affinity and not isinstance(_parsed(group.affinity), dict):
+            raise BadInput(f"{subject}.affinity: not a JSON object; write a pod's affinity as JSON")
+    return tuple(groups)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None
+
+
+def pod_patch(
+    pod: Json, *, namespace: str, groups: Iterable[ResourceGroup] = (), queue_gate: bool = False
+) -> list[Operation]:
+    """What the first group that takes the pod lays down for it, and the gate that holds it until its queue has room."""
+    spec, patch = _spec(pod)
+    if spec is None:
+        return []
+    annotations = _object(_object(pod.get("metadata")).get("annotations"))
+    changes: list[Operation] = []
+    if queue_gate and annotations.get(names.QUEUE_ALLOCATION_GATE) == "true":
+        changes += _appended(spec, "schedulingGates", [{"name": names.QUEUE_ALLOCATION_GATE}])
+    group = next((group for group in groups if group.takes(pod, namespace)), None)
+    if group is not None:
+        changes += _merged(spec, "nodeSelector", group.labels)
+        if group.affinity and not spec.get("affinity"):
+            changes.append(_add("/spec/affinity", _parsed(group.affinity)))
+        changes += _appended(spec, "tolerations", group.tolerations)
+        if group.scheduler_name and spec.get("schedulerName") != group.scheduler_name:
+            changes.append(_add("/spec/schedulerName", group.scheduler_name))
+    return patch + changes if changes else []
+
+
+def _appended(spec: Json, field: str, items: Iterable[Mapping[str, Any]]) -> list[Operation]:
+    present = spec.get(field) or []
+    missing = [dict(item) for item in items if item not in present]
+    if not present:
+        return [_add(f"/spec/{field}", missing)] if missing else []
+    return [_add(f"/spec/{field}/-", item) for item in missing]
+
+
+def _merged(spec: Json, field: str, entries: Mapping[str, str]) -> list[Operation]:
+    present = spec.get(field)
+    if not present:
+        return [_add(f"/spec/{field}", dict(entries))] if entries else []
+    changed = {key: value for key, value in entries.items() if present.get(key) != value}
+    return [_add(f"/spec/{field}/{_escaped(key)}", value) for key, value in changed.items()]
