@@ -21,6 +21,10 @@ MILLI = 1000  # thousandths of one core, card or pod
 # Differences below a tenth of a unit are noise of fractional shares, not room (Volcano parity: minResource).
 EPSILON = 0.1
 UNLIMITED = float("inf")
+# Whoever may create pods may ask for 16 EiB. In the columns that stays more than any node may have, and small enough for the sum
+# of 2,000 such pods on one node.
+ASKED_MAX = 2**52
+OFFERED_MAX = ASKED_MAX - 1
 
 _IN_BYTES = frozenset({MEMORY, EPHEMERAL_STORAGE, "storage"})
 _HUGE_PAGES = "hugepages-"

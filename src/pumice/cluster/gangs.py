@@ -46,7 +46,7 @@ class SubGang:
     @property
     def priority(self) -> int:
         """That of its highest task, and never below zero (Volcano parity)."""
-        return max((task.priority for task in self.tasks), default=0) if self.tasks else 0
+        return max([0, *(task.priority for task in self.tasks)])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

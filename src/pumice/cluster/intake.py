@@ -7,6 +7,7 @@ and what refers to something unknown waits for it.
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from pumice.api.meta import Struct
     from pumice.cluster.columns import Column
     from pumice.cluster.state import Cluster, GangSlot, NodeSlot
+
+
+_NUMBER = re.compile(r"[0-9]{1,64}")
 
 
 class Intake:
@@ -334,6 +338,6 @@ def allocatable_of(node: Node) -> amounts.MutableAmounts:
         (names.OVERSUBSCRIPTION_MEMORY, amounts.MEMORY),
     ):
         oversold = node.metadata.annotations.get(annotation, "")
-        if oversold.isascii() and oversold.isdigit():  # milli-CPUs and bytes, as plain numbers
+        if _NUMBER.fullmatch(oversold):  # milli-CPUs and bytes, as plain numbers
             amounts.add(room, {name: int(oversold)})
-    return room
+    return {name: min(value, amounts.OFFERED_MAX) for name, value in room.items()}

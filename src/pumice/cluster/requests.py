@@ -28,8 +28,6 @@ _SCORED_DEFAULTS: Amounts = {amounts.CPU: SCORED_CPU_MILLI, amounts.MEMORY: SCOR
 _NO_DEFAULTS: Amounts = {}
 
 REQUESTS_CACHED_MAX = 65_536
-# Whoever may create pods may ask for 16 EiB. It stays more than any node has, and small enough for a node's sum of 2,000 such pods.
-AMOUNT_MAX = 2**52
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -120,7 +118,7 @@ def _same_request(total: tuple[tuple[str, int], ...], scored_cpu_milli: int, sco
 
 
 def _bounded(value: float) -> int:
-    return min(int(value), AMOUNT_MAX)
+    return min(int(value), amounts.ASKED_MAX)
 
 
 def _total(asked: _Asked, missing: Amounts) -> MutableAmounts:

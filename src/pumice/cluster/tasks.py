@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 from typing import TYPE_CHECKING
 
 from pumice.api import names
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pumice.api.pods import Pod
 
 TASK_PRIORITY_DEFAULT = 1  # Volcano parity: a pod without a priority ranks just above zero
+_NUMBER = re.compile(r"[+-]?[0-9]{1,64}")  # a tenant wrote it: anything may stand there
 
 
 class Status(enum.IntEnum):
@@ -148,7 +150,7 @@ def go_bool(text: str) -> bool | None:
 
 def _priority(pod: Pod) -> int:
     written = pod.metadata.annotations.get(names.TASK_PRIORITY, "")
-    if written.lstrip("+-").isdigit() and -(2**31) <= int(written) < 2**31:
+    if _NUMBER.fullmatch(written) and -(2**31) <= int(written) < 2**31:
         return int(written)
     return TASK_PRIORITY_DEFAULT if pod.spec.priority is None else pod.spec.priority
 
