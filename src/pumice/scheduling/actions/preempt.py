@@ -180,6 +180,8 @@ class _Trial:
             for each in self.pool.candidates(node, EVICTABLE)
             if self.of(each) and (not task.is_best_effort or each.is_best_effort)
         ]
+        # Whoever goes first is asked about first: a surplus is spent on those who would be evicted anyway.
+        candidates = eviction.victim_order(session, self.gang, candidates)
         victims = session.points.victims("preemptable", task, candidates) if candidates else []
         if not eviction.enough(session, session.shape(task), node, victims):
             return None

@@ -74,6 +74,7 @@ def _try_node(session: Session, statement: Statement, gang: GangState, task: Tas
     if not candidates:
         return False
     shape = session.shape(task)
+    candidates = eviction.victim_order(session, gang, candidates)
     victims = session.points.victims("reclaimable", task, candidates)
     if not eviction.enough(session, shape, node, victims):
         return False
