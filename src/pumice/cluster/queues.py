@@ -37,7 +37,8 @@ class QueueSpec:
 
     @property
     def is_open(self) -> bool:
-        return self.state == QueueState.OPEN.value
+        """A queue that nobody has given a state yet is as open as its creator meant it."""
+        return self.state in {"", QueueState.OPEN.value}
 
     @property
     def hierarchy(self) -> str:
