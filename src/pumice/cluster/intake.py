@@ -220,6 +220,7 @@ class Intake:
                 cluster.tell(former.key, "gone")
             return
         cluster.tasks[uid] = task
+        self._learn(task.request.amounts)  # a resource that no node has must not look like one that nobody asks for
         if task.terms is not None:
             cluster.with_terms[uid] = task
         self._charge(task)
