@@ -10,6 +10,7 @@ otherwise, and command lines follow the allow-list in kubectl's own preferences 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 PLUGIN_S_MAX = 60.0  # a program that talks to a cloud; one that waits for a person has longer
 PLUGIN_INTERACTIVE_S_MAX = 600.0
+PLUGIN_END_S_MAX = 5.0
 PLUGIN_OUTPUT_BYTES_MAX = 2**20
 EXPIRY_LEEWAY = 10 * instant.SECOND  # a token that dies on its way to the server is no use
 RERUN_S_MIN = 10.0  # a plugin whose fresh answer the server rejects is not asked at every call
@@ -196,8 +198,7 @@ class ExecCredentials:
             ) from error
         finally:
             if process.returncode is None:
-                process.kill()
-                await process.wait()
+                await _kill(process)
         if code != 0:
             raise NoCredentials(f"{self._subject} failed with exit code {code}; see what it printed, or log in again")
         return output
@@ -233,6 +234,17 @@ class ExecCredentials:
             raise NoCredentials(
                 f"{self._subject} gave an expirationTimestamp that is no RFC 3339 time; update the plugin"
             ) from error
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """Ends a plugin; asyncio learns of its end only once its output was read, and a child of it may keep that open."""
+    assert process.stdout is not None
+    process.kill()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(PLUGIN_END_S_MAX):
+            while await process.stdout.read(2**16):
+                pass
+            await process.wait()
 
 
 def _check(config: ExecConfig, user: str) -> None:

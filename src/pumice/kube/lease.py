@@ -127,8 +127,8 @@ class Election:
             if self._held is not None:
                 try:
                     await self._write(self._held)
-                except (errors.Conflict, errors.NotFound):
-                    self._held = None  # somebody touched it; look who holds it
+                except errors.StatusError:  # somebody touched or deleted it: look who holds it
+                    self._held = None
                 else:
                     return True
             return await self._take()

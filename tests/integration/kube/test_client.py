@@ -1,0 +1,5 @@
+from tests.bodies.client import ClientBodies
+
+
+class TestOnTheEmbeddedServer(ClientBodies):
+    pass
