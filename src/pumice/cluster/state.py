@@ -107,7 +107,7 @@ class Cluster:
     def snapshot(self) -> Snapshot:
         self._freeze_gangs()
         for kind in self.changed_others:
-            self._frozen_others[kind] = MappingProxyType(dict(self.others[kind]))
+            self._frozen_others[kind] = MappingProxyType(dict(sorted(self.others[kind].items())))
         self.changed_others.clear()
         table = self._node_table()
         if self.tree is None:
@@ -116,8 +116,8 @@ class Cluster:
             self.revision,
             table,
             MappingProxyType(dict(self._frozen_gangs)),
-            MappingProxyType(dict(self.queues)),
-            MappingProxyType(dict(self.claims)),
+            MappingProxyType(dict(sorted(self.queues.items()))),
+            MappingProxyType(dict(sorted(self.claims.items()))),
             self.tree,
             MappingProxyType(dict(self._frozen_others)),
             tuple(self.with_terms.values()),
@@ -136,12 +136,15 @@ class Cluster:
             index={name: index for index, name in enumerate(self.node_order)},
             objects=[slot.node for slot in slots if slot.node is not None],
             tasks=[_frozen_tasks(slot) for slot in slots],
-            allocatable=self.allocatable[:, where],
-            used=self.used[:, where],
-            releasing=self.releasing[:, where],
+            # take, because an index would give columns that lie apart in memory, and rows are what is read.
+            allocatable=self.allocatable.take(where, axis=1),
+            used=self.used.take(where, axis=1),
+            releasing=self.releasing.take(where, axis=1),
         )
 
     def _freeze_gangs(self) -> None:
+        """Bring the frozen gangs up to date; they stand in the order of their keys, so that arrival decides nothing."""
+        is_longer = bool(self.changed_gangs - self._frozen_gangs.keys())
         for key in self.changed_gangs:
             slot = self.gangs.get(key)
             spec = None if slot is None else self._gang_spec(key, slot)
@@ -150,6 +153,8 @@ class Cluster:
             else:
                 self._frozen_gangs[key] = gangs.gang_of(spec, slot.tasks.values())
         self.changed_gangs.clear()
+        if is_longer:
+            self._frozen_gangs = dict(sorted(self._frozen_gangs.items()))
 
     def _gang_spec(self, key: str, slot: GangSlot) -> gangs.GangSpec | None:
         group = slot.group

@@ -167,6 +167,8 @@ class ShapeBook:
         shape = self._shapes.get(key)
         if shape is None:
             demand = self.axis.demand(task.request)
-            rows = tuple(row for row in range(len(demand)) if demand[row] > 0 and not 3 <= row < len(FIRST_ROWS))
-            shape = self._shapes[key] = Shape(task, task.request, demand, rows)
+            rows = [row for row in range(len(demand)) if demand[row] > 0 and not 3 <= row < len(FIRST_ROWS)]
+            # In the order of names, or sums of fractions would depend on which resource was heard of first.
+            rows.sort(key=lambda row: (row >= len(FIRST_ROWS), self.axis.names[row]))
+            shape = self._shapes[key] = Shape(task, task.request, demand, tuple(rows))
         return shape
