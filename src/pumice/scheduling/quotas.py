@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from pumice.api.scheduling import PodGroupPhase
+from pumice.api.scheduling import ROOT_QUEUE, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.scheduling import admission
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts, MutableAmounts
     from pumice.cluster.queues import QueueSpec
     from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.queuetree import QueueTree
     from pumice.scheduling.session import Session
 
 
@@ -77,12 +78,59 @@ def ceiling(total: Amounts, guaranteed: Amounts, queue: QueueSpec) -> MutableAmo
     """The whole less what is guaranteed to others, at most the queue's capability; what that does not mention is unlimited."""
     free = amounts.surplus(total, guaranteed)
     amounts.add(free, queue.guarantee)
-    capability = {
+    return amounts.at_most(free, _capability(queue), absent=amounts.UNLIMITED)
+
+
+def _capability(queue: QueueSpec) -> MutableAmounts:
+    """The limits that are set; a zero of cpu or memory means "not set" (Volcano parity)."""
+    return {
         name: value
         for name, value in queue.capability.items()
-        if value > 0 or name not in {amounts.CPU, amounts.MEMORY}  # a zero there means "not set" (Volcano parity)
+        if value > 0 or name not in {amounts.CPU, amounts.MEMORY}
     }
-    return amounts.at_most(free, capability, absent=amounts.UNLIMITED)
+
+
+def tree_accounts(session: Session, tree: QueueTree) -> dict[str, Account]:
+    """Books of all queues of a tree: what gangs of one queue hold counts for every queue above it as well."""
+    own = {name: Account(queue, {}) for name, queue in tree.queues.items()}
+    for gang in session.gangs.values():
+        own[gang.queue].enter(gang)
+    accounts = {
+        name: Account(queue, {}, deserved=amounts.at_least(queue.deserved, queue.guarantee))
+        for name, queue in tree.queues.items()
+    }
+    for name, mine in own.items():
+        for above in tree.paths[name]:
+            total = accounts[above]
+            amounts.add(total.allocated, mine.allocated)
+            amounts.add(total.request, mine.request)
+            amounts.add(total.admitted, mine.admitted)
+            amounts.add(total.elastic, mine.elastic)
+    _set_ceilings(session.total, tree, accounts)
+    return accounts
+
+
+def _set_ceilings(total: Amounts, tree: QueueTree, accounts: dict[str, Account]) -> None:
+    """From the root down: what the parent may hold less what is guaranteed to siblings, at most the capability.
+
+    The root limits only what its capability names, not to the size of the cluster: clusters grow. A capability that a queue
+    does not set is its parent's.
+    """
+    root = accounts[ROOT_QUEUE]
+    capabilities = {ROOT_QUEUE: _capability(root.queue)}
+    unlimited = dict.fromkeys(total, amounts.UNLIMITED)
+    root.ceiling = amounts.at_most(unlimited, capabilities[ROOT_QUEUE], absent=amounts.UNLIMITED)
+    root.deserved = amounts.summed(accounts[name].deserved for name in tree.children.get(ROOT_QUEUE, ()))
+    parents = [ROOT_QUEUE]
+    for parent in parents:
+        children = tree.children.get(parent, ())
+        guaranteed = amounts.summed(tree.queues[name].guarantee for name in children)
+        for name in children:
+            free = amounts.surplus(accounts[parent].ceiling, guaranteed)
+            amounts.add(free, tree.queues[name].guarantee)
+            capabilities[name] = {**capabilities[parent], **_capability(tree.queues[name])}
+            accounts[name].ceiling = amounts.at_most(free, capabilities[name], absent=amounts.UNLIMITED)
+        parents += children
 
 
 def share_of(account: Account) -> float:
@@ -96,3 +144,8 @@ def keeps_guarantee(account: Account, held: Amounts, leaving: Amounts) -> bool:
         for name, least in account.queue.guarantee.items()
         if leaving.get(name, 0) > 0
     )
+
+
+def quota_text(over: list[str]) -> str:
+    """Volcano's words for a gang that its queue does not admit."""
+    return f"queue resource quota insufficient: {', '.join(f'insufficient {name}' for name in over)}"

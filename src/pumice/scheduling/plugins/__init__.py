@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 # Name in the policy file -> module and class.
 NAMES: Mapping[str, tuple[str, str]] = {
     "binpack": ("binpack", "Binpack"),
+    "capacity": ("capacity", "Capacity"),
     "conformance": ("conformance", "Conformance"),
     "drf": ("drf", "Drf"),
     "gang": ("gang", "GangPlugin"),
+    "network-topology-aware": ("network_topology_aware", "NetworkTopologyAware"),
     "nodeorder": ("nodeorder", "NodeOrder"),
     "overcommit": ("overcommit", "Overcommit"),
     "predicates": ("predicates", "Predicates"),

@@ -115,7 +115,7 @@ class Proportion:
         over = self.accounts[queue.name].beyond_ceiling(minimum)
         if not over:
             return Vote.PERMIT
-        gang.reasons.append(Reason("proportion", quota_text(over), cure=Cure.WAITING))
+        gang.reasons.append(Reason("proportion", quotas.quota_text(over), cure=Cure.WAITING))
         return Vote.REJECT
 
     def enqueued(self, gang: GangState) -> None:
@@ -128,10 +128,6 @@ class Proportion:
         account = self.accounts[gang.queue]
         amounts.add(account.allocated, shape.request.amounts, len(tasks) * sign)
         account.share = quotas.share_of(account)
-
-
-def quota_text(over: list[str]) -> str:
-    return f"queue resource quota insufficient: {', '.join(f'insufficient {name}' for name in over)}"
 
 
 def divide(total: amounts.Amounts, accounts: list[Account]) -> None:

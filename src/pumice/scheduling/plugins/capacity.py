@@ -1,0 +1,376 @@
+"""capacity: each queue deserves what its owner wrote down, may borrow up to its capability, and gives back what it borrowed.
+
+Flat, all queues stand side by side. With enableHierarchy they form a tree: every queue on the path to the root has a say, and what
+is wrong with one branch (a parent that does not exist, a ring, a gang in a queue that has children) is refused there alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from pumice.api.resource import ResourceClaim
+from pumice.cluster import amounts
+from pumice.cluster.tasks import OCCUPYING
+from pumice.scheduling import admission, arguments, eviction, quotas
+from pumice.scheduling.devicequotas import Claims, DeviceAccount, device_limits
+from pumice.scheduling.points import Kind, Vote
+from pumice.scheduling.queuetree import QueueTree, queue_tree
+from pumice.scheduling.shapes import Reads
+from pumice.scheduling.verdict import Cure, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pumice.cluster.amounts import Amounts, MutableAmounts
+    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.policy import PluginOption
+    from pumice.scheduling.quotas import Account
+    from pumice.scheduling.session import Session
+    from pumice.scheduling.shapes import Shape
+
+NAME = "capacity"
+
+
+class Args(arguments.Args, frozen=True, kw_only=True):
+    """With enableHierarchy, ancestors up to a level above both queues may be asked before anything is reclaimed."""
+
+    ancestor_reclaim_level: Annotated[
+        int,
+        msgspec.Meta(description="how many levels of ancestors take part in reclaiming; 0: only the queues themselves"),
+    ] = msgspec.field(name="ancestorReclaimLevel", default=0)
+    devices: Annotated[
+        bool,
+        msgspec.Meta(description="whether `deviceclass/<class>` in a capability limits devices of resource claims"),
+    ] = msgspec.field(name="capacity.DynamicResourceAllocationEnable", default=True)
+    device_dimensions: Annotated[
+        bool,
+        msgspec.Meta(description="whether `<dimension>.deviceclass/<class>` limits what claims take of shared devices"),
+    ] = msgspec.field(name="capacity.DRAConsumableCapacityEnable", default=True)
+
+
+class Capacity:
+    """Books of all queues, and for each queue its path: itself, then its ancestors up to the root (flat: itself alone)."""
+
+    args_type = Args
+
+    def __init__(self, args: Args, option: PluginOption) -> None:
+        self.args = args
+        self.hierarchical = option.allows("enableHierarchy")
+        self.level = max(args.ancestor_reclaim_level, 0) if self.hierarchical else 0
+
+    def open(self, session: Session) -> None:
+        self.session = session
+        self.tree: QueueTree | None = None
+        if self.hierarchical:
+            self.tree = queue_tree(session.queues)
+            accounts = quotas.tree_accounts(session, self.tree)
+            self.paths = {name: tuple(accounts[each] for each in path) for name, path in self.tree.paths.items()}
+        else:
+            accounts = quotas.flat_accounts(session)
+            for account in accounts.values():
+                capped = amounts.at_most(account.queue.deserved, account.ceiling, absent=amounts.UNLIMITED)
+                account.deserved = amounts.at_least(capped, account.queue.guarantee)
+            self.paths = {name: (account,) for name, account in accounts.items()}
+        for account in accounts.values():
+            account.share = _share(account)
+        self._open_devices(session)
+        on = session.on
+        on.queue_order(self.compare)
+        on.allocatable(self.allocatable, why=self.why)
+        on.preemptive(self.preemptive)
+        on.reclaimable(self.reclaimable)
+        on.evictable(self.evictable)
+        on.enqueueable(self.enqueueable)
+        on.enqueued(self.enqueued)
+        on.moved(self.moved)
+        if self.hierarchical:
+            on.victim_queue_order(self.compare_victims)
+
+    def _open_devices(self, session: Session) -> None:
+        """Books of devices, kept only where some queue limits them."""
+        self.claims = Claims(session.snapshot.objects(ResourceClaim))
+        self.devices: dict[str, DeviceAccount] = {}
+        if not self.args.devices or not any(device_limits(path[0].queue) for path in self.paths.values()):
+            return
+        for name, path in self.paths.items():
+            limits = device_limits(path[0].queue)
+            self.devices[name] = DeviceAccount(limits, self.claims, dimensions=self.args.device_dimensions)
+        session.on.declare(Reads.NOTHING, trait=self.claims.of)
+        for gang in session.gangs.values():
+            for task in gang.tasks_in(*OCCUPYING):
+                self._move_devices(gang.queue, task, 1)
+
+    # ------------------------------------------------------------------------------------------------- orders
+
+    def compare(self, left: QueueSpec, right: QueueSpec) -> float:
+        """Priority first; then between branches of the tree as between flat queues: who holds less of what it deserves."""
+        if left.priority != right.priority:
+            return right.priority - left.priority
+        if self.tree is not None:
+            leaves = self.tree.is_leaf(left.name), self.tree.is_leaf(right.name)
+            if leaves[0] != leaves[1]:
+                return -1 if leaves[0] else 1
+            if leaves[0]:
+                return _compare_shares(*self._branches(left.name, right.name))
+        return _compare_shares(self.paths[left.name][0], self.paths[right.name][0])
+
+    def _branches(self, left: str, right: str) -> tuple[Account, Account]:
+        """The ancestors of both, or they themselves, just below the point where their paths meet."""
+        mine, theirs = self.paths[left], self.paths[right]
+        shared = _shared_levels(mine, theirs)
+        return mine[max(len(mine) - 1 - shared, 0)], theirs[max(len(theirs) - 1 - shared, 0)]
+
+    def compare_victims(self, left: QueueSpec, right: QueueSpec, claimant: QueueSpec) -> float:
+        """Relatives first: the queue that shares the deeper ancestor with the claimant's loses its task."""
+        own = self.paths[claimant.name]
+        return _shared_levels(self.paths[right.name], own) - _shared_levels(self.paths[left.name], own)
+
+    # ------------------------------------------------------------------------------------------------- limits
+
+    def _refusal(self, queue: QueueSpec) -> str:
+        """Why nothing may start in this queue whatever its quota, or an empty text."""
+        if self.tree is not None:
+            fault = self.tree.faults.get(queue.name)
+            if fault:
+                return fault
+            children = self.tree.children.get(queue.name)
+            if children:
+                return (
+                    f"queue {queue.name} has child queues and so takes no gangs itself; "
+                    f"use one of {', '.join(children)}, or give them another parent"
+                )
+        if not queue.is_open:
+            return f"queue {queue.name} is {queue.state}; open it to let gangs start"
+        return ""
+
+    def allocatable(self, queue: QueueSpec, shape: Shape, count: int) -> int:
+        if self._refusal(queue):
+            return 0
+        for account in self.paths[queue.name]:
+            count = account.copies_within(account.ceiling, shape.request.amounts, count)
+        return count if not count or self._device_shortage(queue.name, shape.example) is None else 0
+
+    def why(self, queue: QueueSpec, shape: Shape) -> str:
+        refusal = self._refusal(queue)
+        if refusal:
+            return refusal
+        asked = shape.request.amounts
+        for account in self.paths[queue.name]:
+            over = amounts.beyond(amounts.summed([account.allocated, asked]), account.ceiling, asked=asked)
+            if over:
+                return f"queue {account.queue.name} has no quota left ({_holdings(account, over)})"
+        shortage = self._device_shortage(queue.name, shape.example)
+        assert shortage is not None, f"queue {queue.name} refuses nothing"
+        return shortage
+
+    def _device_shortage(self, queue: str, task: Task) -> str | None:
+        keys = self.claims.of(task) if self.devices else ()
+        for account in self.paths[queue] if keys else ():
+            lacking = self.devices[account.queue.name].lacking(keys)
+            if lacking:
+                return f"queue {account.queue.name} has no devices left: {', '.join(lacking)}"
+        return None
+
+    def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
+        del nodes
+        for account in self.paths[gang.queue]:
+            amounts.add(account.allocated, shape.request.amounts, len(tasks) * sign)
+            account.share = _share(account)
+        if self.devices:
+            self._move_devices(gang.queue, tasks[0], len(tasks) * sign)
+
+    def _move_devices(self, queue: str, task: Task, pods: int) -> None:
+        keys = self.claims.of(task)
+        for account in self.paths[queue] if keys else ():
+            self.devices[account.queue.name].move(keys, pods)
+
+    # ------------------------------------------------------------------------------------------------- admission
+
+    def enqueueable(self, gang: GangState) -> Vote:
+        queue = self.session.queue_of(gang)
+        refusal = self._refusal(queue)
+        if refusal:
+            gang.reasons.append(Reason(NAME, refusal, cure=Cure.CHANGE))
+            return Vote.REJECT
+        for account in self.paths[queue.name]:
+            reason = self._too_much(account, gang)
+            if reason is not None:
+                gang.reasons.append(reason)
+                return Vote.REJECT
+        return Vote.PERMIT
+
+    def _too_much(self, account: Account, gang: GangState) -> Reason | None:
+        minimum = gang.spec.minimum or {}
+        over = account.beyond_ceiling(minimum)
+        if over:
+            never = amounts.beyond(minimum, account.ceiling, asked=minimum)
+            text = f"{quotas.quota_text(over)} (queue {account.queue.name}, {_holdings(account, over)})"
+            return Reason(NAME, text, cure=Cure.CHANGE if never else Cure.WAITING)
+        if self.devices:
+            lacking = self.devices[account.queue.name].lacking(self.claims.of_minimum(gang), with_admitted=True)
+            if lacking:
+                text = quotas.quota_text(["dra-resource-exceeded"])
+                text = f"{text} (queue {account.queue.name}, {', '.join(lacking)})"
+                return Reason(NAME, text, cure=Cure.WAITING)
+        return None
+
+    def enqueued(self, gang: GangState) -> None:
+        for account in self.paths[gang.queue]:
+            if gang.spec.minimum is not None:
+                amounts.add(account.admitted, admission.ungated_minimum(gang))
+            if self.devices:
+                devices = self.devices[account.queue.name]
+                amounts.add(devices.admitted, self.claims.total(self.claims.of_minimum(gang)))
+
+    # ------------------------------------------------------------------------------------------------- reclaiming
+
+    def preemptive(self, queue: QueueSpec, tasks: Sequence[Task]) -> bool:
+        """May take back from others while it stays within what it deserves in at least one resource that it asks for."""
+        if self._refusal(queue):
+            return False
+        asked = amounts.summed(task.request.amounts for task in tasks)
+        path = self.paths[queue.name]
+        wanted = amounts.summed([path[0].allocated, asked])
+        if amounts.beyond(wanted, path[0].ceiling, asked=asked):
+            return False
+        return any(_deserves(account, asked) for account in (path[0], *self._ancestors(path)))
+
+    def _ancestors(self, path: Sequence[Account]) -> Sequence[Account]:
+        """Those that take part in reclaiming; never the root."""
+        return path[1:-1][: self.level]
+
+    def reclaimable(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
+        gang = self.session.gangs.get(claimant.gang)
+        if gang is None or self._refusal(self.session.queue_of(gang)):
+            return []
+        wanted = _kinds(claimant.request.amounts)
+        ordered = eviction.victim_order(self.session, gang, candidates)
+        related = (task for task in ordered if wanted & _kinds(task.request.amounts))
+        return _Reclaiming(self, gang.queue, claimant.request.amounts).victims(related)
+
+    def evictable(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
+        if kind is Kind.PREEMPT:
+            return candidates
+        return _Reclaiming(self, claimant.queue, None).victims(candidates)
+
+
+class _Reclaiming:
+    """Chooses victims of other queues for one claimant, one after the other; each counts as gone for those after it.
+
+    `asked` is what a single pod asks for; a whole gang (None) does not involve ancestors (Volcano parity).
+    """
+
+    def __init__(self, capacity: Capacity, queue: str, asked: Amounts | None) -> None:
+        self.capacity = capacity
+        self.path = capacity.paths[queue]
+        self.asked = asked
+        self.level = capacity.level if asked is not None else 0
+        self.held: dict[str, MutableAmounts] = {}
+
+    def victims(self, candidates: Iterable[Task]) -> list[Task]:
+        chosen = []
+        for task in candidates:
+            gang = self.capacity.session.gangs.get(task.gang)
+            if gang is None or (self.capacity.tree is not None and gang.queue in self.capacity.tree.faults):
+                continue  # nobody is evicted because of a fault in the tree
+            path = self.capacity.paths[gang.queue]
+            request = task.request.amounts
+            if self._may_lose(path, request):
+                chosen.append(task)
+                for account in path:
+                    amounts.add(self._held(account), request, -1)
+        return chosen
+
+    def _held(self, account: Account) -> MutableAmounts:
+        return self.held.setdefault(account.queue.name, dict(account.allocated))
+
+    def _may_lose(self, path: Sequence[Account], request: Amounts) -> bool:
+        others = [account for account in path if account not in self.path]
+        if not all(self._keeps_guarantee(account, request) for account in others):
+            return False
+        if _is_beside(path[0].deserved, request):
+            if self._is_family(path):
+                return False
+        elif not self._exceeds(path[0], request):
+            return False
+        return all(
+            _is_beside(account.deserved, request) or self._exceeds(account, request)
+            for account in self._ancestors_to_ask(path)
+        )
+
+    def _keeps_guarantee(self, account: Account, request: Amounts) -> bool:
+        left = dict(self._held(account))
+        amounts.add(left, request, -1)
+        return amounts.within(account.queue.guarantee, left)
+
+    def _is_family(self, path: Sequence[Account]) -> bool:
+        """Two queues that deserve nothing of what is asked, below one ancestor: neither has more right than the other."""
+        if self.asked is None or not _is_beside(self.path[0].deserved, self.asked):
+            return False
+        mine = self.path[1:-1][: self.level]
+        return any(account in mine for account in path[1:-1][: self.level])
+
+    def _ancestors_to_ask(self, path: Sequence[Account]) -> list[Account]:
+        """The victim's ancestors within the level, where the claimant has another one at that height or none."""
+        mine = self.path[1:][: self.level]
+        theirs = path[1:-1][: self.level]
+        return [account for height, account in enumerate(theirs) if height >= len(mine) or mine[height] is not account]
+
+    def _exceeds(self, account: Account, request: Amounts) -> bool:
+        """Holds more than it deserves of something that the victim would give back."""
+        held, deserved = self._held(account), account.deserved
+        return any(
+            held.get(name, 0) > deserved[name]
+            for name in _kinds(request)
+            if name in deserved and (deserved[name] >= amounts.EPSILON or name not in {amounts.CPU, amounts.MEMORY})
+        )
+
+
+def _kinds(request: Amounts) -> set[str]:
+    return amounts.names(request) - {amounts.PODS}
+
+
+def _is_beside(deserved: Amounts, request: Amounts) -> bool:
+    """The queue deserves nothing at all of what the pod holds: it is there on sufferance."""
+    return not amounts.names(deserved) & amounts.names(request)
+
+
+def _deserves(account: Account, asked: Amounts) -> bool:
+    return any(
+        account.allocated.get(name, 0) + value <= account.deserved.get(name, 0) + amounts.EPSILON
+        for name, value in asked.items()
+        if value > 0 and name != amounts.PODS
+    )
+
+
+def _share(account: Account) -> float:
+    """Queues that deserve nothing come after all that lack something of theirs."""
+    return 1.0 if amounts.is_empty(account.deserved) else quotas.share_of(account)
+
+
+def _compare_shares(left: Account, right: Account) -> float:
+    if left.share != right.share:
+        return left.share - right.share
+    return float(amounts.is_empty(left.deserved)) - float(amounts.is_empty(right.deserved))
+
+
+def _shared_levels(left: Sequence[Account], right: Sequence[Account]) -> int:
+    """How many queues two paths have in common, counted from the root, not counting the queues themselves."""
+    shared = 0
+    for mine, theirs in zip(left[:0:-1], right[:0:-1], strict=False):
+        if mine is not theirs:
+            break
+        shared += 1
+    return shared
+
+
+def _holdings(account: Account, names: Sequence[str]) -> str:
+    return "; ".join(
+        f"{name}: holds {amounts.quantity_text(name, account.allocated.get(name, 0))}, "
+        f"may hold {amounts.quantity_text(name, account.ceiling.get(name, 0))}"
+        for name in names
+    )
