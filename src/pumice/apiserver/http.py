@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from pumice.apiserver.authentication import Authenticator
     from pumice.apiserver.server import Server
     from pumice.kube.transport import Response
 
@@ -54,10 +55,10 @@ def tls_context(address: Address) -> ssl.SSLContext | None:
 
 
 class Listener:
-    """One server on one address; `port` is known once it has started."""
+    """One server on one address. `port` is known once it has started; until `server` is set, every call gets 503."""
 
-    def __init__(self, server: Server, address: Address) -> None:
-        self._server = server
+    def __init__(self, address: Address, server: Server | None = None) -> None:
+        self.server = server
         self._address = address
         self._streams: set[asyncio.Task[Any]] = set()
         self.port = address.port
@@ -81,15 +82,21 @@ class Listener:
 
     async def _answer(self, received: web.BaseRequest) -> web.StreamResponse:
         try:
-            caller = self._caller(received)
+            server = self._ready()
+            caller = self._caller(server.authenticator, received)
             request = await self._read(received)
-            response = await self._server.handle(request, caller)
+            response = await server.handle(request, caller)
         except failures.Failure as failure:
             body = encode(failure.as_status())
             return web.Response(status=failure.status, body=body, headers=_JSON | failure.headers)
         if response.stream is not None:
             return await self._stream(received, response, response.stream)
         return web.Response(status=response.status, body=response.body, headers=response.headers)
+
+    def _ready(self) -> Server:
+        if self.server is None:
+            raise failures.Failure(503, "ServiceUnavailable", "the server is starting; ask again in a moment")
+        return self.server
 
     async def _read(self, received: web.BaseRequest) -> Request:
         if (received.content_length or 0) > BODY_BYTES_MAX:
@@ -108,25 +115,19 @@ class Listener:
         url = received.rel_url
         return Request(received.method, url.path, dict(url.query), headers, body)
 
-    def _caller(self, received: web.BaseRequest) -> Caller:
+    def _caller(self, authenticator: Authenticator, received: web.BaseRequest) -> Caller:
         """A bearer token wins over a certificate; wrong credentials are refused, none at all is anonymous."""
         header = received.headers.get("Authorization", "")
         if header:
             scheme, _, token = header.partition(" ")
-            caller = self._server.authenticator.by_token(token.strip()) if scheme.lower() == "bearer" else None
+            caller = authenticator.by_token(token.strip()) if scheme.lower() == "bearer" else None
             if caller is None:
                 raise failures.unauthorized()
             return self._impersonated(received, caller)
         transport = received.transport
         peer = transport.get_extra_info("peercert") if transport is not None else None
-        caller = self._by_certificate(peer) if peer else None
+        caller = _by_certificate(authenticator, peer) if peer else None
         return self._impersonated(received, caller or ANONYMOUS)
-
-    def _by_certificate(self, peer: dict[str, Any]) -> Caller | None:
-        parts = [part for relative in peer.get("subject", ()) for part in relative]
-        name = next((value for key, value in parts if key == "commonName"), "")
-        organisations = tuple(value for key, value in parts if key == "organizationName")
-        return self._server.authenticator.by_certificate(name, organisations)
 
     def _impersonated(self, received: web.BaseRequest, caller: Caller) -> Caller:
         """`kubectl --as`: only for those who could become anybody anyway."""
@@ -167,6 +168,13 @@ class Listener:
                 with contextlib.suppress(RuntimeError):
                     await closing()
         return answer
+
+
+def _by_certificate(authenticator: Authenticator, peer: dict[str, Any]) -> Caller | None:
+    parts = [part for relative in peer.get("subject", ()) for part in relative]
+    name = next((value for key, value in parts if key == "commonName"), "")
+    organisations = tuple(value for key, value in parts if key == "organizationName")
+    return authenticator.by_certificate(name, organisations)
 
 
 class WebhookClient:

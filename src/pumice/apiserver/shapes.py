@@ -36,6 +36,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "quantity": (str, int, float),
     "int-or-string": (str, int),
 }
+_IN_STATUS = "~"
 DEPTH_MAX = 100  # deeper objects exist in no schema but JSONSchemaProps, and a bomb must not exhaust the stack
 
 
@@ -48,23 +49,24 @@ class Findings:
     missing: list[str] = dataclasses.field(default_factory=list)
 
 
-def schema_of(notation: str, prefix: str = "#/$defs/") -> dict[str, Any]:
+def _schema_of(notation: str, mark: str) -> dict[str, Any]:
     if notation.startswith("[]"):
-        return {"type": "array", "items": schema_of(notation[2:], prefix)}
+        return {"type": "array", "items": _schema_of(notation[2:], mark)}
     if notation.startswith("{}"):
-        return {"type": "object", "additionalProperties": schema_of(notation[2:], prefix)}
+        return {"type": "object", "additionalProperties": _schema_of(notation[2:], mark)}
     if notation.startswith("@"):
-        return {"$ref": prefix + notation[1:]}
-    return dict(_SCALAR_SCHEMAS[notation])
+        return {"$ref": f"#/$defs/{notation[1:]}{mark}"}
+    return _SCALAR_SCHEMAS[notation]
 
 
-def _strict(structure: Structure) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {name: schema_of(field.notation) for name, field in structure.fields.items()},
-        "required": list(structure.required),
-        "additionalProperties": False,
+def _definition(structure: Structure, *, root: bool, mark: str) -> dict[str, Any]:
+    """One structure; inside a status nothing is required, because a real server does not ask there either."""
+    properties = {
+        name: _schema_of(field.notation, _IN_STATUS if root and name == "status" else mark)
+        for name, field in structure.fields.items()
     }
+    required = [] if mark else list(structure.required)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def reachable(type_name: str) -> set[str]:
@@ -79,7 +81,11 @@ def reachable(type_name: str) -> set[str]:
 
 @functools.cache
 def _validator(type_name: str) -> jsonschema_rs.Draft202012Validator:
-    definitions = {name: _strict(structures()[name]) for name in sorted(reachable(type_name))}
+    definitions = {
+        name + mark: _definition(structures()[name], root=name == type_name, mark=mark)
+        for name in sorted(reachable(type_name))
+        for mark in ("", _IN_STATUS)
+    }
     return jsonschema_rs.Draft202012Validator({"$ref": f"#/$defs/{type_name}", "$defs": definitions})
 
 
@@ -135,7 +141,8 @@ def _walk_structure(type_name: str, value: Any, path: str, findings: Findings) -
             findings.unknown.append(inner)
         elif item is not None:
             cleaned[key] = _walk(field.notation, item, inner, findings)
-    findings.missing += [f"{path}.{key}" if path else key for key in structure.required if key not in cleaned]
+    if not path.startswith("status"):
+        findings.missing += [f"{path}.{key}" if path else key for key in structure.required if key not in cleaned]
     return cleaned
 
 

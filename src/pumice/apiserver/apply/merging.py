@@ -72,14 +72,16 @@ def _others(known: dict[Key, Managed], key: Key) -> FieldSet:
 
 
 def _drop_unwanted(layout: Layout, merged: Object, unwanted: FieldSet, owned: FieldSet) -> None:
-    """Removes fields that the applier let go of and that nobody else owns; an item goes only with all that is in it."""
-    for path in sorted(unwanted, key=len, reverse=True):
-        if path in owned or any(other[: len(path)] == path for other in owned):
+    """Removes fields that the applier let go of and that nobody else owns.
+
+    An item of a list goes with all that is in it, also what defaults added. Where somebody else owns a part of it, the
+    item stays, and so do the keys that name it.
+    """
+    for path in sorted(unwanted, key=len):
+        if any(other[: len(path)] == path for other in owned):
             continue
-        if path[-1].startswith("k:"):
-            item = fieldsets.look_up(layout, merged, path)
-            if item is None:
-                continue
+        if len(path) > 1 and path[-2].startswith("k:") and path[-1][2:] in _object(path[-2][2:]):
+            continue
         fieldsets.remove(layout, merged, path)
         _drop_empty(layout, merged, path[:-1], owned)
 
