@@ -120,7 +120,9 @@ def tolerated(pod, taint):
 
 
 def untolerated(pod, node, *effects):
-    return [taint for taint in node["spec"].get("taints", []) if taint["effect"] in effects and not tolerated(pod, taint)]
+    return [
+        taint for taint in node["spec"].get("taints", []) if taint["effect"] in effects and not tolerated(pod, taint)
+    ]
 
 
 def host_ports(pod):
@@ -321,7 +323,9 @@ def images(world, pod, candidates):
         held = 0
         for name in wanted:
             tagged = name if ":" in name else f"{name}:latest"
-            holders = [host for host in world.nodes if any(tagged in i["names"] for i in host["status"].get("images", []))]
+            holders = [
+                host for host in world.nodes if any(tagged in i["names"] for i in host["status"].get("images", []))
+            ]
             if node in holders:
                 size = next(i["sizeBytes"] for i in holders[0]["status"]["images"] if tagged in i["names"])
                 held += int(size * (len(holders) / len(world.nodes)))
@@ -331,7 +335,10 @@ def images(world, pod, candidates):
 
 
 def least(world, pod, candidates):
-    return [_requested(world, pod, node, lambda cap, used: (cap - used) * 100 // cap if used <= cap else 0) for node in candidates]
+    return [
+        _requested(world, pod, node, lambda cap, used: (cap - used) * 100 // cap if used <= cap else 0)
+        for node in candidates
+    ]
 
 
 def most(world, pod, candidates):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -30,9 +31,15 @@ class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 A = TypeVar("A", bound=Args)
 
 
+@functools.cache
+def _known(kind: type[Args]) -> frozenset[str]:
+    """The names that the policy file may use; asked in every cycle, and slow to find out."""
+    return frozenset(field.encode_name for field in msgspec.structs.fields(kind)) - {"<named>"}
+
+
 def read(kind: type[A], option: PluginOption, source: str) -> A:
     """The option's arguments as `kind`; quoted numbers and booleans count as what they say."""
-    known = {field.encode_name for field in msgspec.structs.fields(kind)} - {"<named>"}
+    known = _known(kind)
     fixed: dict[str, Any] = {}
     named: dict[str, Any] = {}
     for key, value in option.arguments.items():

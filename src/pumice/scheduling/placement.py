@@ -40,18 +40,18 @@ class Pairs:
     pipelining: bool  # promised room is not used yet, but scores of kube-scheduler's kind see it
 
     def allocatable(self, row: int) -> Column:
-        column: Column = self.room.table.allocatable[row, self.nodes]
-        return column
+        allocatable: Column = self.room.table.allocatable[row].take(self.nodes)
+        return allocatable
 
     def used(self, row: int) -> Column:
         """What is used before the next copy comes."""
-        used: Column = self.room.used[row, self.nodes]
+        used: Column = self.room.used[row].take(self.nodes)
         return used if self.pipelining else used + self.copies * self.demand[row]
 
     def viewed(self, row: int) -> Column:
         """The same as kube-scheduler sees it."""
-        viewed: Column = self.room.viewed[row, self.nodes] + self.copies * self.demand[row]
-        return viewed
+        viewed: Column = self.room.viewed[row].take(self.nodes)
+        return viewed + self.copies * self.demand[row] if self.demand[row] else viewed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

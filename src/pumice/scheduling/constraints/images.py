@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pumice.api.core import ContainerImage
+    from pumice.cluster.columns import Column
     from pumice.scheduling.points import Indexes
     from pumice.scheduling.session import Session
 
@@ -17,19 +20,21 @@ class NodeImages:
     """Which nodes hold an image, and what that is worth there; looked up when first asked for."""
 
     def __init__(self, session: Session) -> None:
-        objects = session.room.table.objects
-        self._nodes = len(objects)
-        self._holders = [(index, node.status.images) for index, node in enumerate(objects) if node.status.images]
+        self._objects = session.room.table.objects
         self._worth: dict[str, tuple[Indexes, int] | None] = {}
 
-    def bytes_at_hand(self, images: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
+    @functools.cached_property
+    def _holders(self) -> list[tuple[int, tuple[ContainerImage, ...]]]:
+        return [(index, node.status.images) for index, node in enumerate(self._objects) if node.status.images]
+
+    def bytes_at_hand(self, images: Sequence[str]) -> Column | None:
         """For each node the bytes of these images that it holds, less where few nodes hold them; None where no node does."""
         total = None
         for image in images:
             found = self._find(normalised(image))
             if found is not None:
                 if total is None:
-                    total = np.zeros(self._nodes, dtype=np.int64)
+                    total = np.zeros(len(self._objects), dtype=np.int64)
                 total[found[0]] += found[1]
         return total
 
@@ -49,7 +54,7 @@ class NodeImages:
                     break
         if not where:
             return None
-        return np.array(where, dtype=np.intp), int(size * (len(where) / self._nodes))
+        return np.array(where, dtype=np.intp), int(size * (len(where) / len(self._objects)))
 
 
 def normalised(image: str) -> str:

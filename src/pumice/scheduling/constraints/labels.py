@@ -6,7 +6,7 @@ A column costs one pass over the objects, once a cycle; after that a selector is
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pumice.api.meta import ObjectMeta
     from pumice.api.pods import PodSpec
     from pumice.cluster.columns import Mask
     from pumice.scheduling.session import Session
@@ -39,25 +40,32 @@ class LabelColumn:
         return len(self.values)
 
 
-class LabelColumns:
-    """Columns over any sequence of label mappings, built when first asked for."""
+class HasMetadata(Protocol):
+    """A node or a pod."""
 
-    def __init__(self, labels: Sequence[Mapping[str, str]]) -> None:
-        self._labels = labels
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+class LabelColumns:
+    """Columns over any sequence of objects, built when first asked for."""
+
+    def __init__(self, objects: Sequence[HasMetadata]) -> None:
+        self._objects = objects
         self._columns: dict[str, LabelColumn] = {}
 
     def __len__(self) -> int:
-        return len(self._labels)
+        return len(self._objects)
 
     def column(self, key: str) -> LabelColumn:
         column = self._columns.get(key)
         if column is None:
-            column = self._columns[key] = coded([labels.get(key) for labels in self._labels])
+            column = self._columns[key] = coded([thing.metadata.labels.get(key) for thing in self._objects])
         return column
 
     def matching(self, selector: LabelSelector) -> Mask:
         """The objects whose labels meet every requirement."""
-        matched = np.ones(len(self._labels), dtype=bool)
+        matched = np.ones(len(self._objects), dtype=bool)
         for requirement in selector.requirements:
             matched &= self._meeting(requirement)
         return matched
@@ -93,7 +101,7 @@ class NodeLabels(LabelColumns):
 
     def __init__(self, session: Session) -> None:
         table = session.room.table
-        super().__init__([node.metadata.labels for node in table.objects])
+        super().__init__(table.objects)
         self._index = table.index
 
     def allowed_by(self, spec: PodSpec) -> Mask | None:

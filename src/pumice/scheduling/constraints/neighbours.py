@@ -93,7 +93,7 @@ class Standing:
         self.leaving: Mask = np.fromiter(
             (task.status is Status.RELEASING for task in tasks), dtype=bool, count=len(tasks)
         )
-        self._labels = LabelColumns([task.pod.metadata.labels for task in tasks])
+        self._labels = LabelColumns([task.pod for task in tasks])
         self._namespaces = coded([task.namespace for task in tasks])
         self._audiences = audiences
 

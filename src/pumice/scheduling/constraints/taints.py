@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,12 +10,11 @@ import numpy as np
 from pumice.api.core import Taint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterable, Sequence
 
     from pumice.api.pods import Toleration
-    from pumice.cluster.columns import Mask
+    from pumice.cluster.columns import Column, Mask
+    from pumice.scheduling.points import Indexes
     from pumice.scheduling.session import Session
 
 NO_SCHEDULE = "NoSchedule"
@@ -28,36 +28,49 @@ class NodeTaints:
     """The nodes by their sets of taints; one for all plugins of a session."""
 
     def __init__(self, session: Session) -> None:
-        objects = session.room.table.objects
+        self._objects = session.room.table.objects
+
+    @functools.cached_property
+    def _grouped(self) -> tuple[Indexes, list[tuple[Taint, ...]]]:
+        """The number of each node's set of taints, and the sets."""
         sets: dict[tuple[Taint, ...], int] = {(): 0}
-        groups = (sets.setdefault(_bare(node.spec.taints), len(sets)) for node in objects)
-        self._group = np.fromiter(groups, dtype=np.intp, count=len(objects))
-        self._sets = list(sets)
-        self.cordoned: Mask = np.fromiter((node.spec.unschedulable for node in objects), dtype=bool, count=len(objects))
+        groups = [
+            sets.setdefault(_bare(taints) if (taints := node.spec.taints) else (), len(sets)) for node in self._objects
+        ]
+        return np.array(groups, dtype=np.intp), list(sets)
+
+    @functools.cached_property
+    def _cordoned(self) -> Mask:
+        return np.array([node.spec.unschedulable for node in self._objects], dtype=bool)
 
     def repelling(self, tolerations: Sequence[Toleration]) -> Mask:
         """Nodes with a NoSchedule or NoExecute taint that is not tolerated."""
-        return self._each(lambda taints: _untolerated(taints, _REPELLING, tolerations) > 0).astype(bool)
+        return self._each(_REPELLING, tolerations) > 0
 
-    def disliked(self, tolerations: Sequence[Toleration]) -> NDArray[np.int64]:
-        """How many PreferNoSchedule taints of each node are not tolerated."""
-        return self._each(lambda taints: _untolerated(taints, frozenset({PREFER_NO_SCHEDULE}), tolerations))
+    def disliked(self, tolerations: Sequence[Toleration]) -> Column | None:
+        """How many PreferNoSchedule taints of each node are not tolerated; None where there are none."""
+        if not any(taint.effect == PREFER_NO_SCHEDULE for taints in self._grouped[1] for taint in taints):
+            return None
+        return self._each(frozenset({PREFER_NO_SCHEDULE}), tolerations)
 
     def closed(self, tolerations: Sequence[Toleration]) -> Mask:
         """Cordoned nodes, unless the pod tolerates just that."""
         if any(tolerates(toleration, _CORDON) for toleration in tolerations):
-            return np.zeros_like(self.cordoned)
-        return self.cordoned
+            return np.zeros_like(self._cordoned)
+        return self._cordoned
 
-    def _each(self, judge: Callable[[tuple[Taint, ...]], int]) -> NDArray[np.int64]:
-        answers = np.fromiter((judge(taints) for taints in self._sets), dtype=np.int64, count=len(self._sets))
-        judged: NDArray[np.int64] = answers[self._group]
-        return judged
+    def _each(self, effects: frozenset[str], tolerations: Sequence[Toleration]) -> Column:
+        """How many taints with one of the effects are not tolerated, on each node."""
+        group, sets = self._grouped
+        counts: Column = np.array([_untolerated(taints, effects, tolerations) for taints in sets], dtype=np.int64)[
+            group
+        ]
+        return counts
 
 
 def _bare(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
     """Without the times at which they were added, which tell equal taints apart."""
-    return tuple(Taint(taint.key, taint.value, taint.effect) for taint in taints) if taints else ()
+    return tuple(Taint(taint.key, taint.value, taint.effect) for taint in taints)
 
 
 def _untolerated(taints: Iterable[Taint], effects: frozenset[str], tolerations: Sequence[Toleration]) -> int:
