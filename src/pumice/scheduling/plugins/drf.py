@@ -1,16 +1,21 @@
-"""drf: the gang that holds the smallest dominant share of the cluster comes first."""
+"""drf: the gang that holds the smallest dominant share of the cluster comes first.
+
+With enableHierarchy the same holds between queues, along the tree that their `volcano.sh/hierarchy` annotations draw.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
+from pumice.scheduling import hdrf
 from pumice.scheduling.arguments import Args as NoArgs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.cluster.amounts import MutableAmounts
+    from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.policy import PluginOption
@@ -36,6 +41,52 @@ class Drf:
         session.on.gang_order(self.share)
         session.on.preemptable(self.preemptable)
         session.on.moved(self.moved)
+        self.tree: hdrf.ShareTree | None = None
+        if self.hierarchical:
+            self._open_tree(session)
+
+    def _open_tree(self, session: Session) -> None:
+        queues = {name: session.queues[name] for name in sorted(session.queues)}
+        self.paths = {name: hdrf.path_of(queue.hierarchy) for name, queue in queues.items()}
+        weights = {
+            name: hdrf.weights_of(queue.hierarchy_weights, len(self.paths[name])) for name, queue in queues.items()
+        }
+        leaves = [
+            hdrf.Leaf(
+                key=gang.key,
+                path=self.paths[gang.queue],
+                weights=weights[gang.queue],
+                held=gang.occupied,
+                wanted=amounts.summed(task.request.amounts for task in gang.tasks),
+            )
+            for gang in sorted(session.gangs.values(), key=lambda gang: (gang.queue, gang.key))
+        ]
+        self.tree = hdrf.ShareTree(self.total, leaves)
+        session.on.queue_order(self.compare)
+        session.on.reclaimable(self.reclaimable)
+
+    def compare(self, left: QueueSpec, right: QueueSpec) -> float:
+        assert self.tree is not None
+        return self.tree.compare(self.paths[left.name], self.paths[right.name])
+
+    def reclaimable(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Tasks without which, one at a time, their queue would still come after the claimant's with its new member."""
+        tree, gangs = self.tree, self.session.gangs
+        own = gangs.get(claimant.gang)
+        if own is None or tree is None:
+            return []
+        tree.hold(own.key, claimant.request.amounts, 1)
+        chosen = []
+        for task in candidates:
+            gang = gangs.get(task.gang)
+            if gang is None:
+                continue
+            tree.hold(gang.key, task.request.amounts, -1)
+            if tree.compare(self.paths[own.queue], self.paths[gang.queue]) < 0:
+                chosen.append(task)
+            tree.hold(gang.key, task.request.amounts, 1)
+        tree.hold(own.key, claimant.request.amounts, -1)
+        return chosen
 
     def share(self, gang: GangState) -> float:
         return amounts.dominant_share(self.held.get(gang.key) or gang.gang.occupied, self.total)
@@ -68,3 +119,5 @@ class Drf:
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
         del nodes
         amounts.add(self._held(gang), shape.request.amounts, len(tasks) * sign)
+        if self.tree is not None:
+            self.tree.hold(gang.key, shape.request.amounts, len(tasks) * sign)
