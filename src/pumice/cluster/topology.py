@@ -6,57 +6,92 @@ where the objects say otherwise the tree is not ready, and only gangs that ask f
 
 from __future__ import annotations
 
-import dataclasses
-from functools import lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import re2
 from numpy.typing import NDArray
 
 from pumice.api.topology import HyperNode, MemberType
-from pumice.cluster.matching import compiled
+from pumice.cluster.membership import Membership
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from pumice.api.topology import Member
-    from pumice.cluster.columns import NodeTable
+    from pumice.cluster.columns import Column, Mask, NodeTable
 
 ROOT = "<cluster-top-hypernode>"
-PATTERN_CHARS_MAX = 1024  # of a member's regular expression; the engine is linear, its compilation need not be
 Indexes = NDArray[np.intp]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class HyperTree:
-    """Parents, children, tiers and the node indexes below each hyper node; `fault` says why the tree cannot be used."""
+    """Immutable once made. `fault` says why the tree cannot be used; then it consists of the root alone."""
 
-    tier: Mapping[str, int]
-    parent: Mapping[str, str]
-    children: Mapping[str, Sequence[str]]
-    nodes: Mapping[str, Indexes]
-    tier_by_name: Mapping[str, int]
-    fault: str
+    def __init__(
+        self,
+        tier: Mapping[str, int],
+        parent: Mapping[str, str],
+        own_nodes: Mapping[str, Iterable[int]],
+        *,
+        node_count: int,
+        tier_by_name: Mapping[str, int],
+        fault: str = "",
+    ) -> None:
+        self.node_count = node_count
+        self.fault = fault
+        self.tier_by_name = tier_by_name
+        self.tier: dict[str, int] = {**tier, ROOT: max(tier.values(), default=0) + 1}
+        self.parent = {name: parent.get(name, ROOT) for name in tier}
+        self.children: dict[str, list[str]] = {}
+        for child in sorted(tier):
+            self.children.setdefault(self.parent[child], []).append(child)
+        self.names: tuple[str, ...] = tuple(self.breadth_first(ROOT))
+        self.position = {name: position for position, name in enumerate(self.names)}
+        self.nodes = self._nodes_below(own_nodes)
+        self.above = self._hyper_nodes_above()
+        self.lowest_tier = min(self.tier.values())
+        self.leaves, self.leaf_of = self.of_tier(self.lowest_tier)
+
+    def _nodes_below(self, own_nodes: Mapping[str, Iterable[int]]) -> dict[str, Indexes]:
+        """Each hyper node's own nodes and all those of its children, lowest first; the root has every node."""
+        found: dict[str, Indexes] = {}
+        for name in reversed(self.names):
+            parts = [np.fromiter(own_nodes.get(name, ()), dtype=np.intp)]
+            parts += [found[child] for child in self.children.get(name, ())]
+            found[name] = np.unique(np.concatenate(parts))
+        found[ROOT] = np.arange(self.node_count)
+        return found
+
+    def _hyper_nodes_above(self) -> list[Indexes]:
+        """For each node the positions of all hyper nodes that hold it."""
+        sizes = [len(self.nodes[name]) for name in self.names]
+        holders = np.repeat(np.arange(len(self.names)), sizes)
+        held = np.concatenate([self.nodes[name] for name in self.names])
+        order = np.argsort(held, kind="stable")
+        ends = np.cumsum(np.bincount(held, minlength=self.node_count))
+        return np.split(holders[order], ends[:-1]) if self.node_count else []
+
+    # ------------------------------------------------------------------------------------------------- relations
 
     @property
     def root_tier(self) -> int:
         return self.tier[ROOT]
 
     @property
-    def lowest_tier(self) -> int:
-        return min(self.tier.values())
+    def is_flat(self) -> bool:
+        """True where there are no hyper nodes, and every node is as close as any other."""
+        return len(self.names) == 1
 
     def ancestors(self, name: str) -> list[str]:
         """The hyper node itself and those above it, the root last."""
         path = [name]
-        while path[-1] in self.parent:
+        while path[-1] != ROOT:
             path.append(self.parent[path[-1]])
         return path
 
     def common(self, left: str, right: str) -> str:
         """The lowest hyper node that covers both; an empty side leaves the other."""
-        if not left or not right:
+        if not left or not right or left == right:
             return left or right
         above = set(self.ancestors(left))
         return next(name for name in self.ancestors(right) if name in above)
@@ -70,102 +105,126 @@ class HyperTree:
             found.extend(self.children.get(name, ()))
         return found
 
-    def of_tier(self, tier: int, node_count: int) -> tuple[list[str], Indexes]:
-        """The hyper nodes of one tier, and for each node the position of its own among them (-1: in none)."""
-        names = sorted(name for name, own in self.tier.items() if own == tier)
-        where = np.full(node_count, -1, dtype=np.intp)
-        for position, name in enumerate(names):
-            where[self.nodes[name]] = position
+    # ------------------------------------------------------------------------------------------------- nodes
+
+    def of_tier(self, tier: int) -> tuple[tuple[str, ...], Indexes]:
+        """The hyper nodes of one tier, and for each node the number of the first of them that holds it (-1: none)."""
+        names = tuple(sorted(name for name, own in self.tier.items() if own == tier))
+        where = np.full(self.node_count, -1, dtype=np.intp)
+        for number in range(len(names) - 1, -1, -1):
+            where[self.nodes[names[number]]] = number
         return names, where
+
+    @cached_property
+    def holders(self) -> Indexes:
+        """Per tier, from the lowest to the root's, the position of the hyper node that holds each node; one past the last: none."""
+        rows = []
+        for tier in range(self.lowest_tier, self.root_tier + 1):
+            names, where = self.of_tier(tier)
+            positions = np.array([*(self.position[name] for name in names), len(self.names)], dtype=np.intp)
+            rows.append(positions[where])
+        return np.stack(rows)
+
+    @cached_property
+    def chains(self) -> Indexes:
+        """Nodes with equal numbers are held by the same hyper nodes on every tier."""
+        numbers: dict[bytes, int] = {}
+        keys = [column.tobytes() for column in np.ascontiguousarray(self.holders.T)]
+        return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
+
+    @cached_property
+    def leaves_below(self) -> dict[str, Indexes]:
+        """The hyper nodes of the lowest tier under each hyper node, itself included, by their number in `leaves`."""
+        found: dict[str, list[int]] = {name: [] for name in self.names}
+        for number, leaf in enumerate(self.leaves):
+            for name in self.ancestors(leaf):
+                found[name].append(number)
+        return {name: np.array(numbers, dtype=np.intp) for name, numbers in found.items()}
+
+    def home(self, node: int) -> str:
+        """The lowest hyper node that holds the node; the root where no other does."""
+        holding = [self.names[int(each)] for each in self.above[node]]
+        return min(holding, key=lambda name: (self.tier[name], name))
+
+    def lowest_holding(self, nodes: Iterable[int]) -> str:
+        """The lowest hyper node that holds all of the nodes; empty for no nodes."""
+        found = ""
+        for name in sorted({self.home(node) for node in set(nodes)}):
+            found = self.common(found, name)
+        return found
+
+    def mask(self, name: str) -> Mask:
+        mask = np.zeros(self.node_count, dtype=bool)
+        mask[self.nodes[name]] = True
+        return mask
+
+    def sums(self, columns: Column) -> Column:
+        """Columns over nodes, shape (rows, nodes), summed up per hyper node in the order of `names`: (rows, hyper nodes)."""
+        members, starts, filled = self._slices
+        total: Column = np.zeros((columns.shape[0], len(self.names)), dtype=columns.dtype)
+        if len(filled):
+            total[:, filled] = np.add.reduceat(columns[:, members], starts, axis=1)
+        return total
+
+    @cached_property
+    def _slices(self) -> tuple[Indexes, Indexes, Indexes]:
+        """The nodes of all hyper nodes in a row, where each begins, and which have any: numpy has no sum for an empty slice."""
+        sizes = np.array([len(self.nodes[name]) for name in self.names])
+        starts = np.cumsum(sizes) - sizes
+        filled = np.flatnonzero(sizes)
+        return np.concatenate([self.nodes[name] for name in self.names]), starts[filled], filled
 
 
 def hyper_tree(others: Mapping[type, Mapping[str, Any]], table: NodeTable) -> HyperTree:
     """The tree of all HyperNode objects over the nodes of the table; members that do not exist are ignored."""
-    objects: Mapping[str, HyperNode] = others.get(HyperNode, {})
-    tier = {name: each.spec.tier for name, each in sorted(objects.items())}
+    objects: dict[str, HyperNode] = dict(sorted(others.get(HyperNode, {}).items()))
+    tier = {name: each.spec.tier for name, each in objects.items()}
     parent: dict[str, str] = {}
-    own_nodes: dict[str, set[int]] = {name: set() for name in tier}
     fault = ""
-    for name, each in sorted(objects.items()):
-        for member in each.spec.members:
-            if member.type == MemberType.NODE.value:
-                own_nodes[name].update(_members(member, table))
-                continue
-            child = member.selector.exact_match.name if member.selector.exact_match else ""
-            if child not in tier:
-                continue
-            if parent.setdefault(child, name) != name:
-                fault = (
-                    fault
-                    or f"hyper node {child} has two parents, {parent[child]} and {name}: remove it from one of them"
-                )
+    for name, each in objects.items():
+        for child in _child_names(each):
+            if child in tier and parent.setdefault(child, name) != name:
+                other = parent[child]
+                fault = fault or f"hyper node {child} has two parents, {other} and {name}: remove it from one of them"
     fault = fault or _cycle(parent)
     if fault:
-        return HyperTree({ROOT: 1}, {}, {}, {ROOT: np.arange(len(table))}, {}, fault)
-    return _grown(tier, parent, own_nodes, objects, len(table))
+        return HyperTree({}, {}, {}, node_count=len(table), tier_by_name={}, fault=fault)
+    tier_by_name = {each.spec.tier_name: each.spec.tier for each in objects.values() if each.spec.tier_name}
+    own_nodes = _own_nodes(objects, table)
+    return HyperTree(tier, parent, own_nodes, node_count=len(table), tier_by_name=tier_by_name)
 
 
-def _grown(
-    tier: dict[str, int],
-    parent: dict[str, str],
-    own_nodes: dict[str, set[int]],
-    objects: Mapping[str, HyperNode],
-    node_count: int,
-) -> HyperTree:
-    for name in tier:
-        parent.setdefault(name, ROOT)
-    children: dict[str, list[str]] = {}
-    for child in tier:
-        children.setdefault(parent[child], []).append(child)
-    nodes: dict[str, Indexes] = {}
+def _child_names(hyper_node: HyperNode) -> list[str]:
+    return [
+        member.selector.exact_match.name
+        for member in hyper_node.spec.members
+        if member.type == MemberType.HYPER_NODE.value and member.selector.exact_match is not None
+    ]
 
-    def below(name: str) -> set[int]:
-        found = set(own_nodes[name])
-        for child in children.get(name, ()):
-            found |= below(child)
-        nodes[name] = np.array(sorted(found), dtype=np.intp)
-        return found
 
-    for top in children.get(ROOT, ()):
-        below(top)
-    nodes[ROOT] = np.arange(node_count)
-    tiers = {**tier, ROOT: max(tier.values(), default=0) + 1}
-    by_name = {each.spec.tier_name: each.spec.tier for each in objects.values() if each.spec.tier_name}
-    return HyperTree(tiers, parent, children, nodes, by_name, "")
+def _own_nodes(objects: Mapping[str, HyperNode], table: NodeTable) -> dict[str, set[int]]:
+    wanted = {
+        name: [member for member in each.spec.members if member.type == MemberType.NODE.value]
+        for name, each in objects.items()
+    }
+    membership = Membership(table, [member for members in wanted.values() for member in members])
+    return {
+        name: {index for member in members for index in membership.nodes(member)} for name, members in wanted.items()
+    }
 
 
 def _cycle(parent: Mapping[str, str]) -> str:
+    """Says which hyper node is its own ancestor; each is looked at once."""
+    sound: set[str] = set()
     for start in parent:
-        seen = {start}
+        path: list[str] = []
+        on_path: set[str] = set()
         name = start
-        while name in parent:
+        while name in parent and name not in sound:
+            if name in on_path:
+                return f"hyper node {name} is its own ancestor: break the ring of members"
+            path.append(name)
+            on_path.add(name)
             name = parent[name]
-            if name in seen:
-                return f"hyper node {start} is its own ancestor: break the ring of members"
-            seen.add(name)
+        sound.update(path)
     return ""
-
-
-def _members(member: Member, table: NodeTable) -> list[int]:
-    selector = member.selector
-    if selector.exact_match is not None:
-        index = table.index.get(selector.exact_match.name)
-        return [] if index is None else [index]
-    if selector.regex_match is not None:
-        pattern = _compiled(selector.regex_match.pattern)
-        return [] if pattern is None else [index for index, name in enumerate(table.names) if pattern.search(name)]
-    if selector.label_match is not None:
-        wanted = compiled(selector.label_match)
-        return [index for index, node in enumerate(table.objects) if wanted.matches(node.metadata.labels)]
-    return []
-
-
-@lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> Any:
-    """A linear-time pattern, or None for one that no webhook should have let through."""
-    if len(pattern) > PATTERN_CHARS_MAX:
-        return None
-    try:
-        return re2.compile(pattern)
-    except re2.error:
-        return None

@@ -184,6 +184,10 @@ class GangState:
     # ------------------------------------------------------------------------------------------------- gang rules
 
     @property
+    def minimum(self) -> int:
+        return self.spec.min_member
+
+    @property
     def is_waiting_for_admission(self) -> bool:
         return self.phase in {"", PodGroupPhase.PENDING.value}
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.points import Indexes, Scores
+    from pumice.scheduling.points import Indexes, Pull, Scores
     from pumice.scheduling.room import Room
     from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
@@ -160,7 +160,13 @@ class Placer:
         for hook in self.session.points.hooks("live_score"):
             if hook.detail(shape) and (own := hook.call(shape, task, nodes)) is not None:
                 total = total + own
+        for pull in self._pulls(shape, nodes):
+            total = total + pull.scores
         return total
+
+    def _pulls(self, shape: Shape, nodes: Indexes) -> list[Pull]:
+        found = (hook.call(shape, nodes) for hook in self.session.points.hooks("pull_score"))
+        return [pull for pull in found if pull is not None]
 
     def _best(self, shape: Shape, task: Task, candidates: Indexes, *, pipelining: bool) -> int:
         if len(candidates) == 1:
@@ -189,6 +195,9 @@ class Placer:
 
     def _batch(self, shape: Shape, count: int, candidates: Indexes, *, pipelining: bool) -> list[int]:
         fixed, differs = self._fixed(shape, candidates)
+        pulls = self._pulls(shape, candidates)
+        for pull in pulls:
+            fixed = fixed + pull.scores
         first = fixed + self._load(shape, candidates, np.zeros(len(candidates), np.int64), pipelining=pipelining)
         top = _best_first(first, count)
         nodes, fixed = candidates[top], fixed[top]
@@ -201,7 +210,10 @@ class Placer:
         # nodes is ordered by first score; equal scores must go to the earlier node, so rank by node index.
         sequence = np.lexsort((copies, nodes.repeat(depth), -lowest.ravel()))[: min(count, int(caps.sum()))]
         if differs:
-            sequence = sequence[: _until_a_node_is_full(sequence // depth, caps)]
+            sequence = sequence[: _until_full(sequence // depth, caps, 1)]
+        for pull in pulls:
+            sequence = sequence[: _until_pull_ends(pull, top[sequence // depth])]
+            sequence = sequence[: _until_full(sequence // depth, caps, pull.spare)]
         return [int(node) for node in nodes[sequence // depth]]
 
     def _copies(self, shape: Shape, nodes: Indexes, *, pipelining: bool) -> Column:
@@ -254,11 +266,21 @@ def _best_first(scores: Scores, count: int) -> Indexes:
     return np.argsort(-scores, kind="stable")[:count]
 
 
-def _until_a_node_is_full(sequence: Indexes, caps: Column) -> int:
-    """How many placements until the set of candidates changes, and with it every normalised score."""
+def _until_full(sequence: Indexes, caps: Column, spare: int) -> int:
+    """How many placements until so many nodes are full: then the candidates change, and scores that compare them."""
     taken: dict[int, int] = {}
+    full = 0
     for number, position in enumerate(sequence.tolist(), start=1):
         taken[position] = taken.get(position, 0) + 1
-        if taken[position] == caps[position]:
+        full += taken[position] == caps[position]
+        if full >= spare:
             return number
     return len(sequence)
+
+
+def _until_pull_ends(pull: Pull, sequence: Indexes) -> int:
+    """How many placements stay in the first one's neighbourhood, as long as its scores last."""
+    where = pull.neighbourhood[sequence]
+    elsewhere = np.flatnonzero(where != where[0])
+    stay = int(elsewhere[0]) if len(elsewhere) else len(sequence)
+    return max(1, min(stay, int(pull.lasts[sequence[0]])))

@@ -96,6 +96,14 @@ class UntilReady(Protocol):
     def __call__(self, sub: SubState, role: str) -> int | None: ...
 
 
+class Shortfall(Protocol):
+    """Beside Ready and Pipelined: at least how many more members must find a place before either can be true. Lets a search pass
+    over hyper nodes that cannot hold so many, unseen.
+    """
+
+    def __call__(self, subject: GangState | SubState) -> int: ...
+
+
 class GangVote(Protocol):
     """Enqueueable: once per waiting gang and cycle; REJECT keeps it out of its queue, with Reasons appended to the gang.
     Pipelined: after a gang was tried; PERMIT keeps its tentative places. May read everything, changes nothing else.
@@ -214,6 +222,25 @@ class LiveScore(Protocol):
     def __call__(self, shape: Shape, task: Task, nodes: Indexes) -> Scores | None: ...
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Pull:
+    """Scores that pods give to the neighbourhood they are in, and for how long these hold, all per candidate node."""
+
+    scores: Scores
+    neighbourhood: Indexes  # candidates with equal numbers are neighbours
+    lasts: Column  # so many pods may join the node's neighbourhood before the scores have to be asked for again
+    spare: int  # so many candidates may become full before that
+
+
+class PullScore(Protocol):
+    """Per batch, over the candidate nodes: a score that rises where pods gather. While it lasts, a placement raises the scores
+    of its own neighbourhood by the same amount each, and of no other node by more; so a batch that stays within one
+    neighbourhood decides what single placements would. None: no influence on this shape, or the same for all candidates.
+    """
+
+    def __call__(self, shape: Shape, nodes: Indexes) -> Pull | None: ...
+
+
 class Gradient(Protocol):
     """Once per gang (or sub gang) that wants closeness: hyper nodes to try, grouped; an earlier group beats any score of a later.
     `evicting` asks for room that evictions could make.
@@ -223,7 +250,9 @@ class Gradient(Protocol):
 
 
 class HyperScore(Protocol):
-    """Per sub gang, over the hyper nodes in which it could be placed."""
+    """Per sub gang, over hyper nodes in which it could be placed. The score of one must not depend on which others are offered,
+    so that the best can be tried first, and alone.
+    """
 
     def __call__(self, sub: SubState, hyper_nodes: Sequence[str]) -> dict[str, float]: ...
 
@@ -310,8 +339,12 @@ class Points:
     def ready(self, test: Ready, until: UntilReady | None = None) -> None:
         self._add("ready", test, "enableJobReady", until)
 
-    def sub_ready(self, test: Callable[[SubState], bool]) -> None:
-        self._add("sub_ready", test, "enabledSubJobReady")
+    def sub_ready(self, test: Callable[[SubState], bool], until: Callable[[SubState], int] | None = None) -> None:
+        """`until` as UntilReady: how many more members make the sub gang ready."""
+        self._add("sub_ready", test, "enabledSubJobReady", until)
+
+    def shortfall(self, least: Shortfall) -> None:
+        self._add("shortfall", least)
 
     def pipelined(self, vote: GangVote) -> None:
         self._add("pipelined", vote, "enableJobPipelined")
@@ -382,8 +415,12 @@ class Points:
     def live_score(self, score: LiveScore, *, concerns: Callable[[Shape], bool]) -> None:
         self._add("live_score", score, "enableNodeOrder", concerns)
 
-    def gradient(self, search: Gradient) -> None:
-        self._add("gradient", search, "enabledHyperNodeGradient")
+    def pull_score(self, score: PullScore) -> None:
+        self._add("pull_score", score, "enableNodeOrder")
+
+    def gradient(self, search: Gradient, *, why: Callable[[GangState | SubState], Reason]) -> None:
+        """`why` says what speaks against every hyper node, where the search found none."""
+        self._add("gradient", search, "enabledHyperNodeGradient", why)
 
     def hyper_score(self, score: HyperScore) -> None:
         self._add("hyper_score", score, "enabledHyperNodeOrder")

@@ -88,7 +88,9 @@ class Session:
         for _, reads in self.points.reads:
             self.shapes.reads |= reads
         self.shapes.traits = self.points.traits
-        looks_at_pods = ("prefilter", "filter", "limit", "live_filter", "fixed_score", "load_score", "live_score")
+        looks_at_pods = (
+            "prefilter", "filter", "limit", "live_filter", "fixed_score", "load_score", "live_score", "pull_score",
+        )  # fmt: skip
         for point in looks_at_pods:
             for hook in self.points.hooks(point):
                 if hook.plugin not in declared:
@@ -194,15 +196,23 @@ class Session:
 
     def until_ready(self, sub: SubState, role: str, most: int) -> int:
         """How many equal members may be placed before somebody has to be asked again; at least one."""
-        if sub.gang.spec.policies:
-            return 1
+        point, asked = ("sub_ready", (sub,)) if sub.gang.spec.policies else ("ready", (sub, role))
         needed = 1
-        for hook in self.points.hooks("ready"):
+        for hook in self.points.hooks(point):
             if hook.detail is None:
                 return 1
-            own = hook.detail(sub, role)
+            own = hook.detail(*asked)
             needed = most if own is None else max(needed, own)
         return min(needed, most)
+
+    def shortfall(self, subject: GangState | SubState) -> int:
+        """At least how many more members must find a place before it can start or keep promised places; one at least."""
+        if isinstance(subject, SubState) and subject.gang.spec.policies:
+            satisfied = self.sub_is_ready(subject) or self.sub_is_pipelined(subject)
+        else:
+            subject = subject.gang if isinstance(subject, SubState) else subject
+            satisfied = self.is_ready(subject) or self.is_pipelined(subject)
+        return 1 if satisfied else max([1, *(hook.call(subject) for hook in self.points.hooks("shortfall"))])
 
     def is_pipelined(self, gang: GangState) -> bool:
         return self.points.vote("pipelined", gang)

@@ -151,6 +151,19 @@ def a_priority_class(name, value, *, default=False):
     )  # fmt: skip
 
 
+def a_hyper_node(name, tier, *, nodes=(), children=(), tier_name="", members=()):
+    """A HyperNode of named nodes and hyper nodes; `members` as Kubernetes writes them."""
+    listed = [{"type": "Node", "selector": {"exactMatch": {"name": each}}} for each in nodes]
+    listed += [{"type": "HyperNode", "selector": {"exactMatch": {"name": each}}} for each in children]
+    return an_object(
+        "topology.volcano.sh/v1alpha1", "HyperNode",
+        {
+            "metadata": _metadata(name, 0, None, None),
+            "spec": {"tier": tier, "tierName": tier_name, "members": [*listed, *members]},
+        },
+    )  # fmt: skip
+
+
 def flat(things):
     for thing in things:
         if isinstance(thing, Iterable):

@@ -60,8 +60,6 @@ def run(session: Session) -> None:
     worksheets: dict[str, Worksheet] = {}
     heaps: dict[str, Heap[GangState]] = {}
     for gang in session.schedulable(with_enqueue=with_enqueue):
-        if gang.wants_closeness and session.snapshot.tree.fault:
-            continue
         sheet = Worksheet(session, gang, held=gang.key in session.holds.held)
         if sheet:
             worksheets[gang.key] = sheet

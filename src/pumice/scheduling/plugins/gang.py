@@ -33,7 +33,8 @@ class GangPlugin:
         on.gang_order(lambda gang: float(gang.is_ready))
         on.sub_order(lambda sub: float(sub.is_ready))
         on.ready(ready, until_ready)
-        on.sub_ready(lambda sub: sub.is_ready)
+        on.sub_ready(lambda sub: sub.is_ready, until_sub_ready)
+        on.shortfall(shortfall)
         on.pipelined(lambda gang: _vote(yes=pipelined(gang)))
         on.sub_pipelined(lambda sub: _vote(yes=sub.is_pipelined))
         on.starving(lambda gang: gang.is_starving)
@@ -85,6 +86,16 @@ def until_ready(sub: SubState, role: str) -> int | None:
             elif short > 0:
                 return None
     return missing
+
+
+def until_sub_ready(sub: SubState) -> int:
+    return sub.minimum - sub.tally.ready - sub.tally.waiting_best_effort
+
+
+def shortfall(subject: GangState | SubState) -> int:
+    """Promised places count here: they suffice to be pipelined, and to be ready takes no fewer members."""
+    tally = subject.tally
+    return subject.minimum - tally.ready - tally.waiting_best_effort - tally[Status.PIPELINED]
 
 
 def valid(gang: GangState) -> Reason | None:
