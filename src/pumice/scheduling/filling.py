@@ -37,7 +37,7 @@ def place_tasks(
         if allowed < len(run):
             del waiting[: allowed or len(run)]  # beyond the queue's share: equal pods fare no better
             if not allowed:
-                refuse(gang, session.why_not_allocatable(queue, shape))
+                refuse(gang, session.why_not_allocatable(gang, shape))
                 continue
             run = run[:allowed]
         else:

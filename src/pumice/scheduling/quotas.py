@@ -149,3 +149,16 @@ def keeps_guarantee(account: Account, held: Amounts, leaving: Amounts) -> bool:
 def quota_text(over: list[str]) -> str:
     """Volcano's words for a gang that its queue does not admit."""
     return f"queue resource quota insufficient: {', '.join(f'insufficient {name}' for name in over)}"
+
+
+def shortage(account: Account, limit: Amounts, over: list[str], gang: GangState) -> str:
+    """`nvidia.com/gpu: 36 left of 100, the gang asks for 64`; what was tried out for the gang itself counts as left."""
+    waiting = gang.tasks_in(Status.PENDING, Status.ALLOCATED, Status.PIPELINED)
+    asked = amounts.summed(task.request.amounts for task in waiting)
+    tried = amounts.summed(task.request.amounts for task in gang.tasks_in(Status.ALLOCATED, Status.PIPELINED))
+    parts = []
+    for name in over:
+        left = limit.get(name, 0) - account.allocated.get(name, 0) + tried.get(name, 0)
+        numbers = [amounts.quantity_text(name, value) for value in (max(left, 0), limit.get(name, 0), asked.get(name, 0))]
+        parts.append(f"{name}: {numbers[0]} left of {numbers[1]}, the gang asks for {numbers[2]}")
+    return "; ".join(parts)

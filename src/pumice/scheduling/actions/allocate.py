@@ -60,8 +60,10 @@ def run(session: Session) -> None:
     worksheets: dict[str, Worksheet] = {}
     heaps: dict[str, Heap[GangState]] = {}
     for gang in session.schedulable(with_enqueue=with_enqueue):
-        sheet = Worksheet(session, gang, held=gang.key in session.holds.held)
-        if sheet:
+        has_claim = gang.key in session.holds.held
+        sheet = Worksheet(session, gang, held=has_claim)
+        # Room that was made for a gang counts against its queue already: its turn comes before queues are weighed.
+        if sheet and (not has_claim or visit(session, gang, sheet)):
             worksheets[gang.key] = sheet
             heaps.setdefault(gang.queue, Heap(session.gang_before)).push(gang)
     queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in heaps))

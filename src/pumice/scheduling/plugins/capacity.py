@@ -154,7 +154,7 @@ class Capacity:
             count = account.copies_within(account.ceiling, shape.request.amounts, count)
         return count if not count or self._device_shortage(queue.name, shape.example) is None else 0
 
-    def why(self, queue: QueueSpec, shape: Shape) -> str:
+    def why(self, queue: QueueSpec, gang: GangState, shape: Shape) -> str:
         refusal = self._refusal(queue)
         if refusal:
             return refusal
@@ -162,7 +162,8 @@ class Capacity:
         for account in self.paths[queue.name]:
             over = amounts.beyond(amounts.summed([account.allocated, asked]), account.ceiling, asked=asked)
             if over:
-                return f"queue {account.queue.name} has no quota left ({_holdings(account, over)})"
+                left = quotas.shortage(account, account.ceiling, over, gang)
+                return f"queue {account.queue.name} has no quota left ({left})"
         shortage = self._device_shortage(queue.name, shape.example)
         assert shortage is not None, f"queue {queue.name} refuses nothing"
         return shortage

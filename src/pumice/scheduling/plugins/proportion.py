@@ -66,18 +66,13 @@ class Proportion:
         account = self.accounts[queue.name]
         return account.copies_within(account.deserved, shape.request.amounts, count)
 
-    def why(self, queue: QueueSpec, shape: Shape) -> str:
+    def why(self, queue: QueueSpec, gang: GangState, shape: Shape) -> str:
         if not queue.is_open:
-            return f"queue {queue.name} is {queue.state or 'not open yet'}: open it to let pods start"
+            return f"queue {queue.name} is {queue.state}: open it to let pods start"
         account = self.accounts[queue.name]
-        wanted = amounts.summed([account.allocated, shape.request.amounts])
-        over = amounts.beyond(wanted, account.deserved, asked=shape.request.amounts)
-        parts = [
-            f"{name}: holds {amounts.quantity_text(name, account.allocated.get(name, 0))}, "
-            f"deserves {amounts.quantity_text(name, account.deserved.get(name, 0))}"
-            for name in over
-        ]
-        return f"queue {queue.name} has its share ({'; '.join(parts)})"
+        asked = shape.request.amounts
+        over = amounts.beyond(amounts.summed([account.allocated, asked]), account.deserved, asked=asked)
+        return f"queue {queue.name} has no share left ({quotas.shortage(account, account.deserved, over, gang)})"
 
     def preemptive(self, queue: QueueSpec, tasks: Sequence[Task]) -> bool:
         account = self.accounts.get(queue.name)
@@ -106,7 +101,7 @@ class Proportion:
     def enqueueable(self, gang: GangState) -> Vote:
         queue = self.session.queue_of(gang)
         if not queue.is_open:
-            text = f"queue {queue.name} is {queue.state or 'not open yet'}: open it to admit gangs"
+            text = f"queue {queue.name} is {queue.state}: open it to admit gangs"
             gang.reasons.append(Reason("proportion", text, cure=Cure.CHANGE))
             return Vote.REJECT
         minimum = gang.spec.minimum

@@ -1,0 +1,301 @@
+"""What the scheduler must do on every API server: the same bodies run on the embedded server and on the real one.
+
+A folder that uses them gives a fixture `world`: a client with every right, an empty namespace, and a scheduler that runs beside
+the test. Nodes belong to the test: each pod of it can only land there.
+"""
+
+import asyncio
+import contextlib
+import json
+
+from pumice.api import kinds, names
+from pumice.api.core import Node
+from pumice.api.events import CoreEvent
+from pumice.api.pods import Pod
+from pumice.api.scheduling import PodGroup, Queue
+from pumice.kube import errors
+
+WAIT_S = 20.0  # how long a test waits for what must come; what must not come is asked for at the end of something else
+
+
+class World:
+    """One test's view of a cluster."""
+
+    def __init__(self, client, namespace, scheduler):
+        self.client = client
+        self.namespace = namespace
+        self.scheduler = scheduler
+        self._nodes = []
+
+    async def node(self, name, *, gpus, cpu="64"):
+        room = {"cpu": cpu, "memory": "256Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
+        name = f"{self.namespace}-{name}"
+        self._nodes.append(name)
+        # No agent: what is bound stays Pending, and the test itself says what has run and ended.
+        body = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"test": self.namespace}},
+            "spec": {},
+            "status": {"allocatable": room, "capacity": room},
+        }
+        await self.client.create(Node, body)
+        with contextlib.suppress(errors.NotFound):
+            await self.client.patch(Node, name, {"status": body["status"]}, subresource="status")
+        return name
+
+    async def gang(self, name, *, size, minimum=None, gpus=1, **spec):
+        fixed = {"minMember": size if minimum is None else minimum, **spec}
+        body = {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": name},
+            "spec": fixed,
+        }
+        await self.client.create(PodGroup, body, namespace=self.namespace)
+        for number in range(size):
+            await self.pod(f"{name}-worker-{number}", gang=name, gpus=gpus)
+
+    async def pod(self, name, *, gang=None, gpus=1, scheduler="volcano", **spec):
+        fixed = {
+            "schedulerName": scheduler,
+            "nodeSelector": {"test": self.namespace},
+            # The real server taints nodes without an agent.
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "main", "image": "train", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}],
+        }
+        annotations = {names.GROUP_NAME: gang} if gang else {}
+        metadata = {"name": name, "annotations": annotations}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**fixed, **spec}}
+        await self.client.create(Pod, body, namespace=self.namespace)
+
+    async def queue(self, name, **spec):
+        body = {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "Queue",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+        await self.client.create(Queue, body)
+        await self.client.patch(Queue, name, {"status": {"state": "Open"}}, subresource="status")
+
+    async def pods(self, gang=""):
+        listed = await self.client.list_json(kinds.by_struct(Pod), namespace=self.namespace)
+        return [pod for pod in listed if pod["metadata"]["name"].startswith(f"{gang}-" if gang else "")]
+
+    async def bound(self, gang=""):
+        return {
+            pod["metadata"]["name"]: pod["spec"]["nodeName"]
+            for pod in await self.pods(gang)
+            if pod["spec"].get("nodeName")
+        }
+
+    async def group(self, name):
+        return (await self.client.get(PodGroup, name, namespace=self.namespace)).json()
+
+    async def finish(self, gang, phase="Succeeded"):
+        for pod in await self.pods(gang):
+            body = {"status": {"phase": phase}}
+            await self.client.patch(Pod, pod["metadata"]["name"], body, namespace=self.namespace, subresource="status")
+
+    async def run_bound(self, gang=""):
+        """What a kubelet would say of bound pods."""
+        for name in await self.bound(gang):
+            body = {"status": {"phase": "Running"}}
+            await self.client.patch(Pod, name, body, namespace=self.namespace, subresource="status")
+
+    async def until(self, test, what):
+        """Asks until it is true; the clock bounds only a test that fails."""
+        last = None
+        try:
+            async with asyncio.timeout(WAIT_S):
+                while True:
+                    last = await test()
+                    if last:
+                        return last
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(f"{what}; last answer: {last!r}; groups: {await self.groups()}") from None
+
+    async def groups(self):
+        listed = await self.client.list_json(kinds.by_struct(PodGroup), namespace=self.namespace)
+        return json.dumps([{"name": each["metadata"]["name"], "status": each.get("status")} for each in listed])
+
+    async def until_bound(self, gang, count):
+        async def all_there():
+            bound = await self.bound(gang)
+            return bound if len(bound) == count else None
+
+        return await self.until(all_there, f"{count} pods of {gang} should be bound")
+
+    async def until_said(self, gang, text):
+        async def said():
+            group = await self.group(gang)
+            conditions = group.get("status", {}).get("conditions", [])
+            return next(
+                (each for each in conditions if text in each.get("message", "") and each["status"] == "True"), None
+            )
+
+        return await self.until(said, f"group {gang} should say {text!r}")
+
+
+def condition(thing, kind):
+    return next(each for each in thing["status"]["conditions"] if each["type"] == kind)
+
+
+# --------------------------------------------------------------------------------------------------------- bodies
+
+
+async def test_a_gang_of_eight_waits_for_its_last_two_gpus_and_then_starts_whole(world):
+    await world.node("a", gpus=6)
+    await world.gang("train", size=8)
+    await world.until_said("train", "can never run here: 8 such pods must start together")
+    assert await world.bound("train") == {}
+
+    async def every_pod_says_why():
+        pods = await world.pods("train")
+        reasons = [
+            each["reason"]
+            for pod in pods
+            for each in pod["status"].get("conditions", [])
+            if each["type"] == "PodScheduled"
+        ]
+        return len(reasons) == 8 and set(reasons) <= {"Unschedulable", "Schedulable"}
+
+    await world.until(every_pod_says_why, "every pod should have a PodScheduled condition")
+    await world.node("b", gpus=2)
+    bound = await world.until_bound("train", 8)
+    assert sorted(bound.values()).count(f"{world.namespace}-b") == 2
+
+    async def group_is_ready():
+        group = await world.group("train")
+        return group if group["status"]["phase"] == "Running" else None
+
+    group = await world.until(group_is_ready, "the group should be Running")
+    assert condition(group, "Scheduled")["status"] == "True"
+    assert condition(group, "Unschedulable")["status"] == "False"
+    assert (
+        group["metadata"]["annotations"][names.ATTEMPT]
+        == (await world.pods("train"))[0]["metadata"]["annotations"][names.ATTEMPT]
+    )
+    assert names.VERDICT not in group["metadata"]["annotations"]
+
+
+async def test_of_two_gangs_of_64_on_100_slots_one_runs_and_the_other_follows(world):
+    await world.node("a", gpus=50, cpu="640")
+    await world.node("b", gpus=50, cpu="640")
+    await world.gang("first", size=64)
+    await world.until_bound("first", 64)
+    await world.gang("second", size=64)
+    await world.until_said("second", "queue default has no share left (nvidia.com/gpu: 36 left of 100, the gang asks for 64)")
+    assert await world.bound("second") == {}
+    await world.finish("first")
+    await world.until_bound("second", 64)
+
+
+async def test_a_minimum_beyond_the_whole_cluster_is_said_at_once(world):
+    await world.node("a", gpus=4)
+    await world.gang("huge", size=2, minResources={"nvidia.com/gpu": "100000"})
+
+    async def verdict():
+        group = await world.group("huge")
+        return group["metadata"].get("annotations", {}).get(names.VERDICT)
+
+    said = json.loads(await world.until(verdict, "the group should carry a verdict"))
+    first = said["reasons"][0]
+    assert "its minimum asks for more than the whole cluster has (nvidia.com/gpu 100k of" in first["reason"]
+    assert first["cure"] == "change"
+    assert await world.bound("huge") == {}
+
+
+async def test_pods_of_other_schedulers_are_never_touched_but_take_room(world):
+    node = await world.node("a", gpus=4)
+    await world.pod("theirs", scheduler="somebody-else", nodeName=node, gpus=3)
+    await world.pod("waiting", scheduler="somebody-else", gpus=1)
+    await world.gang("ours", size=2)
+    await world.until_said("ours", "tasks in gang unschedulable")
+    assert await world.bound("ours") == {}
+    theirs = {
+        pod["metadata"]["name"]: pod for pod in await world.pods() if not pod["metadata"]["name"].startswith("ours")
+    }
+    assert "nodeName" not in theirs["waiting"]["spec"]
+    assert not [
+        each for each in theirs["waiting"]["status"].get("conditions", []) if "minAvailable" in each.get("message", "")
+    ]
+
+
+async def test_a_lone_pod_that_names_us_is_a_gang_of_one(world):
+    node = await world.node("a", gpus=1)
+    await world.pod("alone-0", scheduler="pumice")
+    assert await world.until_bound("alone", 1) == {"alone-0": node}
+
+
+async def test_two_queues_share_by_weight_and_a_starved_one_gets_its_share_back(world):
+    small, large = f"{world.namespace}-small", f"{world.namespace}-large"
+    await world.queue(small, weight=1)
+    await world.queue(large, weight=1)
+    await world.node("a", gpus=8)
+    await world.gang("greedy", size=8, minimum=1, queue=large)
+    await world.until_bound("greedy", 8)
+    await world.run_bound("greedy")
+    await world.gang("starved", size=4, queue=small)
+
+    async def four_are_evicted():
+        pods = await world.pods("greedy")
+        leaving = [pod for pod in pods if pod["metadata"].get("deletionTimestamp")]
+        return leaving if len(leaving) + (8 - len(pods)) >= 4 else None
+
+    await world.until(four_are_evicted, "four pods of the greedy queue should be evicted")
+
+    async def the_rest_is_gone():
+        pods = await world.pods("greedy")
+        for pod in pods:
+            if pod["metadata"].get("deletionTimestamp"):
+                name = pod["metadata"]["name"]
+                with contextlib.suppress(errors.NotFound):
+                    await world.client.delete(Pod, name, namespace=world.namespace, grace_s=0)
+        return len(pods) == 4
+
+    await world.until(the_rest_is_gone, "exactly four pods of the greedy queue should stay")
+    await world.until_bound("starved", 4)
+    assert len(await world.pods("greedy")) == 4
+
+
+async def test_an_event_tells_why_a_gang_waits_once_per_reason(world):
+    await world.node("a", gpus=1)
+    await world.gang("train", size=2)
+    await world.until_said("train", "can never run here")
+
+    async def told():
+        events = await world.client.list_json(kinds.by_struct(CoreEvent), namespace=world.namespace)
+        return [
+            each
+            for each in events
+            if each.get("reason") == "Unschedulable" and each["involvedObject"]["name"] == "train"
+        ]
+
+    await world.until(told, "an event should tell why the gang waits")
+    cycles = world.scheduler.cycles
+
+    async def more_cycles():
+        return world.scheduler.cycles > cycles + 2
+
+    await world.until(more_cycles, "the scheduler should go on")
+    texts = {"".join(filter(lambda sign: not sign.isdigit(), each["message"])) for each in await told()}
+    assert len(texts) <= 2  # while its pods arrived, and when all were there
+
+
+async def test_status_is_written_only_when_it_changes(world):
+    await world.node("a", gpus=1)
+    await world.gang("train", size=2)
+    await world.until_said("train", "can never run here")
+    cycles = world.scheduler.cycles
+
+    async def settled():
+        return world.scheduler.cycles > cycles + 2
+
+    await world.until(settled, "the scheduler should go on")
+    before = (await world.group("train"))["metadata"]["resourceVersion"]
+    cycles = world.scheduler.cycles
+    await world.until(settled, "the scheduler should go on")
+    assert (await world.group("train"))["metadata"]["resourceVersion"] == before

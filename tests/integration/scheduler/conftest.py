@@ -1,0 +1,51 @@
+"""An embedded server with our kinds, and a scheduler beside the test."""
+
+import asyncio
+import contextlib
+import random
+
+import pytest
+import yaml
+
+from pumice.api.core import Namespace
+from pumice.apiserver.local import LocalTransport
+from pumice.apiserver.server import Server, Settings
+from pumice.cli.crds import manifests
+from pumice.clock import RealClock
+from pumice.dispatch.rim import Rim
+from pumice.kube.client import Client
+from pumice.kube.informer import Informers
+from pumice.kube.transport import Request
+from pumice.processes.scheduler import Scheduler, Served
+from pumice.scheduling import builtin
+
+pytest.register_assert_rewrite("tests.bodies.scheduler")
+
+
+from tests.bodies import scheduler as bodies  # noqa: E402  after its assertions may be rewritten
+
+
+@pytest.fixture
+async def client():
+    async with Server(Settings(chance=random.Random(0))) as server:
+        client = Client(LocalTransport(server), clock=RealClock(), chance=random.Random(0))
+        for manifest in yaml.safe_load_all(manifests()):
+            path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+            body = yaml.safe_dump(manifest).encode()
+            await client.call(Request("POST", path, {}, {"content-type": "application/yaml"}, body))
+        yield client
+
+
+@pytest.fixture
+async def world(client):
+    await client.create(Namespace, {"metadata": {"name": "team"}})
+    clock, chance = RealClock(), random.Random(1)
+    informers = Informers(client, clock=clock, chance=chance)
+    policy = builtin.parse(builtin.TEXT, "built-in policy")
+    scheduler = Scheduler(client, informers, lambda: policy, Rim(clock=clock, chance=chance), Served())
+    tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
+    yield bodies.World(client, "team", scheduler)
+    for task in reversed(tasks):
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,3 @@
+"""The scheduler on the embedded server; its bodies run on the real one too."""
+
+from tests.bodies.scheduler import *  # noqa: F403
