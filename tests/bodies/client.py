@@ -9,6 +9,7 @@ import random
 
 import pytest
 
+from pumice.api.apps import ReplicaSet
 from pumice.api.changes import Deleted, Relisted, Upserted
 from pumice.api.coordination import Lease
 from pumice.api.core import ConfigMap, Namespace
@@ -165,6 +166,17 @@ class Verbs:
         assert [each.metadata.name for each in by_name.items] == ["c3"]
         whole = await client.list_json(by_struct(ConfigMap), namespace=namespace, fields="metadata.name=c3")
         assert whole[0]["kind"] == "ConfigMap"
+
+    async def test_a_scale_is_read_and_written_through_its_subresource(self, client, namespace):
+        labels = {"app": "x"}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "busybox"}]}}
+        spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+        body = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "r"}, "spec": spec}
+        await client.create(ReplicaSet, body, namespace=namespace)
+        where = {"namespace": namespace, "subresource": "scale"}
+        assert (await client.get(ReplicaSet, "r", **where)).json()["spec"].get("replicas", 0) == 0
+        scaled = await client.patch(ReplicaSet, "r", {"spec": {"replicas": 1}}, **where)
+        assert (scaled.json()["kind"], scaled.json()["spec"]) == ("Scale", {"replicas": 1})
 
     async def test_a_kind_that_nobody_defined_is_not_found(self, client):
         with pytest.raises(errors.NotFound, match="that its CRD is installed"):

@@ -102,6 +102,8 @@ class HttpTransport:
                 max_line_size=HEADER_BYTES_MAX,
                 max_field_size=HEADER_BYTES_MAX,
             )
+            # aiohttp would by itself repeat a PUT or a DELETE whose connection broke; whether that is safe is our business.
+            self._session._retry_connection = False  # noqa: SLF001
         return self._session
 
     def _url(self, request: Request) -> URL:

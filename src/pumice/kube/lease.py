@@ -85,7 +85,7 @@ class Election:
         Raises NotLeading, after `work` was cancelled and has ended, if the lease is lost. When cancelled, lets `work` end
         first, still renewing, and then releases the lease, so that another leads at once.
         """
-        while not await self._attempt():
+        while not await self._attempt(RENEW_S):
             await self._wait_for_news()
         self._log("leading", lease=f"{self._namespace}/{self._name}", identity=self._identity)
         holding = asyncio.create_task(self._hold(), name="lease-hold")
@@ -106,13 +106,7 @@ class Election:
         while True:
             await self._clock.sleep(RETRY_S)
             left = self._deadline - self._clock.monotonic()
-            renewed = False
-            if left > 0:
-                try:
-                    async with asyncio.timeout(left):
-                        renewed = await self._attempt()
-                except TimeoutError:
-                    pass
+            renewed = left > 0 and await self._attempt(left)
             was_taken = self._holder != self._identity
             if not renewed and (was_taken or self._clock.monotonic() >= self._deadline):
                 self._log("leadership_lost", lease=f"{self._namespace}/{self._name}", identity=self._identity)
@@ -121,20 +115,24 @@ class Election:
                     f"{self._identity} lost lease {self._namespace}/{self._name}: it was taken, or not renewed in time; start again"
                 )
 
-    async def _attempt(self) -> bool:
-        """Takes or renews the lease if that is possible now."""
+    async def _attempt(self, seconds: float) -> bool:
+        """Takes or renews the lease if that is possible now, and if the server answers in time."""
         try:
-            if self._held is not None:
-                try:
-                    await self._write(self._held)
-                except errors.StatusError:  # somebody touched or deleted it: look who holds it
-                    self._held = None
-                else:
-                    return True
-            return await self._take()
-        except errors.KubeError as error:
-            self._log("lease_failed", lease=f"{self._namespace}/{self._name}", error=str(error))
+            async with asyncio.timeout(seconds):
+                return await self._renew() or await self._take()
+        except (errors.KubeError, TimeoutError) as error:
+            self._log("lease_failed", lease=f"{self._namespace}/{self._name}", error=str(error) or "no answer in time")
             return False
+
+    async def _renew(self) -> bool:
+        if self._held is None:
+            return False
+        try:
+            await self._write(self._held)
+        except errors.StatusError:  # somebody touched or deleted it: look who holds it
+            self._held = None
+            return False
+        return True
 
     async def _take(self) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""An embedded server for each test, called in process and over HTTP."""
+"""An embedded server for each test, called in process or over HTTP and TLS."""
 
 import random
 
@@ -7,21 +7,25 @@ import pytest
 from pumice.api.core import Namespace, Node
 from pumice.apiserver.local import LocalTransport
 from pumice.apiserver.server import Server, Settings
+from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
+from pumice.kube import config
 from pumice.kube.client import Client
+from pumice.kube.http import HttpTransport
 
 pytest.register_assert_rewrite("tests.bodies.client")
 
 
-@pytest.fixture
-async def embedded():
-    async with Server(Settings(chance=random.Random(0))) as server:
-        yield server
-
-
-@pytest.fixture
-def client(embedded):
-    return Client(LocalTransport(embedded), clock=RealClock(), chance=random.Random(0))
+@pytest.fixture(params=["in process", "over HTTP"])
+async def client(request, tmp_path):
+    if request.param == "in process":
+        async with Server(Settings(chance=random.Random(0))) as server:
+            yield Client(LocalTransport(server), clock=RealClock(), chance=random.Random(0))
+    else:
+        async with EmbeddedServer(Place(tmp_path / "server")) as served:
+            connection = config.find(str(served.kubeconfig), clock=RealClock())
+            async with HttpTransport(connection, user_agent="pumice-test/1") as transport:
+                yield Client(transport, clock=RealClock(), chance=random.Random(0))
 
 
 @pytest.fixture

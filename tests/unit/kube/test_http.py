@@ -7,6 +7,7 @@ import trustme
 from aiohttp import web
 from tests.unit.kube.peers import serve
 
+from pumice.api.pods import Pod
 from pumice.kube import http
 from pumice.kube.connection import Connection
 from pumice.kube.credentials import Access, Fixed, Presented
@@ -192,6 +193,36 @@ async def test_a_server_that_hangs_up_may_have_acted(server, transport):
     assert caught.value.acted is True
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+async def test_a_call_whose_kept_connection_breaks_is_sent_once_and_its_repetition_left_to_the_caller(
+    server, transport, method
+):
+    server.handler = answering()
+    await transport.call(Request("GET", "/version"))
+
+    async def handler(request):
+        request.transport.abort()
+        return web.Response()
+
+    server.handler = handler
+    with pytest.raises(Unreachable) as caught:
+        await transport.call(Request(method, "/api/v1/namespaces/a/pods/p"))
+    assert caught.value.acted is True
+    assert len(server.requests) == 2
+
+
+async def test_a_server_that_says_when_to_come_back_is_asked_again_then(server, client):
+    async def handler(_request):
+        if len(server.requests) == 1:
+            return web.Response(status=429, headers={"Retry-After": "0"}, body=b'{"kind":"Status","code":429}')
+        return web.Response(body=b'{"metadata":{"name":"p"}}')
+
+    server.handler = handler
+    reply = await client.create(Pod, {}, namespace="a")
+    assert reply.into(Pod).metadata.name == "p"
+    assert len(server.requests) == 2
+
+
 async def test_a_body_that_never_ends_is_given_up(server, transport, monkeypatch):
     monkeypatch.setattr(http, "_CALL_TIMEOUT", http.aiohttp.ClientTimeout(total=None, sock_read=0.05))
 
@@ -375,3 +406,30 @@ async def test_a_proxy_is_asked_to_connect_to_the_server(server):
     response = await call_once(connection)
     assert response.body == b"via proxy"
     assert str(server.requests[0].url) == "http://api.invalid:6443/version"
+
+
+async def test_a_tunnel_through_a_proxy_ends_at_the_server_whose_name_is_checked(tls_server, authority):
+    tls_server.handler = answering(b"through a tunnel")
+    asked = []
+
+    async def tunnel(reader, writer):
+        asked.append((await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0])
+        port = int(tls_server.url.rpartition(":")[2])
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+
+        async def pump(source, sink):
+            while data := await source.read(2**16):
+                sink.write(data)
+            sink.close()
+
+        await asyncio.gather(pump(reader, far_writer), pump(far_reader, writer), return_exceptions=True)
+
+    proxy = await asyncio.start_server(tunnel, "127.0.0.1", 0)
+    port = proxy.sockets[0].getsockname()[1]
+    connection = Connection(
+        server="https://kubernetes.default:6443", authority=authority_of(authority), proxy=f"http://127.0.0.1:{port}"
+    )
+    async with proxy:
+        assert (await call_once(connection)).body == b"through a tunnel"
+    assert asked == [b"CONNECT kubernetes.default:6443 HTTP/1.1"]
