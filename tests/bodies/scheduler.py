@@ -44,6 +44,14 @@ class World:
             await self.client.patch(Node, name, {"status": body["status"]}, subresource="status")
         return name
 
+    async def leave(self):
+        """Nodes belong to no namespace, and the next test must not find them."""
+        for pod in await self.pods():
+            with contextlib.suppress(errors.NotFound):
+                await self.client.delete(Pod, pod["metadata"]["name"], namespace=self.namespace, grace_s=0)
+        for name in self._nodes:
+            await self.client.delete(Node, name)
+
     async def gang(self, name, *, size, minimum=None, gpus=1, **spec):
         fixed = {"minMember": size if minimum is None else minimum, **spec}
         body = {
@@ -187,7 +195,9 @@ async def test_of_two_gangs_of_64_on_100_slots_one_runs_and_the_other_follows(wo
     await world.gang("first", size=64)
     await world.until_bound("first", 64)
     await world.gang("second", size=64)
-    await world.until_said("second", "queue default has no share left (nvidia.com/gpu: 36 left of 100, the gang asks for 64)")
+    await world.until_said(
+        "second", "queue default has no share left (nvidia.com/gpu: 36 left of 100, the gang asks for 64)"
+    )
     assert await world.bound("second") == {}
     await world.finish("first")
     await world.until_bound("second", 64)

@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import random
 
+import msgspec
 import pytest
-import yaml
 
+from pumice import yamltext
 from pumice.api.core import Namespace
 from pumice.apiserver.local import LocalTransport
 from pumice.apiserver.server import Server, Settings
@@ -24,15 +25,16 @@ pytest.register_assert_rewrite("tests.bodies.scheduler")
 
 from tests.bodies import scheduler as bodies  # noqa: E402  after its assertions may be rewritten
 
+CRDS = [msgspec.json.encode(manifest) for manifest in yamltext.load_all(manifests(), source="pumice crds")]
+
 
 @pytest.fixture
 async def client():
     async with Server(Settings(chance=random.Random(0))) as server:
         client = Client(LocalTransport(server), clock=RealClock(), chance=random.Random(0))
-        for manifest in yaml.safe_load_all(manifests()):
+        for manifest in CRDS:
             path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-            body = yaml.safe_dump(manifest).encode()
-            await client.call(Request("POST", path, {}, {"content-type": "application/yaml"}, body))
+            await client.call(Request("POST", path, {}, {"content-type": "application/json"}, manifest))
         yield client
 
 
@@ -44,7 +46,9 @@ async def world(client):
     policy = builtin.parse(builtin.TEXT, "built-in policy")
     scheduler = Scheduler(client, informers, lambda: policy, Rim(clock=clock, chance=chance), Served())
     tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
-    yield bodies.World(client, "team", scheduler)
+    here = bodies.World(client, "team", scheduler)
+    yield here
+    await here.leave()
     for task in reversed(tasks):
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):

@@ -1,0 +1,62 @@
+"""The scheduler on the real API server; its bodies run on the embedded one too."""
+
+import asyncio
+import contextlib
+import random
+
+import pytest
+from tests.bodies import scheduler as bodies
+from tests.bodies.scheduler import *  # noqa: F403
+from tools.kube.control_plane import ControlPlane
+
+from pumice.api import kinds
+from pumice.api.core import Namespace
+from pumice.cli.crds import manifests
+from pumice.clock import RealClock
+from pumice.dispatch.rim import Rim
+from pumice.kube import config
+from pumice.kube.client import Client
+from pumice.kube.http import HttpTransport
+from pumice.kube.informer import Informers
+from pumice.processes.scheduler import Scheduler, Served
+from pumice.scheduling import builtin
+
+
+@pytest.fixture(scope="module")
+def empty_plane(binaries):
+    """A control plane of its own: shares are shares of all nodes, so nobody else's may be there."""
+    with ControlPlane(nodes=()) as plane:
+        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
+        names = [f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS]
+        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+        yield plane
+
+
+@pytest.fixture
+async def world(empty_plane, request):
+    clock, chance = RealClock(), random.Random(1)
+    connection = config.find(str(empty_plane.kubeconfig), clock=clock)
+    async with HttpTransport(connection, user_agent="pumice-test") as transport:
+        client = Client(transport, clock=clock, chance=chance)
+        name = f"team-{abs(hash(request.node.name)) % 10**8}"
+        await client.create(Namespace, {"metadata": {"name": name}})
+        await asyncio.sleep(0)
+        informers = Informers(client, clock=clock, chance=chance)
+        policy = builtin.parse(builtin.TEXT, "built-in policy")
+        scheduler = Scheduler(client, informers, lambda: policy, Rim(clock=clock, chance=chance), Served())
+        tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
+        here = bodies.World(client, name, scheduler)
+        # The real server creates pods only once the namespace has its service account.
+        await here.until(lambda: _has_account(client, name), "the namespace should get its service account")
+        yield here
+        await here.leave()
+        for task in reversed(tasks):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+async def _has_account(client, namespace):
+    from pumice.api.core import ServiceAccount
+
+    return await client.list_json(kinds.by_struct(ServiceAccount), namespace=namespace)
