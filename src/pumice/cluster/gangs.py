@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pumice.api import names
 from pumice.api.batch import TopologyMode
+from pumice.api.meta import NO_RESOURCES
 from pumice.api.scheduling import PodGroup, PodGroupPhase, SubGroupPolicy
 from pumice.cluster import amounts
 from pumice.cluster.matching import compiled
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pumice.api.batch import NetworkTopology
+    from pumice.api.meta import ResourceList
     from pumice.api.native import NativePodGroup
     from pumice.api.scheduling import PodGroupCondition
     from pumice.cluster.amounts import Amounts
@@ -63,6 +65,7 @@ class GangSpec:
     min_member: int
     role_minimums: Mapping[str, int]
     minimum: Amounts | None  # minResources
+    written_minimum: ResourceList  # the same as it was written, names included that only a ResourceQuota knows
     phase: str
     conditions: tuple[PodGroupCondition, ...]
     annotations: Mapping[str, str]
@@ -122,6 +125,7 @@ def spec_of_pod_group(group: PodGroup, *, priority: int, default_queue: str) -> 
         min_member=spec.min_member,
         role_minimums=spec.min_task_member,
         minimum=None if spec.min_resources is None else amounts.read_minimum(spec.min_resources),
+        written_minimum=spec.min_resources or NO_RESOURCES,
         phase=group.status.phase or PodGroupPhase.PENDING.value,
         conditions=group.status.conditions,
         annotations=meta.annotations,
@@ -148,6 +152,7 @@ def spec_of_native(group: NativePodGroup, *, key: str, priority: int, default_qu
         min_member=policy.gang.min_count if policy.gang is not None else 1,
         role_minimums={},
         minimum=None,
+        written_minimum=NO_RESOURCES,
         phase=PodGroupPhase.INQUEUE.value,
         conditions=(),
         annotations=meta.annotations,
@@ -173,6 +178,7 @@ def spec_of_lone_pod(task: Task, *, key: str, priority: int, default_queue: str)
         min_member=1,
         role_minimums={},
         minimum=None,
+        written_minimum=NO_RESOURCES,
         phase=PodGroupPhase.INQUEUE.value,
         conditions=(),
         annotations=annotations,

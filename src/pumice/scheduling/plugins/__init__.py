@@ -27,6 +27,7 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "predicates": ("predicates", "Predicates"),
     "priority": ("priority", "Priority"),
     "proportion": ("proportion", "Proportion"),
+    "resourcequota": ("resourcequota", "ResourceQuotaPlugin"),
 }
 
 
