@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 from typing import Any
 
 import jsonschema_rs
 
 from pumice.apiserver import cel
 from pumice.apiserver.shapes import text_path, walk
-from pumice.apiserver.violations import Cause, cause_of, shown
+from pumice.apiserver.violations import BLOCKING, RULES_NOT_CHECKED, Cause, causes_of, shown
 
 Schema = dict[str, Any]
 _DROPPED = ("default", "example", "externalDocs", "description", "title", "nullable", "id")
@@ -44,13 +45,12 @@ class StructuralSchema:
         """Everything that is wrong with the object, in the words of a real server."""
         causes: list[Cause] = []
         if not self._validator.is_valid(obj):
-            for error in self._validator.iter_errors(obj):
-                causes.append(cause_of(error))
-                if len(causes) >= ERRORS_MAX:
-                    break
+            causes = causes_of(itertools.islice(self._validator.iter_errors(obj), ERRORS_MAX), obj)
         if self._listed:
             _unique(self.schema, obj, [], causes)
-        if self._ruled and not causes:
+        if self._ruled and any(reason in BLOCKING for _, reason, _ in causes):
+            causes.append(("<nil>", "FieldValueInvalid", RULES_NOT_CHECKED))
+        elif self._ruled:
             _rules(self.schema, obj, old, [], causes)
         return causes
 
@@ -73,8 +73,7 @@ def translate(schema: Schema, *, root: bool = False) -> Schema:
         plain["type"] = ["integer", "string"]
     if plain.get("type") == "integer" and plain.get("format") in _INT_RANGES:
         low, high = _INT_RANGES[plain.pop("format")]
-        plain.setdefault("minimum", low)
-        plain.setdefault("maximum", high)
+        plain["allOf"] = [*plain.get("allOf", ()), {"minimum": low, "maximum": high}]
     if schema.get("nullable") and "type" in plain:
         types = plain["type"] if isinstance(plain["type"], list) else [plain["type"]]
         plain["type"] = [*types, "null"]
@@ -229,6 +228,8 @@ def _broken(rule: Schema, value: Any, variables: dict[str, Any], path: list[str 
         return field, reason, f"Required value: {message}"
     if reason == "FieldValueForbidden":
         return field, reason, f"Forbidden: {message}"
+    if isinstance(value, dict | list):
+        return field, reason, f"Invalid value: {message}"
     return field, reason, f"Invalid value: {shown(value)}: {message}"
 
 

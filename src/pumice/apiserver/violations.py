@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pumice.apiserver.shapes import text_path
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Cause = tuple[str, str, str]  # field, reason, message
+BLOCKING = frozenset(
+    {
+        "FieldValueRequired",
+        "FieldValueTypeInvalid",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueNotSupported",
+    }
+)
+RULES_NOT_CHECKED = (
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+_TEXT_ORDER = {"maxLength": 1, "minLength": 2, "pattern": 3}
+_FORMATS = {-(2**31): "int32", 2**31 - 1: "int32", -(2**63): "int64", 2**63 - 1: "int64"}
 VALUE_CHARS_MAX = 1_024  # a wrong value is shown, but not a megabyte of it
 
 
@@ -29,9 +45,37 @@ def type_name(value: Any) -> str:
     return names.get(type(value), "null")
 
 
-def cause_of(error: Any) -> Cause:
+def causes_of(errors: Iterable[Any], root: Any) -> list[Cause]:
+    """All errors in order; of a text's length and pattern only the first is told, as a real server stops there."""
+    causes: list[Cause] = []
+    told: dict[str, str] = {}
+    for error in sorted(errors, key=lambda error: _TEXT_ORDER.get(error.kind.name, 0)):
+        path = path_in(root, error.instance_path)
+        if error.kind.name in _TEXT_ORDER and told.setdefault(path, error.kind.name) != error.kind.name:
+            continue
+        causes.append(cause_of(error, path))
+    return causes
+
+
+def path_in(root: Any, steps: list[str | int]) -> str:
+    """A path as Kubernetes writes it; whether a number is a key or an index only the object itself can tell."""
+    text = ""
+    for step in steps:
+        if isinstance(root, list):
+            text, root = f"{text}[{step}]", root[int(step)]
+        else:
+            text, root = (
+                f"{text}.{step}" if text else str(step),
+                root.get(str(step)) if isinstance(root, dict) else None,
+            )
+    return text
+
+
+def cause_of(error: Any, path: str) -> Cause:
     kind, value = error.kind, error.instance
-    path = text_path(list(error.instance_path))
+    if kind.name in {"minimum", "maximum"} and "allOf" in error.schema_path and kind.limit in _FORMATS:
+        text = f'Invalid value: "": Checked value must be of type integer with format {_FORMATS[kind.limit]} in {path}'
+        return "<nil>", "FieldValueInvalid", text
     match kind.name:
         case "required":
             return f"{path}.{kind.property}" if path else kind.property, "FieldValueRequired", "Required value"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 from typing import TYPE_CHECKING, Any
 
 from pumice.apiserver import failures
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pumice.apiserver.store import Object
 
 CONFLICTS_SHOWN_MAX = 50
+KUBECTL, LAST_APPLIED = "kubectl", "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,13 +45,14 @@ def apply_to(layout: Layout, live: Object, config: Object, application: Applicat
     previous = known[application.key].fields if application.key in known else set()
     _drop_unwanted(layout, merged, previous - wanted, _others(known, application.key))
     changed, removed = managers.changed_fields(layout, live, merged)
+    contested = changed & wanted
     conflicts = {
-        key: managed.fields & changed & wanted
+        key: managed.fields & contested
         for key, managed in known.items()
-        if key != application.key and managed.fields & changed & wanted
+        if key != application.key and managed.fields & contested
     }
     if conflicts and not application.force:
-        raise _conflict(conflicts, known)
+        _refuse_conflicts(conflicts, known, _inherited(layout, live, application))
     for key, managed in known.items():
         if key != application.key:
             managed.fields -= conflicts.get(key, set()) | removed
@@ -57,8 +60,42 @@ def apply_to(layout: Layout, live: Object, config: Object, application: Applicat
     if application.key in known and previous == wanted:
         time = known[application.key].time
     known[application.key] = Managed(wanted, config["apiVersion"], time)
+    _note_last_applied(merged, config, application)
     managers.write(merged, known)
     return merged
+
+
+def _last_applied(obj: Object) -> str:
+    text: str = (obj["metadata"].get("annotations") or {}).get(LAST_APPLIED, "")
+    return text
+
+
+def _inherited(layout: Layout, live: Object, application: Application) -> FieldSet:
+    """Fields that kubectl itself wrote by client-side apply and nobody changed since: it may take them over."""
+    text = _last_applied(live) if application.manager == KUBECTL else ""
+    if not text:
+        return set()
+    try:
+        written = fieldsets.values_of(layout, decode(text.encode()))
+    except (ValueError, AttributeError, TypeError):
+        return set()
+    standing = fieldsets.values_of(layout, live)
+    return {path for path, value in written.items() if path in standing and standing[path] == value}
+
+
+def _note_last_applied(merged: Object, config: Object, application: Application) -> None:
+    """Keeps the annotation of client-side apply true while kubectl applies from the server's side."""
+    if application.manager != KUBECTL or not _last_applied(merged):
+        return
+    bare = copy.deepcopy(config)
+    (bare["metadata"].get("annotations") or {}).pop(LAST_APPLIED, None)
+    merged["metadata"]["annotations"][LAST_APPLIED] = json.dumps(bare, separators=(",", ":"), sort_keys=True) + "\n"
+
+
+def _refuse_conflicts(conflicts: dict[Key, FieldSet], known: dict[Key, Managed], inherited: FieldSet) -> None:
+    left = {key: fields - inherited for key, fields in conflicts.items() if fields - inherited}
+    if left:
+        raise _conflict(left, known)
 
 
 def creation(layout: Layout, config: Object, application: Application) -> None:
