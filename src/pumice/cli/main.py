@@ -38,6 +38,9 @@ _EXIT_CODES: tuple[tuple[type[errors.PumiceError], ExitCode], ...] = (
 # Name of a command -> (module, attribute, one line of help). The help stands here so that `pumice --help` imports nothing.
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "bench": ("pumice.cli.bench", "bench", "Measure the engine on this machine."),
+    "up": ("pumice.cli.up", "up", "Start a whole cluster on this machine, until Ctrl-C."),
+    "down": ("pumice.cli.up", "down", "End a cluster that `pumice up` started."),
+    "status": ("pumice.cli.up", "status", "List the clusters that run on this machine."),
     "crds": ("pumice.cli.crds", "crds", "Print the CRD manifests, for kubectl apply."),
     "scheduler": ("pumice.cli.scheduler", "scheduler", "Schedule gangs on a cluster until stopped."),
     "schedule": ("pumice.cli.offline", "schedule", "Ask what one cycle would do with the objects in files."),

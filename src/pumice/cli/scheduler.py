@@ -8,7 +8,7 @@ import random
 import signal
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -23,6 +23,7 @@ from pumice.kube.informer import Informers
 from pumice.kube.lease import Election
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.scheduling import builtin
+from pumice.telemetry import logs
 
 if TYPE_CHECKING:
     from pumice.kube.connection import Connection
@@ -74,7 +75,7 @@ async def _run(
     connection: Connection, chosen: Policy, names: frozenset[str], default_queue: str, lease: tuple[str, str] | None
 ) -> None:
     clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
-    log = _logger()
+    log = cast("Log", logs.configure().info)
     async with HttpTransport(connection, user_agent=f"pumice-scheduler/{__version__}") as transport:
         client = Client(transport, clock=clock, chance=chance)
         informers = Informers(client, clock=clock, chance=chance, log=log)
@@ -104,14 +105,3 @@ async def _run(
             await asyncio.gather(working, return_exceptions=True)
             watching.cancel()
             await asyncio.gather(watching, stopping, return_exceptions=True)
-
-
-def _logger() -> Log:
-    import structlog
-
-    logger = structlog.get_logger()
-
-    def log(event: str, /, **facts: object) -> None:
-        logger.info(event, **facts)
-
-    return log

@@ -1,0 +1,192 @@
+"""`pumice up`, `down` and `status`: a gang-scheduling cluster on this machine, in seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from pumice.errors import BadInput, Conflict, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+DOWN_S_MAX = 15.0
+
+
+class Running(msgspec.Struct, frozen=True):
+    """An embedded cluster that runs on this machine, as it wrote itself down."""
+
+    pid: int
+    started: str  # of its process, so that another process of the same number is not mistaken for it
+    url: str
+    kubeconfig: str
+    nodes: int
+
+
+@click.command()
+@click.option("--nodes", default=4, show_default=True, help="Pretend nodes.")
+@click.option("--gpus", default=8, show_default=True, help="GPUs of each node.")
+@click.option("--port", default=0, help="Port of the API server; 0 takes a free one.")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False),
+    help="Keep everything here, for the next start; without it in memory.",
+)
+@click.option("--kubeconfig-out", type=click.Path(dir_okay=False), help="Write the kubeconfig here as well.")
+@click.option("--no-browser", is_flag=True, help="Open no browser (there is no dashboard yet).")
+@click.option("--verbose", "-v", is_flag=True, help="Log what the parts do.")
+def up(
+    nodes: int,
+    gpus: int,
+    port: int,
+    data_dir: str | None,
+    kubeconfig_out: str | None,
+    no_browser: bool,  # noqa: FBT001  click passes it by name
+    verbose: bool,  # noqa: FBT001
+) -> None:
+    """Start a cluster: API server, scheduler and nodes in one process, until Ctrl-C."""
+    del no_browser
+    if nodes < 0 or gpus < 0:
+        raise BadInput("--nodes and --gpus cannot be negative; choose 0 or more")
+    with contextlib.ExitStack() as stack:
+        folder = (
+            Path(data_dir) if data_dir else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pumice-up-")))
+        )
+        asyncio.run(_run(folder, nodes, gpus, port, durable=data_dir is not None, out=kubeconfig_out, verbose=verbose))
+
+
+async def _run(
+    folder: Path, nodes: int, gpus: int, port: int, *, durable: bool, out: str | None, verbose: bool
+) -> None:
+    from pumice.apiserver.serving import Place
+    from pumice.kube.informer import silent
+    from pumice.nodes.pretend import pretend_nodes
+    from pumice.processes.up import Up
+    from pumice.telemetry import logs
+
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    log = cast("Log", logs.configure(as_json=False).info) if verbose else silent
+    began = time.perf_counter()
+    place = Place(folder, port=port, durable=durable)
+    async with Up(place, pretend_nodes(nodes, gpus=gpus), log=log) as cluster:
+        took = time.perf_counter() - began
+        if out:
+            _copy_kubeconfig(cluster.kubeconfig, Path(out))
+        with _written_down(Running(os.getpid(), _start_of(os.getpid()), cluster.url, str(cluster.kubeconfig), nodes)):
+            click.echo(f"cluster ready after {took:.1f} s: {nodes} nodes with {gpus} GPUs each, {cluster.url}")
+            click.echo(f"files    {folder}{'' if durable else ' (gone when it ends)'}")
+            click.echo(f"use it   export KUBECONFIG={out or cluster.kubeconfig}")
+            click.echo("         kubectl get nodes,queues")
+            click.echo("end it   Ctrl-C, or `pumice down`")
+            sys.stdout.flush()
+            await stop.wait()
+    click.echo("cluster ended")
+
+
+def _copy_kubeconfig(source: Path, target: Path) -> None:
+    """The kubeconfig with its keys inside, so that it works from anywhere."""
+    import base64
+
+    from pumice import yamltext
+
+    [document] = yamltext.load_all(source.read_bytes(), source=str(source))
+    for part in (document["clusters"][0]["cluster"], document["users"][0]["user"]):
+        for key in ("certificate-authority", "client-certificate", "client-key"):
+            if key in part:
+                part[f"{key}-data"] = base64.b64encode((source.parent / part.pop(key)).read_bytes()).decode()
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(yamltext.dump(document))
+
+
+@click.command()
+@click.option("--pid", type=int, help="The one to end; without it the only one that runs.")
+def down(pid: int | None) -> None:
+    """End a cluster that `pumice up` started."""
+    running = {each.pid: each for each in _running()}
+    if not running:
+        raise NotFound("no embedded cluster runs here; start one with `pumice up`")
+    if pid is None and len(running) > 1:
+        listed = ", ".join(str(number) for number in sorted(running))
+        raise BadInput(f"several clusters run here ({listed}); name one with --pid")
+    chosen = running.get(pid) if pid is not None else next(iter(running.values()))
+    if chosen is None:
+        raise NotFound(f"no embedded cluster runs as process {pid}; `pumice status` lists them")
+    os.kill(chosen.pid, signal.SIGTERM)
+    deadline = time.monotonic() + DOWN_S_MAX
+    while _is_alive(chosen):
+        if time.monotonic() > deadline:
+            raise Conflict(f"cluster {chosen.pid} did not end within {DOWN_S_MAX:.0f} s; look at its terminal")
+        time.sleep(0.05)
+    click.echo(f"cluster {chosen.pid} ended")
+
+
+@click.command()
+def status() -> None:
+    """List the clusters that run on this machine."""
+    running = list(_running())
+    if not running:
+        click.echo("no embedded cluster runs here; start one with `pumice up`", err=True)
+        return
+    click.echo(f"{'PID':<8} {'NODES':<6} {'URL':<28} KUBECONFIG")
+    for each in running:
+        click.echo(f"{each.pid:<8} {each.nodes:<6} {each.url:<28} {each.kubeconfig}")
+
+
+# ------------------------------------------------------------------------------------------------ who runs here
+
+
+def _registry() -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "pumice" / "up"
+
+
+@contextlib.contextmanager
+def _written_down(running: Running) -> Iterator[None]:
+    folder = _registry()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    note = folder / f"{running.pid}.json"
+    note.write_bytes(msgspec.json.encode(running))
+    try:
+        yield
+    finally:
+        note.unlink(missing_ok=True)
+
+
+def _running() -> Iterator[Running]:
+    """Clusters that are alive; notes of dead ones are swept away."""
+    folder = _registry()
+    for note in sorted(folder.glob("*.json")) if folder.is_dir() else ():
+        try:
+            running = msgspec.json.decode(note.read_bytes(), type=Running)
+        except (OSError, msgspec.MsgspecError):
+            continue
+        if _is_alive(running):
+            yield running
+        else:
+            note.unlink(missing_ok=True)
+
+
+def _is_alive(running: Running) -> bool:
+    return running.started != "" and _start_of(running.pid) == running.started
+
+
+def _start_of(pid: int) -> str:
+    """When a process started, in the kernel's own ticks; empty where there is none of that number."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""

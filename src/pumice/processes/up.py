@@ -1,0 +1,113 @@
+"""A whole cluster in one process: the embedded API server, our kinds, the scheduler, and nodes.
+
+Everything inside talks to the server without a socket; everybody else uses the kubeconfig that it writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.resources
+import random
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from pumice import yamltext
+from pumice.api import kinds
+from pumice.apiserver.local import LocalTransport
+from pumice.apiserver.serving import EmbeddedServer
+from pumice.clock import RealClock
+from pumice.dispatch.rim import Rim
+from pumice.kube import errors
+from pumice.kube.client import Client
+from pumice.kube.informer import Informers
+from pumice.kube.transport import Request
+from pumice.nodes.pretend import PretendAgent
+from pumice.processes.scheduler import Scheduler, Served
+from pumice.scheduling import builtin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from pumice.apiserver.serving import Place
+    from pumice.kube.informer import Log
+    from pumice.nodes.registration import NodeFacts
+    from pumice.scheduling.policy import Policy
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+READY_S_MAX = 60.0
+
+
+class Up:
+    """`async with` starts the cluster and ends it; nothing of it is left behind but what `place` keeps."""
+
+    def __init__(
+        self, place: Place, nodes: Sequence[NodeFacts], *, log: Log, policy: Callable[[], Policy] | None = None
+    ) -> None:
+        self._embedded = EmbeddedServer(place)
+        self._nodes = nodes
+        self._log = log
+        chosen = builtin.parse(builtin.TEXT, "built-in policy")
+        self._policy = policy or (lambda: chosen)
+        self._stack = contextlib.AsyncExitStack()
+        self.client: Client
+        self.scheduler: Scheduler
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self._embedded.kubeconfig
+
+    @property
+    def url(self) -> str:
+        return self._embedded.url
+
+    async def __aenter__(self) -> Self:
+        async with self._stack:
+            await self._start()
+            self._stack = self._stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _start(self) -> None:
+        await self._stack.enter_async_context(self._embedded)
+        clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
+        self.client = Client(LocalTransport(self._embedded.server), clock=clock, chance=chance)
+        await install_kinds(self.client)
+        informers = Informers(self.client, clock=clock, chance=chance, log=self._log)
+        self._run(informers.run())
+        rim = Rim(clock=clock, chance=chance, log=self._log)
+        self.scheduler = Scheduler(self.client, informers, self._policy, rim, Served())
+        self._run(self.scheduler.run())
+        agent = PretendAgent(self.client, informers, self._nodes, clock=clock, chance=chance, log=self._log)
+        self._run(agent.run())
+        async with asyncio.timeout(READY_S_MAX):
+            await agent.ready.wait()
+            await informers.synced()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._stack.push_async_callback(_end, task)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def install_kinds(client: Client) -> None:
+    """Our CRDs, where they are not there yet; a data folder may have them from before."""
+    folder = importlib.resources.files("pumice.api") / "crds"
+    wanted = {kind.resource for kind in kinds.CUSTOM_KINDS}
+    for file in sorted(folder.iterdir(), key=lambda each: each.name):
+        for manifest in yamltext.load_all(file.read_bytes(), source=file.name):
+            body = msgspec.json.encode(manifest)
+            with contextlib.suppress(errors.AlreadyExists):
+                await client.call(Request("POST", CRDS, {}, {"content-type": "application/json"}, body))
+            wanted.discard(manifest["metadata"]["name"])
+    assert not wanted, f"no manifest defines {', '.join(sorted(wanted))}"
