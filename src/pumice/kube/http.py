@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from pumice.kube.credentials import Access
 
 CONNECTIONS_MAX = 256  # calls in flight and open watches together
-CONNECT_S_MAX = 5.0  # an API server is near; the leader's margin for a write that is under way is 5 s too
+CONNECT_S_MAX = 5.0  # name, connection and TLS: no longer than a leader's margin between its last check and its write
 CALL_S_MAX = 65.0  # kube-apiserver gives up by itself after 60 s
 READ_S_MAX = 60.0  # silence in the middle of an answer that is no stream
 KEEP_ALIVE_S = 60.0  # kube-apiserver closes idle connections after 90 s: we are first, so no call meets a closing one
 RESPONSE_BYTES_MAX = 256 * 2**20  # a page of 500 objects; the largest object is 3 MiB
 HEADER_BYTES_MAX = 64 * 2**10  # warnings are headers
 
-_CALL_TIMEOUT = aiohttp.ClientTimeout(total=CALL_S_MAX, sock_connect=CONNECT_S_MAX, sock_read=READ_S_MAX)
+_CALL_TIMEOUT = aiohttp.ClientTimeout(total=CALL_S_MAX, connect=CONNECT_S_MAX, sock_read=READ_S_MAX)
 # Who reads a stream knows how long it may be silent; a dead peer is found by TCP itself.
-_STREAM_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S_MAX, sock_read=None)
+_STREAM_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=CONNECT_S_MAX, sock_read=None)
 _TCP_KEEP_ALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 _PATH_SAFE = "/:@!$&'()*+,;=~"
