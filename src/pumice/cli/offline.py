@@ -92,7 +92,7 @@ def schedule_objects(objects: Iterable[Mapping[str, Any]], policy_text: bytes | 
     cluster = Cluster()
     intake = Intake(cluster)
     newest = _EPOCH
-    for thing in objects:
+    for thing in _joined(objects):
         kind = kinds.by_kind(str(thing.get("apiVersion", "")), str(thing["kind"]))
         if kind is None or kind.struct is None:
             continue  # Deployments, Services and the like say nothing about one cycle
@@ -100,6 +100,22 @@ def schedule_objects(objects: Iterable[Mapping[str, Any]], policy_text: bytes | 
         newest = max(newest, (thing.get("metadata") or {}).get("creationTimestamp") or "")
     decisions = cycle.plan(cluster.snapshot(), chosen, now=instant.parse_instant(newest))
     return as_data(decisions)
+
+
+def _joined(objects: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Each object once. A file may name one twice: the later one counts, but a HyperNode's members are taken together."""
+    found: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+    for thing in objects:
+        meta = thing.get("metadata") or {}
+        key = (thing["kind"], meta.get("namespace") or "", meta.get("name") or "")
+        former = found.get(key)
+        if former is not None:
+            click.echo(f"pumice: warning: {key[0]} {key[2]} is there twice; the later one counts", err=True)
+            if key[0] == "HyperNode":
+                members = [*former["spec"].get("members", ()), *thing["spec"].get("members", ())]
+                thing = {**thing, "spec": {**thing["spec"], "members": members}}  # noqa: PLW2901
+        found[key] = thing
+    return list(found.values())
 
 
 def as_data(decisions: Decisions) -> dict[str, Any]:

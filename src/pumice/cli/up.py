@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+if TYPE_CHECKING:
+    from pumice.kube.informer import Log
+
 DOWN_S_MAX = 15.0
 
 

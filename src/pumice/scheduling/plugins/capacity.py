@@ -61,9 +61,12 @@ class Capacity:
         self.args = args
         self.hierarchical = option.allows("enableHierarchy")
         self.level = max(args.ancestor_reclaim_level, 0) if self.hierarchical else 0
+        self.leaves_shares_to_weights = False
 
     def open(self, session: Session) -> None:
         self.session = session
+        # Beside proportion, a queue that names nothing that it deserves has its share by weight: that is not ours to judge.
+        self.leaves_shares_to_weights = session.policy.option("proportion") is not None
         self.tree: QueueTree | None = None
         if self.hierarchical:
             self.tree = queue_tree(session.queues)
@@ -238,6 +241,8 @@ class Capacity:
         wanted = amounts.summed([path[0].allocated, asked])
         if amounts.beyond(wanted, path[0].ceiling, asked=asked):
             return False
+        if self.leaves_shares_to_weights and not path[0].deserved:
+            return True
         return any(_deserves(account, asked) for account in (path[0], *self._ancestors(path)))
 
     def _ancestors(self, path: Sequence[Account]) -> Sequence[Account]:
