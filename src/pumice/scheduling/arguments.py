@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
 
+from pumice.instant import DurationError, parse_duration
 from pumice.scheduling.policy import PolicyError
 
 if TYPE_CHECKING:
+    from pumice.instant import Duration
     from pumice.scheduling.policy import PluginOption
 
 
@@ -55,3 +57,14 @@ def read(kind: type[A], option: PluginOption, source: str) -> A:
         return msgspec.convert({**fixed, "<named>": named}, kind, strict=False)
     except msgspec.ValidationError as error:
         raise PolicyError(f"policy {source}: plugin {option.name}: {error}; correct that argument") from error
+
+
+def duration(name: str, text: str) -> Duration:
+    """A duration longer than zero among the arguments; call it from `__post_init__`, where `read` names plugin and file."""
+    try:
+        found = parse_duration(text)
+    except DurationError as error:
+        raise ValueError(f"{name}: {error}") from error
+    if found <= 0:
+        raise ValueError(f"{name}: {text} is not longer than zero; write for example 90s or 1h30m")
+    return found

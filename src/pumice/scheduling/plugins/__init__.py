@@ -28,6 +28,7 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "priority": ("priority", "Priority"),
     "proportion": ("proportion", "Proportion"),
     "resourcequota": ("resourcequota", "ResourceQuotaPlugin"),
+    "sla": ("sla", "Sla"),
 }
 
 
