@@ -364,8 +364,8 @@ class Points:
     def overused(self, test: QueueTest) -> None:
         self._add("overused", test, "enabledOverused")
 
-    def allocatable(self, limit: Allocatable, *, why: Callable[[QueueSpec, Shape], str]) -> None:
-        """`why` says in numbers what the queue lacks for one such pod."""
+    def allocatable(self, limit: Allocatable, *, why: Callable[[QueueSpec, GangState, Shape], str]) -> None:
+        """`why` says in numbers what the queue lacks for one more such pod of the gang."""
         self._add("allocatable", limit, "enabledAllocatable", why)
 
     def preemptive(self, test: Preemptive) -> None:

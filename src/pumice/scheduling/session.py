@@ -233,11 +233,12 @@ class Session:
                 return 0
         return count
 
-    def why_not_allocatable(self, queue: QueueSpec, shape: Shape) -> Reason:
-        """The first plugin that refuses the queue one more such pod, in its own words."""
+    def why_not_allocatable(self, gang: GangState, shape: Shape) -> Reason:
+        """The first plugin that refuses the gang's queue one more such pod, in its own words."""
+        queue = self.queue_of(gang)
         for hook in self.points.hooks("allocatable"):
             if hook.call(queue, shape, 1) <= 0:
-                return Reason(hook.plugin, hook.detail(queue, shape), cure=Cure.EVICTION)
+                return Reason(hook.plugin, hook.detail(queue, gang, shape), cure=Cure.EVICTION)
         raise AssertionError(f"queue {queue.name} refuses nothing")
 
     def is_preemptive(self, queue: QueueSpec, tasks: Sequence[Task]) -> bool:
