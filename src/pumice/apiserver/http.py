@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 READ_TIMEOUT_S = 30.0  # for a whole request's body
 SHUTDOWN_TIMEOUT_S = 1.0
+KEEPALIVE_S = 90.0  # as kube-apiserver: clients close first, so no call meets a closing connection
 WEBHOOK_ANSWER_BYTES_MAX = 3 * 2**20
 _JSON = {"content-type": "application/json"}
 
@@ -62,10 +63,8 @@ class Listener:
         self._address = address
         self._streams: set[asyncio.Task[Any]] = set()
         self.port = address.port
-        self._runner = web.ServerRunner(
-            web.Server(self._answer, access_log=None, keepalive_timeout=75.0, read_bufsize=2**17),
-            shutdown_timeout=SHUTDOWN_TIMEOUT_S,
-        )
+        self._http = web.Server(self._answer, access_log=None, keepalive_timeout=KEEPALIVE_S, read_bufsize=2**17)
+        self._runner = web.ServerRunner(self._http, shutdown_timeout=SHUTDOWN_TIMEOUT_S)
 
     async def start(self) -> None:
         await self._runner.setup()
@@ -78,7 +77,10 @@ class Listener:
         """Ends watches first: they would otherwise hold their connections until the timeout."""
         for task in self._streams:
             task.cancel()
+        transports = [handler.transport for handler in self._http.connections if handler.transport is not None]
         await self._runner.cleanup()
+        for transport in transports:
+            transport.abort()  # a polite end of TLS would wait for peers that may never answer
 
     async def _answer(self, received: web.BaseRequest) -> web.StreamResponse:
         try:

@@ -1,0 +1,124 @@
+"""The server on a socket: TLS, certificates, tokens, limits, streams."""
+
+import asyncio
+import io
+import json
+import ssl
+
+import aiohttp
+import pytest
+from tests.integration.apiserver.conftest import session, trusting
+
+from pumice.apiserver.http import Address, Listener
+from pumice.kube.transport import BODY_BYTES_MAX
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+JSON = {"content-type": "application/json"}
+
+
+def a_map(name):
+    return json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+
+
+@pytest.fixture
+async def admin(embedded, tmp_path):
+    async with session(tmp_path / "server") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def nobody(embedded, tmp_path):
+    async with session(tmp_path / "server", client=False) as opened:
+        yield opened
+
+
+async def test_a_certificate_of_the_authority_names_the_caller(embedded, admin):
+    async with admin.post(
+        f"{embedded.url}/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        data=json.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}),
+        headers=JSON,
+    ) as answer:
+        user = (await answer.json())["status"]["userInfo"]
+    assert user == {"username": "pumice-admin", "groups": ["system:masters", "system:authenticated"]}
+
+
+async def test_without_credentials_there_is_health_and_nothing_else(embedded, nobody):
+    async with nobody.get(f"{embedded.url}/readyz") as answer:
+        assert (answer.status, await answer.text()) == (200, "ok")
+    async with nobody.get(f"{embedded.url}{MAPS}") as answer:
+        assert answer.status == 403
+        assert 'User "system:anonymous" cannot list' in (await answer.json())["message"]
+
+
+async def test_a_wrong_token_is_refused_and_a_right_one_is_not(embedded, admin, nobody):
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    path = f"{embedded.url}/api/v1/namespaces/default/serviceaccounts/default/token"
+    async with admin.post(path, data=json.dumps(body), headers=JSON) as answer:
+        token = (await answer.json())["status"]["token"]
+    for credential, status in ((f"Bearer {token}", 200), (f"Bearer {token}x", 401), ("Basic abc", 401)):
+        async with nobody.get(f"{embedded.url}/apis", headers={"authorization": credential}) as answer:
+            assert answer.status == status
+
+
+async def test_impersonation_is_for_administrators(embedded, admin, nobody):
+    async with admin.get(f"{embedded.url}{MAPS}", headers={"impersonate-user": "ann"}) as answer:
+        assert (answer.status, 'User "ann" cannot list' in (await answer.json())["message"]) == (403, True)
+    async with nobody.get(f"{embedded.url}{MAPS}", headers={"impersonate-user": "root"}) as answer:
+        assert (answer.status, "cannot impersonate" in await answer.text()) == (403, True)
+
+
+async def test_a_stranger_to_the_authority_gets_no_connection(embedded, tmp_path):
+    connector = aiohttp.TCPConnector(ssl=ssl.create_default_context())
+    async with aiohttp.ClientSession(connector=connector) as opened:
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            await opened.get(f"{embedded.url}/readyz")
+
+
+async def test_a_body_over_the_limit_is_refused_before_it_is_read(embedded, admin):
+    async def endless():
+        for _ in range(BODY_BYTES_MAX // 2**16 + 2):
+            yield b" " * 2**16
+
+    async with admin.post(
+        f"{embedded.url}{MAPS}", data=io.BytesIO(b" " * (BODY_BYTES_MAX + 1)), headers=JSON
+    ) as answer:
+        assert answer.status == 413
+    async with admin.post(f"{embedded.url}{MAPS}", data=endless(), headers=JSON) as answer:
+        assert answer.status == 413
+
+
+async def test_a_watch_is_a_stream_of_lines(embedded, admin):
+    async with admin.get(f"{embedded.url}{MAPS}?watch=true&fieldSelector=metadata.name%3Da") as watch:
+        async with admin.post(f"{embedded.url}{MAPS}", data=a_map("a"), headers=JSON) as answer:
+            assert answer.status == 201
+        event = json.loads(await watch.content.readline())
+    assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "a")
+
+
+async def test_a_server_that_stops_ends_its_watches(tmp_path, embedded):
+    folder = tmp_path / "server"
+    address = Address(certificate=folder / "server.crt", key=folder / "server.key", client_authority=folder / "ca.crt")
+    listener = Listener(address, embedded.server)
+    await listener.start()
+    async with session(folder) as opened, opened.get(f"https://127.0.0.1:{listener.port}{MAPS}?watch=true") as watch:
+        reading = asyncio.create_task(watch.content.read())
+        await listener.stop()
+        await asyncio.gather(reading, return_exceptions=True)
+    assert reading.done()
+
+
+async def test_a_listener_without_its_server_asks_for_patience(tmp_path):
+    listener = Listener(Address())
+    await listener.start()
+    async with aiohttp.ClientSession() as opened, opened.get(f"http://127.0.0.1:{listener.port}/readyz") as answer:
+        assert (answer.status, (await answer.json())["reason"]) == (503, "ServiceUnavailable")
+    await listener.stop()
+
+
+async def test_keys_are_for_their_owner_alone(embedded, tmp_path):
+    for name in ("ca.key", "server.key", "admin.key", "kubeconfig"):
+        assert (tmp_path / "server" / name).stat().st_mode & 0o077 == 0
+
+
+async def test_the_authority_outlives_the_server(embedded, tmp_path):
+    assert trusting(tmp_path / "server").get_ca_certs()[0]["subject"] == ((("commonName", "pumice"),),)
