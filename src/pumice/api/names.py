@@ -117,6 +117,11 @@ BATCH_MEMORY = "kubernetes.io/batch-memory"
 ATTEMPT = "pumice.dev/attempt"  # A pod, PodGroup: the commit that bound it, or that made the gang Running
 RUNNING_ESTIMATE = "pumice.dev/running-estimate"  # A PodGroup, Job, pod: how long it is expected to run
 VERDICT = "pumice.dev/verdict"  # A PodGroup: JSON, why the gang waits, in classes of reasons with counts
+PRETEND_RUN = "pumice.dev/pretend-run"  # A pod on a pretend node: ends after this time, with success
+PRETEND_EXIT_CODE = "pumice.dev/pretend-exit-code"  # A pod on a pretend node: ... or with this exit code
+PRETEND_STOP = "pumice.dev/pretend-stop"  # A pod on a pretend node: takes this long to go once it is deleted
+PRETEND_DOWN = "pumice.dev/pretend-down"  # A pretend node: is not Ready while it carries this
+PRETEND_GONE = "pumice.dev/pretend-gone"  # A pretend node: falls silent while it carries this, and so do its pods
 
 # --- Kubernetes' own that we read or write ------------------------------------------------------------------------------
 HOSTNAME = "kubernetes.io/hostname"  # L node

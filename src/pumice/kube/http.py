@@ -161,6 +161,10 @@ class _Chunks:
         return chunk
 
     async def aclose(self) -> None:
+        # A stream is left in its middle. TLS would say goodbye and wait for an answer, longer than our event loop may live.
+        connection = self._answer.connection
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
         self._answer.close()
 
 

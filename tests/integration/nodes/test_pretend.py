@@ -1,0 +1,184 @@
+"""Pretend nodes on the embedded server, in process and under virtual time: hours pass in milliseconds."""
+
+import random
+
+import pytest
+from tests.bodies import pretend_nodes as bodies
+from tests.bodies.world import running, world
+
+from pumice import instant
+from pumice.api.coordination import Lease
+from pumice.api.core import Node
+from pumice.api.events import CoreEvent
+from pumice.api.kinds import by_struct
+from pumice.api.pods import Pod
+from pumice.apiserver.local import LocalTransport
+from pumice.apiserver.server import Server, Settings
+from pumice.clock import VirtualClock
+from pumice.errors import Refused
+from pumice.nodes import distributions
+from pumice.nodes.pretend import PretendAgent, Trouble, pretend_nodes
+from pumice.nodes.pretending import Behaviour
+
+NOON = instant.parse_instant("2026-01-31T12:00:00Z")
+
+
+class Counting:
+    """A transport that counts the writes that pass."""
+
+    def __init__(self, inner):
+        self.inner = inner
+        self.writes = []
+
+    async def call(self, request):
+        if request.method != "GET" and "/leases" not in request.path and "/events" not in request.path:
+            self.writes.append((request.method, request.path))
+        return await self.inner.call(request)
+
+    async def close(self):
+        await self.inner.close()
+
+
+def play(body, *args):
+    """Runs `body(world, ...)` against a fresh embedded server; returns what it returns."""
+    clock = VirtualClock(NOON)
+
+    async def main():
+        async with Server(Settings(now=clock.now, chance=random.Random(0))) as server:
+            transport = Counting(LocalTransport(server))
+            async with world(transport, clock, "default", patience_s=86_400.0) as place:
+                place.transport = transport
+                return await body(place, *args)
+
+    return clock.run(main())
+
+
+@pytest.mark.parametrize("body", bodies.BODIES, ids=lambda body: body.__name__)
+def test_on_the_embedded_server(body):
+    play(body)
+
+
+def test_a_pod_costs_two_writes_from_bound_to_succeeded():
+    async def body(place):
+        async with running(bodies.an_agent(place, "cheap")):
+            await place.submit("p", "cheap-0", annotations={"pumice.dev/pretend-run": "1h"})
+            place.transport.writes.clear()
+            await place.phase("p", "Succeeded")
+            assert place.transport.writes == [("PATCH", "/api/v1/namespaces/default/pods/p/status")] * 2
+
+    play(body)
+
+
+def test_run_times_and_failures_are_drawn_from_distributions_and_the_same_for_the_same_seed():
+    async def body(place):
+        behaviour = Behaviour(run=distributions.parse("exponential:60s"), failure_rate=0.5)
+        async with running(bodies.an_agent(place, "drawn", behaviour=behaviour)):
+            for number in range(20):
+                await place.submit(f"p{number}", "drawn-0")
+            return [
+                (status["phase"], status["containerStatuses"][0]["state"]["terminated"]["finishedAt"])
+                for number in range(20)
+                if (status := await place.phase(f"p{number}", "Succeeded", "Failed"))
+            ]
+
+    first = play(body)
+    assert {phase for phase, _ in first} == {"Succeeded", "Failed"}
+    assert len({finished_at for _, finished_at in first}) > 10
+    assert play(body) == first
+
+
+def test_a_lease_is_renewed_four_times_in_its_duration_and_not_at_all_once_the_node_is_gone():
+    async def body(place):
+        async def renewed():
+            lease = (await place.client.get(Lease, "beats-0", namespace="kube-node-lease")).into(Lease)
+            return instant.parse_instant(lease.spec.renew_time)
+
+        async with running(bodies.an_agent(place, "beats", 1)) as agent:
+            await place.clock.sleep(95.0)
+            assert place.clock.now() - await renewed() <= 11 * instant.SECOND
+            agent.trouble("beats-0", Trouble.GONE)
+            await place.clock.sleep(95.0)
+            assert place.clock.now() - await renewed() >= 84 * instant.SECOND
+            agent.trouble("beats-0", Trouble.NONE)
+            await place.clock.sleep(1.0)
+            assert place.clock.now() - await renewed() <= instant.SECOND
+
+    play(body)
+
+
+def test_a_rejected_pod_and_a_bad_annotation_are_told_in_events():
+    async def body(place):
+        async with running(bodies.an_agent(place, "events")):
+            gpus = {"nvidia.com/gpu": "9"}
+            await place.submit("big", "events-0", container={"resources": {"limits": gpus, "requests": gpus}})
+            await place.submit("odd", "events-0", annotations={"pumice.dev/pretend-run": "soon"})
+            await place.phase("big", "Failed")
+            await place.phase("odd", "Running")
+            await place.clock.sleep(5.0)
+            events = await place.client.list_json(by_struct(CoreEvent), namespace="default")
+            told = {(each["involvedObject"]["name"], each["type"], each["reason"]) for each in events}
+            assert told == {
+                ("big", "Warning", "OutOfnvidia.com/gpu"),
+                ("odd", "Warning", "PretendAnnotation"),
+            }
+
+    play(body)
+
+
+def test_a_node_of_another_agent_is_not_taken_over():
+    async def body(place):
+        other = {"nodeInfo": {"containerRuntimeVersion": "containerd://2.0"}}
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real-0"}, "status": other}
+        await place.client.create(Node, node)
+        agent = bodies.an_agent(place, "real", 1)
+        with pytest.raises(ExceptionGroup) as raised:
+            await agent.run()
+        assert raised.group_contains(Refused, match="'real-0' belongs to another agent .containerd://2.0.; join under")
+
+    play(body)
+
+
+def test_a_node_that_somebody_deletes_plays_its_pods_no_longer():
+    async def body(place):
+        async with running(bodies.an_agent(place, "deleted")):
+            await place.client.delete(Node, "deleted-0")
+            await place.submit("unheard", "deleted-0")
+            await place.submit("heard", "deleted-1")
+            await place.phase("heard", "Running")
+            assert (await place.pod("unheard"))["status"]["phase"] == "Pending"
+
+    play(body)
+
+
+def test_a_pod_of_the_same_name_begins_anew():
+    async def body(place):
+        async with running(bodies.an_agent(place, "again")):
+            for _ in range(3):
+                await place.submit("p", "again-0", annotations={"pumice.dev/pretend-run": "10s"})
+                await place.phase("p", "Succeeded")
+                await place.client.delete(Pod, "p", namespace="default")
+                await place.gone("p")
+
+    play(body)
+
+
+def test_a_thousand_pods_come_and_go():
+    async def body(place):
+        nodes = pretend_nodes(100, capacity={"pods": "1000"})
+        chance = random.Random(0)
+        agent = PretendAgent(
+            place.client,
+            place.informers,
+            nodes,
+            clock=place.clock,
+            chance=chance,
+            behaviour=Behaviour(run=distributions.parse("uniform:1s,60s")),
+        )
+        async with running(agent):
+            for number in range(1_000):
+                await place.submit(f"p{number}", f"node-{number % 100}")
+            await place.clock.sleep(61.0)
+            phases = {pod.status.phase for pod in (await place.client.list(Pod, namespace="default")).items}
+            assert phases == {"Succeeded"}
+
+    play(body)
