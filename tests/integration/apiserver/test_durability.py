@@ -11,7 +11,15 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 JSON = {"content-type": "application/json"}
 
 
-async def write_until_it_dies(opened, url, worker, acknowledged):
+class Enough:
+    """Set when so many writes have been acknowledged."""
+
+    def __init__(self, after):
+        self.after = after
+        self.reached = asyncio.Event()
+
+
+async def write_until_it_dies(opened, url, worker, acknowledged, enough):
     number = 0
     while True:
         name = f"m-{worker}-{number}"
@@ -24,6 +32,8 @@ async def write_until_it_dies(opened, url, worker, acknowledged):
         if answer.status != 201:
             return
         acknowledged[name] = created
+        if len(acknowledged) >= enough.after:
+            enough.reached.set()
         number += 1
 
 
@@ -35,11 +45,11 @@ async def listed(opened, url):
 
 @pytest.mark.parametrize("after", [5, 60, 200])
 async def test_what_was_acknowledged_survives_a_kill(start, after):
-    first, acknowledged = start(), {}
+    first, acknowledged, enough = start(), {}, Enough(after)
     async with session(first.folder) as opened:
-        workers = [asyncio.create_task(write_until_it_dies(opened, first.url, n, acknowledged)) for n in range(8)]
-        while len(acknowledged) < after:
-            await asyncio.sleep(0)
+        writers = [write_until_it_dies(opened, first.url, number, acknowledged, enough) for number in range(8)]
+        workers = [asyncio.create_task(writer) for writer in writers]
+        await enough.reached.wait()
         first.kill()
         await asyncio.gather(*workers)
     second = start()
