@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import dataclasses
 import random
-import signal
-import socket
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -15,20 +12,22 @@ import click
 from pumice import __version__
 from pumice.clock import RealClock
 from pumice.dispatch.rim import Rim
-from pumice.errors import BadInput
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 from pumice.kube.informer import Informers
 from pumice.kube.lease import Election
+from pumice.processes import life
+from pumice.processes.failpoints import from_environment
+from pumice.processes.neighbours import VOLCANO_LEASES, refuse_two_masters
+from pumice.processes.outside import plugins_from_outside
+from pumice.processes.policies import PolicyFile
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
 from pumice.telemetry import logs
 
 if TYPE_CHECKING:
     from pumice.kube.connection import Connection
     from pumice.kube.informer import Log
-    from pumice.scheduling.policy import Policy
 
 
 @click.command()
@@ -57,51 +56,30 @@ def scheduler(
     """Schedule gangs on a cluster until stopped."""
     clock = RealClock()
     connection = config.find(kubeconfig, clock=clock, context=context)
-    chosen = _policy(policy_file)
+    log = cast("Log", logs.configure().info)
+    extra = plugins_from_outside()
+    policies = PolicyFile(policy_file, extra=extra, log=log)
+    served = Served(frozenset(names), default_queue, extra)
     lease = (lease_namespace, lease_name) if leader_elect else None
-    asyncio.run(_run(connection, chosen, frozenset(names), default_queue, lease))
-
-
-def _policy(path: str | None) -> Policy:
-    if path is None:
-        return builtin.parse(builtin.TEXT, "built-in policy")
-    try:
-        return builtin.parse(Path(path).read_bytes(), path)
-    except OSError as error:
-        raise BadInput(f"policy {path}: cannot be read: {error.strerror}; check the name") from error
+    asyncio.run(_run(connection, policies, served, lease, log))
 
 
 async def _run(
-    connection: Connection, chosen: Policy, names: frozenset[str], default_queue: str, lease: tuple[str, str] | None
+    connection: Connection, policies: PolicyFile, served: Served, lease: tuple[str, str] | None, log: Log
 ) -> None:
     clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
-    log = cast("Log", logs.configure().info)
     async with HttpTransport(connection, user_agent=f"pumice-scheduler/{__version__}") as transport:
         client = Client(transport, clock=clock, chance=chance)
+        await refuse_two_masters(client, served.scheduler_names, clock=clock, lease=VOLCANO_LEASES[0])
         informers = Informers(client, clock=clock, chance=chance, log=log)
+        rim = Rim(clock=clock, chance=chance, log=log, reach=from_environment())
         election = None
         if lease is not None:
-            identity = f"{socket.gethostname()}_{os.getpid()}"
+            namespace, name = lease
             election = Election(
-                client, namespace=lease[0], name=lease[1], identity=identity, clock=clock, chance=chance, log=log
+                client, namespace=namespace, name=name, identity=life.identity(), clock=clock, chance=chance, log=log
             )
-        guard = election.check if election is not None else (lambda: None)
-        rim = Rim(clock=clock, chance=chance, log=log, guard=guard)
-        worker = Scheduler(client, informers, lambda: chosen, rim, Served(names, default_queue))
-        stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        watching = asyncio.create_task(informers.run())
-        working = asyncio.create_task(election.lead(worker.run) if election is not None else worker.run())
-        stopping = asyncio.create_task(stop.wait())
-        try:
-            await asyncio.wait({watching, working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (watching, working):
-                if task.done() and not task.cancelled():
-                    task.result()
-        finally:
-            stopping.cancel()
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
-            watching.cancel()
-            await asyncio.gather(watching, stopping, return_exceptions=True)
+            rim = dataclasses.replace(rim, guard=election.check)
+        worker = Scheduler(client, informers, lambda: policies.current, rim, served)
+        work = election.lead(worker.run) if election is not None else worker.run()
+        await life.until_stopped(work, [informers.run(), policies.run(clock)])

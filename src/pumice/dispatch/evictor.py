@@ -36,6 +36,7 @@ class Evictor:
         self._clock = rim.clock
         self._guard = rim.guard
         self._log = rim.log
+        self._reach = rim.reach
 
     def announce(self, eviction: Evict) -> None:
         """From now on the victim's room is on its way out, and claimed."""
@@ -56,6 +57,7 @@ class Evictor:
         )
         try:
             await self._say_why(task, PREEMPTED, message)
+            self._reach("evicting")
             await self._ask(task)
             self._log("pod_evicted", pod=task.key, node=task.node, by=eviction.reason, claimant=eviction.claimant)
         except errors.NotFound:

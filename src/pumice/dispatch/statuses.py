@@ -47,6 +47,7 @@ class Statuses:
         self._clock = rim.clock
         self._guard = rim.guard
         self._log = rim.log
+        self._reach = rim.reach
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
         self._written_at: dict[str, float] = {}
         self._told: dict[str, str] = {}  # gang -> the event that was last recorded for it
@@ -164,6 +165,7 @@ class Statuses:
         try:
             self._guard()
             self._written_at[report.gang] = self._clock.monotonic()
+            self._reach("status")
             await self._client.patch(PodGroup, name, patch, how=PatchType.MERGE, namespace=namespace)
             self._tell(report)
         except errors.KubeError as error:

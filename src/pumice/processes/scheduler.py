@@ -22,7 +22,7 @@ from pumice.scheduling import cycle
 from pumice.scheduling.ports import Ports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pumice.api.changes import Change
     from pumice.api.meta import Struct
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
     from pumice.scheduling.decisions import Decisions
+    from pumice.scheduling.plugins import Plugin
     from pumice.scheduling.policy import Policy
 
 # Claims expire, mending has a grace time and deadlines pass without any news: one cycle at least so often.
@@ -58,10 +59,11 @@ WATCHED: tuple[type[Struct], ...] = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Served:
-    """Whom this scheduler serves: pods that name it, and groups that name no queue."""
+    """Whom this scheduler serves, pods that name it and groups that name no queue, and with which plugins from outside."""
 
     scheduler_names: frozenset[str] = frozenset({"volcano", "pumice"})
     default_queue: str = "default"
+    extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
 
 
 class Scheduler:
@@ -79,6 +81,7 @@ class Scheduler:
         self._intake = Intake(self._cluster)
         self._news = asyncio.Event()
         self._ports = Ports()
+        self._extra_plugins = served.extra_plugins
         self._recorder = Recorder(client, component="pumice-scheduler", clock=rim.clock, log=rim.log)
         self.dispatcher = Dispatcher(client, self._cluster, self._learn, self._recorder, rim)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan")
@@ -142,7 +145,7 @@ class Scheduler:
             )
 
     def _plan(self, snapshot: Snapshot, chosen: Policy, now: int) -> Decisions:
-        return cycle.plan(snapshot, chosen, now=now, ports=self._ports)
+        return cycle.plan(snapshot, chosen, now=now, ports=self._ports, extra_plugins=self._extra_plugins)
 
     async def _make_queues(self) -> None:
         """The root and the default queue exist, whoever was here before."""

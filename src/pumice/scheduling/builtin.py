@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pumice.scheduling import actions, plugins, policy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.scheduling.plugins import Plugin
+
+NO_PLUGINS: Mapping[str, type[Plugin]] = {}
 
 TEXT = """\
 actions: "enqueue, allocate, preempt, reclaim, backfill"
@@ -24,6 +33,6 @@ tiers:
 """
 
 
-def parse(text: str | bytes, source: str) -> policy.Policy:
-    """A policy that may use every action and plugin that comes with Pumice."""
-    return policy.parse(text, source=source, actions=list(actions.NAMES), plugins=list(plugins.NAMES))
+def parse(text: str | bytes, source: str, extra: Mapping[str, type[Plugin]] = NO_PLUGINS) -> policy.Policy:
+    """A policy that may use every action and plugin that comes with Pumice, and those of `extra`."""
+    return policy.parse(text, source=source, actions=list(actions.NAMES), plugins=[*plugins.NAMES, *extra])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
     from pumice.cluster.topology import HyperTree
-    from pumice.scheduling.actions.allocate import Worksheet
+    from pumice.scheduling.worksheet import Worksheet
     from pumice.scheduling.gangstate import GangState, SubState
     from pumice.scheduling.session import Session
     from pumice.scheduling.statement import Operation, Statement
@@ -138,16 +138,22 @@ def line(session: Session, gang: GangState, keys: Iterable[str]) -> Heap[SubStat
     return Heap(before, (sub for sub in gang.subs if sub.sub.key in wanted))
 
 
-def room_for(session: Session, tasks: Iterable[Task], within: str) -> Column:
-    """At most how many of the tasks fit into what of each hyper node lies within the given one: a bound, by a pass over columns."""
+def room_for(session: Session, tasks: Iterable[Task], within: str, more: Column | None = None) -> Column:
+    """At most how many of the tasks fit into what of each hyper node lies within the given one: a bound, by a pass over columns.
+
+    `more` is room that evictions would add; then nodes count that eviction may open.
+    """
     tree = session.snapshot.tree
     nodes = tree.nodes[within]
     free = session.room.future[:, nodes]
+    open_to = session.placer.allowed
+    if more is not None:
+        free, open_to = free + more[:, nodes], session.placer.evictable
     total: Column = np.zeros(len(tree.names), dtype=np.int64)
     shapes = Counter(session.shape(task) for task in tasks)
     for request in dict.fromkeys(shape.request for shape in shapes):
         alike = [shape for shape in shapes if shape.request is request]
-        allowed = np.logical_or.reduce([session.placer.allowed(shape)[nodes] for shape in alike])
+        allowed = np.logical_or.reduce([open_to(shape)[nodes] for shape in alike])
         copies = np.zeros((1, tree.node_count), dtype=np.int64)
         copies[0, nodes] = np.where(allowed, alike[0].copies(free), 0)
         total += np.minimum(tree.sums(copies)[0], sum(shapes[shape] for shape in alike))

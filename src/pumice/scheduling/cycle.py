@@ -8,6 +8,7 @@ from pumice.scheduling import actions, closing, mend, plugins
 from pumice.scheduling.actions import allocate
 from pumice.scheduling.ports import Ports
 from pumice.scheduling.session import UNLIMITED_BUDGET, Session
+from pumice.scheduling.worksheet import Worksheet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +63,7 @@ def open_session(
 def mend_attempts(session: Session, grace_s: int) -> None:
     """Finish what was cut short before anybody else may take its room, or give it up."""
     for gang in mend.unfinished(session):
-        sheet = allocate.Worksheet(session, gang)
+        sheet = Worksheet(session, gang)
         if sheet:
             allocate.visit(session, gang, sheet)
         if session.is_ready(gang):

@@ -1,0 +1,73 @@
+"""The policy file while the scheduler runs: read again when it changes, checked as a whole, and the last good one kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pumice.errors import BadInput, PumiceError
+from pumice.scheduling import builtin, plugins
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.clock import Clock
+    from pumice.kube.informer import Log
+    from pumice.scheduling.plugins import Plugin
+    from pumice.scheduling.policy import Policy
+
+LOOK_S = 1.0  # a ConfigMap's files are swapped by the kubelet about once a minute: looking is cheaper than watching
+
+
+class PolicyFile:
+    """`current` is always a policy that can be used; `refused` says what is wrong with the file as it is now."""
+
+    def __init__(self, path: str | None, *, extra: Mapping[str, type[Plugin]], log: Log) -> None:
+        self._path = Path(path) if path is not None else None
+        self._extra = extra
+        self._log = log
+        self._text = self._read()
+        self.current: Policy = self._checked(self._text)
+        self.refused = ""
+        self.refusals = 0
+
+    def _read(self) -> bytes:
+        if self._path is None:
+            return builtin.TEXT.encode()
+        try:
+            return self._path.read_bytes()
+        except OSError as error:
+            raise BadInput(
+                f"policy {self._path}: cannot be read: {error.strerror}; check the name and your rights"
+            ) from error
+
+    def _checked(self, text: bytes) -> Policy:
+        """The policy in the text, with every plugin's arguments understood; raises for anything else."""
+        policy = builtin.parse(text, str(self._path or "built-in policy"), extra=self._extra)
+        for option in policy.options:
+            plugins.make(option, policy.source, self._extra)
+        return policy
+
+    def look(self) -> bool:
+        """Read the file again if it changed; True where a new policy is in force."""
+        try:
+            text = self._read()
+            if text == self._text:
+                return False
+            self._text = text
+            self.current = self._checked(text)
+        except PumiceError as error:
+            if str(error) != self.refused:
+                self.refused = str(error)
+                self.refusals += 1
+                self._log("policy_refused", error=str(error), still="the last good policy is in force")
+            return False
+        self.refused = ""
+        self._log("policy_loaded", path=str(self._path), actions=self.current.actions)
+        return True
+
+    async def run(self, clock: Clock) -> None:
+        """Look for changes until cancelled."""
+        while True:
+            await clock.sleep(LOOK_S)
+            self.look()

@@ -1,0 +1,52 @@
+"""The stable surface for plugins that live outside of Pumice.
+
+A plugin is a class with `args_type` and `open(session)`, published under the entry point group `pumice.plugins`:
+
+    [project.entry-points."pumice.plugins"]
+    quiet-hours = "quiet_hours:QuietHours"
+
+and named in the policy file like any other. What is imported from here keeps its meaning between minor versions; what is not
+may change. `docs/guides/writing-a-plugin.md` has a worked example.
+"""
+
+from pumice.cluster.amounts import Amounts
+from pumice.cluster.columns import Column, Mask, NodeTable
+from pumice.cluster.queues import QueueSpec
+from pumice.cluster.tasks import Status, Task
+from pumice.scheduling.arguments import Args
+from pumice.scheduling.gangstate import GangState, SubState
+from pumice.scheduling.placement import Pairs
+from pumice.scheduling.plugins import Plugin
+from pumice.scheduling.points import Points, Vote
+from pumice.scheduling.policy import PluginOption, PolicyError
+from pumice.scheduling.session import Session
+from pumice.scheduling.shapes import Reads, Shape
+from pumice.scheduling.verdict import Cure, Denial, Reason
+
+ENTRY_POINTS = "pumice.plugins"
+
+__all__ = [
+    "ENTRY_POINTS",
+    "Amounts",
+    "Args",
+    "Column",
+    "Cure",
+    "Denial",
+    "GangState",
+    "Mask",
+    "NodeTable",
+    "Pairs",
+    "Plugin",
+    "PluginOption",
+    "Points",
+    "PolicyError",
+    "QueueSpec",
+    "Reads",
+    "Reason",
+    "Session",
+    "Shape",
+    "Status",
+    "SubState",
+    "Task",
+    "Vote",
+]
