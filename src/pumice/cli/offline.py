@@ -119,9 +119,12 @@ def _joined(objects: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def as_data(decisions: Decisions) -> dict[str, Any]:
-    """The stable JSON form: binds, pipelined, evictions and PodGroups."""
+    """The stable JSON form: binds, pipelined, evictions and PodGroups; gangs whose volumes come first are not bound yet."""
+    waiting = {commit.gang for commit in decisions.commits if any(bind.first for bind in commit.binds)}
+    placed = [(commit.gang in waiting, bind) for commit in decisions.commits for bind in commit.binds]
     return {
-        "binds": {bind.task.key: bind.node for commit in decisions.commits for bind in commit.binds},
+        "binds": {bind.task.key: bind.node for waits, bind in placed if not waits},
+        **({"volumesFirst": {bind.task.key: bind.node for waits, bind in placed if waits}} if waiting else {}),
         "pipelined": dict(decisions.pipelined),
         "evictions": [eviction.task.key for eviction in decisions.evictions],
         "podGroups": {
@@ -139,6 +142,8 @@ def _print_table(answer: dict[str, Any]) -> None:
     started: dict[str, str] = {**answer["binds"]}
     for pod, node in started.items():
         click.echo(f"bind      {pod} -> {node}")
+    for pod, node in answer.get("volumesFirst", {}).items():
+        click.echo(f"volumes   {pod} -> {node} once its volumes are bound")
     for pod, node in answer["pipelined"].items():
         click.echo(f"pipeline  {pod} -> {node}")
     for pod in answer["evictions"]:

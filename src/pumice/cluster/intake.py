@@ -209,6 +209,7 @@ class Intake:
         cluster = self.cluster
         former = cluster.tasks.pop(uid, None)
         cluster.with_terms.pop(uid, None)
+        cluster.with_mounts.pop(uid, None)
         if former is not None:
             self._uncharge(former)
             if former.gang:
@@ -223,6 +224,8 @@ class Intake:
         self._learn(task.request.amounts)  # a resource that no node has must not look like one that nobody asks for
         if task.terms is not None:
             cluster.with_terms[uid] = task
+        if task.mounts is not None:
+            cluster.with_mounts[uid] = task
         self._charge(task)
         if task.gang:
             slot = self._gang(task.gang)

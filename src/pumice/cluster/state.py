@@ -67,6 +67,7 @@ class Snapshot:
     tree: HyperTree
     others: Mapping[type, Mapping[str, Any]]
     with_terms: tuple[Task, ...]  # on nodes or waiting, that ask something of other pods
+    with_mounts: tuple[Task, ...]  # on nodes or waiting, whose volumes tie them to a place
 
     def objects(self, kind: type[T]) -> Mapping[str, T]:
         """All objects of a kind that has no table of its own, by `namespace/name`."""
@@ -86,6 +87,7 @@ class Cluster:
         self.nodes: dict[str, NodeSlot] = {}
         self.tasks: dict[str, Task] = {}
         self.with_terms: dict[str, Task] = {}
+        self.with_mounts: dict[str, Task] = {}
         self.gangs: dict[str, GangSlot] = {}
         self.queues: dict[str, QueueSpec] = {}
         self.claims: dict[str, Claim] = {}
@@ -121,6 +123,7 @@ class Cluster:
             self.tree,
             MappingProxyType(dict(self._frozen_others)),
             tuple(self.with_terms.values()),
+            tuple(self.with_mounts.values()),
         )
 
     def _node_table(self) -> NodeTable:
@@ -205,6 +208,7 @@ class Cluster:
         for uid, task in self.tasks.items():
             assert uid == task.uid
             assert (uid in self.with_terms) is (task.terms is not None), f"{task.key} has terms that are not listed"
+            assert (uid in self.with_mounts) is (task.mounts is not None), f"{task.key} has mounts that are not listed"
             if task.status in ON_A_NODE and task.node:
                 assert self.nodes[task.node].tasks.get(uid) is task, f"{task.key} is missing on {task.node}"
             if task.gang:

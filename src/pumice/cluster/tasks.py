@@ -15,6 +15,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pumice.api import names
+from pumice.cluster.mounts import Mounts, mounts_of
 from pumice.cluster.requests import Request, request_of
 from pumice.cluster.terms import Terms, terms_of
 
@@ -74,6 +75,7 @@ class Task:
     revocable_zone: str
     index: int | None
     terms: Terms | None  # what it asks of other pods
+    mounts: Mounts | None  # volumes that tie it to a place
     pod: Pod
 
     @property
@@ -108,6 +110,7 @@ def task_of(pod: Pod, *, gang: str, volume_drivers: Iterable[str] = ()) -> Task:
         revocable_zone=_revocable_zone(annotations),
         index=index_of(meta.name),
         terms=terms_of(pod),
+        mounts=mounts_of(pod),
         pod=pod,
     )
 

@@ -59,7 +59,10 @@ def _commits(session: Session) -> tuple[GangCommit, ...]:
     for operation, _ in session.accepted:
         if isinstance(operation, Placement) and operation.status is Status.ALLOCATED:
             own = binds.setdefault(operation.gang.key, [])
-            own += [Bind(task, names[node]) for task, node in zip(operation.tasks, operation.nodes, strict=True)]
+            own += [
+                Bind(task, names[node], session.preparations(task))
+                for task, node in zip(operation.tasks, operation.nodes, strict=True)
+            ]
     return tuple(
         GangCommit(key, tuple(own), session.gangs[key].spec.min_member, mends=key in session.mended)
         for key, own in binds.items()

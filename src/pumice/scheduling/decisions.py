@@ -15,9 +15,24 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class VolumeChoice:
+    """What becomes of a claim before its pod is bound: it gets this volume, or (volume empty) one is made near the node."""
+
+    claim: str  # namespace/name
+    volume: str
+    node: str
+
+
+Preparation = VolumeChoice
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Bind:
+    """One pod and its node; what is in `first` has to be written, and to take effect, before the bind."""
+
     task: Task
     node: str
+    first: tuple[Preparation, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.decisions import Preparation
     from pumice.scheduling.gangstate import GangState, SubState
     from pumice.scheduling.placement import Pairs
     from pumice.scheduling.policy import PluginOption
@@ -267,6 +268,12 @@ class Moved(Protocol):
     ) -> None: ...
 
 
+class PreBind(Protocol):
+    """Once per pod that is to be bound. Reads the plugin's own reservations. What is returned is written before the bind."""
+
+    def __call__(self, task: Task) -> Sequence[Preparation]: ...
+
+
 class Close(Protocol):
     """Once at the end of a cycle: last word on conditions, measurements."""
 
@@ -429,6 +436,9 @@ class Points:
 
     def moved(self, notice: Moved) -> None:
         self._add("moved", notice)
+
+    def prebind(self, choose: PreBind) -> None:
+        self._add("prebind", choose, "enablePredicate")
 
     def close(self, notice: Close) -> None:
         self._add("close", notice)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pumice.cluster.tasks import Status
+from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.claims import Holds
 from pumice.scheduling.gangstate import GangState, SubState
 from pumice.scheduling.placement import Placer
@@ -16,14 +16,14 @@ from pumice.scheduling.statement import Placement, Statement
 from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pumice.cluster.amounts import MutableAmounts
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
-    from pumice.scheduling.decisions import Release
+    from pumice.scheduling.decisions import Preparation, Release
     from pumice.scheduling.policy import Policy
     from pumice.scheduling.ports import Ports
     from pumice.scheduling.shapes import Shape
@@ -119,6 +119,22 @@ class Session:
         if claim is not None:
             return next((node for uid, node in claim.places if uid == task.uid), task.nominated_node)
         return task.nominated_node
+
+    def viewed(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, int]]:
+        """Those that are on nodes as kube-scheduler's view has it, each with its node: promised ones are, evicted ones are not."""
+        index = self.room.table.index
+        for task in tasks:
+            gang = self.gangs.get(task.gang)
+            place = gang.places.get(task) if gang is not None else None
+            if place is not None:
+                if place[0] not in {Status.RELEASING, Status.PENDING}:
+                    yield task, place[1]
+            elif task.status in ON_A_NODE and task.node in index:
+                yield task, index[task.node]
+
+    def preparations(self, task: Task) -> tuple[Preparation, ...]:
+        """What has to be written before the task can be bound where it was placed."""
+        return tuple(each for hook in self.points.hooks("prebind") for each in hook.call(task))
 
     def queue_of(self, gang: GangState) -> QueueSpec:
         return self.queues[gang.queue]

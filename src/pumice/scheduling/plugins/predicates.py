@@ -10,10 +10,12 @@ from pumice.cluster.amounts import MILLI
 from pumice.cluster.columns import PODS_ROW
 from pumice.scheduling import arguments
 from pumice.scheduling.constraints.affinity import TOO_NEAR, PodAffinity
+from pumice.scheduling.constraints.attachments import TOO_MANY, Attachments
 from pumice.scheduling.constraints.hostports import HostPorts
 from pumice.scheduling.constraints.labels import NodeLabels
 from pumice.scheduling.constraints.spread import PodSpread
 from pumice.scheduling.constraints.taints import NodeTaints
+from pumice.scheduling.constraints.volumes import DISK_TAKEN, PodVolumes
 from pumice.scheduling.shapes import Reads
 from pumice.scheduling.verdict import Cure, Denial
 
@@ -33,9 +35,16 @@ def _switch(name: str) -> Any:
 class Args(arguments.Args, frozen=True, kw_only=True):
     """One switch for each of Kubernetes' filters; a cordoned node is never used."""
 
-    # Equal pods are filtered once anyway; how long binding may wait is the binder's business.
+    # Equal pods are filtered once anyway; how long binding may wait is the binder's business; and scores of storage capacity
+    # are behind a gate of Kubernetes that is off.
     IGNORED: ClassVar[frozenset[str]] = frozenset(
-        {"predicate.CacheEnable", "volumebinding.bindTimeoutSeconds", "dynamicresources.filterTimeoutSeconds"}
+        {
+            "predicate.CacheEnable",
+            "volumebinding.bindTimeoutSeconds",
+            "volumebinding.weight",
+            "volumebinding.shape",
+            "dynamicresources.filterTimeoutSeconds",
+        }
     )
 
     node_affinity: Annotated[bool, msgspec.Meta(description="nodeSelector and node affinity")] = _switch("NodeAffinity")
@@ -55,13 +64,6 @@ class Args(arguments.Args, frozen=True, kw_only=True):
     claims: Annotated[bool, msgspec.Meta(description="devices of resource claims")] = _switch(
         "DynamicResourceAllocation"
     )
-    volume_weight: Annotated[int, msgspec.Meta(description="weight of the score of volume binding")] = msgspec.field(
-        name="volumebinding.weight", default=1
-    )
-    volume_shape: Annotated[
-        list[dict[str, int]] | None,
-        msgspec.Meta(description="points {utilization, score} of the score of volume binding"),
-    ] = msgspec.field(name="volumebinding.shape", default=None)
 
 
 class Predicates:
@@ -100,6 +102,8 @@ class Predicates:
             on.live_filter(
                 lambda shape: spread.denials(NAME, shape), concerns=spread.concerns, restless=spread.restless
             )
+        if args.volume_limits or args.volume_zone or args.volume_binding:
+            self._open_volumes(session)
         on.declare(reads)
 
     def _open_pod_affinity(self, session: Session) -> None:
@@ -108,6 +112,24 @@ class Predicates:
         session.on.live_filter(
             lambda shape: affinity.denials(NAME, shape), concerns=affinity.concerns, restless=affinity.restless
         )
+
+    def _open_volumes(self, session: Session) -> None:
+        on, args = session.on, self.args
+        volumes = session.shared(PodVolumes)
+        on.declare(Reads.NOTHING, volumes.trait)
+        if args.volume_limits:
+            on.limit(session.shared(Attachments).room, reason=TOO_MANY, cure=Cure.EVICTION)
+        if args.volume_zone:
+            on.filter(lambda shape: volumes.zones(NAME, shape))
+        if args.volume_binding:
+            on.prefilter(volumes.stuck)
+            on.filter(lambda shape: volumes.reach(NAME, shape))
+            on.limit(volumes.disks, reason=DISK_TAKEN, cure=Cure.EVICTION)
+            on.live_filter(lambda shape: volumes.alone(NAME, shape), concerns=volumes.is_exclusive)
+            on.live_filter(
+                lambda shape: volumes.bindable(NAME, shape), concerns=volumes.wants, restless=volumes.restless
+            )
+            on.prebind(volumes.choices)
 
     def slots(self, shape: Shape) -> Column:
         """Pods that the node still takes; evicted ones no longer count, promised ones do."""
