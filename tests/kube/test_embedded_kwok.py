@@ -30,6 +30,7 @@ def kubectl(binaries, tmp_path):
         f"--kubeconfig={server.kubeconfig}",
         f"--config={STAGES}",
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+        "--node-lease-duration-seconds=40",
         "--node-ip=127.0.0.1",
         "--cidr=10.64.0.0/10",
     ]

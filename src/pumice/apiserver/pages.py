@@ -26,6 +26,9 @@ VERSION = {
     "compiler": "",
     "platform": "linux/amd64",
 }
+# The old document in protobuf is what kubectl reads to check Lists by itself. An empty one makes it leave that to us.
+_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+_EMPTY_DOCUMENT = b"\x0a\x032.0"
 _HEALTH = {"healthz", "livez", "readyz"}
 
 
@@ -85,8 +88,9 @@ class Pages:
     def _openapi(self, request: Request, parts: list[str]) -> Response:
         if parts == ["v2"]:
             accept = request.headers.get("accept", "")
-            if "json" not in accept and "*/*" not in accept and accept:
-                raise failures.Failure(406, "NotAcceptable", "only application/json is served here")
+            if _PROTOBUF in accept and "json" not in accept:
+                # As a real server writes it: with @ it would be no media type.
+                return Response(200, {"content-type": _PROTOBUF.replace("@", ".")}, _EMPTY_DOCUMENT)
             return Response(200, _JSON, self.documents.v2())
         if parts == ["v3"]:
             return Response(200, _JSON, self.documents.index())
