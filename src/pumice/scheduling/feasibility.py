@@ -53,12 +53,12 @@ def never(session: Session, gang: GangState) -> Reason | None:
 
 
 def capacity_when_empty(session: Session, shape: Shape) -> int:
-    """How many such pods the allowed nodes could hold if nothing else ran there."""
+    """How many such pods the nodes that may take them could hold if nothing else ran there."""
     if shape.most is None:
         table = session.room.table
         if not len(table):
             shape.most = 0
         else:
             copies = shape.copies(table.allocatable)
-            shape.most = int(np.sum(copies[session.placer.allowed(shape)]))
+            shape.most = int(np.sum(copies[session.placer.conceivable(shape)]))
     return shape.most

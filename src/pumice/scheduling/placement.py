@@ -125,10 +125,19 @@ class Placer:
         return mask
 
     def evictable(self, shape: Shape) -> Mask:
-        """Nodes that only evictions could open: nothing but a change of pod, node or policy speaks against the others."""
+        """Nodes that are open, or that evictions could open; the others wait for something else."""
         self.allowed(shape)
         mask = self._everywhere.copy()
         for denial in (*(shape.denials or ()), *self.live_denials(shape)):
+            if denial.cure is not Cure.EVICTION:
+                mask &= ~denial.nodes
+        return mask
+
+    def conceivable(self, shape: Shape) -> Mask:
+        """Nodes that could take such a pod some day as things are: nothing but time or room speaks against them."""
+        self.allowed(shape)
+        mask = self._everywhere.copy()
+        for denial in shape.denials or ():
             if denial.cure is Cure.CHANGE:
                 mask &= ~denial.nodes
         return mask

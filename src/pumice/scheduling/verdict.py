@@ -64,7 +64,7 @@ class FitError:
 
 
 def count_reasons(denials: Iterable[Denial], among: Mask) -> tuple[Reason, ...]:
-    """Counts nodes per reason. A node that nothing but a change can help is not looked at further; others may fail twice."""
+    """Counts nodes per reason. A node that no eviction can help is not looked at further; others may fail twice."""
     counted: dict[tuple[str, str, Cure], int] = {}
     undecided = among.copy()
     for denial in denials:
@@ -73,7 +73,7 @@ def count_reasons(denials: Iterable[Denial], among: Mask) -> tuple[Reason, ...]:
         if number:
             key = (denial.plugin, denial.reason, denial.cure)
             counted[key] = counted.get(key, 0) + number
-            if denial.cure is Cure.CHANGE:
+            if denial.cure is not Cure.EVICTION:
                 undecided &= ~refused
     return tuple(Reason(plugin, text, number, cure) for (plugin, text, cure), number in counted.items())
 
