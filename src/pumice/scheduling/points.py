@@ -170,9 +170,17 @@ class GangVictims(Protocol):
 
 
 class ShuffleVictims(Protocol):
-    """Once per shuffle action, over all running tasks; what is returned is evicted."""
+    """Once per shuffle action, over all running tasks: whom this plugin wants evicted. Within a tier everybody's wishes are
+    put together; the first tier that wishes for anything decides.
+    """
 
     def __call__(self, running: Sequence[Task]) -> Sequence[Task]: ...
+
+
+class ShuffleGuard(Protocol):
+    """Once per shuffle action, over those that others want evicted, in that order; whom it leaves out stays."""
+
+    def __call__(self, victims: Sequence[Task]) -> Sequence[Task]: ...
 
 
 class PreFilter(Protocol):
@@ -392,6 +400,9 @@ class Points:
     def shuffled(self, choose: ShuffleVictims) -> None:
         self._add("shuffled", choose, "enabledVictim")
 
+    def shuffle_guard(self, keep: ShuffleGuard) -> None:
+        self._add("shuffle_guard", keep, "enabledVictim")
+
     # ----------------------------------------------------------------------------------------------- nodes
 
     def prefilter(self, test: PreFilter) -> None:
@@ -461,6 +472,20 @@ class Points:
     def starves(self, gang: GangState) -> bool:
         hooks = self.hooks("starving")
         return bool(hooks) and all(hook.call(gang) for hook in hooks if hook.tier == hooks[0].tier)
+
+    def shuffle_victims(self, running: Sequence[Task]) -> list[Task]:
+        """See ShuffleVictims and ShuffleGuard."""
+        chosen: dict[str, Task] = {}
+        tier = None
+        for hook in self.hooks("shuffled"):
+            if hook.tier != tier and chosen:
+                break
+            tier = hook.tier
+            chosen.update({task.uid: task for task in hook.call(running)})
+        victims = list(chosen.values())
+        for hook in self.hooks("shuffle_guard"):
+            victims = list(hook.call(victims))
+        return victims
 
     def victims(self, point: str, *arguments: Any) -> list[Task]:
         """Tiers are fallbacks: the first one that leaves somebody decides alone. Within a tier lists are intersected.

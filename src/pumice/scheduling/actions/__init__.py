@@ -14,8 +14,11 @@ NAMES: Mapping[str, str] = {
     "allocate": "allocate",
     "backfill": "backfill",
     "enqueue": "enqueue",
+    "gangpreempt": "gangpreempt",
+    "gangreclaim": "gangreclaim",
     "preempt": "preempt",
     "reclaim": "reclaim",
+    "shuffle": "shuffle",
 }
 
 

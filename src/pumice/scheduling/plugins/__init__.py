@@ -29,6 +29,7 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "proportion": ("proportion", "Proportion"),
     "resourcequota": ("resourcequota", "ResourceQuotaPlugin"),
     "sla": ("sla", "Sla"),
+    "tdm": ("tdm", "Tdm"),
 }
 
 

@@ -66,7 +66,7 @@ def test_a_queue_borrows_beyond_what_it_deserves_up_to_its_capability():
         policy=flat(),
     )
     assert started(decisions) == {"g": 3}
-    assert reasons(decisions, "g") == ["queue q has no quota left (cpu: holds 3, may hold 3)"]
+    assert reasons(decisions, "g") == ["queue q has no quota left (cpu: 3 left of 3, the gang asks for 5)"]
 
 
 def test_what_is_guaranteed_to_others_cannot_be_borrowed():
@@ -370,7 +370,7 @@ def test_every_queue_on_the_path_to_the_root_limits_what_starts():
         policy=tree(),
     )
     assert started(decisions) == {"ga": 2, "gb": 1}
-    assert reasons(decisions, "gb") == ["queue dept has no quota left (cpu: holds 3, may hold 3)"]
+    assert reasons(decisions, "gb") == ["queue dept has no quota left (cpu: 1 left of 3, the gang asks for 3)"]
 
 
 def test_admission_looks_at_ancestors_too():

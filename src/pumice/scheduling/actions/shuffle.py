@@ -1,0 +1,24 @@
+"""shuffle: evicts running pods that plugins want to be elsewhere, for nobody's sake in particular.
+
+tdm empties nodes whose time is over, rescheduling relieves nodes that are too busy; pdb and cdp say who has to be left alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.cluster.tasks import Status
+from pumice.scheduling import eviction
+
+if TYPE_CHECKING:
+    from pumice.scheduling.session import Session
+
+NAME = "shuffle"
+
+
+def run(session: Session) -> None:
+    running = [task for gang in session.gangs.values() for task in gang.tasks_in(Status.RUNNING)]
+    statement = session.statement()
+    for victim in session.points.shuffle_victims(running):
+        statement.evict(victim, NAME, eviction.why_chosen(session, victim))
+    statement.commit()
