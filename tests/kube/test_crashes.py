@@ -146,7 +146,7 @@ def test_a_gang_whose_commit_was_cut_short_is_completed_by_the_next_leader(
 @pytest.mark.timeout(3600)
 def test_a_hundred_crashes_at_random_steps(crash_plane, crash_namespace, tmp_path):
     seed = random.SystemRandom().getrandbits(32)
-    print(f"seed {seed}")
+    sys.stdout.write(f"seed {seed}\n")
     chance = random.Random(seed)
     with (tmp_path / "scheduler.log").open("w") as log:
         for _ in range(100):

@@ -12,6 +12,7 @@ import click
 from pumice import __version__
 from pumice.clock import RealClock
 from pumice.dispatch.rim import Rim
+from pumice.errors import BadInput
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
@@ -19,6 +20,7 @@ from pumice.kube.informer import Informers
 from pumice.kube.lease import Election
 from pumice.processes import life
 from pumice.processes.failpoints import from_environment
+from pumice.processes.health import HealthServer
 from pumice.processes.neighbours import VOLCANO_LEASES, refuse_two_masters
 from pumice.processes.outside import plugins_from_outside
 from pumice.processes.policies import PolicyFile
@@ -42,6 +44,12 @@ if TYPE_CHECKING:
 @click.option("--default-queue", default="default", show_default=True)
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True)
 @click.option("--lease-namespace", default="kube-system", show_default=True)
+@click.option(
+    "--listen", default="127.0.0.1:8080", show_default=True, help="Address of /metrics, /livez, /readyz and /explain."
+)
+@click.option(
+    "--price", "prices", multiple=True, metavar="RESOURCE=DOLLARS", help="Dollars per hour of one card, core or GiB."
+)
 @click.option("--lease-name", default="pumice-scheduler", show_default=True)
 def scheduler(
     kubeconfig: str,
@@ -49,9 +57,11 @@ def scheduler(
     policy_file: str | None,
     names: tuple[str, ...],
     default_queue: str,
-    leader_elect: bool,  # noqa: FBT001  click passes it by name
+    leader_elect: bool,
     lease_namespace: str,
     lease_name: str,
+    listen: str,
+    prices: tuple[str, ...],
 ) -> None:
     """Schedule gangs on a cluster until stopped."""
     clock = RealClock()
@@ -59,13 +69,24 @@ def scheduler(
     log = cast("Log", logs.configure().info)
     extra = plugins_from_outside()
     policies = PolicyFile(policy_file, extra=extra, log=log)
-    served = Served(frozenset(names), default_queue, extra)
+    served = Served(frozenset(names), default_queue, extra, dict(_price(text) for text in prices))
     lease = (lease_namespace, lease_name) if leader_elect else None
-    asyncio.run(_run(connection, policies, served, lease, log))
+    asyncio.run(_run(connection, policies, served, lease, listen, log))
+
+
+def _price(text: str) -> tuple[str, float]:
+    name, _, dollars = text.rpartition("=")
+    try:
+        price = float(dollars)
+    except ValueError:
+        price = -1.0
+    if not name or not 0 <= price < float("inf"):
+        raise BadInput(f"--price {text!r}: expected RESOURCE=DOLLARS, such as nvidia.com/gpu=2.50")
+    return name, price
 
 
 async def _run(
-    connection: Connection, policies: PolicyFile, served: Served, lease: tuple[str, str] | None, log: Log
+    connection: Connection, policies: PolicyFile, served: Served, lease: tuple[str, str] | None, listen: str, log: Log
 ) -> None:
     clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
     async with HttpTransport(connection, user_agent=f"pumice-scheduler/{__version__}") as transport:
@@ -81,5 +102,10 @@ async def _run(
             )
             rim = dataclasses.replace(rim, guard=election.check)
         worker = Scheduler(client, informers, lambda: policies.current, rim, served)
+        health = HealthServer(worker.pulse, worker.meters, client=client, explain=worker.explain)
+        log("listening", port=await health.start(listen))
         work = election.lead(worker.run) if election is not None else worker.run()
-        await life.until_stopped(work, [informers.run(), policies.run(clock)])
+        try:
+            await life.until_stopped(work, [informers.run(), policies.run(clock), worker.idle_pulse()])
+        finally:
+            await health.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.api import changes
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
     from pumice.scheduling.decisions import Decisions
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tally:
+    """Pods bound, binds that failed, and plans that no longer held."""
+
+    bound: int
+    failed: int
+    dropped: int
+
+
 class Dispatcher:
     """The only writer to the API server; everything it learns returns through `learn`."""
 
@@ -36,12 +46,15 @@ class Dispatcher:
         self._evictor = Evictor(client, learn, recorder, rim)
         self._statuses = Statuses(client, cluster, recorder, rim)
         self._under_way: set[asyncio.Task[None]] = set()
+        self._dropped = 0
         self._unwritten: Decisions | None = None
         self._writing = False
 
-    @property
-    def bound(self) -> int:
-        return self._binder.bound
+    def take_tally(self) -> Tally:
+        """What happened since it was last asked."""
+        tally = Tally(self._binder.bound, self._binder.failed, self._dropped)
+        self._binder.bound = self._binder.failed = self._dropped = 0
+        return tally
 
     def carry_out(self, decisions: Decisions) -> None:
         """Assume, claim and announce now; bind, evict and write in the background."""
@@ -50,6 +63,7 @@ class Dispatcher:
         for commit in decisions.commits:
             stale = revalidation.why_stale(self._cluster, commit)
             if stale:
+                self._dropped += 1
                 self._log("plan_dropped", gang=commit.gang, reason=stale)
                 continue
             self._start(self._binder.commit(commit, self._binder.assume(commit)))

@@ -18,8 +18,11 @@ from pumice.cluster.state import Cluster
 from pumice.dispatch.dispatcher import Dispatcher
 from pumice.kube import errors
 from pumice.kube.recorder import Recorder
+from pumice.processes.health import Pulse
+from pumice.processes.observing import Observer
 from pumice.scheduling import cycle
 from pumice.scheduling.ports import Ports
+from pumice.telemetry.meters import Meters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from pumice.dispatch.rim import Rim
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
-    from pumice.scheduling.decisions import Decisions
+    from pumice.scheduling.decisions import Decisions, GangReport
     from pumice.scheduling.plugins import Plugin
     from pumice.scheduling.policy import Policy
 
@@ -64,6 +67,7 @@ class Served:
     scheduler_names: frozenset[str] = frozenset({"volcano", "pumice"})
     default_queue: str = "default"
     extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
+    prices: Mapping[str, float] = dataclasses.field(default_factory=dict)  # dollars per hour: a card, a core, a GiB
 
 
 class Scheduler:
@@ -80,7 +84,11 @@ class Scheduler:
         self._cluster = Cluster(scheduler_names=served.scheduler_names, default_queue=served.default_queue)
         self._intake = Intake(self._cluster)
         self._news = asyncio.Event()
-        self._ports = Ports()
+        self.meters = Meters()
+        self.pulse = Pulse(rim.clock)
+        self._observer = Observer(self.meters, served.prices)
+        self._ports = Ports(measure=self._observer.measure)
+        self._reports: Mapping[str, GangReport] = {}
         self._extra_plugins = served.extra_plugins
         self._recorder = Recorder(client, component="pumice-scheduler", clock=rim.clock, log=rim.log)
         self.dispatcher = Dispatcher(client, self._cluster, self._learn, self._recorder, rim)
@@ -107,6 +115,7 @@ class Scheduler:
         await self._informers.synced()
         gc.freeze()  # what was listed stays: the collector need not look at it again
         await self._make_queues()
+        self.pulse.ready = True
         self._log("scheduler_started", nodes=len(self._cluster.nodes), pods=len(self._cluster.tasks))
         recording = asyncio.create_task(self._recorder.run())
         try:
@@ -118,6 +127,13 @@ class Scheduler:
             await self.dispatcher.stop()
             self._thread.shutdown(wait=False)
 
+    async def idle_pulse(self) -> None:
+        """A replica that waits to lead is alive too: it beats until its own loop does."""
+        while not self.pulse.ready:
+            self.pulse.beat()
+            await self._clock.sleep(TICK_S)
+        await asyncio.Event().wait()
+
     async def _wait_for_news(self) -> None:
         try:
             async with asyncio.timeout(TICK_S):
@@ -128,21 +144,37 @@ class Scheduler:
 
     async def _cycle(self) -> None:
         self._news.clear()
-        snapshot = self._cluster.snapshot()
-        chosen = self._policy()
+        self.pulse.beat()
         began = self._clock.monotonic()
+        snapshot = self._cluster.snapshot()
+        opened_s = self._clock.monotonic() - began
+        chosen = self._policy()
         now = self._clock.now()
         loop = asyncio.get_running_loop()
         decisions = await loop.run_in_executor(self._thread, self._plan, snapshot, chosen, now)
         self.cycles += 1
+        self._reports = decisions.gangs
         self.dispatcher.carry_out(decisions)
+        seconds = self._clock.monotonic() - began
+        self._observer.cycle(snapshot, decisions, now=now, seconds=seconds, opened_s=opened_s)
+        self._count_dispatch()
         if decisions.commits or decisions.evictions:
             self._log(
                 "cycle",
                 binds=sum(len(commit.binds) for commit in decisions.commits),
                 evictions=len(decisions.evictions),
-                seconds=round(self._clock.monotonic() - began, 4),
+                seconds=round(seconds, 4),
             )
+
+    def explain(self, gang: str) -> GangReport | None:
+        """What the last cycle knows of a gang."""
+        return self._reports.get(gang)
+
+    def _count_dispatch(self) -> None:
+        tally = self.dispatcher.take_tally()
+        self.meters.count("pumice_binds_total", tally.bound)
+        self.meters.count("pumice_bind_failures_total", tally.failed)
+        self.meters.count("pumice_plans_dropped_total", tally.dropped)
 
     def _plan(self, snapshot: Snapshot, chosen: Policy, now: int) -> Decisions:
         return cycle.plan(snapshot, chosen, now=now, ports=self._ports, extra_plugins=self._extra_plugins)

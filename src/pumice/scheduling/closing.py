@@ -42,6 +42,8 @@ def close(session: Session) -> Decisions:
         pipelined=pipelined,
         gangs={key: _report(session, gang) for key, gang in everyone.items()},
         queues=_allocated(session),
+        figures=dict(session.figures),
+        shares=dict(session.shares),
         unfinished=session.budget <= 0,
     )
 

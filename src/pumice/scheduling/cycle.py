@@ -39,8 +39,10 @@ def plan(
     session = open_session(snapshot, policy, now=now, ports=ports, extra_plugins=extra_plugins, budget=budget)
     mend_attempts(session, grace_s)
     for name in policy.actions:
-        actions.find(name)(session)
-    return closing.close(session)
+        with session.ports.measure("action", name):
+            actions.find(name)(session)
+    with session.ports.measure("close", "session"):
+        return closing.close(session)
 
 
 def open_session(
@@ -55,7 +57,8 @@ def open_session(
     session = Session(snapshot, policy, now=now, ports=ports or Ports(), budget=budget)
     for option in policy.options:
         session.points.registering(option)
-        plugins.make(option, policy.source, extra_plugins).open(session)
+        with session.ports.measure("plugin", option.name):
+            plugins.make(option, policy.source, extra_plugins).open(session)
     session.settle()
     return session
 

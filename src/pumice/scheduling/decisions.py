@@ -100,6 +100,19 @@ class GangReport:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class QueueFigures:
+    """A queue's books at the end of the cycle, as the plugin that divides the cluster keeps them."""
+
+    allocated: Amounts
+    request: Amounts
+    deserved: Amounts
+    admitted: Amounts
+    ceiling: Amounts
+    share: float
+    overused: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Decisions:
     """Everything one cycle wants done; nothing has been written yet."""
 
@@ -110,5 +123,7 @@ class Decisions:
     releases: tuple[Release, ...] = ()
     pipelined: Mapping[str, str] = dataclasses.field(default_factory=dict)  # pod key -> node
     gangs: Mapping[str, GangReport] = dataclasses.field(default_factory=dict)
+    figures: Mapping[str, QueueFigures] = dataclasses.field(default_factory=dict)
+    shares: Mapping[str, float] = dataclasses.field(default_factory=dict)  # gang -> dominant share
     unfinished: bool = False  # the budget ended before the work did: plan again soon
     queues: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)  # allocated, descendants included

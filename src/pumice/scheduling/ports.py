@@ -6,10 +6,12 @@ Every port is plain data or a plain call, so that the simulator and the tests ca
 from __future__ import annotations
 
 import dataclasses
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from pumice.instant import Instant
 
@@ -41,6 +43,18 @@ class Memory:
     instants: dict[str, Instant] = dataclasses.field(default_factory=dict)
 
 
+class Stopwatch(Protocol):
+    """Measures what happens inside `with`: the engine has no clock of its own. `what` is open, action or plugin."""
+
+    def __call__(self, what: str, name: str, /) -> AbstractContextManager[object]: ...
+
+
+def unmeasured(what: str, name: str, /) -> AbstractContextManager[object]:
+    """Nobody wants to know how long it took."""
+    del what, name
+    return nullcontext()
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ports:
     """Everything injected; the defaults are a world without extender, measurements and past."""
@@ -48,3 +62,4 @@ class Ports:
     extender: Extender | None = None
     loads: Mapping[str, NodeLoad] = dataclasses.field(default_factory=dict)
     memory: Memory = dataclasses.field(default_factory=Memory)
+    measure: Stopwatch = unmeasured

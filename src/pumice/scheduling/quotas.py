@@ -9,8 +9,11 @@ from pumice.api.scheduling import ROOT_QUEUE, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.scheduling import admission
+from pumice.scheduling.decisions import QueueFigures
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pumice.cluster.amounts import Amounts, MutableAmounts
     from pumice.cluster.queues import QueueSpec
     from pumice.scheduling.gangstate import GangState
@@ -151,6 +154,20 @@ def quota_text(over: list[str]) -> str:
     return f"queue resource quota insufficient: {', '.join(f'insufficient {name}' for name in over)}"
 
 
+def publish(session: Session, accounts: Iterable[Account]) -> None:
+    """Put the books where people can read them."""
+    for account in accounts:
+        session.figures[account.queue.name] = QueueFigures(
+            allocated=dict(account.allocated),
+            request=dict(account.request),
+            deserved=dict(account.deserved),
+            admitted=dict(account.admitted),
+            ceiling=dict(account.ceiling),
+            share=account.share,
+            overused=amounts.within(account.deserved, account.allocated),
+        )
+
+
 def shortage(account: Account, limit: Amounts, over: list[str], gang: GangState) -> str:
     """`nvidia.com/gpu: 36 left of 100, the gang asks for 64`; what was tried out for the gang itself counts as left."""
     waiting = gang.tasks_in(Status.PENDING, Status.ALLOCATED, Status.PIPELINED)
@@ -159,6 +176,8 @@ def shortage(account: Account, limit: Amounts, over: list[str], gang: GangState)
     parts = []
     for name in over:
         left = limit.get(name, 0) - account.allocated.get(name, 0) + tried.get(name, 0)
-        numbers = [amounts.quantity_text(name, value) for value in (max(left, 0), limit.get(name, 0), asked.get(name, 0))]
+        numbers = [
+            amounts.quantity_text(name, value) for value in (max(left, 0), limit.get(name, 0), asked.get(name, 0))
+        ]
         parts.append(f"{name}: {numbers[0]} left of {numbers[1]}, the gang asks for {numbers[2]}")
     return "; ".join(parts)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
-    from pumice.scheduling.decisions import Preparation, Release
+    from pumice.scheduling.decisions import Preparation, QueueFigures, Release
     from pumice.scheduling.policy import Policy
     from pumice.scheduling.ports import Ports
     from pumice.scheduling.shapes import Shape
@@ -67,6 +67,8 @@ class Session:
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
         self.releases: list[Release] = []
         self.mended: set[str] = set()
+        self.figures: dict[str, QueueFigures] = {}  # what plugins publish when they close
+        self.shares: dict[str, float] = {}
         self.kept: list[Statement] = []  # neither committed nor undone: they hold room until the cycle ends
         self._shared: dict[Callable[[Session], Any], Any] = {}
 

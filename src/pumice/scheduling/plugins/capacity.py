@@ -90,6 +90,7 @@ class Capacity:
         on.enqueueable(self.enqueueable)
         on.enqueued(self.enqueued)
         on.moved(self.moved)
+        on.close(lambda: quotas.publish(session, accounts.values()))
         if self.hierarchical:
             on.victim_queue_order(self.compare_victims)
 

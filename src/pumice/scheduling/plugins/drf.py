@@ -41,6 +41,7 @@ class Drf:
         session.on.gang_order(self.share)
         session.on.preemptable(self.preemptable)
         session.on.moved(self.moved)
+        session.on.close(self.publish)
         self.tree: hdrf.ShareTree | None = None
         if self.hierarchical:
             self._open_tree(session)
@@ -90,6 +91,11 @@ class Drf:
 
     def share(self, gang: GangState) -> float:
         return amounts.dominant_share(self.held.get(gang.key) or gang.gang.occupied, self.total)
+
+    def publish(self) -> None:
+        """Shares of gangs that hold something, for those who measure."""
+        holding = (gang for gang in self.session.gangs.values() if gang.occupied)
+        self.session.shares.update({gang.key: self.share(gang) for gang in holding})
 
     def _held(self, gang: GangState) -> MutableAmounts:
         """What the gang holds, promised room included, as of now."""

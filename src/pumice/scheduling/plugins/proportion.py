@@ -46,6 +46,7 @@ class Proportion:
         on.enqueueable(self.enqueueable)
         on.enqueued(self.enqueued)
         on.moved(self.moved)
+        on.close(lambda: quotas.publish(session, self.accounts.values()))
 
     def compare(self, left: QueueSpec, right: QueueSpec) -> float:
         if left.priority != right.priority:

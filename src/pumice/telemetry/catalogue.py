@@ -1,0 +1,143 @@
+"""Every metric that Pumice exports, in one table: Volcano's names, so that dashboards keep working, and our own.
+
+The reference in the documentation is printed from this table. Labels are bounded: queues, actions, plugins; gangs only where
+Volcano has them; never pods.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+
+class Kind(enum.Enum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Metric:
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+def exponential(least: float, most: float, count: int) -> tuple[float, ...]:
+    """`count` bounds from least to most, each the same factor above the one before."""
+    factor = (most / least) ** (1 / (count - 1))
+    return tuple(round(least * factor**index, 6) for index in range(count))
+
+
+_SECONDS = exponential(0.001, 60, 16)
+_JOB = ("job_name", "queue", "job_namespace")
+
+VOLCANO: tuple[Metric, ...] = (
+    Metric(
+        "volcano_e2e_scheduling_latency_milliseconds", Kind.HISTOGRAM, "A whole cycle.", (), exponential(1, 5000, 20)
+    ),
+    Metric(
+        "volcano_open_session_duration_milliseconds",
+        Kind.HISTOGRAM,
+        "Snapshot and plugins.",
+        (),
+        exponential(1, 5000, 20),
+    ),
+    Metric(
+        "volcano_e2e_job_scheduling_latency_milliseconds",
+        Kind.HISTOGRAM,
+        "From a gang's creation to its placement.",
+        (),
+        exponential(100, 120_000, 30),
+    ),
+    Metric(
+        "volcano_e2e_job_scheduling_duration", Kind.GAUGE, "The same for the last placement of each gang, in ms.", _JOB
+    ),
+    Metric(
+        "volcano_e2e_job_scheduling_start_time", Kind.GAUGE, "When each gang was created, in seconds since 1970.", _JOB
+    ),
+    Metric(
+        "volcano_e2e_job_scheduling_last_time",
+        Kind.GAUGE,
+        "When each gang was last placed, in seconds since 1970.",
+        _JOB,
+    ),
+    Metric(
+        "volcano_plugin_scheduling_latency_milliseconds",
+        Kind.HISTOGRAM,
+        "Opening and closing of each plugin.",
+        ("plugin", "OnSession"),
+        exponential(0.1, 100, 15),
+    ),
+    Metric(
+        "volcano_action_scheduling_latency_milliseconds",
+        Kind.HISTOGRAM,
+        "Each action.",
+        ("action",),
+        exponential(1, 2000, 20),
+    ),
+    Metric("volcano_schedule_attempts_total", Kind.COUNTER, "Commits of gangs by result.", ("result",)),
+    Metric("volcano_pod_preemption_victims", Kind.GAUGE, "Victims of the last cycle that evicted."),
+    Metric("volcano_total_preemption_attempts", Kind.COUNTER, "Cycles in which somebody was evicted."),
+    Metric("volcano_eviction_transactions_total", Kind.COUNTER, "Eviction plans that were carried out.", ("action",)),
+    Metric("volcano_unschedule_task_count", Kind.GAUGE, "Members that each waiting gang lacks.", ("job_id",)),
+    Metric("volcano_unschedule_job_count", Kind.GAUGE, "Gangs that wait."),
+    Metric("volcano_job_share", Kind.GAUGE, "Dominant share of each gang.", ("job_ns", "job_id")),
+    Metric("volcano_job_retry_counts", Kind.COUNTER, "Cycles in which each gang did not start.", ("job_id",)),
+    *(
+        Metric(f"volcano_queue_{what}_{unit}", Kind.GAUGE, f"{help_}, in {unit.replace('_', ' ')}.", labels)
+        for what, help_ in (
+            ("allocated", "What each queue holds"),
+            ("request", "What each queue holds and waits for"),
+            ("deserved", "What each queue deserves"),
+            ("inqueue", "What admitted gangs of each queue still wait for"),
+            ("capacity", "What each queue may hold by its own limit"),
+            ("real_capacity", "What each queue may hold at most"),
+        )
+        for unit, labels in (
+            ("milli_cpu", ("queue_name",)),
+            ("memory_bytes", ("queue_name",)),
+            ("scalar_resources", ("queue_name", "resource")),
+        )
+    ),
+    Metric("volcano_queue_share", Kind.GAUGE, "Share of each queue in what it deserves.", ("queue_name",)),
+    Metric("volcano_queue_weight", Kind.GAUGE, "Weight of each queue.", ("queue_name",)),
+    Metric("volcano_queue_overused", Kind.GAUGE, "1 where a queue holds all that it deserves.", ("queue_name",)),
+)
+
+PUMICE: tuple[Metric, ...] = (
+    Metric("pumice_build_info", Kind.GAUGE, "1, with the version.", ("version",)),
+    Metric("pumice_cycle_seconds", Kind.HISTOGRAM, "Planning of a cycle, from snapshot to decisions.", (), _SECONDS),
+    Metric("pumice_cycles_total", Kind.COUNTER, "Cycles planned."),
+    Metric(
+        "pumice_gang_admit_seconds",
+        Kind.HISTOGRAM,
+        "From a gang's creation to its commit.",
+        ("queue",),
+        exponential(0.01, 86_400, 20),
+    ),
+    Metric("pumice_waiting_gangs", Kind.GAUGE, "Gangs that wait, by queue and phase.", ("queue", "phase")),
+    Metric("pumice_binds_total", Kind.COUNTER, "Pods bound."),
+    Metric("pumice_bind_failures_total", Kind.COUNTER, "Binds that were refused or never took effect."),
+    Metric("pumice_gangs_committed_total", Kind.COUNTER, "Gangs whose binds were sent."),
+    Metric("pumice_gangs_mended_total", Kind.COUNTER, "Gangs that were cut short and completed."),
+    Metric("pumice_gangs_released_total", Kind.COUNTER, "Gangs that were cut short and given up."),
+    Metric("pumice_plans_dropped_total", Kind.COUNTER, "Commits that no longer held when they were to be carried out."),
+    Metric("pumice_evictions_total", Kind.COUNTER, "Pods evicted, by action.", ("action",)),
+    Metric("pumice_nodes", Kind.GAUGE, "Nodes."),
+    Metric("pumice_capacity", Kind.GAUGE, "What all nodes may hand out, in units of the resource.", ("resource",)),
+    Metric("pumice_used", Kind.GAUGE, "What pods take of it.", ("resource",)),
+    Metric("pumice_idle", Kind.GAUGE, "What nobody takes.", ("resource",)),
+    Metric("pumice_fragmented", Kind.GAUGE, "What is idle on nodes that are partly in use.", ("resource",)),
+    Metric(
+        "pumice_idle_dollars_per_hour", Kind.GAUGE, "What idle resources cost, at the configured prices.", ("resource",)
+    ),
+    Metric("pumice_fragmented_dollars_per_hour", Kind.GAUGE, "What fragmented resources cost.", ("resource",)),
+    Metric("pumice_queue_dollars_per_hour", Kind.GAUGE, "What each queue's pods cost.", ("queue", "resource")),
+    Metric("pumice_policy_refused", Kind.GAUGE, "1 while the policy file as it is cannot be used."),
+    Metric("pumice_policy_refusals_total", Kind.COUNTER, "Policy files that were refused."),
+)
+
+CATALOGUE: tuple[Metric, ...] = (*VOLCANO, *PUMICE)

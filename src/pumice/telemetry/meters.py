@@ -1,0 +1,60 @@
+"""The catalogue as living numbers, and their text for Prometheus."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from pumice.telemetry.catalogue import CATALOGUE, Kind, Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+SERIES_MAX = 20_000  # of one metric; a label that grows without bound must not take the scheduler with it
+
+
+class Meters:
+    """Names are those of the catalogue; anything else is a bug."""
+
+    def __init__(self, metrics: Iterable[Metric] = CATALOGUE) -> None:
+        self.registry = CollectorRegistry()
+        self._meters = {metric.name: _made(metric, self.registry) for metric in metrics}
+
+    def count(self, name: str, by: float = 1, **labels: str) -> None:
+        meter = self._meters[name]
+        assert isinstance(meter, Counter)
+        (meter.labels(**labels) if labels else meter).inc(by)
+
+    def set(self, name: str, value: float, **labels: str) -> None:
+        meter = self._meters[name]
+        assert isinstance(meter, Gauge)
+        (meter.labels(**labels) if labels else meter).set(value)
+
+    def observe(self, name: str, value: float, **labels: str) -> None:
+        meter = self._meters[name]
+        assert isinstance(meter, Histogram)
+        (meter.labels(**labels) if labels else meter).observe(value)
+
+    def replace(self, name: str, values: Iterable[tuple[tuple[str, ...], float]]) -> None:
+        """All series of a gauge at once: what is no longer there is no longer exported."""
+        meter = self._meters[name]
+        assert isinstance(meter, Gauge)
+        meter.clear()
+        for labels, value in itertools.islice(values, SERIES_MAX):
+            meter.labels(*labels).set(value)
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+
+def _made(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
+    # The client appends _total to counters by itself; the catalogue has the full name.
+    if metric.kind is Kind.COUNTER:
+        return Counter(metric.name.removesuffix("_total"), metric.help, metric.labels, registry=registry)
+    if metric.kind is Kind.GAUGE:
+        return Gauge(metric.name, metric.help, metric.labels, registry=registry)
+    return Histogram(metric.name, metric.help, metric.labels, registry=registry, buckets=metric.buckets)
