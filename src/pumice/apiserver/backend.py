@@ -112,6 +112,8 @@ class Backend:
         """Returns when everything stored so far is safe from a crash; at once where there is no journal."""
         if self.store.settled >= self.store.version:
             return
+        if self.store.failure is not None:
+            raise _unsafe(self.store.failure)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._settling.append((self.store.version, future))
         await future
@@ -119,7 +121,15 @@ class Backend:
     def _release(self) -> None:
         waiting, self._settling = self._settling, []
         for version, future in waiting:
-            if version > self.store.settled:
-                self._settling.append((version, future))
-            elif not future.done():
+            if future.done():
+                continue
+            if version <= self.store.settled:
                 future.set_result(None)
+            elif self.store.failure is not None:
+                future.set_exception(_unsafe(self.store.failure))
+            else:
+                self._settling.append((version, future))
+
+
+def _unsafe(error: Exception) -> failures.Failure:
+    return failures.internal(f"the journal cannot be written: {error}; what was asked may be lost with this process")

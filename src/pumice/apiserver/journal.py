@@ -11,9 +11,9 @@ import contextlib
 import queue
 import sqlite3
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pumice.apiserver.store import Store
+from pumice.apiserver.store import Broken, Store
 from pumice.errors import PumiceError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class SqliteJournal:
         self._path = path
         self._queue: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._settled: Callable[[int], None] | None = None
+        self._store: Store
         self._loop: asyncio.AbstractEventLoop | None = None
         self.failure: Exception | None = None
         try:
@@ -89,16 +89,17 @@ class SqliteJournal:
         rows = self._connection.execute("SELECT collection, body FROM objects")
         for collection, body in rows:
             store.load(collection, body)
-        self._settled = store.settle
+        self._store = store
         return store
 
-    def append(self, change: Change) -> None:
+    def require_room(self) -> None:
         if self.failure is not None:
-            raise JournalError(f"journal {self._path}: {self.failure}; nothing more can be written") from self.failure
+            raise Broken(f"journal {self._path}: {self.failure}; nothing more can be written") from self.failure
         if self._queue.qsize() >= BACKLOG_CHANGES_MAX:
-            raise JournalError(
-                f"journal {self._path}: {BACKLOG_CHANGES_MAX} changes are waiting to be written; the disk is too slow"
-            )
+            waiting = f"{BACKLOG_CHANGES_MAX} changes are waiting to be written"
+            raise Broken(f"journal {self._path}: {waiting}; the disk is too slow, ask again later")
+
+    def append(self, change: Change) -> None:
         self._queue.put(change)
 
     def start(self) -> None:
@@ -126,12 +127,15 @@ class SqliteJournal:
                 self._write(group)
             except sqlite3.Error as error:
                 self.failure = error
+                self._report(self._store.fail, error)
                 return
-            assert self._loop is not None
-            assert self._settled is not None
-            # A closed loop: nobody waits any longer, but the rest is still written.
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._settled, group[-1].version)
+            self._report(self._store.settle, group[-1].version)
+
+    def _report(self, what: Callable[[Any], None], argument: Any) -> None:
+        """Calls the store in its own thread; once the loop is closed nobody waits any longer."""
+        assert self._loop is not None
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(what, argument)
 
     def _next_group(self, *, block: bool) -> list[Change]:
         """Everything that is waiting, up to a limit; empty at the end."""

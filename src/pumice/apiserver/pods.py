@@ -228,7 +228,7 @@ def _check_resources(resources: dict[str, Any], path: str) -> list[Cause]:
     for name, amount in requests.items():
         limit = limits.get(name)
         extended = "/" in name and not name.startswith("kubernetes.io/")
-        if limit is not None and quantity.compare(amount, limit) > 0:
+        if limit is not None and amount != limit and quantity.compare(amount, limit) > 0:
             text = f'Invalid value: "{amount}": must be less than or equal to {name} limit of {limit}'
             causes.append((f"{path}.requests", "FieldValueInvalid", text))
         elif limit is None and extended:

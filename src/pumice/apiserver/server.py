@@ -24,7 +24,7 @@ from pumice.apiserver.podcalls import PodCalls
 from pumice.apiserver.rbac import Authorizer, Question
 from pumice.apiserver.reading import Reader
 from pumice.apiserver.registry import UNRECONCILED
-from pumice.apiserver.store import Store, decode, encode
+from pumice.apiserver.store import Broken, Store, decode, encode
 from pumice.apiserver.tables import TableMaker
 from pumice.apiserver.writing import Writer
 from pumice.kube.transport import Request, Response
@@ -131,7 +131,11 @@ class Server:
             if call.verb not in {"get", "list", "watch"}:
                 await self.backend.settled()
         except failures.Failure as failure:
-            response = Response(failure.status, _JSON | failure.headers, encode(failure.as_status()))
+            response = _refused(failure)
+        except Broken as error:
+            response = _refused(failures.internal(str(error)))
+        except RecursionError:
+            response = _refused(failures.bad_request("the body is nested too deeply"))
         return _warned(response, call.warnings) if call is not None and call.warnings else response
 
     def _authorize(self, call: Call) -> None:
@@ -211,6 +215,10 @@ class Server:
             entry = self.backend.entry(call.resource, call.namespace, call.name)
             return scaling.scale_of(self.writer, call, self.backend.load(call.resource, entry))
         return await scaling.write_scale(self.writer, call)
+
+
+def _refused(failure: failures.Failure) -> Response:
+    return Response(failure.status, _JSON | failure.headers, encode(failure.as_status()))
 
 
 def _warned(response: Response, warnings: list[str]) -> Response:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from pumice.apiserver.history import Change, Entry, History
+from pumice.errors import PumiceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,8 +35,16 @@ class Oversized(Exception):
     """The object would not fit into a real cluster's store."""
 
 
+class Broken(PumiceError):
+    """The journal cannot take another change; what memory holds is as it was."""
+
+
 class Journal(Protocol):
-    """Takes every change, and tells `Store.settle` when it is safe."""
+    """Takes every change, and tells `Store.settle` when it is safe, or `Store.fail` that it never will be."""
+
+    def require_room(self) -> None:
+        """Raises Broken if one more change cannot be taken."""
+        ...
 
     def append(self, change: Change) -> None: ...
 
@@ -76,6 +85,7 @@ class Store:
         self._collections: dict[str, Collection] = {}
         self.by_uid: dict[str, tuple[str, str, str]] = {}
         self.dependents: dict[str, set[tuple[str, str, str]]] = {}
+        self.failure: Exception | None = None  # of the journal: nothing that is not settled yet will ever be
         self.listeners: list[Callable[[Change], None]] = []
         self.settle_listeners: list[Callable[[], None]] = []
 
@@ -114,6 +124,8 @@ class Store:
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         if holder.get(namespace, name) is not expected:
             raise Stale
+        if self._journal is not None:
+            self._journal.require_room()
         version = self.version + 1
         metadata["resourceVersion"] = str(version)
         body = encode(obj)
@@ -129,6 +141,8 @@ class Store:
         holder = self.collection(collection)
         if holder.get(expected.namespace, expected.name) is not expected:
             raise Stale
+        if self._journal is not None:
+            self._journal.require_room()
         version = self.version + 1
         obj["metadata"]["resourceVersion"] = str(version)
         last = encode(obj)
@@ -141,6 +155,12 @@ class Store:
         self.settled = max(self.settled, version)
         for holder in self._collections.values():
             holder.history.wake()
+        for listener in self.settle_listeners:
+            listener()
+
+    def fail(self, error: Exception) -> None:
+        """What is not settled by now never will be; whoever waits for it is told."""
+        self.failure = error
         for listener in self.settle_listeners:
             listener()
 

@@ -1,6 +1,7 @@
 """The store as a state machine: whatever is written, watches miss nothing, order holds, and the log brings it all back."""
 
 import asyncio
+import random
 import tempfile
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+from tests.unit.apiserver.words import MAPS, Api, a_map
 
 from pumice.apiserver import history
-from pumice.apiserver.journal import SqliteJournal
+from pumice.apiserver.journal import JournalError, SqliteJournal
+from pumice.apiserver.server import Server, Settings
 from pumice.apiserver.store import Stale, Store, decode
 
 COLLECTIONS = ("pods", "nodes")
@@ -209,3 +212,34 @@ def test_entries_remember_owners_and_forget_them():
     assert store.dependents == {"boss": {("pods", "x", "p")}}
     store.remove("pods", msgspec.json.decode(entry.body), expected=entry)
     assert store.dependents == {}
+
+
+async def test_a_journal_that_cannot_write_refuses_and_says_so(tmp_path):
+    journal = SqliteJournal(tmp_path / "log.db")
+    server = Server(Settings(chance=random.Random(1)), store=journal.open_store())
+    journal.start()
+    await server.backend.settled()
+    journal._connection.execute("DROP TABLE objects")
+    api = Api(server)
+    answer = await api.create(MAPS, a_map("a"))
+    assert (api.status, "the journal cannot be written" in answer["message"]) == (500, True)
+    answer = await api.create(MAPS, a_map("b"))
+    assert (api.status, "nothing more can be written" in answer["message"]) == (500, True)
+    await api.get(MAPS)
+    assert api.status == 500
+    await asyncio.to_thread(journal.close)
+
+
+def test_a_file_that_is_no_log_is_refused_with_its_name(tmp_path):
+    path = tmp_path / "log.db"
+    path.write_bytes(b"this is no database, but it is long enough to be looked at as one" * 20)
+    with pytest.raises(JournalError, match=r"log\.db.*move the file away"):
+        SqliteJournal(path)
+
+
+def test_a_log_of_another_format_is_left_alone(tmp_path):
+    journal = SqliteJournal(tmp_path / "log.db")
+    journal.note("format", 99)
+    journal.close()
+    with pytest.raises(JournalError, match="written in format 99"):
+        SqliteJournal(tmp_path / "log.db")
