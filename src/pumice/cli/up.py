@@ -55,8 +55,8 @@ def up(
     port: int,
     data_dir: str | None,
     kubeconfig_out: str | None,
-    no_browser: bool,  # noqa: FBT001  click passes it by name
-    verbose: bool,  # noqa: FBT001
+    no_browser: bool,
+    verbose: bool,
 ) -> None:
     """Start a cluster: API server, scheduler and nodes in one process, until Ctrl-C."""
     del no_browser
