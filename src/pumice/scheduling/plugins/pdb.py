@@ -1,0 +1,83 @@
+"""pdb: evictions stay within the PodDisruptionBudgets of their pods, counted over everything that a cycle plans."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.api.policy import PodDisruptionBudget
+from pumice.cluster.matching import compiled
+from pumice.cluster.tasks import EVICTABLE
+from pumice.scheduling.arguments import Args as NoArgs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pumice import selectors
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.points import Kind
+    from pumice.scheduling.policy import PluginOption
+    from pumice.scheduling.session import Session
+    from pumice.scheduling.shapes import Shape
+
+
+class _Budget:
+    """One budget, and how much of it this cycle has used up."""
+
+    def __init__(self, budget: PodDisruptionBudget) -> None:
+        self.selector: selectors.LabelSelector = compiled(budget.spec.selector)
+        self.granted = budget.status.disrupted_pods  # evictions that the API server counts already
+        self.left = budget.status.disruptions_allowed
+
+    def concerns(self, task: Task) -> bool:
+        return task.name not in self.granted and self.selector.matches(task.pod.metadata.labels)
+
+
+class Pdb:
+    """Of the candidates, in their order, as many as the budgets allow; a pod under several budgets needs all of them."""
+
+    args_type = NoArgs
+
+    def __init__(self, args: NoArgs, option: PluginOption) -> None:
+        del args, option
+
+    def open(self, session: Session) -> None:
+        self.budgets: dict[str, list[_Budget]] = {}
+        for key, budget in sorted(session.snapshot.objects(PodDisruptionBudget).items()):
+            self.budgets.setdefault(key.partition("/")[0], []).append(_Budget(budget))
+        self._of: dict[str, tuple[_Budget, ...]] = {}
+        on = session.on
+        on.preemptable(lambda _, candidates: self.tolerated(candidates))
+        on.reclaimable(lambda _, candidates: self.tolerated(candidates))
+        on.evictable(self.of_gangs)
+        on.shuffle_guard(self.tolerated)
+        on.moved(self.moved)
+
+    def of(self, task: Task) -> tuple[_Budget, ...]:
+        if task.uid not in self._of:
+            own = self.budgets.get(task.namespace, ())
+            self._of[task.uid] = tuple(budget for budget in own if budget.concerns(task))
+        return self._of[task.uid]
+
+    def tolerated(self, victims: Sequence[Task]) -> list[Task]:
+        left = {id(budget): budget.left for budgets in self.budgets.values() for budget in budgets}
+        chosen = []
+        for task in victims:
+            own = self.of(task)
+            if all(left[id(budget)] > 0 for budget in own):
+                chosen.append(task)
+                for budget in own:
+                    left[id(budget)] -= 1
+        return chosen
+
+    def of_gangs(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
+        del kind, claimant
+        return self.tolerated(candidates)
+
+    def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
+        """Pods that were on their nodes when the cycle began move only by being evicted, or spared after all."""
+        del gang, shape, nodes
+        for task in tasks:
+            if task.status in EVICTABLE:
+                for budget in self.of(task):
+                    budget.left += sign
