@@ -1,0 +1,57 @@
+"""cdp: cool-down protection. A pod that has only just started is left alone for as long as it asked for.
+
+Without it, elastic pods that are preempted as soon as they run never get anything done.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.api import names
+from pumice.cluster.tasks import Status
+from pumice.scheduling import written
+from pumice.scheduling.arguments import Args as NoArgs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.points import Kind
+    from pumice.scheduling.policy import PluginOption
+    from pumice.scheduling.session import Session
+
+
+class Cdp:
+    """`volcano.sh/cooldown-time: 10m` on a pod, as a label or an annotation, counted from when it got its node."""
+
+    args_type = NoArgs
+
+    def __init__(self, args: NoArgs, option: PluginOption) -> None:
+        del args, option
+
+    def open(self, session: Session) -> None:
+        self.now = session.now
+        on = session.on
+        on.preemptable(lambda _, candidates: self.cooled_down(candidates))
+        on.reclaimable(lambda _, candidates: self.cooled_down(candidates))
+        on.evictable(self.of_gangs)
+        on.shuffle_guard(self.cooled_down)
+
+    def of_gangs(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
+        del kind, claimant
+        return self.cooled_down(candidates)
+
+    def cooled_down(self, victims: Sequence[Task]) -> list[Task]:
+        return [task for task in victims if not self.is_protected(task)]
+
+    def is_protected(self, task: Task) -> bool:
+        meta = task.pod.metadata
+        cooldown = written.positive_duration(meta.labels, names.COOLDOWN_TIME)
+        if cooldown is None:
+            cooldown = written.positive_duration(meta.annotations, names.COOLDOWN_TIME)
+        if cooldown is None or task.status is not Status.RUNNING:
+            return False
+        scheduled = next((each for each in task.pod.status.conditions if each.type == "PodScheduled"), None)
+        since = written.instant_of(scheduled.last_transition_time) if scheduled is not None else None
+        return since is not None and self.now < since + cooldown
