@@ -1,0 +1,46 @@
+"""gangreclaim: a queue that has less than its due takes back from others, gang by gang, if that lets one of its own start as a whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.cluster.tasks import Status
+from pumice.scheduling import eviction, gangwise
+from pumice.scheduling.bundles import Candidates
+from pumice.scheduling.points import Kind
+
+if TYPE_CHECKING:
+    from pumice.cluster.queues import QueueSpec
+    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.session import Session
+
+_RUNNING = frozenset({Status.RUNNING})
+
+
+def run(session: Session) -> None:
+    arguments = gangwise.read_arguments(session, Kind.RECLAIM.value)
+    for queue, gangs in gangwise.starving(session):
+        if session.is_overused(queue):
+            continue
+        rules = _rules(session, queue)
+        while gangs and session.spend(1):
+            gang = gangs.pop()
+            if session.is_preemptive(queue, gangwise.Wanted(session, gang).tasks):
+                gangwise.pursue(session, gang, rules, arguments)
+
+
+def _rules(session: Session, queue: QueueSpec) -> gangwise.Rules:
+    lending = {name for name, other in session.queues.items() if other.reclaimable and name != queue.name}
+
+    def queue_that_bears_it_first(left: GangState, right: GangState) -> float:
+        if left.queue == right.queue:
+            return 0
+        return eviction.queue_compare(session, session.queue_of(left), session.queue_of(right), queue)
+
+    return gangwise.Rules(
+        kind=Kind.RECLAIM,
+        candidates=Candidates(session, _RUNNING, lambda gang: gang.queue in lending),
+        below=lambda _: float("inf"),
+        compare=queue_that_bears_it_first,
+        whom="everything that other queues must give back",
+    )
