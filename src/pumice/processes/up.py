@@ -23,6 +23,7 @@ from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Request
+from pumice.nodes.ordinary import OrdinaryPods
 from pumice.nodes.pretend import PretendAgent
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.scheduling import builtin
@@ -53,6 +54,7 @@ class Up:
         chosen = builtin.parse(builtin.TEXT, "built-in policy")
         self._policy = policy or (lambda: chosen)
         self._stack = contextlib.AsyncExitStack()
+        self._informers: Informers
         self.client: Client
         self.scheduler: Scheduler
 
@@ -83,11 +85,18 @@ class Up:
         rim = Rim(clock=clock, chance=chance, log=self._log)
         self.scheduler = Scheduler(self.client, informers, self._policy, rim, Served())
         self._run(self.scheduler.run())
-        agent = PretendAgent(self.client, informers, self._nodes, clock=clock, chance=chance, log=self._log)
-        self._run(agent.run())
+        self._run(OrdinaryPods(self.client, informers, clock=clock, log=self._log).run())
+        self._informers = informers
         async with asyncio.timeout(READY_S_MAX):
-            await agent.ready.wait()
+            await self.add_nodes(self._nodes)
             await informers.synced()
+
+    async def add_nodes(self, nodes: Sequence[NodeFacts]) -> None:
+        """More pretend nodes, registered when this returns."""
+        clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
+        agent = PretendAgent(self.client, self._informers, nodes, clock=clock, chance=chance, log=self._log)
+        self._run(agent.run())
+        await agent.ready.wait()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

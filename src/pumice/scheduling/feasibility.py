@@ -46,7 +46,8 @@ def never(session: Session, gang: GangState) -> Reason | None:
         needed = min(count, missing - (sum(waiting.values()) - count))
         room = capacity_when_empty(session, shape)
         if needed > room:
-            text = f"can never run here: {needed} such pods must start together ({amounts.text(shape.request.amounts)} each), "
+            each = amounts.text({name: value for name, value in shape.request.amounts.items() if name != amounts.PODS})
+            text = f"can never run here: {needed} such pods must start together ({each} each), "
             text += f"and the nodes that may take them hold {room} even when empty"
             return Reason("cluster", text, cure=Cure.CHANGE)
     return None
