@@ -1,0 +1,153 @@
+"""The loop of every controller: news makes keys, a key is planned from the world as it is, the plan is carried out, and again.
+
+    news --wakes--> key --plan--> operations --carry out--> own writes are known at once --> the same key again
+                     ^                                                                          |
+                     +-------- time (`again_at`), failure (back-off), a plan that wrote --------+
+
+It rests when a plan asks for nothing. A key is never planned by two at a time, and may use a quarter of the time at most: a
+Job of 2,000 pods is not planned 2,000 times because its pods start one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from pumice import instant
+from pumice.controllers.carrying import Stale
+from pumice.controllers.operations import Patch, Plan
+from pumice.kube.informer import Key, Log, silent
+from pumice.kube.workqueue import WorkQueue
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pumice.api.meta import Struct
+    from pumice.clock import Clock
+    from pumice.controllers.carrying import Carrier
+    from pumice.controllers.known import Known
+    from pumice.instant import Instant
+
+WORKERS = 8
+UNHURRIED_S = 1.0  # what may wait is written when it has been wanted for so long
+REST_SHARE = 3.0  # a key rests three times as long as it was planned
+SWEEP_S = 10.0  # how often writes that no watch has shown are looked for
+AGAIN_S_MAX = 3600.0  # nobody waits for a timer longer than this without a look
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wake:
+    """A kind whose news concerns this controller: to which keys, and how long to gather more of it first."""
+
+    struct: type[Struct]
+    keys: Callable[[Any], Iterable[Key]]
+    gather_s: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Controller:
+    """What sets one controller apart: `plan` gathers what it needs from what is known, and is pure otherwise."""
+
+    name: str
+    plan: Callable[[Known, Key, Instant], Plan]
+    wakes: tuple[Wake, ...]
+    workers: int = WORKERS
+
+
+def itself(each: Any) -> tuple[Key]:
+    """An object's own key: what a controller's main kind wakes."""
+    return (Key(each.metadata.namespace, each.metadata.name),)
+
+
+class Driver:
+    """Runs one controller."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        known: Known,
+        carrier: Carrier,
+        *,
+        clock: Clock,
+        chance: random.Random,
+        log: Log = silent,
+    ) -> None:
+        self._controller = controller
+        self._known = known
+        self._carrier = carrier
+        self._clock = clock
+        self._log = log
+        self._queue: WorkQueue[Key] = WorkQueue(chance)
+        self._unhurried: dict[Key, float] = {}  # since when something that may wait is wanted for a key
+        for wake in controller.wakes:
+            known.of(wake.struct)  # so that its informer starts with the others
+        self.plans = 0
+
+    async def run(self) -> None:
+        """Controls until cancelled. Informers must be running."""
+        await self._known.synced()
+        for wake in self._controller.wakes:
+            self._known.of(wake.struct).subscribe(self._receiver(wake))
+        async with asyncio.TaskGroup() as crew:
+            crew.create_task(self._sweep())
+            crew.create_task(self._queue.run(self._handle, failed=self._failed, workers=self._controller.workers))
+
+    def _receiver(self, wake: Wake) -> Callable[[Sequence[Any]], None]:
+        def receive(changed: Sequence[Any]) -> None:
+            for key in {key for each in changed for key in wake.keys(each)}:
+                if wake.gather_s:
+                    self._queue.add_after(key, wake.gather_s)
+                else:
+                    self._queue.add(key)
+
+        return receive
+
+    async def _handle(self, key: Key) -> None:
+        began = self._clock.monotonic()
+        now = self._clock.now()
+        plan = self._due(key, self._controller.plan(self._known, key, now))
+        planned_s = self._clock.monotonic() - began
+        self.plans += 1
+        if await self._carrier.carry_out(plan):
+            self._queue.add(key)
+        if plan.again_at is not None:
+            self._queue.add_after(key, min(max((plan.again_at - now) / instant.SECOND, 0.0), AGAIN_S_MAX))
+        await self._clock.sleep(planned_s * REST_SHARE)
+
+    def _due(self, key: Key, plan: Plan) -> Plan:
+        """The plan without what may still wait."""
+        if not any(_may_wait(operation) for operation in plan):
+            self._unhurried.pop(key, None)
+            return plan
+        at = self._clock.monotonic()
+        since = self._unhurried.setdefault(key, at)
+        if at - since >= UNHURRIED_S:
+            del self._unhurried[key]
+            return plan
+        self._queue.add_after(key, since + UNHURRIED_S - at)
+        stages = tuple(tuple(each for each in stage if not _may_wait(each)) for stage in plan.stages)
+        return Plan(tuple(stage for stage in stages if stage), plan.again_at)
+
+    def _failed(self, key: Key, error: Exception, retry_s: float) -> None:
+        if isinstance(error, Stale):
+            return  # the news that made it so is on its way
+        self._log(
+            "controller_failed",
+            controller=self._controller.name,
+            namespace=key.namespace,
+            name=key.name,
+            error=str(error) or repr(error),
+            retry_s=round(retry_s, 3),
+        )
+
+    async def _sweep(self) -> None:
+        while True:
+            await self._clock.sleep(SWEEP_S)
+            for wake in self._controller.wakes:
+                self._known.of(wake.struct).forget_unseen()
+
+
+def _may_wait(operation: object) -> bool:
+    return isinstance(operation, Patch) and not operation.hurry

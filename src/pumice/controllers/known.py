@@ -1,0 +1,204 @@
+"""What a controller may look at: the informers' objects, and our own writes before any watch has shown them.
+
+The API server's answer to a write is news like any other. It is taken in at once, and the watch, which brings it a moment
+later, changes nothing any more; older news about that object is ignored. So a plan that follows a write sees it, and asks for
+nothing a second time. Versions are compared as numbers, as Kubernetes has promised since 1.35 and has done ever since.
+
+    unknown --our write--> learnt --shown by the watch--> known --deleted--> unknown
+                              |
+                              +--not shown in time: forgotten, because it was deleted while nobody watched
+"""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from pumice.api.changes import Deleted, Upserted
+from pumice.api.meta import Struct
+from pumice.kube.informer import Key
+from pumice.kube.watch import metadata_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pumice.clock import Clock
+    from pumice.kube.informer import Informers, News
+
+LEARNT_S_MAX = 30.0  # a watch that has not shown our write by then never will
+GRAVES_MAX = 16_384  # uids of the deleted, so that an answer that comes late does not bring them back
+
+T = TypeVar("T", bound=Struct)
+
+
+class Store(Generic[T]):
+    """The objects of one kind, found by name, by owner and by whatever somebody indexes them by."""
+
+    def __init__(self, struct: type[T], clock: Clock) -> None:
+        self._struct = struct
+        self._clock = clock
+        self._objects: dict[Key, T] = {}
+        self._indexes: dict[str, _Index[T]] = {}
+        self._learnt: dict[Key, float] = {}  # our writes that no watch has shown, and when we learnt of them
+        self._graves: collections.OrderedDict[str, None] = collections.OrderedDict()
+        self._subscribers: list[Callable[[Sequence[T]], None]] = []
+        self.index("owner", _controller_uid)
+
+    def get(self, namespace: str, name: str) -> T | None:
+        return self._objects.get(Key(namespace, name))
+
+    def all(self) -> Iterable[T]:
+        return self._objects.values()
+
+    def owned_by(self, uid: str) -> list[T]:
+        """What the object of this uid controls, by name."""
+        return self.find("owner", uid)
+
+    def find(self, index: str, value: str) -> list[T]:
+        """What an index holds under a value, by namespace and name."""
+        keys = self._indexes[index].keys.get(value, ())
+        return [self._objects[key] for key in sorted(keys)]
+
+    def index(self, name: str, values: Callable[[T], Iterable[str]]) -> None:
+        """From now on `find(name, value)` gives the objects for which `values` gives that value; a second time changes nothing."""
+        if name not in self._indexes:
+            made = self._indexes[name] = _Index(values)
+            for key, each in self._objects.items():
+                made.add(key, each)
+
+    def subscribe(self, receive: Callable[[Sequence[T]], None]) -> None:
+        """Calls `receive` with objects that have changed or gone, and first with all that are there."""
+        if self._objects:
+            receive(tuple(self._objects.values()))
+        self._subscribers.append(receive)
+
+    # ------------------------------------------------------------------------------------------------- our writes
+
+    def learn(self, fresh: T) -> None:
+        """Takes in an object as a write of ours has left it."""
+        metadata = metadata_of(fresh)
+        if metadata.uid in self._graves or self._is_stale(fresh):
+            return
+        key = Key(metadata.namespace, metadata.name)
+        self._put(key, fresh)
+        self._learnt[key] = self._clock.monotonic()
+
+    def lose(self, namespace: str, name: str, uid: str) -> None:
+        """Takes in that a write of ours has deleted an object for good."""
+        key = Key(namespace, name)
+        known = self._objects.get(key)
+        if known is not None and (not uid or metadata_of(known).uid == uid):
+            self._drop(key)
+
+    def forget_unseen(self) -> None:
+        """Gives up what we wrote and no watch has shown in time; whoever depends on it is told."""
+        due = self._clock.monotonic() - LEARNT_S_MAX
+        for key in [key for key, at in self._learnt.items() if at <= due]:
+            gone = self._objects[key]
+            self._drop(key)
+            self._tell([gone])
+
+    # ------------------------------------------------------------------------------------------------- the watch's news
+
+    def receive(self, news: Sequence[News]) -> None:
+        changed: list[T] = []
+        for each in news:
+            if isinstance(each, Upserted):
+                fresh = cast("T", each.object)
+                if not self._is_stale(fresh):
+                    metadata = metadata_of(fresh)
+                    key = Key(metadata.namespace, metadata.name)
+                    self._put(key, fresh)
+                    self._learnt.pop(key, None)
+                    changed.append(fresh)
+            elif isinstance(each, Deleted):
+                gone = cast("T", each.object)
+                metadata = metadata_of(gone)
+                key = Key(metadata.namespace, metadata.name)
+                known = self._objects.get(key)
+                self._bury(metadata.uid)
+                if known is not None and metadata_of(known).uid == metadata.uid:
+                    self._drop(key)
+                changed.append(gone)
+        if changed:
+            self._tell(changed)
+
+    def _is_stale(self, fresh: T) -> bool:
+        metadata = metadata_of(fresh)
+        known = self._objects.get(Key(metadata.namespace, metadata.name))
+        return known is not None and _version(metadata_of(known).resource_version) > _version(metadata.resource_version)
+
+    def _put(self, key: Key, fresh: T) -> None:
+        known = self._objects.get(key)
+        for index in self._indexes.values():
+            if known is not None:
+                index.remove(key, known)
+            index.add(key, fresh)
+        self._objects[key] = fresh
+
+    def _drop(self, key: Key) -> None:
+        gone = self._objects.pop(key)
+        self._learnt.pop(key, None)
+        self._bury(metadata_of(gone).uid)
+        for index in self._indexes.values():
+            index.remove(key, gone)
+
+    def _bury(self, uid: str) -> None:
+        self._graves[uid] = None
+        if len(self._graves) > GRAVES_MAX:
+            self._graves.popitem(last=False)
+
+    def _tell(self, changed: Sequence[T]) -> None:
+        for receive in self._subscribers:
+            receive(changed)
+
+
+class Known:
+    """One store per kind for all controllers of a process."""
+
+    def __init__(self, informers: Informers, clock: Clock) -> None:
+        self._informers = informers
+        self._clock = clock
+        self._stores: dict[type[Struct], Store[Any]] = {}
+
+    def of(self, struct: type[T]) -> Store[T]:
+        """The store of a kind; from the first call on it is kept up to date."""
+        if struct not in self._stores:
+            made = self._stores[struct] = Store(struct, self._clock)
+            self._informers.of(struct).subscribe(made.receive)
+        return cast("Store[T]", self._stores[struct])
+
+    @property
+    def stores(self) -> Mapping[type[Struct], Store[Any]]:
+        return self._stores
+
+    async def synced(self) -> None:
+        await self._informers.synced()
+
+
+class _Index(Generic[T]):
+    def __init__(self, values: Callable[[T], Iterable[str]]) -> None:
+        self._values = values
+        self.keys: dict[str, set[Key]] = {}
+
+    def add(self, key: Key, each: T) -> None:
+        for value in self._values(each):
+            self.keys.setdefault(value, set()).add(key)
+
+    def remove(self, key: Key, each: T) -> None:
+        for value in self._values(each):
+            keys = self.keys.get(value)
+            if keys is not None:
+                keys.discard(key)
+                if not keys:
+                    del self.keys[value]
+
+
+def _controller_uid(each: Struct) -> Iterable[str]:
+    controller = metadata_of(each).controller
+    return (controller.uid,) if controller is not None else ()
+
+
+def _version(text: str) -> int:
+    """A version as a number; one that is none is older than all, so that news of it is always believed."""
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,125 @@
+"""What a plan asks for, as plain data: equal plans are equal, and a test can read them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from pumice.kube.requests import PatchType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pumice.api.meta import Struct
+    from pumice.instant import Instant
+    from pumice.kube.requests import KindLike, Propagation
+
+Json: TypeAlias = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Blame:
+    """Whom to tell, with a Warning event of this reason, when an operation is refused."""
+
+    regarding: Struct
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Create:
+    """The object exists. One of that name is fine if it has the same controller; it is left as it is."""
+
+    kind: KindLike
+    body: Json
+    blame: Blame | None = None
+    filled_by: str = ""  # name of the rim's function that adds what a pure plan cannot make, such as keys
+
+    @property
+    def name(self) -> str:
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        return str(self.body["metadata"].get("namespace", ""))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Apply:
+    """The object exists and has these fields (server-side apply, by our field manager)."""
+
+    kind: KindLike
+    body: Json
+    blame: Blame | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        return str(self.body["metadata"].get("namespace", ""))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """The object of this uid has these fields; with a version, only if nobody has written it since.
+
+    `hurry=False` marks what may wait: the driver writes it once it has been wanted for a second, or drops it if the next plan does
+    not ask for it any more.
+    """
+
+    kind: KindLike
+    name: str
+    namespace: str = ""
+    body: Mapping[str, Any] | Sequence[Any]
+    uid: str = ""
+    version: str = ""
+    subresource: str = ""
+    how: PatchType = PatchType.MERGE
+    hurry: bool = True
+    blame: Blame | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """The object of this uid is gone or going; or, where nobody watches the kind, the one that this owner controls."""
+
+    kind: KindLike
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    owner: str = ""  # uid; costs a read
+    propagation: Propagation | None = None
+    grace_s: int | None = None
+    blame: Blame | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Emit:
+    """An Event for people; it never fails and nobody waits for it."""
+
+    regarding: Struct
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+Operation: TypeAlias = Create | Apply | Patch | Delete | Emit
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """Stages one after the other, the operations of a stage side by side; a stage that fails ends the plan.
+
+    `again_at` is the next moment at which time alone could change the plan.
+    """
+
+    stages: tuple[tuple[Operation, ...], ...] = ()
+    again_at: Instant | None = None
+
+    def __iter__(self) -> Iterator[Operation]:
+        for stage in self.stages:
+            yield from stage
+
+
+NOTHING_TO_DO = Plan()

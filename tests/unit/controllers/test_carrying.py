@@ -1,0 +1,162 @@
+"""Operations over a real (embedded) API server: everything may be done twice, and nothing of somebody else's is touched."""
+
+import pytest
+
+from pumice.api import kinds
+from pumice.api.core import ConfigMap
+from pumice.api.events import CoreEvent
+from pumice.controllers.carrying import Carrier, Stale, Taken
+from pumice.controllers.operations import Apply, Blame, Create, Delete, Emit, Patch, Plan
+from pumice.kube import errors
+
+
+def a_map(name, *, owner="owner-uid", text="hello"):
+    owners = (
+        [{"apiVersion": "v1", "kind": "ConfigMap", "name": "root", "uid": owner, "controller": True}] if owner else []
+    )
+    metadata = {"name": name, "namespace": "team", "ownerReferences": owners}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": text}}
+
+
+def plan(*stages):
+    return Plan(tuple(tuple(stage) for stage in stages))
+
+
+async def the_owner(bench):
+    made = await bench.client.create(ConfigMap, a_map("root", owner=""), namespace="team")
+    return made.json()["metadata"]["uid"]
+
+
+def test_creating_twice_makes_one_and_leaves_it_as_it_is(bench):
+    async def body(bench):
+        uid = await the_owner(bench)
+        assert await bench.carrier.carry_out(plan([Create(kind=ConfigMap, body=a_map("m", owner=uid))]))
+        await bench.carrier.carry_out(plan([Create(kind=ConfigMap, body=a_map("m", owner=uid, text="other"))]))
+        assert (await bench.json(ConfigMap, "m"))["data"] == {"text": "hello"}
+        assert bench.carrier.writes == {"create ConfigMap": 2}
+
+    bench.run(body)
+
+
+def test_a_name_that_somebody_else_has_is_refused_and_told(bench):
+    async def body(bench):
+        uid = await the_owner(bench)
+        root = (await bench.client.get(ConfigMap, "root", namespace="team")).into(ConfigMap)
+        await bench.client.create(ConfigMap, a_map("m", owner="", text="theirs"), namespace="team")
+        create = Create(kind=ConfigMap, body=a_map("m", owner=uid), blame=Blame(root, "FailedCreate"))
+        with pytest.raises(Taken, match="m exists already and is controlled by nobody"):
+            await bench.carrier.carry_out(plan([create]))
+        assert (await bench.json(ConfigMap, "m"))["data"] == {"text": "theirs"}
+        await bench.recorder.write(everything=True)
+        (event,) = await bench.client.list_json(kinds.by_struct(CoreEvent), namespace="team")
+        assert (event["type"], event["reason"]) == ("Warning", "FailedCreate")
+        assert event["involvedObject"]["name"] == "root"
+
+    bench.run(body)
+
+
+def test_a_patch_of_an_old_version_is_stale(bench):
+    async def body(bench):
+        made = (await bench.client.create(ConfigMap, a_map("m", owner=""), namespace="team")).json()["metadata"]
+        first = Patch(
+            kind=ConfigMap, name="m", namespace="team", body={"data": {"a": "1"}}, version=made["resourceVersion"]
+        )
+        await bench.carrier.carry_out(plan([first]))
+        with pytest.raises(Stale):
+            await bench.carrier.carry_out(plan([first]))
+        gone = Patch(kind=ConfigMap, name="none", namespace="team", body={"data": {"a": "1"}}, uid="x")
+        with pytest.raises(Stale):
+            await bench.carrier.carry_out(plan([gone]))
+
+    bench.run(body)
+
+
+def test_deleting_twice_is_fine_and_a_namesake_is_spared(bench):
+    async def body(bench):
+        made = (await bench.client.create(ConfigMap, a_map("m", owner=""), namespace="team")).json()["metadata"]
+        await bench.carrier.carry_out(plan([Delete(kind=ConfigMap, name="m", namespace="team", uid="another")]))
+        assert "m" in await bench.names(ConfigMap)
+        gone = Delete(kind=ConfigMap, name="m", namespace="team", uid=made["uid"])
+        await bench.carrier.carry_out(plan([gone]))
+        await bench.carrier.carry_out(plan([gone]))
+        assert "m" not in await bench.names(ConfigMap)
+
+    bench.run(body)
+
+
+def test_what_nobody_watches_is_deleted_by_its_owner_only(bench):
+    async def body(bench):
+        uid = await the_owner(bench)
+        await bench.client.create(ConfigMap, a_map("ours", owner=uid), namespace="team")
+        await bench.client.create(ConfigMap, a_map("theirs", owner=""), namespace="team")
+        deletes = [
+            Delete(kind=ConfigMap, name=name, namespace="team", owner=uid) for name in ("ours", "theirs", "none")
+        ]
+        await bench.carrier.carry_out(plan(deletes))
+        left = await bench.names(ConfigMap)
+        assert "ours" not in left
+        assert "theirs" in left
+        assert bench.carrier.writes == {"delete ConfigMap": 1}
+
+    bench.run(body)
+
+
+def test_a_stage_that_fails_ends_the_plan_but_not_its_own_stage(bench):
+    async def body(bench):
+        uid = await the_owner(bench)
+        bad = Patch(kind=ConfigMap, name="none", namespace="team", body={}, uid="x")
+        beside = Create(kind=ConfigMap, body=a_map("beside", owner=uid))
+        after = Create(kind=ConfigMap, body=a_map("after", owner=uid))
+        with pytest.raises(Stale):
+            await bench.carrier.carry_out(plan([bad, beside], [after]))
+        left = await bench.names(ConfigMap)
+        assert "beside" in left
+        assert "after" not in left
+
+    bench.run(body)
+
+
+def test_nothing_leaves_once_the_lease_is_lost(bench):
+    async def body(bench):
+        uid = await the_owner(bench)
+
+        def lost():
+            raise errors.KubeError("not leading")
+
+        carrier = Carrier(bench.client, bench.known, bench.recorder, guard=lost)
+        with pytest.raises(errors.KubeError, match="not leading"):
+            await carrier.carry_out(plan([Create(kind=ConfigMap, body=a_map("m", owner=uid))]))
+        assert "m" not in await bench.names(ConfigMap)
+        assert not carrier.writes
+
+    bench.run(body)
+
+
+def test_what_a_plan_cannot_make_is_filled_in_when_it_is_carried_out(bench):
+    async def body(bench):
+        uid = await the_owner(bench)
+        fillings = {"secret": lambda body: {**body, "data": {"text": "filled"}}}
+        carrier = Carrier(bench.client, bench.known, bench.recorder, fillings=fillings)
+        await carrier.carry_out(plan([Create(kind=ConfigMap, body=a_map("m", owner=uid), filled_by="secret")]))
+        assert (await bench.json(ConfigMap, "m"))["data"] == {"text": "filled"}
+
+    bench.run(body)
+
+
+def test_applying_makes_and_changes(bench):
+    async def body(bench):
+        uid = await the_owner(bench)
+        await bench.carrier.carry_out(plan([Apply(kind=ConfigMap, body=a_map("m", owner=uid))]))
+        await bench.carrier.carry_out(plan([Apply(kind=ConfigMap, body=a_map("m", owner=uid, text="new"))]))
+        assert (await bench.json(ConfigMap, "m"))["data"] == {"text": "new"}
+
+    bench.run(body)
+
+
+def test_events_alone_are_no_writes(bench):
+    async def body(bench):
+        await the_owner(bench)
+        root = (await bench.client.get(ConfigMap, "root", namespace="team")).into(ConfigMap)
+        assert not await bench.carrier.carry_out(plan([Emit(root, "Normal", "Word", "said")]))
+
+    bench.run(body)

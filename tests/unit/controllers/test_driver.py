@@ -1,0 +1,177 @@
+"""The loop: what wakes it, what it does again, what it lets wait."""
+
+import random
+
+import pytest
+
+from pumice.api.core import ConfigMap
+from pumice.controllers.driver import UNHURRIED_S, Controller, Driver, Wake, itself
+from pumice.controllers.operations import NOTHING_TO_DO, Create, Patch, Plan
+
+
+def a_map(name, **data):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "team"}, "data": data}
+
+
+def drive(bench, plan, **options):
+    controller = Controller("test", plan, (Wake(ConfigMap, itself, **options),))
+    driver = Driver(controller, bench.known, bench.carrier, clock=bench.clock, chance=random.Random(0))
+    bench.beside(driver.run())
+    return driver
+
+
+def test_a_key_is_planned_until_nothing_is_left_and_own_writes_are_seen_at_once(bench):
+    seen = []
+
+    def plan(known, key, now):
+        seen.append((key.name, {each.metadata.name for each in known.of(ConfigMap).all()}))
+        if key.name == "first" and known.of(ConfigMap).get("team", "second") is None:
+            return Plan(((Create(kind=ConfigMap, body=a_map("second")),),))
+        return NOTHING_TO_DO
+
+    async def body(bench):
+        drive(bench, plan)
+        await bench.client.create(ConfigMap, a_map("first"), namespace="team")
+        await bench.clock.sleep(5)
+        assert bench.carrier.writes == {"create ConfigMap": 1}
+        assert [names for name, names in seen if name == "first"][1] >= {"first", "second"}
+
+    bench.run(body)
+
+
+def test_a_plan_is_made_again_when_it_asked_for_it(bench):
+    times = []
+
+    def plan(known, key, now):
+        if key.name == "clock":
+            times.append(now)
+            return Plan(again_at=now + 60 * 10**9 if len(times) < 3 else None)
+        return NOTHING_TO_DO
+
+    async def body(bench):
+        drive(bench, plan)
+        await bench.client.create(ConfigMap, a_map("clock"), namespace="team")
+        await bench.clock.sleep(300)
+        assert [round((at - times[0]) / 10**9) for at in times] == [0, 60, 120]
+
+    bench.run(body)
+
+
+def test_what_may_wait_is_written_once_for_many_changes(bench):
+    """Five changes within a second and their count: one write of the last count, a second after the first."""
+
+    def plan(known, key, now):
+        counted = known.of(ConfigMap).get("team", "count")
+        if key.name != "count":
+            return NOTHING_TO_DO
+        wanted = counted.data["wanted"]
+        if counted.data.get("written") == wanted:
+            return NOTHING_TO_DO
+        patch = Patch(
+            kind=ConfigMap,
+            name="count",
+            namespace="team",
+            body={"data": {"written": wanted}},
+            uid=counted.metadata.uid,
+            hurry=False,
+        )
+        return Plan(((patch,),))
+
+    async def body(bench):
+        drive(bench, plan)
+        await bench.client.create(ConfigMap, a_map("count", wanted="0"), namespace="team")
+        began = bench.clock.monotonic()
+        for number in range(1, 6):
+            await bench.clock.sleep(0.1)
+            await bench.client.patch(ConfigMap, "count", {"data": {"wanted": str(number)}}, namespace="team")
+        await bench.clock.sleep(5)
+        assert (await bench.json(ConfigMap, "count"))["data"] == {"wanted": "5", "written": "5"}
+        assert bench.carrier.writes == {"patch ConfigMap": 1}
+        assert began + UNHURRIED_S < bench.clock.monotonic()
+
+    bench.run(body)
+
+
+def test_what_may_wait_and_is_no_longer_wanted_is_not_written(bench):
+    def plan(known, key, now):
+        found = known.of(ConfigMap).get("team", "m")
+        if key.name != "m" or found.data.get("state") != "odd":
+            return NOTHING_TO_DO
+        patch = Patch(
+            kind=ConfigMap,
+            name="m",
+            namespace="team",
+            body={"data": {"said": "odd"}},
+            uid=found.metadata.uid,
+            hurry=False,
+        )
+        return Plan(((patch,),))
+
+    async def body(bench):
+        drive(bench, plan)
+        await bench.client.create(ConfigMap, a_map("m", state="odd"), namespace="team")
+        await bench.clock.sleep(0.5)
+        await bench.client.patch(ConfigMap, "m", {"data": {"state": "even"}}, namespace="team")
+        await bench.clock.sleep(5)
+        assert (await bench.json(ConfigMap, "m"))["data"] == {"state": "even"}
+
+    bench.run(body)
+
+
+def test_a_plan_that_breaks_is_tried_again_and_others_go_on(bench):
+    tried = []
+
+    def plan(known, key, now):
+        if key.name == "broken":
+            tried.append(now)
+            raise ZeroDivisionError
+        if key.name == "fine" and "seen" not in known.of(ConfigMap).get("team", "fine").data:
+            return Plan(((Patch(kind=ConfigMap, name="fine", namespace="team", body={"data": {"seen": "yes"}}),),))
+        return NOTHING_TO_DO
+
+    async def body(bench):
+        drive(bench, plan)
+        await bench.client.create(ConfigMap, a_map("broken"), namespace="team")
+        await bench.client.create(ConfigMap, a_map("fine"), namespace="team")
+        await bench.clock.sleep(30)
+        assert (await bench.json(ConfigMap, "fine"))["data"] == {"seen": "yes"}
+        assert 3 < len(tried) < 20
+
+    bench.run(body)
+
+
+def test_news_that_is_gathered_is_planned_once(bench):
+    planned = []
+
+    def plan(known, key, now):
+        planned.append(key.name)
+        return NOTHING_TO_DO
+
+    async def body(bench):
+        drive(bench, plan, gather_s=0.5)
+        await bench.client.create(ConfigMap, a_map("m"), namespace="team")
+        for number in range(8):
+            await bench.client.patch(ConfigMap, "m", {"data": {"number": str(number)}}, namespace="team")
+            await bench.clock.sleep(0.01)
+        await bench.clock.sleep(5)
+        assert planned.count("m") == 1
+
+    bench.run(body)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.3])
+def test_what_was_there_before_the_loop_began_is_planned_too(bench, delay):
+    planned = []
+
+    def plan(known, key, now):
+        planned.append(key.name)
+        return NOTHING_TO_DO
+
+    async def body(bench):
+        await bench.client.create(ConfigMap, a_map("early"), namespace="team")
+        await bench.clock.sleep(delay)
+        drive(bench, plan)
+        await bench.clock.sleep(2)
+        assert "early" in planned
+
+    bench.run(body)

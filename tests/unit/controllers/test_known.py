@@ -1,0 +1,104 @@
+"""Our own writes are known at once, and no late news or late answer undoes what is known."""
+
+import pytest
+
+from pumice.api.changes import Deleted, Upserted
+from pumice.api.core import ConfigMap
+from pumice.api.meta import ObjectMeta, OwnerReference
+from pumice.clock import VirtualClock
+from pumice.controllers.known import LEARNT_S_MAX, Store
+
+
+def a_map(name="m", *, version, uid="u1", owner="", text=""):
+    owners = (OwnerReference(kind="Job", name="j", uid=owner, controller=True),) if owner else ()
+    metadata = ObjectMeta(name=name, namespace="team", uid=uid, resource_version=str(version), owner_references=owners)
+    return ConfigMap(metadata=metadata, data={"text": text})
+
+
+@pytest.fixture
+def clock():
+    return VirtualClock()
+
+
+@pytest.fixture
+def store(clock):
+    return Store(ConfigMap, clock)
+
+
+def test_a_write_of_ours_is_known_before_the_watch_shows_it(store):
+    store.learn(a_map(version=5, owner="job"))
+    assert store.get("team", "m") is not None
+    assert [each.metadata.name for each in store.owned_by("job")] == ["m"]
+
+
+def test_older_news_does_not_undo_our_write(store):
+    store.receive([Upserted(a_map(version=4, text="before"))])
+    store.learn(a_map(version=9, text="ours"))
+    store.receive([Upserted(a_map(version=7, text="between"))])
+    assert store.get("team", "m").data["text"] == "ours"
+    store.receive([Upserted(a_map(version=11, text="later"))])
+    assert store.get("team", "m").data["text"] == "later"
+
+
+def test_versions_are_numbers_and_not_texts(store):
+    store.learn(a_map(version=9, text="nine"))
+    store.receive([Upserted(a_map(version=10, text="ten"))])
+    assert store.get("team", "m").data["text"] == "ten"
+
+
+def test_an_answer_that_comes_after_the_deletion_brings_nothing_back(store):
+    store.receive([Upserted(a_map(version=4)), Deleted(a_map(version=6))])
+    store.learn(a_map(version=5))
+    assert store.get("team", "m") is None
+
+
+def test_a_deletion_of_the_predecessor_leaves_the_successor(store):
+    store.learn(a_map(version=8, uid="u2"))
+    store.receive([Deleted(a_map(version=7, uid="u1"))])
+    assert store.get("team", "m").metadata.uid == "u2"
+
+
+def test_a_deletion_of_ours_spares_a_namesake(store):
+    store.receive([Upserted(a_map(version=4, uid="u2"))])
+    store.lose("team", "m", "u1")
+    assert store.get("team", "m") is not None
+    store.lose("team", "m", "u2")
+    assert store.get("team", "m") is None
+
+
+def test_a_write_that_no_watch_shows_is_forgotten_in_time_and_its_dependents_are_told(store, clock):
+    store.learn(a_map(version=5))
+    store.receive([Upserted(a_map("shown", version=3, uid="u3"))])
+    told = []
+    store.subscribe(told.extend)
+    told.clear()
+    clock.jump(LEARNT_S_MAX - 1)
+    store.forget_unseen()
+    assert store.get("team", "m") is not None
+    clock.jump(1)
+    store.forget_unseen()
+    assert store.get("team", "m") is None
+    assert store.get("team", "shown") is not None
+    assert [each.metadata.name for each in told] == ["m"]
+
+
+def test_an_index_follows_changes_and_is_made_for_what_is_there_already(store):
+    store.receive(
+        [Upserted(a_map("a", version=1, uid="a", text="x")), Upserted(a_map("b", version=2, uid="b", text="x"))]
+    )
+    store.index("text", lambda each: (each.data["text"],))
+    assert [each.metadata.name for each in store.find("text", "x")] == ["a", "b"]
+    store.receive([Upserted(a_map("a", version=3, uid="a", text="y"))])
+    assert [each.metadata.name for each in store.find("text", "x")] == ["b"]
+    store.receive([Deleted(a_map("b", version=4, uid="b", text="x"))])
+    assert store.find("text", "x") == []
+
+
+def test_subscribers_hear_of_what_is_there_and_of_each_change_once(store):
+    store.receive([Upserted(a_map(version=1))])
+    heard = []
+    store.subscribe(heard.extend)
+    store.receive([Upserted(a_map(version=2))])
+    store.learn(a_map(version=3))
+    store.receive([Upserted(a_map(version=2))])
+    assert [each.metadata.resource_version for each in heard] == ["1", "2"]
