@@ -10,7 +10,9 @@ from tests.bodies.scheduler import *  # noqa: F403
 from tools.kube.control_plane import ControlPlane
 
 from pumice.api import kinds
-from pumice.api.core import Namespace
+from pumice.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim
+from pumice.api.scheduling import PodGroup
+from pumice.api.storage import StorageClass
 from pumice.cli.crds import manifests
 from pumice.clock import RealClock
 from pumice.dispatch.rim import Rim
@@ -60,3 +62,62 @@ async def _has_account(client, namespace):
     from pumice.api.core import ServiceAccount
 
     return await client.list_json(kinds.by_struct(ServiceAccount), namespace=namespace)
+
+
+async def test_volumes_of_all_members_are_bound_before_the_first_pod(world):
+    """Two pods, two local volumes on different nodes, a class that waits for the first consumer."""
+    client, nodes = world.client, [await world.node("a", gpus=1), await world.node("b", gpus=1)]
+    label = "kubernetes.io/hostname"
+    for node in nodes:
+        await client.patch(Node, node, {"metadata": {"labels": {label: node}}})
+    storage = f"{world.namespace}-local"
+    body = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": storage},
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    await client.create(StorageClass, body)
+    for number, node in enumerate(nodes):
+        term = {"matchExpressions": [{"key": label, "operator": "In", "values": [node]}]}
+        spec = {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": storage,
+            "local": {"path": "/data"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+        }
+        name = f"{world.namespace}-{number}"
+        await client.create(
+            PersistentVolume, {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+        )
+        claim = {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": storage,
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+        body = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": f"data-{number}"},
+            "spec": claim,
+        }
+        await client.create(PersistentVolumeClaim, body, namespace=world.namespace)
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "train"},
+        "spec": {"minMember": 2},
+    }
+    await client.create(PodGroup, group, namespace=world.namespace)
+    for number in range(2):
+        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-{number}"}}]
+        await world.pod(f"train-worker-{number}", gang="train", volumes=volumes)
+    bound = await world.until_bound("train", 2)
+    assert set(bound.values()) == set(nodes)
+    for number in range(2):
+        claim = (await client.get(PersistentVolumeClaim, f"data-{number}", namespace=world.namespace)).json()
+        volume = (await client.get(PersistentVolume, claim["spec"]["volumeName"])).json()
+        values = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"]
+        assert values == [bound[f"train-worker-{number}"]]
