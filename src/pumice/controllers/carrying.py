@@ -23,7 +23,7 @@ from pumice.errors import BadInput
 from pumice.kube import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from pumice.controllers.known import Known
     from pumice.controllers.operations import Blame, Json, Operation, Plan
@@ -63,7 +63,7 @@ class Carrier:
         *,
         guard: Callable[[], None] = _always,
         reach: Callable[[str], None] = _nowhere,
-        fillings: Mapping[str, Callable[[Json], Json]] = MappingProxyType({}),
+        fillings: Mapping[str, Callable[[Json], Awaitable[Json]]] = MappingProxyType({}),
     ) -> None:
         self._client = client
         self._known = known
@@ -128,7 +128,7 @@ class Carrier:
     async def _create(self, create: Create) -> None:
         body = create.body
         if create.filled_by:
-            body = await asyncio.to_thread(self._fillings[create.filled_by], body)
+            body = await self._fillings[create.filled_by](body)
         self._about_to("create", create.kind)
         try:
             reply = await self._client.create(create.kind, body, namespace=create.namespace)

@@ -135,8 +135,11 @@ def test_nothing_leaves_once_the_lease_is_lost(bench):
 def test_what_a_plan_cannot_make_is_filled_in_when_it_is_carried_out(bench):
     async def body(bench):
         uid = await the_owner(bench)
-        fillings = {"secret": lambda body: {**body, "data": {"text": "filled"}}}
-        carrier = Carrier(bench.client, bench.known, bench.recorder, fillings=fillings)
+
+        async def fill(body):
+            return {**body, "data": {"text": "filled"}}
+
+        carrier = Carrier(bench.client, bench.known, bench.recorder, fillings={"secret": fill})
         await carrier.carry_out(plan([Create(kind=ConfigMap, body=a_map("m", owner=uid), filled_by="secret")]))
         assert (await bench.json(ConfigMap, "m"))["data"] == {"text": "filled"}
 
