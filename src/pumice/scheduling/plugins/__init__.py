@@ -32,6 +32,7 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "resourcequota": ("resourcequota", "ResourceQuotaPlugin"),
     "sla": ("sla", "Sla"),
     "tdm": ("tdm", "Tdm"),
+    "usage": ("usage", "Usage"),
 }
 
 
