@@ -114,6 +114,12 @@ VOLUME_ATTACHMENT = (
     AGE,
 )
 RESOURCE_CLAIM = (*_computed("State"), AGE)
+RESOURCE_SLICE = (
+    Column("Node", path=".spec.nodeName"),
+    Column("Driver", path=".spec.driver"),
+    Column("Pool", path=".spec.pool.name"),
+    AGE,
+)
 LEASE = (Column("Holder", path=".spec.holderIdentity"), AGE)
 NETWORK_POLICY = (*_computed("Pod-Selector"), AGE)
 CUSTOM_RESOURCE_DEFINITION = (CREATED_AT,)

@@ -104,6 +104,8 @@ KINDS: tuple[Kind, ...] = (
     Kind("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities", columns=columns.CSI_STORAGE_CAPACITY, struct=storage.CSIStorageCapacity),
     Kind("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", namespaced=False, columns=columns.VOLUME_ATTACHMENT, subresources=_STATUS, struct=storage.VolumeAttachment),
     Kind("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", columns=columns.RESOURCE_CLAIM, subresources=_STATUS, struct=resource.ResourceClaim),
+    Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False, columns=columns.RESOURCE_SLICE, struct=resource.ResourceSlice),
+    Kind("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", namespaced=False, struct=resource.DeviceClass),
     Kind("coordination.k8s.io", "v1", "Lease", "leases", columns=columns.LEASE, struct=coordination.Lease),
     Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", ("netpol",), columns=columns.NETWORK_POLICY),
     Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", ("crd", "crds"), namespaced=False, categories=("api-extensions",), columns=columns.CUSTOM_RESOURCE_DEFINITION, subresources=_STATUS),

@@ -16,6 +16,7 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.errors import BadInput, NotFound
 from pumice.scheduling import builtin, cycle
+from pumice.scheduling.decisions import VolumeChoice
 
 if TYPE_CHECKING:
     from pumice.scheduling.decisions import Decisions
@@ -120,7 +121,11 @@ def _joined(objects: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def as_data(decisions: Decisions) -> dict[str, Any]:
     """The stable JSON form: binds, pipelined, evictions and PodGroups; gangs whose volumes come first are not bound yet."""
-    waiting = {commit.gang for commit in decisions.commits if any(bind.first for bind in commit.binds)}
+    waiting = {
+        commit.gang
+        for commit in decisions.commits
+        if any(isinstance(each, VolumeChoice) for bind in commit.binds for each in bind.first)
+    }
     placed = [(commit.gang in waiting, bind) for commit in decisions.commits for bind in commit.binds]
     return {
         "binds": {bind.task.key: bind.node for waits, bind in placed if not waits},

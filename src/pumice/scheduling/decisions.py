@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,15 @@ class VolumeChoice:
     node: str
 
 
-Preparation = VolumeChoice
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceChoice:
+    """What is written into a claim before its pod is bound: that the pod uses it, and the devices where it had none so far."""
+
+    claim: str  # namespace/name
+    allocation: Mapping[str, Any] | None  # status.allocation as the API has it
+
+
+Preparation = VolumeChoice | DeviceChoice
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pumice.cluster.columns import PODS_ROW
 from pumice.scheduling import arguments
 from pumice.scheduling.constraints.affinity import TOO_NEAR, PodAffinity
 from pumice.scheduling.constraints.attachments import TOO_MANY, Attachments
+from pumice.scheduling.constraints.claims import NOT_ENOUGH, PodClaims
 from pumice.scheduling.constraints.hostports import HostPorts
 from pumice.scheduling.constraints.labels import NodeLabels
 from pumice.scheduling.constraints.spread import PodSpread
@@ -104,6 +105,8 @@ class Predicates:
             )
         if args.volume_limits or args.volume_zone or args.volume_binding:
             self._open_volumes(session)
+        if args.claims:
+            self._open_claims(session)
         on.declare(reads)
 
     def _open_pod_affinity(self, session: Session) -> None:
@@ -130,6 +133,16 @@ class Predicates:
                 lambda shape: volumes.bindable(NAME, shape), concerns=volumes.wants, restless=volumes.restless
             )
             on.prebind(volumes.choices)
+
+    def _open_claims(self, session: Session) -> None:
+        on = session.on
+        claims = session.shared(PodClaims)
+        on.declare(Reads.NOTHING, claims.trait)
+        on.prefilter(claims.stuck)
+        on.filter(lambda shape: claims.elsewhere(NAME, shape))
+        on.limit(claims.room, reason=NOT_ENOUGH, cure=Cure.CHANGE)
+        on.live_filter(lambda shape: claims.shared(NAME, shape), concerns=claims.shares)
+        on.prebind(claims.choices)
 
     def slots(self, shape: Shape) -> Column:
         """Pods that the node still takes; evicted ones no longer count, promised ones do."""
