@@ -6,9 +6,9 @@ relative to the template's spec (or `metadata...`); empty where nothing is.
 
 from __future__ import annotations
 
-import copy
-import re
 from typing import Any, NamedTuple
+
+from tests.cases.editing import edited
 
 TEMPLATE: dict[str, Any] = {
     "metadata": {"labels": {"app": "train"}},
@@ -35,21 +35,10 @@ class Case(NamedTuple):
     refused: str = ""
 
     def template(self) -> dict[str, Any]:
-        result = copy.deepcopy(TEMPLATE)
-        for path, value in self.edits.items():
-            put(result if path.startswith("metadata") else result["spec"], path, copy.deepcopy(value))
-        return result
-
-
-def put(target: Any, path: str, value: Any) -> None:
-    """Sets what stands at `a.b[0].c`; ... stands for removing it."""
-    *parents, last = [int(part) if part.isdigit() else part for part in re.findall(r"[^.\[\]]+", path)]
-    for part in parents:
-        target = target[part] if isinstance(part, int) else target.setdefault(part, {})
-    if value is ...:
-        del target[last]
-    else:
-        target[last] = value
+        return edited(
+            TEMPLATE,
+            {path if path.startswith("metadata") else f"spec.{path}": value for path, value in self.edits.items()},
+        )
 
 
 def requests(**resources: Any) -> dict[str, Any]:
@@ -142,6 +131,7 @@ ACCEPTED = [
                     {"secret": {"name": "s"}},
                     {"downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
                     {"serviceAccountToken": {"path": "token"}},
+                    {},
                 ]
             }
         ),
@@ -271,6 +261,10 @@ REFUSED = [
     Case("variable without an object", env(valueFrom={"secretKeyRef": {"name": "", "key": "k"}}),
          "containers[0].env[0].valueFrom.secretKeyRef.name"),
     Case("variables from nothing", {f"{MAIN}.envFrom": [{}]}, "containers[0].envFrom[0]"),
+    Case("variables with a bad prefix", {f"{MAIN}.envFrom": [{"prefix": "A=", "secretRef": {"name": "s"}}]},
+         "containers[0].envFrom[0].prefix"),
+    Case("variable with a bad key", env(valueFrom={"configMapKeyRef": {"name": "c", "key": "a b"}}),
+         "containers[0].env[0].valueFrom.configMapKeyRef.key"),
     Case("variables of an unnamed object", {f"{MAIN}.envFrom": [{"secretRef": {"name": ""}}]},
          "containers[0].envFrom[0].secretRef.name"),
     # ----------------------------------------------------------------------------------------------------- mounts
@@ -287,6 +281,12 @@ REFUSED = [
          "containers[0].volumeMounts[0].mountPropagation"),
     Case("device of an empty directory", {f"{MAIN}.volumeDevices": [{"name": "data", "devicePath": "/dev/x"}]},
          "containers[0].volumeDevices[0].name"),
+    Case("device of no volume", {f"{MAIN}.volumeDevices": [{"name": "x", "devicePath": "/dev/x"}]},
+         "containers[0].volumeDevices[0].name"),
+    Case("device twice", {
+        **volume(persistentVolumeClaim={"claimName": "c"}),
+        f"{MAIN}.volumeDevices": [{"name": "data", "devicePath": "/dev/x"}] * 2,
+    }, "containers[0].volumeDevices[1].devicePath"),
     # -------------------------------------------------------------------------------------------------- resources
     Case("request above limit", requests(requests={"cpu": "2"}, limits={"cpu": "1500m"}), "containers[0].resources.requests"),
     Case("negative request", requests(requests={"cpu": "-1"}), "containers[0].resources.requests[cpu]"),
@@ -296,11 +296,15 @@ REFUSED = [
     Case("unknown resource", requests(requests={"gpu": 1}), "containers[0].resources.requests[gpu]"),
     Case("malformed resource", requests(requests={"nvidia.com/gpu!": 1}), "containers[0].resources.requests[nvidia.com/gpu!]"),
     Case("huge pages alone", requests(limits={"hugepages-2Mi": "4Mi"}), "containers[0].resources"),
+    Case("resource as a quota names it", requests(requests={"requests.nvidia.com/gpu": 1}),
+         "containers[0].resources.requests[requests.nvidia.com/gpu]"),
+    Case("whole pod above its limit", {"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}}, "resources.requests"),
     Case("device of the whole pod", {"resources": {"limits": {GPU: "1"}}}, "resources.limits[nvidia.com/gpu]"),
     Case("whole pod smaller than its containers", {
         "resources": {"requests": {"cpu": "1"}}, **requests(requests={"cpu": "2"}),
     }, "resources.requests[cpu]"),
     Case("claim that is not declared", requests(claims=[{"name": "gpu"}]), "containers[0].resources.claims[0]"),
+    Case("claim twice", {"resourceClaims": [{"name": "gpu", "resourceClaimName": "a"}] * 2}, "resourceClaims[1].name"),
     Case("claim of nothing", {"resourceClaims": [{"name": "gpu"}]}, "resourceClaims[0]"),
     # ---------------------------------------------------------------------------------------------------- volumes
     Case("volume without name", {"volumes": [{"name": "", "emptyDir": {}}]}, "volumes[0].name"),
@@ -325,6 +329,12 @@ REFUSED = [
     Case("ephemeral volume without access", volume(
         ephemeral={"volumeClaimTemplate": {"spec": {"resources": CLAIM["resources"]}}}),
          "volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes"),
+    Case("ephemeral volume of nothing", volume(ephemeral={}), "volumes[0].ephemeral.volumeClaimTemplate"),
+    Case("file at an absolute path", volume(secret={"secretName": "s", "items": [{"key": "k", "path": "/p"}]}),
+         "volumes[0].secret.items[0].path"),
+    Case("projection of two kinds", volume(projected={"sources": [
+        {"configMap": {"name": "c"}, "secret": {"name": "s"}},
+    ]}), "volumes[0].projected.sources[0]"),
     Case("downward file of nothing", volume(downwardAPI={"items": [{"path": "p"}]}), "volumes[0].downwardAPI.items[0]"),
     # -------------------------------------------------------------------------------------------------- placement
     Case("node selector with a bad key", {"nodeSelector": {"a b": "c"}}, "nodeSelector"),
@@ -337,6 +347,9 @@ REFUSED = [
     Case("node affinity by another field", {
         NODE_TERMS: [{"matchFields": [{"key": "spec.x", "operator": "In", "values": ["n"]}]}],
     }, f"{NODE_TERMS}[0].matchFields[0].key"),
+    Case("node affinity by two names", {
+        NODE_TERMS: [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n", "m"]}]}],
+    }, f"{NODE_TERMS}[0].matchFields[0]"),
     Case("preference without weight", {NODE_PREFERRED: [{"weight": 0, "preference": {"matchExpressions": [IN_ZONE]}}]},
          f"{NODE_PREFERRED}[0].weight"),
     Case("pod affinity without topology", {POD_REQUIRED: [{"topologyKey": "", "labelSelector": {}}]},
@@ -351,6 +364,7 @@ REFUSED = [
     Case("toleration with a bad operator", toleration(key="a", operator="In"), "tolerations[0].operator"),
     Case("toleration of existence with a value", toleration(key="a", operator="Exists", value="b"),
          "tolerations[0].operator"),
+    Case("toleration of a bad value", toleration(key="a", value="b c"), "tolerations[0].value"),
     Case("toleration of an unknown effect", toleration(key="a", effect="NoRun"), "tolerations[0].effect"),
     Case("toleration with a time for nothing", toleration(key="a", effect="NoSchedule", tolerationSeconds=1),
          "tolerations[0].effect"),
@@ -368,6 +382,8 @@ REFUSED = [
     Case("probe in negative time", probe(exec=EXEC, periodSeconds=-1), "containers[0].livenessProbe.periodSeconds"),
     Case("liveness that must succeed twice", probe(exec=EXEC, successThreshold=2),
          "containers[0].livenessProbe.successThreshold"),
+    Case("readiness with a grace", probe("readinessProbe", exec=EXEC, terminationGracePeriodSeconds=5),
+         "containers[0].readinessProbe.terminationGracePeriodSeconds"),
     Case("hook of no kind", {f"{MAIN}.lifecycle": {"preStop": {}}}, "containers[0].lifecycle.preStop"),
     # ------------------------------------------------------------------------------------------- the pod as a whole
     Case("unknown restart policy", {"restartPolicy": "Sometimes"}, "restartPolicy"),
@@ -378,12 +394,17 @@ REFUSED = [
     Case("unknown dns policy", {"dnsPolicy": "Cluster"}, "dnsPolicy"),
     Case("no dns and no server", {"dnsPolicy": "None"}, "dnsConfig"),
     Case("server that is no address", {"dnsConfig": {"nameservers": ["dns"]}}, "dnsConfig.nameservers[0]"),
+    Case("four name servers", {"dnsConfig": {"nameservers": ["10.0.0.1"] * 4}}, "dnsConfig.nameservers"),
+    Case("33 search domains", {"dnsConfig": {"searches": ["example.com"] * 33}}, "dnsConfig.searches"),
+    Case("alias with a bad host", {"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["A_B"]}]}, "hostAliases[0].hostnames[0]"),
     Case("alias that is no address", {"hostAliases": [{"ip": "x", "hostnames": ["a"]}]}, "hostAliases[0].ip"),
     Case("service account in capitals", {"serviceAccountName": "Me"}, "serviceAccountName"),
     Case("priority class in capitals", {"priorityClassName": "High"}, "priorityClassName"),
     Case("shared and host processes", {"hostPID": True, "shareProcessNamespace": True}, "shareProcessNamespace"),
     Case("negative user", {"securityContext": {"runAsUser": -1}}, "securityContext.runAsUser"),
     Case("unknown seccomp", {"securityContext": {"seccompProfile": {"type": "Mine"}}}, "securityContext.seccompProfile.type"),
+    Case("profile without a file", {"securityContext": {"seccompProfile": {"type": "Localhost"}}},
+         "securityContext.seccompProfile.localhostProfile"),
     Case("privileged without escalation", {
         f"{MAIN}.securityContext": {"privileged": True, "allowPrivilegeEscalation": False},
     }, "containers[0].securityContext.allowPrivilegeEscalation"),
@@ -391,6 +412,7 @@ REFUSED = [
     Case("malformed gate", {"schedulingGates": [{"name": "a b"}]}, "schedulingGates[0]"),
     Case("label with a bad key", {"metadata.labels": {"a b": "c"}}, "metadata.labels"),
     Case("label with a long value", {"metadata.labels": {"a": "b" * 64}}, "metadata.labels[a]"),
+    Case("annotations of a megabyte", {"metadata.annotations": {"a": "b" * 2**20}}, "metadata.annotations"),
     Case("annotation with a bad key", {"metadata.annotations": {"a b": "c"}}, "metadata.annotations"),
 ]  # fmt: skip
 

@@ -117,21 +117,25 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def job_warnings(job: Json) -> list[str]:
-    """What a user wrote into a Job and `job_patch` replaces: a 0 that looks like a wish and means absence to Volcano."""
+def job_warnings(job: Json) -> list[tuple[str, str]]:
+    """What a user wrote into a Job and `job_patch` replaces: a 0 that looks like a wish and means absence to Volcano.
+
+    Each is a field's path and what to know about it.
+    """
     spec = _object(job.get("spec"))
     tasks = list(_objects(spec.get("tasks")))
-    advice = f"0 is replaced by {DEFAULT_MAX_RETRY}; write 1 to allow no restart"
-    texts = ["spec.maxRetry: " + advice] if spec.get("maxRetry") == 0 else []
+    warnings = []
+    if spec.get("maxRetry") == 0:
+        warnings.append(("spec.maxRetry", f"0 is replaced by {DEFAULT_MAX_RETRY}; write 1 to allow no restart"))
     minimum = sum(task_minimum(task) for _, task in tasks)
     if spec.get("minAvailable") == 0 and minimum:
-        texts.append(
-            f"spec.minAvailable: 0 is replaced by {minimum}, the sum over tasks; set minAvailable of each task to 0 as well, "
-            "or write 1"
-        )
-    advice = f"0 is replaced by {DEFAULT_MAX_RETRY}; write 1 to fail the task with the first restart of a container"
-    texts += [f"spec.tasks[{index}].maxRetry: {advice}" for index, task in tasks if task.get("maxRetry") == 0]
-    return texts
+        text = f"0 is replaced by {minimum}, the sum over tasks; set minAvailable of each task to 0 as well, or write 1"
+        warnings.append(("spec.minAvailable", text))
+    for index, task in tasks:
+        if task.get("maxRetry") == 0:
+            text = f"0 is replaced by {DEFAULT_MAX_RETRY}; write 1 to fail the task when a container restarts"
+            warnings.append((f"spec.tasks[{index}].maxRetry", text))
+    return warnings
 
 
 # ------------------------------------------------------------------------------------------- pod groups and queues

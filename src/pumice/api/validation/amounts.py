@@ -4,7 +4,7 @@ Units are whole bytes for what is counted in bytes and thousandths for the rest,
 stay within 64 bits; sums here are Python's and never overflow.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from pumice import quantity
@@ -86,7 +86,3 @@ def exceeds(resources: ResourceList, limits: ResourceList) -> list[str]:
 def alike(left: ResourceList, right: ResourceList) -> bool:
     """The same amounts, however they are written."""
     return left.keys() == right.keys() and all(quantity.compare(left[name], right[name]) == 0 for name in left)
-
-
-def scaled(resources: Mapping[str, int], factor: int) -> dict[str, int]:
-    return {name: amount * factor for name, amount in resources.items()}

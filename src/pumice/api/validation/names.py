@@ -54,8 +54,10 @@ def service_name_problem(name: str) -> str:
 
 
 def qualified_name_problem(name: str) -> str:
-    """As labels, resources and gates are named: `name` or `domain/name`."""
-    return label_key_problem(name)
+    """As jobs, resources and gates are named: `name` or `domain/name`."""
+    if not label_key_problem(name):
+        return ""
+    return f"a name here has 1 to {LABEL_CHARS_MAX} letters, digits, '-', '_' or '.', {_ENDS}"
 
 
 def port_name_problem(name: str) -> str:

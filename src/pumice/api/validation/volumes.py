@@ -141,7 +141,8 @@ def _check_projected(findings: Findings, path: str, source: Projected) -> None:
     for index, part in enumerate(source.sources):
         where = f"{path}.sources[{index}]"
         given = [written for field, written in _PARTS.items() if getattr(part, field) is not None]
-        findings.only_one(where, given, list(_PARTS.values()))
+        if len(given) > 1:  # none at all is an empty part
+            findings.refuse(where, f"more than one of {', '.join(given)} is set", "make several sources of it")
         if part.config_map is not None:
             findings.require(f"{where}.configMap.name", part.config_map.name)
             _check_files(findings, f"{where}.configMap", part.config_map)

@@ -1,0 +1,32 @@
+"""Pods that our scheduler serves: their disruption budgets must be readable."""
+
+import re
+from typing import Final
+
+from pumice.api import names
+from pumice.api.pods import Pod
+from pumice.api.validation.field_errors import Findings
+from pumice.api.validation.request import Operation, Request
+
+_PERCENT: Final = re.compile(r"[1-9][0-9]?%")
+_NUMBER: Final = re.compile(r"0*[1-9][0-9]{0,8}")
+_BUDGETS: Final = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)
+
+
+def review_pod(request: Request) -> Findings:
+    """What is wrong with the annotations of a pod that somebody creates."""
+    findings = Findings()
+    pod = findings.decoded("", Pod, request.new) if request.operation == Operation.CREATE else None
+    if pod is None or pod.spec.scheduler_name not in request.settings.scheduler_names:
+        return findings
+    annotations = pod.metadata.annotations
+    given = [name for name in _BUDGETS if name in annotations]
+    for name in given:
+        value = annotations[name]
+        if not (_PERCENT.fullmatch(value) or _NUMBER.fullmatch(value)):
+            cause = "a disruption budget is a positive integer or a percentage from 1% to 99%"
+            findings.refuse(f"metadata.annotations[{name}]", cause, "write for example 2 or 50%", value)
+    if len(given) > 1:
+        cause = f"{names.JDB_MIN_AVAILABLE} and {names.JDB_MAX_UNAVAILABLE} exclude each other: not both"
+        findings.refuse("metadata.annotations", cause, "keep one of them")
+    return findings
