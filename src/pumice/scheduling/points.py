@@ -10,6 +10,7 @@ Votes            enqueueable, pipelined, sub_pipelined: a REJECT ends it within 
                  tiers are not asked; nobody against it means yes.
 Starving         the first tier in which anybody registered decides; all of it must agree.
 Victims          preemptable, reclaimable, evictable: within a tier intersected, between tiers fallback (see `victims`).
+Shields          taken off the candidates before any tier is asked: a fallback cannot choose whom they protect.
 """
 
 from __future__ import annotations
@@ -298,6 +299,9 @@ class Hook:
     detail: Any = None  # UntilReady beside Ready; (concerns, restless) or `concerns` beside live hooks; (reason, cure) beside Limit
 
 
+_VICTIM_FLAGS = {"preemptable": "enablePreemptable", "reclaimable": "enableReclaimable", "evictable": ""}
+
+
 class Points:
     """All registrations of one session, and `on`-methods that a plugin calls while it opens."""
 
@@ -397,6 +401,10 @@ class Points:
     def evictable(self, choose: GangVictims) -> None:
         self._add("evictable", choose)
 
+    def shield(self, point: str, keep: Victims | GangVictims) -> None:
+        """Leaves out candidates of a victims' point that nobody may evict, whichever tier decides; same call, same flag."""
+        self._add(f"{point} shield", keep, _VICTIM_FLAGS[point])
+
     def shuffled(self, choose: ShuffleVictims) -> None:
         self._add("shuffled", choose, "enabledVictim")
 
@@ -491,8 +499,13 @@ class Points:
         """Tiers are fallbacks: the first one that leaves somebody decides alone. Within a tier lists are intersected.
 
         Volcano parity: a plugin that returns nobody ends its tier, but an intersection that comes out empty is forgotten, and
-        the next plugin of that tier starts afresh.
+        the next plugin of that tier starts afresh. Not so with shields: what they protect is no candidate in any tier.
         """
+        *asker, candidates = arguments
+        for hook in self.hooks(f"{point} shield"):
+            candidates = hook.call(*asker, candidates)
+        if not candidates:
+            return []
         chosen: list[Task] | None = None
         tier, ended = None, False
         for hook in self.hooks(point):
@@ -502,7 +515,7 @@ class Points:
                 tier, chosen, ended = hook.tier, None, False
             if ended:
                 continue
-            own = hook.call(*arguments)
+            own = hook.call(*asker, candidates)
             if own is None:
                 continue
             if not own:

@@ -41,9 +41,13 @@ def _place(session: Session, gang: GangState, waiting: list[Task]) -> None:
     statement = session.statement()
     for task in waiting:
         shape = session.shape(task)
-        node = _best(session, shape, task)
-        if node is None:
+        reason = session.placer.prefilter(shape)
+        node = _best(session, shape, task) if reason is None else None
+        if reason is not None:
+            gang.fit_errors[task] = FitError((reason,), 0, message=reason.text)
+        elif node is None:
             gang.fit_errors[task] = session.placer.fit_error(shape, None)
+        if node is None:
             continue
         statement.place(Placement(gang, shape, [task], [node], Status.ALLOCATED))
     if session.is_ready(gang):
@@ -53,13 +57,9 @@ def _place(session: Session, gang: GangState, waiting: list[Task]) -> None:
 
 
 def _best(session: Session, shape: Shape, task: Task) -> int | None:
-    reason = session.placer.prefilter(shape)
-    if reason is not None:
-        session.gangs[task.gang].fit_errors[task] = FitError((reason,), 0, message=reason.text)
-        return None
-    mask = session.placer.allowed(shape).copy()
-    for denial in session.placer.live_denials(shape):
-        mask &= ~denial.nodes
+    """The node that the pod may start on now: it asks for nothing, but a slot it needs."""
+    room = session.room
+    mask = session.placer.feasible(shape, None) & shape.fits(room.idle)
     candidates = np.flatnonzero(mask)
     if not len(candidates):
         return None

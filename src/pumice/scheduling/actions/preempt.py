@@ -95,11 +95,12 @@ class _Preempting:
             statement.rollback(remember=True)
 
     def _within(self, gang: GangState, pool: Pool) -> None:
-        """A member for a lower-ranked member; such a swap stands for itself."""
+        """A member for a lower-ranked member, where the gang has its minimum also afterwards."""
         session = self.session
         for task in session.ordered(_waiting(gang)):
             statement = session.statement(gang)
-            if not self._make_room(statement, gang, task, pool, lambda victim: victim.gang == gang.key):
+            made = self._make_room(statement, gang, task, pool, lambda victim: victim.gang == gang.key)
+            if not made or (statement.evictions and not session.is_pipelined(gang)):
                 statement.rollback(remember=True)
                 return
             if statement.evictions:

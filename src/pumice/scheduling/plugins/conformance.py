@@ -20,7 +20,7 @@ PROTECTED_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"
 
 
 class Conformance:
-    """Protects kube-system and the critical priority classes from eviction."""
+    """Protects kube-system and the critical priority classes from eviction, whichever tier chooses the victims."""
 
     args_type = NoArgs
 
@@ -29,9 +29,11 @@ class Conformance:
 
     def open(self, session: Session) -> None:
         on = session.on
-        on.preemptable(lambda _, candidates: ordinary(candidates))
-        on.reclaimable(lambda _, candidates: ordinary(candidates))
+        for point, register in (("preemptable", on.preemptable), ("reclaimable", on.reclaimable)):
+            register(lambda _, candidates: ordinary(candidates))
+            on.shield(point, lambda _, candidates: ordinary(candidates))
         on.evictable(self.of_gangs)
+        on.shield("evictable", self.of_gangs)
 
     def of_gangs(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
         del kind, claimant
