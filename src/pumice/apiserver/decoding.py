@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from pumice.apiserver import failures, naming, quantities, shapes
 from pumice.apiserver.behaviours import behaviour_of
+from pumice.apiserver.calls import read_object
 
 if TYPE_CHECKING:
     from pumice.apiserver.calls import Call
     from pumice.apiserver.registry import Registry
     from pumice.apiserver.store import Object
     from pumice.apiserver.violations import Cause
+    from pumice.kube.transport import Request
 
 UNKNOWN_FIELDS_SHOWN_MAX = 20
 
@@ -33,9 +35,24 @@ def admit_shape(registry: Registry, call: Call, obj: Object) -> Object:
     else:
         obj, findings = shapes.walk(call.resource.type_name, obj)
         _refuse_mistyped(call, findings)
+        _refuse_missing(call, obj, findings)
         unknown = findings.unknown
     if unknown:
         _report_unknown(call, unknown)
+    return obj
+
+
+def read_typed(request: Request, type_name: str) -> Object:
+    """A body that is not stored (a Binding, options, a review), with everything in it of its type."""
+    return typed(read_object(request), type_name)
+
+
+def typed(obj: Object, type_name: str) -> Object:
+    if not shapes.fits(type_name, obj):
+        obj, findings = shapes.walk(type_name, obj)
+        if findings.mistyped:
+            path, text = findings.mistyped[0]
+            raise failures.bad_request(f"{type_name.rpartition('.')[2]} cannot be read: json: {text} ({path})")
     return obj
 
 
@@ -75,6 +92,17 @@ def _refuse_mistyped(call: Call, findings: shapes.Findings) -> None:
         )
 
 
+# Required by the table, but filled in where it is left out.
+_DEFAULTED = ("roleRef.apiGroup",)
+
+
+def _refuse_missing(call: Call, obj: Object, findings: shapes.Findings) -> None:
+    missing = [path for path in findings.missing if path not in _DEFAULTED]
+    if missing:
+        causes = [(path, "FieldValueRequired", "Required value") for path in missing]
+        raise failures.invalid(call.resource.kind, call.resource.group, obj["metadata"].get("name", ""), causes)
+
+
 def _report_unknown(call: Call, unknown: list[str]) -> None:
     mode = call.query.get("fieldValidation", "Warn")
     texts = [f'unknown field "{path}"' for path in unknown[:UNKNOWN_FIELDS_SHOWN_MAX]]
@@ -103,13 +131,7 @@ def check(registry: Registry, call: Call, obj: Object, old: Object | None) -> No
     custom = registry.custom(resource)
     if custom is not None:
         causes += custom.schema.validate(obj, old)
-    elif shapes.fits(resource.type_name, obj):
+    elif obj["metadata"].get("name"):
         causes += behaviour_of(resource.collection).check(obj, old)
-    else:
-        _, findings = shapes.walk(resource.type_name, obj)
-        _refuse_mistyped(call, findings)
-        causes += [(path, "FieldValueRequired", "Required value") for path in findings.missing]
-        if not findings.missing:
-            causes += behaviour_of(resource.collection).check(obj, old)
     if causes:
         raise failures.invalid(resource.kind, resource.group, obj["metadata"].get("name", ""), causes)

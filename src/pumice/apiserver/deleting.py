@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pumice import instant
 from pumice.apiserver import failures
-from pumice.apiserver.calls import media_type, read_value
+from pumice.apiserver.decoding import read_typed
 from pumice.apiserver.selection import compile_selection
 from pumice.apiserver.store import decode, encode
 from pumice.apiserver.writing import is_finished
@@ -53,8 +53,7 @@ class Options:
 def read_options(call: Call) -> Options:
     body: dict[str, Any] = {}
     if call.request.body:
-        read = read_value(call.request.body, media_type(call.request))
-        body = read if isinstance(read, dict) else {}
+        body = read_typed(call.request, "meta.v1.DeleteOptions")
     grace = body.get("gracePeriodSeconds", call.query.get("gracePeriodSeconds"))
     propagation = body.get("propagationPolicy") or call.query.get("propagationPolicy", "")
     if body.get("orphanDependents") or call.flag("orphanDependents"):

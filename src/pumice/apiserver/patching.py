@@ -31,7 +31,8 @@ async def patch(writer: Writer, call: Call) -> tuple[bytes, bool]:
         return await _apply(writer, call)
     body = read_value(call.request.body, "application/json" if media in {JSON, MERGE, STRATEGIC} else media)
     patched = patcher(call, media, body)
-    versioned = isinstance(body, dict) and bool((body.get("metadata") or {}).get("resourceVersion"))
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    versioned = isinstance(metadata, dict) and bool(metadata.get("resourceVersion"))
     return await writer.patch(call, patched, versioned=versioned), False
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pumice.apiserver import failures
-from pumice.apiserver.calls import read_object
+from pumice.apiserver.decoding import read_typed
 from pumice.apiserver.deleting import Options
 from pumice.apiserver.store import encode
 from pumice.kube.transport import Response
@@ -37,7 +37,7 @@ class PodCalls:
 
     def bind(self, call: Call) -> Response:
         """Assigns a pod to a node, once. The binding's annotations and labels go onto the pod: no second write."""
-        binding = read_object(call.request)
+        binding = read_typed(call.request, "core.v1.Binding")
         name = call.name or (binding.get("metadata") or {}).get("name", "")
         target = binding.get("target") or {}
         if target.get("kind", "Node") not in {"", "Node"} or not target.get("name"):
@@ -89,7 +89,7 @@ class PodCalls:
 
     async def evict(self, call: Call) -> Response:
         """Deletes a pod unless a disruption budget forbids it."""
-        eviction = read_object(call.request)
+        eviction = read_typed(call.request, "policy.v1.Eviction")
         options = eviction.get("deleteOptions") or {}
         conditions = options.get("preconditions") or {}
         entry = self.backend.entry(call.resource, call.namespace, call.name)

@@ -53,17 +53,30 @@ def read_object(body: bytes, type_names: Mapping[tuple[str, str], str]) -> dict[
     raw = b""
     for number, _, value in _fields(body[len(MAGIC) :]):
         if number == 1:
-            for inner, _, text in _fields(value):
-                if inner == 1:
-                    api_version = text.decode()
-                elif inner == 2:
-                    kind = text.decode()
+            named = {inner: text for inner, _, text in _fields(_raw(value))}
+            api_version, kind = _text(named.get(1, b"")), _text(named.get(2, b""))
         elif number == 2:
-            raw = value
+            raw = _raw(value)
     type_name = type_names.get((api_version, kind), "")
     if type_name not in _table():
         raise ProtobufError(f"{kind} of {api_version} is not known in protobuf; send JSON")
     return {"apiVersion": api_version, "kind": kind} | _message(type_name, raw, 0)
+
+
+def _raw(value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        raise ProtobufError("a number stands where a text or a message should")
+    return value
+
+
+def _text(value: Any) -> str:
+    return _raw(value).decode()
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int):
+        raise ProtobufError("a text stands where a number should")
+    return value - 2**64 if value >= 2**63 else value
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
@@ -102,10 +115,6 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
-def _signed(number: int) -> int:
-    return number - 2**64 if number >= 2**63 else number
-
-
 def _message(type_name: str, data: bytes, depth: int) -> dict[str, Any]:
     if depth > DEPTH_MAX:
         raise ProtobufError("the body is nested too deeply")
@@ -132,9 +141,9 @@ def _message(type_name: str, data: bytes, depth: int) -> dict[str, Any]:
 
 def _map_entry(notation: str, raw: bytes, depth: int) -> tuple[str, Any]:
     key, value = "", _zero(notation)
-    for number, _, inner in _fields(raw):
+    for number, _, inner in _fields(_raw(raw)):
         if number == 1:
-            key = inner.decode()
+            key = _text(inner)
         else:
             value = _value(notation, inner, depth)
     return key, value
@@ -146,32 +155,37 @@ def _zero(notation: str) -> Any:
 
 def _value(notation: str, raw: Any, depth: int) -> Any:
     if notation.startswith("@"):
-        return _listed(notation[1:], raw, depth)
+        return _listed(notation[1:], _raw(raw), depth)
     match notation:
         case "string":
-            return raw.decode()
+            return _text(raw)
         case "bytes":
-            return base64.b64encode(raw).decode()
+            return base64.b64encode(_raw(raw)).decode()
         case "boolean":
-            return bool(raw)
+            return bool(_number(raw))
         case "integer":
-            return _signed(raw)
+            return _number(raw)
+    parts = {number: value for number, _, value in _fields(_raw(raw))}
+    match notation:
         case "json":
-            return decode(next((value for number, _, value in _fields(raw) if number == 1), b"null"))
+            return decode(_raw(parts.get(1, b"null")))
         case "quantity":
-            return next((value.decode() for number, _, value in _fields(raw) if number == 1), "0")
-    return _special(notation, {number: value for number, _, value in _fields(raw)})
+            return _text(parts.get(1, b"0"))
+        case "int-or-string":
+            return _text(parts.get(3, b"")) if parts.get(1) else _number(parts.get(2, 0))
+        case "duration":
+            return instant.format_duration(_number(parts.get(1, 0)))
+    return _time(notation, parts)
 
 
-def _special(notation: str, parts: dict[int, Any]) -> Any:
-    if notation == "int-or-string":
-        return parts[3].decode() if parts.get(1) else _signed(parts.get(2, 0))
-    if notation == "duration":
-        return instant.format_duration(_signed(parts.get(1, 0)))
-    moment = _signed(parts.get(1, 0)) * instant.SECOND + parts.get(2, 0)
+def _time(notation: str, parts: dict[int, Any]) -> str | None:
     if not parts:
         return None
-    return instant.format_micro_instant(moment) if notation == "microtime" else instant.format_instant(moment)
+    moment = _number(parts.get(1, 0)) * instant.SECOND + _number(parts.get(2, 0))
+    try:
+        return instant.format_micro_instant(moment) if notation == "microtime" else instant.format_instant(moment)
+    except instant.InstantError as error:
+        raise ProtobufError(str(error)) from error
 
 
 def _listed(type_name: str, raw: bytes, depth: int) -> Any:

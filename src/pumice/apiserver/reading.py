@@ -73,7 +73,7 @@ class Reader:
         text = call.query.get(name, "")
         if not text:
             return fallback
-        if not text.isdigit() or len(text) > 18:
+        if not (text.isascii() and text.isdigit()) or len(text) > 18:
             raise failures.bad_request(f"{name}: {text[:32]!r} is not a whole number that is zero or more")
         return int(text)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pumice.apiserver import failures, jsonpath
-from pumice.apiserver.calls import media_type, read_object, read_value
+from pumice.apiserver.calls import media_type, read_value
 from pumice.apiserver.cells import selector_text
+from pumice.apiserver.decoding import read_typed, typed
 from pumice.apiserver.patches.plain import merge_patched
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pumice.apiserver.store import Object
     from pumice.apiserver.writing import Writer
 
+SCALE = "autoscaling.v1.Scale"
 _BUILT_IN = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
 
 
@@ -55,12 +57,13 @@ async def write_scale(writer: Writer, call: Call) -> Object:
     obj = writer.backend.load(call.resource, entry)
     scale = scale_of(writer, call, obj)
     if call.verb == "update":
-        wanted = read_object(call.request)
+        wanted = read_typed(call.request, SCALE)
     else:
         media = media_type(call.request)
-        wanted = merge_patched(
+        merged = merge_patched(
             scale, read_value(call.request.body, "application/json" if media.endswith("+json") else media)
         )
+        wanted = typed(merged if isinstance(merged, dict) else {}, SCALE)
     replicas = (wanted.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or replicas < 0:
         text = f"Invalid value: {replicas}: must be greater than or equal to 0"

@@ -14,7 +14,8 @@ from pumice.apiserver.access import AccessReviews
 from pumice.apiserver.admission import Admission
 from pumice.apiserver.authentication import Authenticator
 from pumice.apiserver.backend import Backend
-from pumice.apiserver.calls import Call, Caller, read_object, resolve
+from pumice.apiserver.calls import Call, Caller, resolve
+from pumice.apiserver.decoding import read_typed
 from pumice.apiserver.deleting import Remover, read_options
 from pumice.apiserver.disruption import Budgets
 from pumice.apiserver.forms import PLAIN
@@ -179,7 +180,9 @@ class Server:
         if call.resource.verbs == ("create",):
             if call.resource.plural == "bindings":
                 return self.pods.bind(call)
-            return Response(201, _JSON, encode(self.reviews.answer(call, read_object(call.request))))
+            return Response(
+                201, _JSON, encode(self.reviews.answer(call, read_typed(call.request, call.resource.type_name)))
+            )
         if call.resource.collection in UNRECONCILED:
             call.warnings.append(
                 f"{call.resource.plural} are stored but nothing acts on them here: this embedded server has no controller for {call.resource.kind}"
@@ -200,7 +203,13 @@ class Server:
             case "log":
                 return await self.pods.log(call)
             case "token":
-                return Response(201, _JSON, encode(self.reviews.request_token(call, read_object(call.request))))
+                return Response(
+                    201,
+                    _JSON,
+                    encode(
+                        self.reviews.request_token(call, read_typed(call.request, "authentication.v1.TokenRequest"))
+                    ),
+                )
             case "scale":
                 return Response(200, _JSON, encode(await self._scale(call)))
             case "ephemeralcontainers" | "resize":

@@ -33,21 +33,30 @@ def _merge_map(notation: str, original: dict[str, Any], patch: dict[str, Any]) -
         return {key: value for key, value in patch.items() if key != _PATCH}
     if directive == "delete":
         return {}
-    if directive not in {None, "merge"}:
+    if directive is not None and directive != "merge":
         raise failures.bad_request(f"unknown patch directive {directive!r}; use replace, delete or merge")
     merged = dict(original)
     if _RETAIN in patch:
-        merged = {key: value for key, value in merged.items() if key in patch[_RETAIN]}
+        kept = _listed(patch, _RETAIN)
+        merged = {key: value for key, value in merged.items() if key in kept}
     for key, change in patch.items():
         if key in {_PATCH, _RETAIN} or key.startswith((_ORDER, _DELETE_FROM)):
             continue
         if change is None:
             merged.pop(key, None)
         else:
-            merged[key] = _merge_value(_field(notation, key), merged.get(key), change, patch.get(_ORDER + key))
+            order = _listed(patch, _ORDER + key) if _ORDER + key in patch else None
+            merged[key] = _merge_value(_field(notation, key), merged.get(key), change, order)
     _delete_from_lists(merged, patch)
     _order_only(notation, merged, patch)
     return merged
+
+
+def _listed(patch: dict[str, Any], directive: str) -> list[Any]:
+    found = patch[directive]
+    if not isinstance(found, list):
+        raise failures.bad_request(f"{directive} in a strategic merge patch must be a list, not {type(found).__name__}")
+    return found
 
 
 def _merge_value(field: Field, original: Any, change: Any, order: list[Any] | None) -> Any:
@@ -59,18 +68,19 @@ def _merge_value(field: Field, original: Any, change: Any, order: list[Any] | No
 
 
 def _delete_from_lists(merged: dict[str, Any], patch: dict[str, Any]) -> None:
-    for key, removed in patch.items():
-        if key.startswith(_DELETE_FROM):
-            name = key.removeprefix(_DELETE_FROM)
-            merged[name] = [item for item in merged.get(name) or () if item not in removed]
+    for key in patch:
+        name = key.removeprefix(_DELETE_FROM)
+        if key.startswith(_DELETE_FROM) and isinstance(merged.get(name), list):
+            removed = _listed(patch, key)
+            merged[name] = [item for item in merged[name] if item not in removed]
 
 
 def _order_only(notation: str, merged: dict[str, Any], patch: dict[str, Any]) -> None:
     """An order may come without changes to the list itself."""
-    for key, order in patch.items():
+    for key in patch:
         name = key.removeprefix(_ORDER)
         if key.startswith(_ORDER) and name not in patch and isinstance(merged.get(name), list):
-            merged[name] = _ordered(_field(notation, name).merge_key or "", merged[name], order)
+            merged[name] = _ordered(_field(notation, name).merge_key or "", merged[name], _listed(patch, key))
 
 
 def _merge_list(field: Field, original: list[Any], change: list[Any], order: list[Any] | None) -> list[Any]:
@@ -79,7 +89,7 @@ def _merge_list(field: Field, original: list[Any], change: list[Any], order: lis
         return _ordered("", merged, order) if order else merged
     replaced = any(isinstance(item, dict) and item.get(_PATCH) == "replace" for item in change)
     if replaced:
-        return [_plain(item) for item in change if item.get(_PATCH) != "replace" or len(item) > 1]
+        return [_plain(item) for item in change if not _is_marker(item)]
     merged = list(original)
     for item in change:
         _merge_item(field, merged, item)
@@ -99,8 +109,12 @@ def _merge_item(field: Field, merged: list[Any], item: Any) -> None:
         merged[position] = _merge_map(field.notation[2:], merged[position], item)
 
 
-def _plain(item: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in item.items() if key != _PATCH}
+def _is_marker(item: Any) -> bool:
+    return bool(item == {_PATCH: "replace"})
+
+
+def _plain(item: Any) -> Any:
+    return {key: value for key, value in item.items() if key != _PATCH} if isinstance(item, dict) else item
 
 
 def _ordered(merge_key: str, items: list[Any], order: list[Any]) -> list[Any]:
