@@ -29,6 +29,7 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "predicates": ("predicates", "Predicates"),
     "priority": ("priority", "Priority"),
     "proportion": ("proportion", "Proportion"),
+    "rescheduling": ("rescheduling", "Rescheduling"),
     "resourcequota": ("resourcequota", "ResourceQuotaPlugin"),
     "sla": ("sla", "Sla"),
     "tdm": ("tdm", "Tdm"),

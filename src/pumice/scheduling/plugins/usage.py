@@ -165,13 +165,16 @@ class Usage:
         return total / sum(self.weights) * (100.0 * self.args.weight)
 
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
-        del gang, shape
-        for task, node in zip(tasks, nodes, strict=True):
-            if task.status is Status.PENDING:
-                self.shadow[:, node] += self.estimate(task, np.array([node]))[:, 0] * sign
-            elif task.uid in self.unmeasured:  # evicted, or spared
-                where, estimate = self.unmeasured[task.uid]
-                self.shadow[:, where] += estimate * sign
+        del gang
+        if tasks[0].status is Status.PENDING:
+            where = np.asarray(nodes, dtype=np.intp)
+            for row, estimates in zip(self.shadow, self.estimate(shape.example, where) * sign, strict=True):
+                np.add.at(row, where, estimates)
+            return
+        for task in tasks:  # evicted, or spared
+            if task.uid in self.unmeasured:
+                node, estimate = self.unmeasured[task.uid]
+                self.shadow[:, node] += estimate * sign
 
 
 def _is_new(task: Task, known_until: str) -> bool:
