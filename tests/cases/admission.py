@@ -343,6 +343,11 @@ JOBS_CREATED = [
     creating("gang that waits for itself", {**master_and_worker(dependsOn={"name": ["master"]}), "spec.minAvailable": 3},
              warns="deadlock; use 1 or less"),
     # ----------------------------------------------------------------------------------------------- what will hurt
+    creating("affinity that no node matches", {
+        f"{POD}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "cores", "operator": "Gt", "values": ["four"]}]},
+        ],
+    }, warns="no node matches this"),
     creating("pods bound by hand", {f"{POD}.nodeName": "n1"}, warns="the pods skip the scheduler"),
     creating("pods of another scheduler", {f"{POD}.schedulerName": "default-scheduler"}, warns="do not join the gang"),
     creating("pods of the same scheduler", {f"{POD}.schedulerName": "volcano"}),

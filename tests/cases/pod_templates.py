@@ -157,6 +157,14 @@ ACCEPTED = [
         },
     ),
     Case(
+        "nonsense about nodes that Kubernetes lets pass",
+        {
+            NODE_TERMS: [{"matchExpressions": [{"key": "cores", "operator": "Gt", "values": ["four"]}]}],
+            NODE_PREFERRED: [{"weight": 1, "preference": {"matchExpressions": [IN_ZONE | {"values": ["a b"]}]}}],
+        },
+    ),
+    Case("claim of a name that none can have", volume(persistentVolumeClaim={"claimName": "My_Claim"})),
+    Case(
         "pod affinity",
         {
             POD_REQUIRED: [
@@ -305,6 +313,9 @@ REFUSED = [
     }, "resources.requests[cpu]"),
     Case("claim that is not declared", requests(claims=[{"name": "gpu"}]), "containers[0].resources.claims[0]"),
     Case("claim twice", {"resourceClaims": [{"name": "gpu", "resourceClaimName": "a"}] * 2}, "resourceClaims[1].name"),
+    Case("claim used twice", {
+        "resourceClaims": [{"name": "gpu", "resourceClaimName": "a"}], **requests(claims=[{"name": "gpu"}] * 2),
+    }, "containers[0].resources.claims[1]"),
     Case("claim of nothing", {"resourceClaims": [{"name": "gpu"}]}, "resourceClaims[0]"),
     # ---------------------------------------------------------------------------------------------------- volumes
     Case("volume without name", {"volumes": [{"name": "", "emptyDir": {}}]}, "volumes[0].name"),
@@ -326,6 +337,9 @@ REFUSED = [
     Case("driver without name", volume(csi={"driver": ""}), "volumes[0].csi.driver"),
     Case("ephemeral volume of any size", volume(ephemeral={"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}),
          "volumes[0].ephemeral.volumeClaimTemplate.spec.resources.requests[storage]"),
+    Case("ephemeral volume of no size", volume(ephemeral={"volumeClaimTemplate": {
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "0"}}},
+    }}), "volumes[0].ephemeral.volumeClaimTemplate.spec.resources.requests[storage]"),
     Case("ephemeral volume without access", volume(
         ephemeral={"volumeClaimTemplate": {"spec": {"resources": CLAIM["resources"]}}}),
          "volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes"),
@@ -350,6 +364,11 @@ REFUSED = [
     Case("node affinity by two names", {
         NODE_TERMS: [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n", "m"]}]}],
     }, f"{NODE_TERMS}[0].matchFields[0]"),
+    Case("node affinity by a bad name", {
+        NODE_TERMS: [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["A_B"]}]}],
+    }, f"{NODE_TERMS}[0].matchFields[0].values[0]"),
+    Case("node affinity with a bad value", {NODE_TERMS: [{"matchExpressions": [IN_ZONE | {"values": ["a b"]}]}]},
+         f"{NODE_TERMS}[0].matchExpressions[0]"),
     Case("preference without weight", {NODE_PREFERRED: [{"weight": 0, "preference": {"matchExpressions": [IN_ZONE]}}]},
          f"{NODE_PREFERRED}[0].weight"),
     Case("pod affinity without topology", {POD_REQUIRED: [{"topologyKey": "", "labelSelector": {}}]},
@@ -419,5 +438,8 @@ REFUSED = [
 # Refused when a pod is made from the template, and by nobody before but us.
 REFUSED_AS_PODS = [
     Case("gate on a node", {"schedulingGates": [{"name": "a"}], "nodeName": "n"}, "nodeName"),
+    Case("one port twice on the host network", {
+        "hostNetwork": True, f"{MAIN}.ports": [{"containerPort": 80}, {"containerPort": 80, "name": "b"}],
+    }, "containers[0].ports[1].hostPort"),
     Case("image in white space", {f"{MAIN}.image": " train:1"}, "containers[0].image"),
-]
+]  # fmt: skip

@@ -77,13 +77,21 @@ def check_container(findings: Findings, path: str, container: Container, spec: P
     _check_mounts(findings, path, container, spec)
     _check_probes(findings, path, container)
     check_requirements(findings, f"{path}.resources", container.resources)
-    claims = {claim.name for claim in spec.resource_claims}
-    for index, use in enumerate(container.resources.claims):
-        if use.name not in claims:
-            where = f"{path}.resources.claims[{index}]"
-            findings.refuse(where, "no such resource claim in spec.resourceClaims", "declare it there", use.name)
+    _check_claims(findings, f"{path}.resources.claims", container, spec)
     if container.security_context is not None:
         _check_security(findings, f"{path}.securityContext", container.security_context)
+
+
+def _check_claims(findings: Findings, path: str, container: Container, spec: PodSpec) -> None:
+    claims = {claim.name for claim in spec.resource_claims}
+    seen: set[tuple[str, str]] = set()
+    for index, use in enumerate(container.resources.claims):
+        if use.name not in claims:
+            cause = "no such resource claim in spec.resourceClaims"
+            findings.refuse(f"{path}[{index}]", cause, "declare it there", use.name)
+        if (use.name, use.request) in seen:
+            findings.refuse(f"{path}[{index}]", "duplicate claim", "keep one", use.name)
+        seen.add((use.name, use.request))
 
 
 def _check_environment(findings: Findings, path: str, container: Container) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pumice import selectors
-from pumice.api.meta import LabelSelector, LabelSelectorRequirement
+from pumice.api.meta import LabelSelector
 from pumice.api.pods import (
     Affinity,
     NodeAffinity,
@@ -16,7 +16,7 @@ from pumice.api.pods import (
     TopologySpreadConstraint,
 )
 from pumice.api.validation.field_errors import Findings
-from pumice.api.validation.names import dns_label_problem, label_key_problem, label_value_problem
+from pumice.api.validation.names import dns_label_problem, dns_subdomain_problem, label_key_problem, label_value_problem
 from pumice.api.validation.pod_shapes import PodSpec
 
 WEIGHT_MAX: Final = 100
@@ -48,20 +48,26 @@ def check_selector(findings: Findings, path: str, selector: LabelSelector | None
         return
     check_labels(findings, f"{path}.matchLabels", selector.match_labels)
     for index, requirement in enumerate(selector.match_expressions):
-        _check_requirement(findings, f"{path}.matchExpressions[{index}]", requirement, on_nodes=False)
+        where = f"{path}.matchExpressions[{index}]"
+        try:
+            selectors.label_selector_of({}, [(requirement.key, requirement.operator, requirement.values)])
+        except selectors.SelectorError as error:
+            findings.refuse_as(where, error)
 
 
-def _check_requirement(
-    findings: Findings, path: str, requirement: LabelSelectorRequirement | NodeSelectorRequirement, *, on_nodes: bool
+def _check_node_requirement(
+    findings: Findings, path: str, requirement: NodeSelectorRequirement, *, preferred: bool
 ) -> None:
-    expression = (requirement.key, requirement.operator, requirement.values)
     try:
-        if on_nodes:
-            selectors.node_selector_term_of([expression])
-        else:
-            selectors.label_selector_of({}, [expression])
+        selectors.node_selector_term_of([(requirement.key, requirement.operator, requirement.values)])
     except selectors.SelectorError as error:
-        findings.refuse_as(path, error)
+        # Kubernetes lets some nonsense pass that no node can match: a bound that is no number, preferred values of any form.
+        bound = requirement.operator in {"Gt", "Lt"} and len(requirement.values) == 1
+        value = preferred and requirement.operator in {"In", "NotIn"} and requirement.values
+        if (bound or value) and not label_key_problem(requirement.key):
+            findings.warn(path, f"no node matches this: {error}")
+        else:
+            findings.refuse_as(path, error)
 
 
 def _check_affinity(findings: Findings, path: str, affinity: Affinity) -> None:
@@ -78,16 +84,16 @@ def _check_node_affinity(findings: Findings, path: str, affinity: NodeAffinity) 
         if not affinity.required.node_selector_terms:
             findings.refuse(where, "without a term no node fits", "add a term or remove the affinity")
         for index, term in enumerate(affinity.required.node_selector_terms):
-            _check_term(findings, f"{where}[{index}]", term)
+            _check_term(findings, f"{where}[{index}]", term, preferred=False)
     for index, preferred in enumerate(affinity.preferred):
         where = f"{path}.{_PREFERRED}[{index}]"
         findings.within(f"{where}.weight", preferred.weight, 1, WEIGHT_MAX)
-        _check_term(findings, f"{where}.preference", preferred.preference)
+        _check_term(findings, f"{where}.preference", preferred.preference, preferred=True)
 
 
-def _check_term(findings: Findings, path: str, term: NodeSelectorTerm) -> None:
+def _check_term(findings: Findings, path: str, term: NodeSelectorTerm, *, preferred: bool) -> None:
     for index, requirement in enumerate(term.match_expressions):
-        _check_requirement(findings, f"{path}.matchExpressions[{index}]", requirement, on_nodes=True)
+        _check_node_requirement(findings, f"{path}.matchExpressions[{index}]", requirement, preferred=preferred)
     for index, requirement in enumerate(term.match_fields):
         where = f"{path}.matchFields[{index}]"
         if requirement.key != selectors.NODE_NAME_FIELD:
@@ -96,6 +102,8 @@ def _check_term(findings: Findings, path: str, term: NodeSelectorTerm) -> None:
             )
         if requirement.operator not in {"In", "NotIn"} or len(requirement.values) != 1:
             findings.refuse(where, "needs In or NotIn and exactly one value", "write for example In [node-1]")
+        for number, value in enumerate(requirement.values):
+            findings.name(f"{where}.values[{number}]", value, dns_subdomain_problem)
 
 
 def _check_pod_affinity(findings: Findings, path: str, affinity: PodAffinity) -> None:

@@ -5,11 +5,12 @@ from typing import Final
 
 import msgspec
 
+from pumice import quantity
 from pumice.api.core import PersistentVolumeClaimSpec
 from pumice.api.validation.amounts import check_amount
 from pumice.api.validation.containers import check_field_path
 from pumice.api.validation.field_errors import Findings
-from pumice.api.validation.names import data_key_problem, dns_label_problem, dns_subdomain_problem
+from pumice.api.validation.names import data_key_problem, dns_label_problem
 from pumice.api.validation.pod_shapes import (
     ClaimTemplate,
     ConfigMapFiles,
@@ -61,7 +62,7 @@ def _check_source(findings: Findings, path: str, volume: Volume) -> None:
         _check_host_path(findings, f"{path}.hostPath", volume.host_path)
     if volume.persistent_volume_claim is not None:
         claim = volume.persistent_volume_claim.claim_name
-        findings.name(f"{path}.persistentVolumeClaim.claimName", claim, dns_subdomain_problem)
+        findings.require(f"{path}.persistentVolumeClaim.claimName", claim)
     if volume.nfs is not None:
         findings.require(f"{path}.nfs.server", volume.nfs.server)
         if findings.require(f"{path}.nfs.path", volume.nfs.path) and not volume.nfs.path.startswith("/"):
@@ -157,5 +158,7 @@ def check_claim(findings: Findings, path: str, claim: PersistentVolumeClaimSpec)
             findings.choose(f"{path}.accessModes[{index}]", mode, ACCESS_MODES)
     storage = claim.resources.requests.get("storage")
     where = f"{path}.resources.requests[storage]"
-    if findings.require(where, storage) and storage is not None:
-        check_amount(findings, where, "storage", storage)
+    if not findings.require(where, storage) or storage is None:
+        return
+    if check_amount(findings, where, "storage", storage) and quantity.compare(storage, 0) == 0:
+        findings.refuse(where, "must be greater than zero", "write for example 10Gi", storage)
