@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pumice.api import core, nodeinfo, pods, policy, priority, scheduling, storage, topology
 from pumice.cluster.intake import Intake
+from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
 from pumice.dispatch.dispatcher import Dispatcher
 from pumice.kube import errors
@@ -37,8 +38,11 @@ if TYPE_CHECKING:
     from pumice.scheduling.plugins import Plugin
     from pumice.scheduling.policy import Policy
 
-# Claims expire, mending has a grace time and deadlines pass without any news: one cycle at least so often.
+# Claims expire, mending has a grace time and deadlines pass without any news: then there is a cycle at least so often.
 TICK_S = 1.0
+# Everything is looked at again so often, whether or not anything seems to have changed.
+SWEEP_S = 60.0
+TIMED_PLUGINS = frozenset({"sla", "tdm", "cdp", "rescheduling", "usage"})  # what they say changes with the clock
 # What arrives this soon after the first piece of news is planned with it: a gang's pods are created one by one.
 GATHER_S = 0.005
 
@@ -94,17 +98,19 @@ class Scheduler:
         self.dispatcher = Dispatcher(client, self._cluster, self._learn, self._recorder, rim)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan")
         self.cycles = 0
+        self._planned_at = float("-inf")
+        self._restless = False  # time alone may change the next decision
 
     # ------------------------------------------------------------------------------------------------- news
 
     def _learn(self, change: Change) -> None:
+        if matters(self._cluster, change):
+            self._news.set()
         self._intake.apply(change)
-        self._news.set()
 
     def _receive(self, news: Sequence[News]) -> None:
         for change in news:
-            self._intake.apply(change)
-        self._news.set()
+            self._learn(change)
 
     # ------------------------------------------------------------------------------------------------- life
 
@@ -135,17 +141,22 @@ class Scheduler:
         await asyncio.Event().wait()
 
     async def _wait_for_news(self) -> None:
-        try:
-            async with asyncio.timeout(TICK_S):
-                await self._news.wait()
-        except TimeoutError:
-            return
+        """Returns when there is something to plan for: news, a deadline that may have passed, or the sweep."""
+        while True:
+            try:
+                async with asyncio.timeout(TICK_S):
+                    await self._news.wait()
+                break
+            except TimeoutError:
+                self.pulse.beat()
+                if self._restless or self._clock.monotonic() - self._planned_at >= SWEEP_S:
+                    return
         await self._clock.sleep(GATHER_S)
 
     async def _cycle(self) -> None:
         self._news.clear()
         self.pulse.beat()
-        began = self._clock.monotonic()
+        began = self._planned_at = self._clock.monotonic()
         snapshot = self._cluster.snapshot()
         opened_s = self._clock.monotonic() - began
         chosen = self._policy()
@@ -154,6 +165,7 @@ class Scheduler:
         decisions = await loop.run_in_executor(self._thread, self._plan, snapshot, chosen, now)
         self.cycles += 1
         self._reports = decisions.gangs
+        self._restless = decisions.restless or any(option.name in TIMED_PLUGINS for option in chosen.options)
         self.dispatcher.carry_out(decisions)
         seconds = self._clock.monotonic() - began
         self._observer.cycle(snapshot, decisions, now=now, seconds=seconds, opened_s=opened_s)

@@ -33,10 +33,11 @@ def close(session: Session) -> Decisions:
     }
     _give_up_hopes(session)
     everyone = {**session.gangs, **session.stranded}
+    claims = _claims(session)
     return Decisions(
         commits=_commits(session),
         evictions=_evictions(session),
-        claims=_claims(session),
+        claims=claims,
         unclaims=dict(session.holds.ended),
         releases=tuple(session.releases),
         pipelined=pipelined,
@@ -45,6 +46,7 @@ def close(session: Session) -> Decisions:
         figures=dict(session.figures),
         shares=dict(session.shares),
         unfinished=session.budget <= 0,
+        restless=session.budget <= 0 or bool(claims) or bool(session.holds.held) or session.has_cut_commits,
     )
 
 
@@ -62,7 +64,7 @@ def _commits(session: Session) -> tuple[GangCommit, ...]:
         if isinstance(operation, Placement) and operation.status is Status.ALLOCATED:
             own = binds.setdefault(operation.gang.key, [])
             own += [
-                Bind(task, names[node], session.preparations(task))
+                Bind(task, names[node], session.preparations(task), session.annotations(task), session.node_lock(task))
                 for task, node in zip(operation.tasks, operation.nodes, strict=True)
             ]
     return tuple(

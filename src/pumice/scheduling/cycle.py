@@ -71,5 +71,8 @@ def mend_attempts(session: Session, grace_s: int) -> None:
             allocate.visit(session, gang, sheet)
         if session.is_ready(gang):
             session.mended.add(gang.key)
-        elif (release := mend.release(session, gang, grace_s=grace_s)) is not None:
+            continue
+        session.has_cut_commits = True
+        release = mend.release(session, gang, grace_s=grace_s)
+        if release is not None:
             session.releases.append(release)

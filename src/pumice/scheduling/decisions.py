@@ -36,11 +36,17 @@ Preparation = VolumeChoice | DeviceChoice
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bind:
-    """One pod and its node; what is in `first` has to be written, and to take effect, before the bind."""
+    """One pod and its node; what is in `first` has to be written, and to take effect, before the bind.
+
+    `annotations` travel with the bind onto the pod: which cards and CPUs were chosen for it. `lock` names the lock on the node
+    that a device plugin wants held from before the bind until it has handed the devices out; empty for none.
+    """
 
     task: Task
     node: str
     first: tuple[Preparation, ...] = ()
+    annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    lock: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -134,4 +140,5 @@ class Decisions:
     figures: Mapping[str, QueueFigures] = dataclasses.field(default_factory=dict)
     shares: Mapping[str, float] = dataclasses.field(default_factory=dict)  # gang -> dominant share
     unfinished: bool = False  # the budget ended before the work did: plan again soon
+    restless: bool = False  # a claim or a cut commit waits for time to pass
     queues: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)  # allocated, descendants included

@@ -67,6 +67,7 @@ class Session:
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
         self.releases: list[Release] = []
         self.mended: set[str] = set()
+        self.has_cut_commits = False  # some attempt could not be completed yet
         self.figures: dict[str, QueueFigures] = {}  # what plugins publish when they close
         self.shares: dict[str, float] = {}
         self.kept: list[Statement] = []  # neither committed nor undone: they hold room until the cycle ends
@@ -137,6 +138,14 @@ class Session:
     def preparations(self, task: Task) -> tuple[Preparation, ...]:
         """What has to be written before the task can be bound where it was placed."""
         return tuple(each for hook in self.points.hooks("prebind") for each in hook.call(task))
+
+    def annotations(self, task: Task) -> dict[str, str]:
+        """What plugins write onto the task with its bind."""
+        return {key: text for hook in self.points.hooks("annotate") for key, text in hook.call(task).items()}
+
+    def node_lock(self, task: Task) -> str:
+        """The lock on the task's node that has to be held while it is bound; empty for none."""
+        return next((lock for hook in self.points.hooks("node_lock") if (lock := hook.call(task))), "")
 
     def queue_of(self, gang: GangState) -> QueueSpec:
         return self.queues[gang.queue]
