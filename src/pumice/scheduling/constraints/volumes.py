@@ -142,7 +142,11 @@ class PodVolumes:
         reached = np.ones(self._size, dtype=bool)
         asked: collections.Counter[Need] = collections.Counter()
         open_claims = []
+        nothing = np.zeros(self._size, dtype=bool)
         for wanting in self._of(shape)[1]:
+            if self.is_simple(wanting):  # the next such pod brings a claim of its own, whatever became of this one
+                self._provide(wanting.need, nothing, bound, roomy)
+                continue
             choice = self._choices.get(wanting.key)
             if choice is not None and choice.volume:
                 volume = self._storage.volume(choice.volume)
@@ -152,7 +156,7 @@ class PodVolumes:
             node = choice.node if choice is not None else wanting.node
             if node:
                 bound &= self._only(node)
-                self._provide(wanting.need, np.zeros(self._size, dtype=bool), bound, roomy)
+                self._provide(wanting.need, nothing, bound, roomy)
             elif wanting.prebound:
                 self._provide(wanting.need, self._prebound(wanting), bound, roomy)
             else:
@@ -221,10 +225,12 @@ class PodVolumes:
         return any(True for _ in self._exclusive(shape.example))
 
     def _exclusive(self, task: Task) -> Iterable[str]:
-        for key in _claims(task):
-            claim = self._storage.claim(key)
+        """Claims that only one pod may use, and that several want."""
+        bound, wanting = self._states(task)
+        for state in (*bound, *(each for each in wanting if not self.is_simple(each))):
+            claim = self._storage.claim(state.key)
             if claim is not None and ONE_POD_ONLY in claim.spec.access_modes:
-                yield key
+                yield state.key
 
     def _used_by(self, key: str) -> int:
         """How many pods on nodes use the claim, promised ones included and evicted ones not."""

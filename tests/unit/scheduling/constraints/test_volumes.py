@@ -299,6 +299,15 @@ def test_pods_with_new_volumes_of_their_own_are_of_one_shape():
     assert not session.placer.is_live(session.shape(tasks[0]))
 
 
+@pytest.mark.parametrize("mode", ["ReadWriteOnce", "ReadWriteOncePod"])
+def test_where_one_pod_s_new_volume_is_made_does_not_bind_its_equals(mode):
+    """Two nodes of one pod each, two gangs of equal pods with claims of their own."""
+    claims = [a_claim(name, storage_class="fast", modes=[mode]) for name in ("a-w-0", "b-w-0")]
+    nodes = [a_node("n1", cpu="1"), a_node("n2", cpu="1")]
+    gangs = [a_gang(name, 1, spec=with_claim(f"{name}-w-0")) for name in ("a", "b")]
+    assert binds(plan(nodes, a_class("fast", DRIVER), claims, gangs)) == {"a-w-0": "n1", "b-w-0": "n2"}
+
+
 def test_token_volumes_do_not_tell_pods_apart():
     spec = {"volumes": [{"name": "kube-api-access-aaaaa", "projected": {}}]}
     other = {"volumes": [{"name": "kube-api-access-bbbbb", "projected": {}}]}
