@@ -11,7 +11,7 @@ from pumice.api.validation.job_plugins import warn_about_plugins
 from pumice.api.validation.pod_shapes import PodSpec, PodTemplate
 from pumice.api.validation.policies import warn_about_policies
 from pumice.api.validation.queue_entry import warn_if_too_large
-from pumice.api.validation.request import Lookup
+from pumice.api.validation.request import ClusterSize, Lookup
 
 
 def warn_about_job(
@@ -31,14 +31,22 @@ def warn_about_job(
         where = f"{path}.tasks[{index}].template.spec"
         _warn_about_pods(findings, where, template.spec, spec.scheduler_name)
     if lookup is not None:
-        minimum = minimum_of(spec, templates)
-        for index, template in enumerate(templates):
-            for name in _warn_about_node_size(findings, f"{path}.tasks[{index}].template.spec", template.spec, lookup):
-                minimum.pop(name, None)  # where one pod is too large, nobody needs to hear that several are
-        warn_if_too_large(findings, f"{path}.minAvailable", minimum, spec.queue, lookup)
+        _warn_about_room(findings, path, spec, templates, lookup)
         if spec.priority_class_name and lookup.priority_class(spec.priority_class_name) is None:
             text = f"there is no priority class {spec.priority_class_name!r}: pods cannot be made before it exists"
             findings.warn(f"{path}.priorityClassName", text)
+
+
+def _warn_about_room(
+    findings: Findings, path: str, spec: JobSpec, templates: Sequence[PodTemplate], lookup: Lookup
+) -> None:
+    minimum = minimum_of(spec, templates)
+    size = lookup.cluster_size()
+    if size is not None:
+        for index, template in enumerate(templates):
+            for name in _warn_about_node_size(findings, f"{path}.tasks[{index}].template.spec", template.spec, size):
+                minimum.pop(name, None)  # where one pod is too large, nobody needs to hear that several are
+    warn_if_too_large(findings, f"{path}.minAvailable", minimum, spec.queue, lookup)
 
 
 def _warn_about_numbers(findings: Findings, path: str, spec: JobSpec) -> None:
@@ -73,11 +81,8 @@ def _warn_about_pods(findings: Findings, path: str, spec: PodSpec, scheduler_nam
             )
 
 
-def _warn_about_node_size(findings: Findings, path: str, spec: PodSpec, lookup: Lookup) -> list[str]:
+def _warn_about_node_size(findings: Findings, path: str, spec: PodSpec, size: ClusterSize) -> list[str]:
     """The resources of which one pod needs more than any node has."""
-    size = lookup.cluster_size()
-    if size is None:
-        return []
     too_large = []
     for name, amount in pod_requests(spec).items():
         most = size.largest_node.get(name, 0)

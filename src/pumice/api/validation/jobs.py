@@ -131,12 +131,13 @@ def _check_update(findings: Findings, new: JobSpec, old: JobSpec) -> None:
         return
     advice = "keep the old value, or create another job"
     cause = "job updates may not change fields other than minAvailable, priorityClassName and replicas"
+    mine, theirs = _masked(new), _masked(old)
     for field in JobSpec.__struct_fields__:
-        if field not in {"tasks", "volumes"} and getattr(_masked(new), field) != getattr(_masked(old), field):
+        if getattr(mine, field) != getattr(theirs, field):
             findings.refuse(f"spec.{_written(JobSpec, field)}", cause, advice)
-    for index, (mine, theirs) in enumerate(zip(new.tasks, old.tasks, strict=True)):
+    for index, (task, before) in enumerate(zip(new.tasks, old.tasks, strict=True)):
         for field in Task.__struct_fields__:
-            if field not in {"replicas", "min_available"} and not _same(getattr(mine, field), getattr(theirs, field)):
+            if field not in {"replicas", "min_available"} and not _same(getattr(task, field), getattr(before, field)):
                 findings.refuse(f"spec.tasks[{index}].{_written(Task, field)}", cause, advice)
     if len(new.volumes) != len(old.volumes) or not all(map(_same_volume, new.volumes, old.volumes)):
         findings.refuse("spec.volumes", cause, advice)
@@ -147,7 +148,8 @@ def _numbers(spec: JobSpec) -> list[object]:
 
 
 def _masked(spec: JobSpec) -> JobSpec:
-    return replace(spec, min_available=0, priority_class_name="", plugins=spec.plugins or {})
+    """The spec without what may change, and without what is compared piece by piece."""
+    return replace(spec, min_available=0, priority_class_name="", plugins=spec.plugins or {}, tasks=(), volumes=())
 
 
 def _written(struct: type[msgspec.Struct], field: str) -> str:
