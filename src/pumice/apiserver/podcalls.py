@@ -11,7 +11,7 @@ from pumice.apiserver.store import encode
 from pumice.kube.transport import Response
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
     from pumice.apiserver.backend import Backend
     from pumice.apiserver.calls import Call
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from pumice.apiserver.disruption import Budgets
     from pumice.apiserver.store import Object
 
+LOG_BYTES_MAX = 64 * 2**20  # of a log that is not followed; `--tail` and `--limit-bytes` ask for less
 CREATED = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
 class Logs(Protocol):
     """Where containers' output is: a node's agent in this process, or one that is asked over the network."""
 
-    async def read(self, pod: Object, container: str, options: Mapping[str, str]) -> AsyncIterator[bytes]: ...
+    async def read(self, pod: Object, container: str, options: Mapping[str, str]) -> AsyncGenerator[bytes, None]: ...
 
 
 class PodCalls:
@@ -136,7 +137,14 @@ class PodCalls:
         headers = {"content-type": "text/plain"}
         if call.flag("follow"):
             return Response(200, headers, stream=stream)
-        return Response(200, headers, b"".join([chunk async for chunk in stream]))
+        parts, size = [], 0
+        async for chunk in stream:
+            parts.append(chunk)
+            size += len(chunk)
+            if size > LOG_BYTES_MAX:
+                break
+        await stream.aclose()
+        return Response(200, headers, b"".join(parts)[:LOG_BYTES_MAX])
 
     def _container(self, call: Call, pod: Object) -> str:
         spec, asked = pod["spec"], call.query.get("container", "")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 from pumice import certificates, yamltext
 from pumice.apiserver.http import Address, Listener, WebhookClient
 from pumice.apiserver.journal import SqliteJournal
+from pumice.apiserver.kubelet import KubeletLogs
 from pumice.apiserver.server import Server, Settings
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pumice.apiserver.store import Store
 
 HOSTS = ("127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
+SERVER_NAME = "kube-apiserver-kubelet-client"
 ADMINISTRATOR, ADMINISTRATORS = "pumice-admin", ("system:masters",)
 
 
@@ -78,6 +80,12 @@ class EmbeddedServer:
         )
         self._stack.push_async_callback(self.webhooks.close)
         self.server = await self._stack.enter_async_context(Server(settings, store=store))
+        certificates.client_pair(authority, SERVER_NAME, ADMINISTRATORS, now=now).write(
+            self._file("kubelet-client.crt"), self._file("kubelet-client.key")
+        )
+        logs = KubeletLogs(self.server.backend, self._file("kubelet-client.crt"), self._file("kubelet-client.key"))
+        self._stack.push_async_callback(logs.close)
+        self.server.pods.logs = logs
         listener.server = self.server
         self.url = f"https://{place.host}:{listener.port}"
         self._write_kubeconfig(certificates.client_pair(authority, ADMINISTRATOR, ADMINISTRATORS, now=now))

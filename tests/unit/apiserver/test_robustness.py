@@ -29,8 +29,6 @@ KEYS = st.sampled_from(
         "finalizers",
         "a",
         "$patch",
-    ]
-    + [
         "ownerReferences",
         "managedFields",
         "preconditions",
@@ -41,8 +39,6 @@ KEYS = st.sampled_from(
         "limits",
         "cpu",
         "$retainKeys",
-    ]
-    + [
         "$setElementOrder/containers",
         "deleteOptions",
         "apiVersion",
