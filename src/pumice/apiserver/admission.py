@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from pumice.apiserver.store import Object
     from pumice.apiserver.webhooks import Dispatch
 
+    # Looks at an object that is about to be stored, and raises if its writer may not do that.
+    Guard = Callable[[Call, str, Object | None], None]
+
 Review = dict[str, Any]
 
 
@@ -45,6 +48,7 @@ class Admission:
         self.hooks = hooks
         self.webhooks = Webhooks(backend, dispatch)
         self.quotas = Quotas(backend)
+        self.guards: list[Guard] = []
 
     async def mutate(self, call: Call, operation: str, obj: Object, old: Object | None) -> Object | None:
         """The object after admission has changed it; None where only the server's own additions were made, in place."""
@@ -78,6 +82,8 @@ class Admission:
 
     async def validate(self, call: Call, operation: str, obj: Object | None, old: Object | None) -> None:
         builtin_admission.validate(call, operation)
+        for guard in self.guards:
+            guard(call, operation, obj)
         for hook in self._chosen(call, operation, mutates=False):
             request = review_request(self.backend, call, operation, obj, old)
             self._heed(hook.name, call, await self._ask(hook, request))

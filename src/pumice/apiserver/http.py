@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pumice.kube.transport import Response
 
 READ_TIMEOUT_S = 30.0  # for a whole request's body
+STREAMS_MAX = 8_192  # watches and followed logs; each node agent and controller holds a few
 SHUTDOWN_TIMEOUT_S = 1.0
 KEEPALIVE_S = 90.0  # as kube-apiserver: clients close first, so no call meets a closing connection
 WEBHOOK_ANSWER_BYTES_MAX = 3 * 2**20
@@ -92,6 +93,11 @@ class Listener:
             body = encode(failure.as_status())
             return web.Response(status=failure.status, body=body, headers=_JSON | failure.headers)
         if response.stream is not None:
+            if len(self._streams) >= STREAMS_MAX:
+                busy = failures.too_many_requests(
+                    f"{STREAMS_MAX} watches and logs are open; ask again later", retry_after_s=5
+                )
+                return web.Response(status=busy.status, body=encode(busy.as_status()), headers=_JSON | busy.headers)
             return await self._stream(received, response, response.stream)
         return web.Response(status=response.status, body=response.body, headers=response.headers)
 
@@ -103,19 +109,24 @@ class Listener:
     async def _read(self, received: web.BaseRequest) -> Request:
         if (received.content_length or 0) > BODY_BYTES_MAX:
             raise failures.too_large("the request's body", BODY_BYTES_MAX)
-        body = b""
-        if received.body_exists:
-            parts, size = [], 0
+        body = await self._body(received) if received.body_exists else b""
+        headers = {name.lower(): value for name, value in received.headers.items()}
+        url = received.rel_url
+        return Request(received.method, url.path, dict(url.query), headers, body)
+
+    async def _body(self, received: web.BaseRequest) -> bytes:
+        parts, size = [], 0
+        try:
             async with asyncio.timeout(READ_TIMEOUT_S):
                 async for chunk in received.content.iter_any():
                     size += len(chunk)
                     if size > BODY_BYTES_MAX:
                         raise failures.too_large("the request's body", BODY_BYTES_MAX)
                     parts.append(chunk)
-            body = parts[0] if len(parts) == 1 else b"".join(parts)
-        headers = {name.lower(): value for name, value in received.headers.items()}
-        url = received.rel_url
-        return Request(received.method, url.path, dict(url.query), headers, body)
+        except TimeoutError:
+            text = f"the request's body did not arrive within {READ_TIMEOUT_S:.0f} seconds"
+            raise failures.Failure(408, "Timeout", text) from None
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _caller(self, authenticator: Authenticator, received: web.BaseRequest) -> Caller:
         """A bearer token wins over a certificate; wrong credentials are refused, none at all is anonymous."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from pumice import selectors
@@ -13,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pumice.apiserver.backend import Backend
-    from pumice.apiserver.calls import Caller
+    from pumice.apiserver.calls import Call, Caller
     from pumice.apiserver.history import Change
+    from pumice.apiserver.store import Object
 
 GROUP = "rbac.authorization.k8s.io"
 ROLES, CLUSTER_ROLES = f"roles.{GROUP}", f"clusterroles.{GROUP}"
@@ -63,6 +65,30 @@ class Authorizer:
         if not self.allows(caller, question):
             raise refusal(caller, question)
 
+    def guard(self, call: Call, operation: str, obj: Object | None) -> None:
+        """Nobody hands out more than he holds, unless he may `bind` the role or `escalate` it."""
+        collection = call.resource.collection
+        if obj is None or operation == "DELETE" or SUPERUSERS in call.caller.groups:
+            return
+        if collection in {BINDINGS, CLUSTER_BINDINGS}:
+            role = obj["roleRef"]
+            plural = "clusterroles" if role["kind"] == "ClusterRole" else "roles"
+            asked = Question("bind", group=GROUP, plural=plural, namespace=call.namespace, name=role["name"])
+            rules = list(self._role_rules(role, call.namespace))
+        elif collection in {ROLES, CLUSTER_ROLES}:
+            name = obj["metadata"]["name"]
+            asked = Question("escalate", group=GROUP, plural=call.resource.plural, namespace=call.namespace, name=name)
+            rules = obj.get("rules") or []
+        else:
+            return
+        if self.allows(call.caller, asked):
+            return
+        for part in _parts_of(rules, call.namespace):
+            if not self.allows(call.caller, part):
+                what = part.path or failures.plural_in(part.plural, part.group)
+                text = f'user "{call.caller.name}" is attempting to grant RBAC permissions not currently held: {part.verb} {what}'
+                raise failures.forbidden(call.resource.plural, GROUP, obj["metadata"]["name"], text)
+
     def rules(self, caller: Caller) -> dict[str, list[Rule]]:
         """Everything that a caller holds, by namespace; rules under "" hold everywhere."""
         key = (caller.name, caller.groups)
@@ -96,6 +122,21 @@ class Authorizer:
             for entry in self.backend.store.collection(CLUSTER_ROLES).entries():
                 if compiled.matches(entry.labels) and entry.name != reference["name"]:
                     yield from self._role_rules({"kind": "ClusterRole", "name": entry.name}, "")
+
+
+def _parts_of(rules: list[Rule], namespace: str) -> Iterator[Question]:
+    """A role taken apart into single permissions; a star stays a star, which only a star covers."""
+    for rule in rules:
+        for verb in rule.get("verbs") or ():
+            for path in rule.get("nonResourceURLs") or ():
+                yield Question(verb, path=path)
+            for group, resource, name in itertools.product(
+                rule.get("apiGroups") or (), rule.get("resources") or (), rule.get("resourceNames") or ("",)
+            ):
+                plural, _, subresource = resource.partition("/")
+                yield Question(
+                    verb, group=group, plural=plural, subresource=subresource, namespace=namespace, name=name
+                )
 
 
 def _is_subject(subject: dict[str, Any], caller: Caller, namespace: str) -> bool:

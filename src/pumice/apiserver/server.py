@@ -69,6 +69,7 @@ class Server:
         self.authenticator = Authenticator(self.backend, key=key, tokens=settings.tokens)
         self.authorizer = Authorizer(self.backend)
         admission = Admission(self.backend, list(settings.hooks), settings.dispatch)
+        admission.guards.append(self.authorizer.guard)
         self.reader = Reader(self.backend, TableMaker(self.backend))
         self.writer = Writer(self.backend, admission)
         self.remover = Remover(self.backend, admission)

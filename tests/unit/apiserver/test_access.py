@@ -202,3 +202,34 @@ def test_static_tokens_name_their_callers():
 def test_a_certificate_names_user_and_groups(server):
     caller = server.authenticator.by_certificate("ann", ("team",))
     assert (caller.name, caller.groups) == ("ann", ("team", "system:authenticated"))
+
+
+async def test_nobody_hands_out_more_than_he_holds(api, server):
+    everything = a_rule("create get", "roles rolebindings", groups="rbac.authorization.k8s.io")
+    await api.create(f"{RBAC}/namespaces/default/roles", a_role("granter", everything, a_rule("get", "pods")))
+    await api.create(
+        f"{RBAC}/namespaces/default/rolebindings", a_binding("b", "granter", {"kind": "User", "name": "ann"})
+    )
+    ann, bob = Api(server, ANN), {"kind": "User", "name": "bob"}
+    await ann.create(f"{RBAC}/namespaces/default/roles", a_role("fine", a_rule("get", "pods")))
+    assert ann.status == 201
+    answer = await ann.create(f"{RBAC}/namespaces/default/roles", a_role("greedy", a_rule("delete", "pods")))
+    assert (ann.status, "permissions not currently held: delete pods" in answer["message"]) == (403, True)
+    await ann.create(f"{RBAC}/namespaces/default/rolebindings", a_binding("c", "fine", bob))
+    assert ann.status == 201
+    await ann.create(
+        f"{RBAC}/namespaces/default/rolebindings", a_binding("d", "cluster-admin", bob, role_kind="ClusterRole")
+    )
+    assert ann.status == 403
+
+
+async def test_whoever_may_bind_or_escalate_may_hand_out_more(api, server):
+    rule = a_rule("create bind escalate", "roles rolebindings", groups="rbac.authorization.k8s.io")
+    await allow(api, rule, {"kind": "User", "name": "ann"})
+    ann = Api(server, ANN)
+    await ann.create(f"{RBAC}/namespaces/default/roles", a_role("greedy", a_rule("delete", "pods")))
+    assert ann.status == 201
+    await ann.create(
+        f"{RBAC}/namespaces/default/rolebindings", a_binding("c", "greedy", {"kind": "User", "name": "bob"})
+    )
+    assert ann.status == 201
