@@ -23,6 +23,7 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "drf": ("drf", "Drf"),
     "gang": ("gang", "GangPlugin"),
     "network-topology-aware": ("network_topology_aware", "NetworkTopologyAware"),
+    "nodegroup": ("nodegroup", "NodeGroup"),
     "nodeorder": ("nodeorder", "NodeOrder"),
     "overcommit": ("overcommit", "Overcommit"),
     "pdb": ("pdb", "Pdb"),
@@ -32,6 +33,7 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "rescheduling": ("rescheduling", "Rescheduling"),
     "resourcequota": ("resourcequota", "ResourceQuotaPlugin"),
     "sla": ("sla", "Sla"),
+    "task-topology": ("task_topology", "TaskTopology"),
     "tdm": ("tdm", "Tdm"),
     "usage": ("usage", "Usage"),
 }
