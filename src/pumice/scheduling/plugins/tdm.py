@@ -111,7 +111,8 @@ class Tdm:
         minute = minute_of_day(session.now, self.clock)
         self.active = {zone for zone, window in self.windows.items() if is_within(minute, window)}
         self.zones = [node.metadata.labels.get(names.REVOCABLE_ZONE, "") for node in session.room.table.objects]
-        self.revocable: Mask = np.array([bool(zone) for zone in self.zones], dtype=bool)
+        self.labels = np.array(self.zones, dtype=np.str_)
+        self.revocable: Mask = self.labels != ""
         self.closed = self._closed()
         on = session.on
         on.declare(Reads.REVOCABLE_ZONE)
@@ -133,8 +134,7 @@ class Tdm:
                 reason, cure = f"current time beyond revocable zone {zone}:{span}", Cure.WAITING
             else:
                 reason, cure = f"revocable zone {zone} not support", Cure.CHANGE
-            nodes: Mask = np.array([own == zone for own in self.zones], dtype=bool)
-            found.append(Denial("tdm", reason, nodes, cure))
+            found.append(Denial("tdm", reason, self.labels == zone, cure))
         return found
 
     def filter(self, shape: Shape) -> Sequence[Denial]:

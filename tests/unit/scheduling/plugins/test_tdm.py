@@ -97,6 +97,27 @@ def test_a_closed_zone_and_one_that_nobody_configured_say_so():
     }
 
 
+def test_a_gang_that_waits_for_a_window_is_not_told_that_it_can_never_run():
+    pod = a_pod("p", gang="g", annotations=PREEMPTABLE)
+    decisions = plan_for(a_revocable_node(), a_group("g"), pod, policy=tdm(night="22:00-06:00"), now=at("12:00"))
+    assert [reason.plugin for reason in report(decisions, "g").reasons] == ["tdm"]
+
+
+def test_nobody_is_evicted_from_nodes_whose_window_is_closed_for_the_sake_of_others():
+    full = a_gang("low", 4, running=["n1"] * 4, group={"phase": "Running"})
+    urgent = a_gang("urgent", 1, annotations=PREEMPTABLE, group={"priority_class": "high"})
+    chosen = policy(
+        "preempt",
+        [
+            "priority",
+            {"name": "tdm", "enablePreemptable": False, "arguments": {"tdm.revocable-zone.night": "22:00-06:00"}},
+        ],
+    )
+    objects = [a_priority_class("high", 9), a_revocable_node(), full, urgent]
+    assert evicted(plan_for(*objects, policy=chosen, now=at("12:00"))) == []
+    assert evicted(plan_for(*objects, policy=chosen, now=at("23:00"))) == ["low-w-3"]
+
+
 def test_preemptable_pods_prefer_revocable_nodes_and_ordinary_nodes_take_anybody():
     decisions = plan_for(
         a_node("a-plain"),
