@@ -1,7 +1,8 @@
 """The scheduler on the embedded server; its bodies run on the real one too."""
 
-from pumice.api.core import Node
 from tests.bodies.scheduler import *  # noqa: F403
+
+from pumice.api.core import Node
 
 
 async def test_an_idle_scheduler_plans_only_when_something_matters(world):
