@@ -10,9 +10,10 @@ because a second attempt must not be undone by what the first one still has to s
        +----Forgotten-----------------------------+                 Forgotten: bound as before
 """
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
-from pumice.api.meta import ObjectMeta, Struct
+from pumice.api.meta import NOTHING, ObjectMeta, Struct
 from pumice.instant import Instant
 
 
@@ -49,12 +50,13 @@ class PodRef(Struct):
 
 
 class Assumed(Struct):
-    """A bind is about to be sent: the pod is charged to the node from now on."""
+    """A bind is about to be sent: the pod is charged to the node from now on, and carries what the bind will write onto it."""
 
     pod: PodRef
     node: str
     attempt: str
     at: Instant
+    annotations: Mapping[str, str] = NOTHING
 
 
 class BindFailed(Struct):

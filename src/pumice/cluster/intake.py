@@ -10,6 +10,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from pumice.api import changes, names
@@ -188,7 +189,7 @@ class Intake:
         task = task_of(pod, gang=self._gang_key(pod))
         assumed = self._assumed.get(uid)
         if assumed is not None and task.status is Status.PENDING:
-            task = dataclasses.replace(task, status=Status.BINDING, node=assumed.node)
+            task = dataclasses.replace(task, status=Status.BINDING, node=assumed.node, pod=_annotated(pod, assumed))
         elif uid in self._evicting and task.status in EVICTABLE:
             task = dataclasses.replace(task, status=Status.RELEASING)
         # A pod that is not ours matters only while it takes room.
@@ -332,6 +333,15 @@ class Intake:
                 rows = getattr(cluster, name)
                 setattr(cluster, name, np.hstack([rows, np.zeros_like(rows)]))
         return cluster.free_columns.pop()
+
+
+def _annotated(pod: Pod, assumed: changes.Assumed) -> Pod:
+    """The pod as it will be once its bind has taken effect: cards and CPUs that were chosen for it are taken from now on."""
+    if not assumed.annotations:
+        return pod
+    annotations = {**pod.metadata.annotations, **assumed.annotations}
+    metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
+    return msgspec.structs.replace(pod, metadata=metadata)
 
 
 def allocatable_of(node: Node) -> amounts.MutableAmounts:

@@ -47,7 +47,15 @@ class Binder:
         """Charge all members to their nodes, before any call leaves; the id of the attempt."""
         attempt = mend.attempt_id(self._clock.now(), f"{self._rim.chance.getrandbits(48):012x}")
         for bind in commit.binds:
-            self._learn(changes.Assumed(pod=_ref(bind), node=bind.node, attempt=attempt, at=self._clock.now()))
+            self._learn(
+                changes.Assumed(
+                    pod=_ref(bind),
+                    node=bind.node,
+                    attempt=attempt,
+                    at=self._clock.now(),
+                    annotations=bind.annotations,
+                )
+            )
         self._rim.reach("assumed")
         return attempt
 
@@ -84,7 +92,7 @@ class Binder:
                 namespace=task.namespace,
                 uid=task.uid,
                 node=bind.node,
-                annotations={names.ATTEMPT: attempt},
+                annotations={**bind.annotations, names.ATTEMPT: attempt},
                 guard=self._rim.guard,
             )
             self.bound += 1

@@ -20,7 +20,7 @@ import enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -283,6 +283,18 @@ class PreBind(Protocol):
     def __call__(self, task: Task) -> Sequence[Preparation]: ...
 
 
+class Annotate(Protocol):
+    """Once per pod that is to be bound. Reads the plugin's own reservations; the annotations travel with the bind."""
+
+    def __call__(self, task: Task) -> Mapping[str, str]: ...
+
+
+class NodeLock(Protocol):
+    """Once per pod that is to be bound: the lock on its node that has to be held for it, or empty."""
+
+    def __call__(self, task: Task) -> str: ...
+
+
 class Close(Protocol):
     """Once at the end of a cycle: last word on conditions, measurements."""
 
@@ -458,6 +470,12 @@ class Points:
 
     def prebind(self, choose: PreBind) -> None:
         self._add("prebind", choose, "enablePredicate")
+
+    def annotate(self, choose: Annotate) -> None:
+        self._add("annotate", choose, "enablePredicate")
+
+    def node_lock(self, choose: NodeLock) -> None:
+        self._add("node_lock", choose, "enablePredicate")
 
     def close(self, notice: Close) -> None:
         self._add("close", notice)
