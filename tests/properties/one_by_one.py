@@ -22,11 +22,12 @@ class Resident:
 class World:
     """Nodes in order, who is on them, and the labels of namespaces."""
 
-    def __init__(self, nodes, residents, namespaces, services):
+    def __init__(self, nodes, residents, namespaces, services, storage):
         self.nodes = nodes
         self.residents = residents
         self.namespaces = namespaces
         self.services = services
+        self.storage = storage
 
     def on(self, node, *states):
         return [each for each in self.residents if each.node is node and (not states or each.state in states)]
@@ -160,7 +161,7 @@ def narrowed(term, holder):
 def refusals(world, pod, node):
     """Why the node cannot take the pod: (reason, cure) in order; nothing is looked at after a reason that only change cures."""
     found = []
-    for test in (cordoned, unselected, tainted, full, ports_taken, company, uneven):
+    for test in (cordoned, unselected, tainted, unreachable, full, ports_taken, company, uneven, in_use, unbindable):
         for reason, cure in test(world, pod, node):
             found.append((reason, cure))
             if cure == CHANGE:
@@ -282,6 +283,104 @@ def uneven(world, pod, node):
         if domains.get(labels(node)[key], 0) + own - emptiest > rule["maxSkew"]:
             yield "node(s) didn't match pod topology spread constraints", EVICTION
             return
+
+
+# ------------------------------------------------------------------------------------------------- volumes
+
+
+class Storage:
+    """Claims, volumes and classes, and what was decided about claims since: a volume, or a node near which one is made."""
+
+    def __init__(self, claims, volumes, classes):
+        self.claims = {each["metadata"]["name"]: each for each in claims}
+        self.volumes = {each["metadata"]["name"]: each for each in volumes}
+        self.classes = {each["metadata"]["name"]: each for each in classes}
+        self.decided = {}
+
+    def of(self, pod):
+        names = [each["persistentVolumeClaim"]["claimName"] for each in pod["spec"].get("volumes", [])]
+        claims = [self.claims[name] for name in names]
+        return sorted(claims, key=lambda claim: (size(claim), claim["metadata"]["name"]))
+
+
+def size(claim):
+    return claim["spec"]["resources"]["requests"]["storage"]
+
+
+def reaches(volume, node):
+    affinity_ = volume["spec"].get("nodeAffinity")
+    return affinity_ is None or any(
+        node_term_matches(term, node) for term in affinity_["required"]["nodeSelectorTerms"]
+    )
+
+
+def unreachable(world, pod, node):
+    for claim in world.storage.of(pod):
+        bound = claim["spec"].get("volumeName")
+        if bound and not reaches(world.storage.volumes[bound], node):
+            yield "node(s) didn't match PersistentVolume's node affinity", CHANGE
+
+
+def in_use(world, pod, node):
+    on_nodes = [other for host in world.nodes for other in world.viewed(host)]
+    for claim in world.storage.of(pod):
+        exclusive = "ReadWriteOncePod" in claim["spec"]["accessModes"]
+        if exclusive and any(claim in world.storage.of(other) for other in on_nodes):
+            yield (
+                "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+                EVICTION,
+            )
+            return
+
+
+def unbindable(world, pod, node):
+    _, problem = bindings(world, pod, node)
+    if problem:
+        yield problem, CHANGE
+
+
+def bindings(world, pod, node):
+    """What becomes of the pod's open claims on that node, smallest first; or what is in the way."""
+    storage, found = world.storage, {}
+    for claim in storage.of(pod):
+        name, kind = claim["metadata"]["name"], storage.classes[claim["spec"]["storageClassName"]]
+        if claim["spec"].get("volumeName"):
+            continue
+        if name in storage.decided:
+            volume, chosen = storage.decided[name]
+            if volume and not reaches(storage.volumes[volume], node):
+                return None, "node(s) didn't match PersistentVolume's node affinity"
+            if volume or chosen is node:
+                continue
+            return None, "node(s) didn't find available persistent volumes to bind"
+        taken = {volume for volume, _ in (*storage.decided.values(), *found.values())}
+        fitting = [
+            volume
+            for volume in storage.volumes.values()
+            if volume["status"]["phase"] == "Available"
+            and volume["metadata"]["name"] not in taken
+            and volume["spec"]["storageClassName"] == claim["spec"]["storageClassName"]
+            and volume["spec"]["capacity"]["storage"] >= size(claim)
+            and reaches(volume, node)
+        ]
+        smallest = min(fitting, key=lambda v: (v["spec"]["capacity"]["storage"], v["metadata"]["name"]), default=None)
+        if smallest is not None:
+            found[name] = (smallest["metadata"]["name"], node)
+        elif kind["provisioner"] != "kubernetes.io/no-provisioner" and near_class(kind, node):
+            found[name] = ("", node)
+        else:
+            return None, "node(s) didn't find available persistent volumes to bind"
+    return found, ""
+
+
+def near_class(kind, node):
+    zones = [
+        value
+        for term in kind["allowedTopologies"]
+        for each in term["matchLabelExpressions"]
+        for value in each["values"]
+    ]
+    return not zones or labels(node).get(ZONE) in zones
 
 
 # ------------------------------------------------------------------------------------------------- scores
@@ -483,6 +582,7 @@ def place(world, pod, weights):
         return None
     scores = total_scores(world, pod, candidates, weights, promising=not idle)
     best = candidates[scores.index(max(scores))]
+    world.storage.decided |= bindings(world, pod, best)[0]
     world.residents.append(Resident(pod, best, "placed" if idle else "promised"))
     return best["metadata"]["name"], not idle
 

@@ -168,6 +168,41 @@ def care_about_others(chance, spec):
         spec["containers"][0]["ports"] = [{**port, "hostIP": chance.choice(("", "10.0.0.1", "10.0.0.2"))}]
 
 
+def a_class(name, provisioner, zones=()):
+    allowed = [{"matchLabelExpressions": [{"key": ZONE, "values": list(zones)}]}] if zones else []
+    return {
+        "metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": allowed,
+    }  # fmt: skip
+
+
+def a_volume(chance, name, phase="Available"):
+    spec = {
+        "capacity": {"storage": chance.randint(1, 4)}, "storageClassName": chance.choice(("local", "fast")),
+        "accessModes": ["ReadWriteOnce", "ReadWriteOncePod"],
+    }  # fmt: skip
+    if chance.maybe(0.8):
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [a_node_term(chance)]}}
+    return {"metadata": {"name": name}, "spec": spec, "status": {"phase": phase}}
+
+
+def a_claim(chance, name, namespace, volume=""):
+    return {
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "storageClassName": chance.choice(("local", "local", "fast")), "volumeName": volume,
+            "accessModes": [chance.choice(("ReadWriteOnce", "ReadWriteOnce", "ReadWriteOncePod"))],
+            "resources": {"requests": {"storage": chance.randint(1, 3)}},
+        },
+        "status": {"phase": "Bound" if volume else "Pending"},
+    }  # fmt: skip
+
+
+def using(pod, *claims):
+    names = [claim["metadata"]["name"] for claim in claims]
+    pod["spec"]["volumes"] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+
+
 def a_pod(template, name, node=""):
     pod = copy.deepcopy(template)
     pod["metadata"] |= {"name": name, "uid": name, "labels": {**pod["metadata"]["labels"], "index": name}}
@@ -199,7 +234,7 @@ def decoded_node(node):
 class Case:
     """A random cluster, the pods to be placed in it, victims to be evicted first, and the weights of all scores."""
 
-    def __init__(self, seed, *, fancy):
+    def __init__(self, seed, *, fancy, stored=False):
         chance = Chance(seed)
         self.nodes = [a_node(chance, number) for number in range(chance.randint(1, 6))]
         templates = [a_template(chance, fancy=fancy) for _ in range(chance.randint(1, 3))]
@@ -223,12 +258,41 @@ class Case:
             }
             for number, app in enumerate(chance.some(APPS, 2) if chance.maybe(0.3) else [])
         ]
+        self.claims, self.volumes = [], []
+        self.classes = [
+            a_class("local", "kubernetes.io/no-provisioner"),
+            a_class("fast", "disk.example.com", chance.some(("z1", "z2"), 2)),
+        ]
+        if stored:
+            self.store(chance)
         names = (
             "leastrequested", "mostrequested", "balancedresource", "nodeaffinity", "tainttoleration", "imagelocality",
             "podaffinity", "podtopologyspread",
         )  # fmt: skip
         self.weights = {name: chance.choice((0, 1, 1, 2, 5)) for name in names}
         self.weights["binpack"] = chance.choice((0, 0, 1, 3))
+
+    def store(self, chance):
+        """Some volumes, and claims on them: of one pod alone, shared by a run, bound already."""
+        self.volumes = [a_volume(chance, f"pv{number}") for number in range(chance.randint(0, 6))]
+        for turn, run in enumerate(self.runs):
+            namespace = run[0]["metadata"]["namespace"]
+            kind = chance.choice(("own", "own", "two", "shared", "bound", "none"))
+            if kind == "bound":
+                self.volumes.append(a_volume(chance, f"bound{turn}", "Bound"))
+            together = a_claim(chance, f"run{turn}", namespace, f"bound{turn}" if kind == "bound" else "")
+            pattern = [a_claim(chance, "", namespace) for _ in range(2)]
+            for pod in run:
+                own = [copy.deepcopy(each) for each in pattern[: {"own": 1, "two": 2}.get(kind, 0)]]
+                for number, claim in enumerate(own):
+                    claim["metadata"]["name"] = f"{pod['metadata']['name']}-{number}"
+                self.claims += own
+                using(pod, *(own or [together] if kind != "none" else []))
+            if kind in {"shared", "bound"}:
+                self.claims.append(together)
+                user = next((pod for pod in self.running if pod["metadata"]["namespace"] == namespace), None)
+                if user is not None and kind == "bound" and chance.maybe():
+                    using(user, together)
 
     def session(self):
         arguments = {f"{name}.weight": weight for name, weight in self.weights.items() if name != "binpack"}
@@ -243,6 +307,9 @@ class Case:
                 for n, own in self.namespaces.items()
             ],
             [an_object("v1", "Service", service) for service in self.services],
+            [an_object("v1", "PersistentVolumeClaim", claim) for claim in self.claims],
+            [an_object("v1", "PersistentVolume", volume) for volume in self.volumes],
+            [an_object("storage.k8s.io/v1", "StorageClass", kind) for kind in self.classes],
             policy=policy("allocate", plugins),
         )
 
@@ -256,7 +323,8 @@ class Case:
             )
             for pod in self.running
         ]
-        return one_by_one.World(self.nodes, residents, self.namespaces, self.services)
+        storage = one_by_one.Storage(self.claims, self.volumes, self.classes)
+        return one_by_one.World(self.nodes, residents, self.namespaces, self.services, storage)
 
     def one_by_one(self):
         """Where each pod goes, and why one does not; the rest of a run fares no better."""
@@ -287,8 +355,11 @@ def fill(session, statement, members):
     names = session.room.table.names
     while members:
         shape = session.shape(members[0])
-        assert all(session.shape(task) is shape for task in members), "equal pods are not of one shape"
-        places = session.placer.fill(shape, len(members), None, members[0])
+        alike = members[:1]
+        while len(alike) < len(members) and session.shape(members[len(alike)]) is shape:
+            alike = members[: len(alike) + 1]
+        assert alike == members or members[0].mounts is not None, "equal pods are not of one shape"
+        places = session.placer.fill(shape, len(alike), None, members[0])
         if not places.nodes:
             error = session.placer.fit_error(shape, None)
             reasons = {}
@@ -330,9 +401,16 @@ def test_pods_that_care_about_each_other_go_where_they_would_go_one_by_one(seed)
     check(Case(seed, fancy=True))
 
 
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**32))
+def test_pods_with_volumes_go_where_they_would_go_one_by_one(seed):
+    note(f"seed {seed}")
+    check(Case(seed, fancy=False, stored=True))
+
+
 @pytest.mark.soak
 @settings(max_examples=50_000, deadline=None)
-@given(st.integers(0, 2**32), st.booleans())
-def test_however_long_one_looks_both_ways_agree(seed, fancy):
-    note(f"seed {seed}, fancy {fancy}")
-    check(Case(seed, fancy=fancy))
+@given(st.integers(0, 2**32), st.booleans(), st.booleans())
+def test_however_long_one_looks_both_ways_agree(seed, fancy, stored):
+    note(f"seed {seed}, fancy {fancy}, stored {stored}")
+    check(Case(seed, fancy=fancy, stored=stored))
