@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 GROUP_CHANGES_MAX = 1_000
 BACKLOG_CHANGES_MAX = 100_000
+LOCK_S_MAX = 1.0  # a process that was killed leaves no lock; one that lives keeps it
 FORMAT = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS objects (
@@ -52,13 +53,31 @@ class SqliteJournal:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.failure: Exception | None = None
         try:
-            self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            self._connection = sqlite3.connect(path, timeout=LOCK_S_MAX, check_same_thread=False, isolation_level=None)
+        except sqlite3.Error as error:
+            raise JournalError(f"journal {path}: {error}; check that its folder exists and is yours") from error
+        try:
+            self._prepare()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _prepare(self) -> None:
+        """Takes the file for this process alone: a second server's writes would never reach the first one's memory."""
+        try:
+            self._connection.execute("PRAGMA locking_mode=EXCLUSIVE")
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=FULL")
             self._connection.executescript(_SCHEMA)
             self._check_format()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise JournalError(f"journal {self._path}: {error}; check that its folder is writable") from error
+            text = f"journal {self._path}: another process uses it; stop that one, or choose another folder"
+            raise JournalError(text) from error
         except sqlite3.Error as error:
-            raise JournalError(f"journal {path}: {error}; move the file away to start afresh, or restore it") from error
+            text = f"journal {self._path}: {error}; move the file away to start afresh, or restore it"
+            raise JournalError(text) from error
 
     def _check_format(self) -> None:
         written = self.fact("format")

@@ -25,6 +25,7 @@ from pumice.apiserver.podcalls import PodCalls
 from pumice.apiserver.rbac import Authorizer, Question
 from pumice.apiserver.reading import Reader
 from pumice.apiserver.registry import UNRECONCILED
+from pumice.apiserver.shelf import EventShelf
 from pumice.apiserver.store import Broken, Store, decode, encode
 from pumice.apiserver.tables import TableMaker
 from pumice.apiserver.writing import Writer
@@ -89,6 +90,7 @@ class Server:
         self.backend.store.listeners.append(self._follow_definitions)
         for collection, obj in bootstrap.initial_objects(settings.address, settings.port):
             furniture.install(collection, obj)
+        EventShelf(self.backend)
         self.housekeeping.look_at_everything()
 
     def _follow_definitions(self, change: Change) -> None:

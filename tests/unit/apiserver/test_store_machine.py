@@ -243,3 +243,12 @@ def test_a_log_of_another_format_is_left_alone(tmp_path):
     journal.close()
     with pytest.raises(JournalError, match="written in format 99"):
         SqliteJournal(tmp_path / "log.db")
+
+
+def test_a_log_belongs_to_one_process_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("pumice.apiserver.journal.LOCK_S_MAX", 0.01)
+    first = SqliteJournal(tmp_path / "log.db")
+    with pytest.raises(JournalError, match="another process uses it"):
+        SqliteJournal(tmp_path / "log.db")
+    first.close()
+    SqliteJournal(tmp_path / "log.db").close()

@@ -2,6 +2,8 @@
 
 from tests.unit.apiserver.words import MAPS, PODS, a_map, a_pod
 
+from pumice.apiserver import shelf
+
 
 async def test_what_is_created_can_be_read(api):
     created = await api.create(MAPS, a_map("a", {"k": "v"}))
@@ -301,3 +303,28 @@ async def test_scale_reads_and_writes_replicas(api):
     assert (scale["spec"]["replicas"], scale["status"]["selector"]) == (2, "a=b")
     await api.merge(f"{path}/d/scale", {"spec": {"replicas": 5}})
     assert (await api.get(f"{path}/d"))["spec"]["replicas"] == 5
+
+
+EVENTS = "/api/v1/namespaces/default/events"
+
+
+def an_event(name):
+    involved = {"kind": "Pod", "name": "p", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "involvedObject": involved}
+
+
+async def test_events_go_an_hour_after_they_were_last_written(api, clock):
+    await api.create(EVENTS, an_event("old"))
+    await api.create(EVENTS, an_event("repeated"))
+    clock.advance(1800)
+    await api.merge(f"{EVENTS}/repeated", {"count": 2})
+    clock.advance(1801)
+    await api.create(EVENTS, an_event("new"))
+    assert await api.names(EVENTS) == ["new", "repeated"]
+
+
+async def test_there_is_room_for_so_many_events_and_the_oldest_go(api, monkeypatch):
+    monkeypatch.setattr(shelf, "EVENTS_MAX", 3)
+    for number in range(5):
+        await api.create(EVENTS, an_event(f"e{number}"))
+    assert await api.names(EVENTS) == ["e2", "e3", "e4"]
