@@ -15,7 +15,9 @@ import msgspec
 
 from pumice import yamltext
 from pumice.api import kinds
+from pumice.apiserver.admission import Hook
 from pumice.apiserver.local import LocalTransport
+from pumice.apiserver.server import Settings
 from pumice.apiserver.serving import EmbeddedServer
 from pumice.clock import RealClock
 from pumice.dispatch.rim import Rim
@@ -27,10 +29,12 @@ from pumice.nodes.ordinary import OrdinaryPods
 from pumice.nodes.pretend import PretendAgent
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.scheduling import builtin
+from pumice.webhooks.lookups import InformerLookup
+from pumice.webhooks.reviewing import PATHS, Path, Reviewer
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Callable, Coroutine, Sequence
-    from pathlib import Path
     from typing import Any
 
     from pumice.apiserver.serving import Place
@@ -48,7 +52,8 @@ class Up:
     def __init__(
         self, place: Place, nodes: Sequence[NodeFacts], *, log: Log, policy: Callable[[], Policy] | None = None
     ) -> None:
-        self._embedded = EmbeddedServer(place)
+        self._reviewer: Reviewer | None = None
+        self._embedded = EmbeddedServer(place, Settings(hooks=[self._hook(path) for path in PATHS]))
         self._nodes = nodes
         self._log = log
         chosen = builtin.parse(builtin.TEXT, "built-in policy")
@@ -59,7 +64,7 @@ class Up:
         self.scheduler: Scheduler
 
     @property
-    def kubeconfig(self) -> Path:
+    def kubeconfig(self) -> pathlib.Path:
         return self._embedded.kubeconfig
 
     @property
@@ -81,6 +86,7 @@ class Up:
         self.client = Client(LocalTransport(self._embedded.server), clock=clock, chance=chance)
         await install_kinds(self.client)
         informers = Informers(self.client, clock=clock, chance=chance, log=self._log)
+        self._reviewer = Reviewer(InformerLookup(informers))
         self._run(informers.run())
         rim = Rim(clock=clock, chance=chance, log=self._log)
         self.scheduler = Scheduler(self.client, informers, self._policy, rim, Served())
@@ -90,6 +96,16 @@ class Up:
         async with asyncio.timeout(READY_S_MAX):
             await self.add_nodes(self._nodes)
             await informers.synced()
+
+    def _hook(self, path: Path) -> Hook:
+        """Our admission rules, in process. They come with the informers; until then nobody but ourselves writes."""
+
+        def review(request: dict[str, Any]) -> dict[str, Any]:
+            if self._reviewer is None:
+                return {"uid": request["uid"], "allowed": True}
+            return self._reviewer.answer(path)(request)
+
+        return Hook(path.path, frozenset({path.collection}), path.operations, path.mutates, review)
 
     async def add_nodes(self, nodes: Sequence[NodeFacts]) -> None:
         """More pretend nodes, registered when this returns."""

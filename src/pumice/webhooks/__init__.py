@@ -1,0 +1,1 @@
+"""Admission: the rules of `api.defaults` and `api.validation` as answers to AdmissionReviews."""
