@@ -31,6 +31,7 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "priority": ("priority", "Priority"),
     "proportion": ("proportion", "Proportion"),
     "rescheduling": ("rescheduling", "Rescheduling"),
+    "resource-strategy-fit": ("resource_strategy_fit", "ResourceStrategyFit"),
     "resourcequota": ("resourcequota", "ResourceQuotaPlugin"),
     "sla": ("sla", "Sla"),
     "task-topology": ("task_topology", "TaskTopology"),
