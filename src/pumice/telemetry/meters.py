@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from pumice.telemetry.catalogue import CATALOGUE, Kind, Metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+disable_created_metrics()  # a second series for every counter, which nobody asked for
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 SERIES_MAX = 20_000  # of one metric; a label that grows without bound must not take the scheduler with it
