@@ -147,6 +147,8 @@ def _counts(task, bound):
 
 def a_queue_never_exceeds_its_capability_by_what_we_start(outcome):
     held = outcome.held_by_queue()
+    for victim in outcome.victims:
+        amounts.add(held[outcome.snapshot.gangs[victim.gang].spec.queue], victim.request.amounts, -1)
     started = collections.defaultdict(set)
     for bind in outcome.binds:
         queue = outcome.snapshot.gangs[bind.task.gang].spec.queue
@@ -192,6 +194,19 @@ def system_pods_and_protected_pods_are_nobodys_victims(outcome):
         assert victim.status in {Status.BOUND, Status.RUNNING}
 
 
+def nobody_reclaims_what_is_guaranteed_to_another_queue(outcome):
+    """What a queue starts or is promised in this cycle counts as held."""
+    held = outcome.held_by_queue()
+    for task in (*(bind.task for bind in outcome.binds), *(outcome.tasks[key] for key in outcome.decisions.pipelined)):
+        amounts.add(held[outcome.snapshot.gangs[task.gang].spec.queue], task.request.amounts)
+    for eviction in outcome.decisions.evictions:
+        queue = outcome.snapshot.queues[outcome.snapshot.gangs[eviction.task.gang].spec.queue]
+        amounts.add(held[queue.name], eviction.task.request.amounts, -1)
+        if eviction.reason == "reclaim":
+            for resource in eviction.task.request.amounts.keys() & queue.guarantee.keys():
+                assert held[queue.name][resource] >= queue.guarantee[resource], (eviction.task.key, resource)
+
+
 def nobody_is_decided_about_twice(outcome):
     victims = [victim.uid for victim in outcome.victims]
     bound = [bind.task.uid for bind in outcome.binds]
@@ -214,6 +229,7 @@ def test_every_cycle_keeps_to_the_rules(rounds, name):
     rules = [*RULES]
     if {"proportion", "capacity"} & {option.name for option in POLICIES[name].options}:
         rules.append(a_queue_never_exceeds_its_capability_by_what_we_start)
+        rules.append(nobody_reclaims_what_is_guaranteed_to_another_queue)
     if name == "bare":
         rules.append(no_victim_could_have_stayed)
 

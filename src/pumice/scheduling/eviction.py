@@ -49,8 +49,10 @@ class Pool:
             self.by_node.append(chosen)
 
     def candidates(self, node: int, statuses: frozenset[Status]) -> list[Task]:
-        gangs = self.session.gangs
-        return [task for task in self.by_node[node] if gangs[task.gang].status(task) in statuses]
+        gangs, served = self.session.gangs, self.session.made_room_for
+        return [
+            task for task in self.by_node[node] if task.gang not in served and gangs[task.gang].status(task) in statuses
+        ]
 
     def could_open(self, shape: Shape) -> Mask:
         """Nodes that could take the pod if everybody in the pool left: the cheap first answer to "can eviction help?"."""

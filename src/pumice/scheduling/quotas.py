@@ -12,10 +12,11 @@ from pumice.scheduling import admission
 from pumice.scheduling.decisions import QueueFigures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pumice.cluster.amounts import Amounts, MutableAmounts
     from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.tasks import Task
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.queuetree import QueueTree
     from pumice.scheduling.session import Session
@@ -147,6 +148,29 @@ def keeps_guarantee(account: Account, held: Amounts, leaving: Amounts) -> bool:
         for name, least in account.queue.guarantee.items()
         if leaving.get(name, 0) > 0
     )
+
+
+def above_guarantees(
+    session: Session, paths: Mapping[str, Sequence[Account]], claimant: Task, candidates: Sequence[Task]
+) -> list[Task]:
+    """Candidates that may go, one after the other, without any queue but the claimant's own falling below its guarantee.
+
+    `paths` are the books of each queue and of those above it.
+    """
+    spared = paths[session.gangs[claimant.gang].queue]
+    held: dict[str, MutableAmounts] = {}
+    chosen = []
+    for task in candidates:
+        gang = session.gangs.get(task.gang)
+        books = [] if gang is None else [account for account in paths[gang.queue] if account not in spared]
+        for account in books:
+            held.setdefault(account.queue.name, dict(account.allocated))
+        request = task.request.amounts
+        if all(keeps_guarantee(account, held[account.queue.name], request) for account in books):
+            chosen.append(task)
+            for account in books:
+                amounts.add(held[account.queue.name], request, -1)
+    return chosen
 
 
 def quota_text(over: list[str]) -> str:

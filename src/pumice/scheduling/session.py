@@ -12,7 +12,7 @@ from pumice.scheduling.placement import Placer
 from pumice.scheduling.points import Points
 from pumice.scheduling.room import Room
 from pumice.scheduling.shapes import Reads, ShapeBook
-from pumice.scheduling.statement import Placement, Statement
+from pumice.scheduling.statement import Eviction, Placement, Statement
 from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Session:
         self.shapes = ShapeBook(snapshot.nodes.axis)
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
+        self.made_room_for: set[str] = set()  # gangs for whom others have to go in this cycle: they stay themselves
         self.releases: list[Release] = []
         self.mended: set[str] = set()
         self.has_cut_commits = False  # some attempt could not be completed yet
@@ -277,8 +278,10 @@ class Session:
         for hook in self.points.hooks("moved"):
             hook.call(gang, shape, tasks, nodes, sign)
 
-    def accept(self, operations: Iterable[Operation], claimant: GangState | None) -> None:
+    def accept(self, operations: Sequence[Operation], claimant: GangState | None) -> None:
         self.accepted += [(operation, claimant) for operation in operations]
+        if claimant is not None and any(isinstance(operation, Eviction) for operation in operations):
+            self.made_room_for.add(claimant.key)
 
     @functools.cached_property
     def committed(self) -> set[Task]:

@@ -6,6 +6,7 @@ is wrong with one branch (a parent that does not exist, a ring, a gang in a queu
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -86,6 +87,7 @@ class Capacity:
         on.allocatable(self.allocatable, why=self.why)
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable)
+        on.shield("reclaimable", functools.partial(quotas.above_guarantees, session, self.paths))
         on.evictable(self.evictable)
         on.enqueueable(self.enqueueable)
         on.enqueued(self.enqueued)

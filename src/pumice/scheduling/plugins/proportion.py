@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
@@ -43,6 +44,8 @@ class Proportion:
         on.allocatable(self.allocatable, why=self.why)
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable)
+        books = {name: (account,) for name, account in self.accounts.items()}
+        on.shield("reclaimable", functools.partial(quotas.above_guarantees, session, books))
         on.enqueueable(self.enqueueable)
         on.enqueued(self.enqueued)
         on.moved(self.moved)
