@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 @click.option(
     "--price", "prices", multiple=True, metavar="RESOURCE=DOLLARS", help="Dollars per hour of one card, core or GiB."
 )
+@click.option(
+    "--volcano-metrics/--no-volcano-metrics", default=True, show_default=True, help="Export Volcano's metric names too."
+)
 @click.option("--lease-name", default="pumice-scheduler", show_default=True)
 def scheduler(
     kubeconfig: str,
@@ -62,6 +65,7 @@ def scheduler(
     lease_name: str,
     listen: str,
     prices: tuple[str, ...],
+    volcano_metrics: bool,
 ) -> None:
     """Schedule gangs on a cluster until stopped."""
     clock = RealClock()
@@ -69,7 +73,7 @@ def scheduler(
     log = cast("Log", logs.configure().info)
     extra = plugins_from_outside()
     policies = PolicyFile(policy_file, extra=extra, log=log)
-    served = Served(frozenset(names), default_queue, extra, dict(_price(text) for text in prices))
+    served = Served(frozenset(names), default_queue, extra, volcano_metrics, dict(_price(text) for text in prices))
     lease = (lease_namespace, lease_name) if leader_elect else None
     asyncio.run(_run(connection, policies, served, lease, listen, log))
 

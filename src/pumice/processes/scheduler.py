@@ -71,6 +71,7 @@ class Served:
     scheduler_names: frozenset[str] = frozenset({"volcano", "pumice"})
     default_queue: str = "default"
     extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
+    volcano_metrics: bool = True  # export Volcano's metric names beside ours
     prices: Mapping[str, float] = dataclasses.field(default_factory=dict)  # dollars per hour: a card, a core, a GiB
 
 
@@ -88,7 +89,7 @@ class Scheduler:
         self._cluster = Cluster(scheduler_names=served.scheduler_names, default_queue=served.default_queue)
         self._intake = Intake(self._cluster)
         self._news = asyncio.Event()
-        self.meters = Meters()
+        self.meters = Meters(with_volcano_names=served.volcano_metrics)
         self.pulse = Pulse(rim.clock)
         self._observer = Observer(self.meters, served.prices)
         self._ports = Ports(measure=self._observer.measure)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from pumice.telemetry.catalogue import CATALOGUE, Kind, Metric
+from pumice.telemetry.catalogue import PUMICE, VOLCANO, Kind, Metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,11 +20,15 @@ SERIES_MAX = 20_000  # of one metric; a label that grows without bound must not 
 
 
 class Meters:
-    """Names are those of the catalogue; anything else is a bug."""
+    """Names are those of the catalogue; anything else is a bug. Volcano's own can be left out of the text."""
 
-    def __init__(self, metrics: Iterable[Metric] = CATALOGUE) -> None:
+    def __init__(self, *, with_volcano_names: bool = True) -> None:
         self.registry = CollectorRegistry()
-        self._meters = {metric.name: _made(metric, self.registry) for metric in metrics}
+        # What is left out is counted all the same, in a registry that nobody reads.
+        unread = CollectorRegistry()
+        volcano = self.registry if with_volcano_names else unread
+        self._meters = {metric.name: _made(metric, volcano) for metric in VOLCANO}
+        self._meters |= {metric.name: _made(metric, self.registry) for metric in PUMICE}
 
     def count(self, name: str, by: float = 1, **labels: str) -> None:
         meter = self._meters[name]
