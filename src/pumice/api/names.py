@@ -116,6 +116,7 @@ BATCH_MEMORY = "kubernetes.io/batch-memory"
 # --- Pumice's own -----------------------------------------------------------------------------------------------------
 ATTEMPT = "pumice.dev/attempt"  # A pod, PodGroup: the commit that bound it, or that made the gang Running
 RUNNING_ESTIMATE = "pumice.dev/running-estimate"  # A PodGroup, Job, pod: how long it is expected to run
+CPUSETS = "pumice.dev/cpusets"  # A pod: JSON, container -> the CPUs chosen for it alone, `0-3,8`
 VERDICT = "pumice.dev/verdict"  # A PodGroup: JSON, why the gang waits, in classes of reasons with counts
 PRETEND_RUN = "pumice.dev/pretend-run"  # A pod on a pretend node: ends after this time, with success
 PRETEND_EXIT_CODE = "pumice.dev/pretend-exit-code"  # A pod on a pretend node: ... or with this exit code
