@@ -104,7 +104,7 @@ def test_metrics_are_well_formed_and_a_real_prometheus_scrapes_them(watched_plan
     with Scheduler(watched_plane, tmp_path, "--no-leader-elect", "--price", "nvidia.com/gpu=2.50") as scheduler:
         wait_until(scheduler.is_ready, "the scheduler should become ready")
         wait_until(
-            lambda: "pumice_idle_dollars_per_hour" in scheduler.get("/metrics")[1], "a cycle should have been measured"
+            lambda: "pumice_idle_dollars_per_hour{" in scheduler.get("/metrics")[1], "a cycle should have been measured"
         )
         text = scheduler.get("/metrics")[1]
         checked = subprocess.run(

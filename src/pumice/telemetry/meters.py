@@ -13,7 +13,7 @@ from pumice.telemetry.catalogue import PUMICE, VOLCANO, Kind, Metric
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-disable_created_metrics()  # a second series for every counter, which nobody asked for
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for every counter, which nobody asked for
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 SERIES_MAX = 20_000  # of one metric; a label that grows without bound must not take the scheduler with it
