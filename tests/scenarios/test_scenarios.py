@@ -19,7 +19,7 @@ from pumice.cli import offline
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.scheduling import builtin, cycle
-from pumice.scheduling.ports import NodeLoad, Ports
+from pumice.scheduling.ports import ExtenderFailed, NodeLoad, Ports
 from pumice.yamltext import load_all
 
 SCENARIOS = sorted(Path(__file__).parent.glob("*.yaml"))
@@ -45,7 +45,15 @@ def decided(scenario, source):
         )
         for node, load in scenario.get("loads", {}).items()
     }
-    return offline.as_data(cycle.plan(cluster.snapshot(), policy, now=now, ports=Ports(loads=loads)))
+    answers = scenario.get("extender")
+    ports = Ports(loads=loads, extender=None if answers is None else lambda verb, _: answered(answers, verb))
+    return offline.as_data(cycle.plan(cluster.snapshot(), policy, now=now, ports=ports))
+
+
+def answered(answers, verb):
+    if verb not in answers:
+        raise ExtenderFailed(f"no answer to {verb}")
+    return answers[verb]
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
