@@ -1,12 +1,13 @@
 """extender: asks a program of the user's over HTTP, wherever a verb is configured; without a verb nobody asks.
 
 The call itself is a port: whoever runs the engine bounds its time and its answer. An answer that never comes is read by
-`extender.ignorable`: true means as if the extender had no opinion, false means no. After a few failures it is not asked again in
-this cycle, so that a dead extender cannot hold up everybody else for long.
+`extender.ignorable`: true means as if the extender had no opinion, false means no. A verb that has failed a few times is not asked
+again in this cycle, so that a dead extender cannot hold up everybody else for long.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.shapes import Shape
 
 NAME = "extender"
-FAILURES_MAX = 3  # in one cycle; then it counts as dead until the next one
+FAILURES_MAX = 3  # of one verb in one cycle; then it counts as dead until the next one
 REASON_CHARS_MAX = 256  # of what an extender may add to a message
 UNSCHEDULABLE = 2  # of Volcano's codes the one that evictions may cure; 0 is success, all others are final
 
@@ -84,7 +85,8 @@ class Extender:
 
     def open(self, session: Session) -> None:
         self.session = session
-        self.failures = 0
+        self.failures: Counter[str] = Counter()
+        self.is_lost = False  # it did not hear of this cycle, so its answers would be about another one
         self.asked: dict[Shape, dict[int, tuple[str, Cure] | None]] = {}
         self.readiness: dict[str, tuple[int, bool]] = {}  # by gang, with the version of it that was asked about
         args, on = self.args, session.on
@@ -126,12 +128,14 @@ class Extender:
         port = self.session.ports.extender
         if port is None:
             raise ExtenderFailed("nobody here can call an extender")
-        if self.failures >= FAILURES_MAX:
+        if self.is_lost:
+            raise ExtenderFailed("it did not hear of this cycle")
+        if self.failures[verb] >= FAILURES_MAX:
             raise ExtenderFailed(f"it failed {FAILURES_MAX} times in this cycle")
         try:
             return port(verb, body)
         except ExtenderFailed:
-            self.failures += 1
+            self.failures[verb] += 1
             raise
 
     def _tell(self, verb: str, body: Mapping[str, Any]) -> None:
@@ -151,10 +155,7 @@ class Extender:
         try:
             self.ask(self.args.on_open, body)
         except ExtenderFailed:
-            if not self.args.ignorable:
-                self.failures = (
-                    FAILURES_MAX  # it knows nothing of this cycle, so its answers would be about another one
-                )
+            self.is_lost = not self.args.ignorable
 
     # ------------------------------------------------------------------------------------------------- nodes
 
