@@ -78,8 +78,10 @@ def _template_defaults(obj: Object) -> None:
 
 def _default_nested(spec: dict[str, Any]) -> None:
     template = spec.get("template")
-    if isinstance(template, dict) and isinstance(template.get("spec"), dict):
-        pods.default_template(template["spec"])
+    if isinstance(template, dict):
+        template.setdefault("metadata", {})
+        if isinstance(template.get("spec"), dict):
+            pods.default_template(template["spec"])
 
 
 def _default_deployment(obj: Object) -> None:
@@ -130,6 +132,10 @@ def _check_job(obj: Object, _: Object | None) -> list[Cause]:
         reason = "FieldValueNotSupported" if given else "FieldValueRequired"
         return [("spec.template.spec.restartPolicy", reason, text)]
     return pods.check_spec(spec, "spec.template.spec")
+
+
+def _check_template(obj: Object, _: Object | None) -> list[Cause]:
+    return pods.check_spec((obj.get("template") or {}).get("spec") or {}, "template.spec")
 
 
 def _default_quota(obj: Object) -> None:
@@ -268,6 +274,7 @@ _TABLE: dict[str, Behaviour] = {
     "resourcequotas": Behaviour(_default_quota, _empty, _check_quota),
     "persistentvolumeclaims": Behaviour(_default_claim, lambda _: {"phase": "Pending"}),
     "persistentvolumes": Behaviour(_default_volume, lambda _: {"phase": "Available"}),
+    "podtemplates": Behaviour(_default_nested, check=_check_template, counts_generations=True),
     "replicationcontrollers": Behaviour(_template_defaults, lambda _: {"replicas": 0}, counts_generations=True),
     "events": Behaviour(created_by_update=True),
     "endpoints": Behaviour(created_by_update=True),

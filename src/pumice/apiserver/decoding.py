@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 UNKNOWN_FIELDS_SHOWN_MAX = 20
 
 
-def admit_shape(registry: Registry, call: Call, obj: Object) -> Object:
-    """The object without anything that its kind does not know; what was unknown is refused, told or ignored as asked."""
+def admit_shape(registry: Registry, call: Call, obj: Object, *, tidy: bool = False, whole: bool = True) -> Object:
+    """The object without anything that its kind does not know; what was unknown is refused, told or ignored as asked.
+
+    `tidy` also removes the empty maps and lists of a built-in kind, which costs a walk that most bodies do not need.
+    An applied configuration is not `whole`: what is required may be in the live object.
+    """
     check_identity(call, obj)
     custom = registry.custom(call.resource)
     if custom is not None:
@@ -35,11 +39,12 @@ def admit_shape(registry: Registry, call: Call, obj: Object) -> Object:
     else:
         obj, findings = shapes.walk(call.resource.type_name, obj)
         _refuse_mistyped(call, findings)
-        _refuse_missing(call, obj, findings)
+        if whole:
+            _refuse_missing(call, obj, findings)
         unknown = findings.unknown
     if unknown:
         _report_unknown(call, unknown)
-    return obj
+    return shapes.without_empties(call.resource.type_name, obj) if tidy and custom is None else obj
 
 
 def read_typed(request: Request, type_name: str) -> Object:
@@ -86,6 +91,13 @@ def check_identity(call: Call, obj: Object) -> None:
 def _refuse_mistyped(call: Call, findings: shapes.Findings) -> None:
     if findings.mistyped:
         path, text = findings.mistyped[0]
+        if call.verb == "patch":  # the body was fine; what it makes of the object is not
+            raise failures.invalid(
+                call.resource.kind,
+                call.resource.group,
+                call.name,
+                [(path, "FieldValueInvalid", f"Invalid value: {text}")],
+            )
         raise failures.bad_request(
             f'{call.resource.kind} in version "{call.resource.version}" cannot be handled as a {call.resource.kind}: '
             f"json: {text} ({path})"

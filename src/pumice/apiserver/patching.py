@@ -65,7 +65,7 @@ async def _apply(writer: Writer, call: Call) -> tuple[bytes, bool]:
         raise failures.invalid("PatchOptions", "meta.k8s.io", "", [cause])
     if "apiVersion" not in config or "kind" not in config:
         raise failures.bad_request("an applied configuration must name its apiVersion and kind")
-    config = decoding.admit_shape(writer.backend.registry, call, config)
+    config = decoding.admit_shape(writer.backend.registry, call, config, whole=False)
     if config["metadata"].pop("managedFields", None):
         raise failures.bad_request("metadata.managedFields must be nil")
     for left in range(APPLY_TRIES_MAX - 1, -1, -1):
@@ -98,9 +98,11 @@ async def _apply_once(writer: Writer, call: Call, config: Object) -> tuple[bytes
             )
         created = copy.deepcopy(config)
         merging.creation(layout, created, application)
+        created = decoding.admit_shape(backend.registry, call, created, tidy=True)
         return await writer.insert(call, created), True
     live = backend.load(call.resource, entry)
     merged = merging.apply_to(layout, live, config, application)
+    merged = decoding.admit_shape(backend.registry, call, merged, tidy=True)
     for key in ("uid", "resourceVersion"):
         if given := config["metadata"].get(key):
             merged["metadata"][key] = given

@@ -146,6 +146,32 @@ def _walk_structure(type_name: str, value: Any, path: str, findings: Findings) -
     return cleaned
 
 
+def without_empties(type_name: str, obj: dict[str, Any]) -> dict[str, Any]:
+    """The object without empty maps and lists, which a real server does not write out either; empty structures stay."""
+    fields, kept = structures()[type_name].fields, {}
+    for key, value in obj.items():
+        field = fields.get(key)
+        if (
+            field is not None
+            and not value
+            and isinstance(value, dict | list)
+            and not field.notation.startswith(("@", "any"))
+        ):
+            continue
+        kept[key] = _inner_without_empties(field.notation, value) if field is not None and field.type_name else value
+    return kept
+
+
+def _inner_without_empties(notation: str, value: Any) -> Any:
+    if notation.startswith("@"):
+        return without_empties(notation[1:], value) if isinstance(value, dict) else value
+    if isinstance(value, list):
+        return [_inner_without_empties(notation[2:], item) for item in value]
+    if isinstance(value, dict):
+        return {key: _inner_without_empties(notation[2:], item) for key, item in value.items()}
+    return value
+
+
 def _name(value: Any) -> str:
     names = {dict: "object", list: "array", str: "string", bool: "bool", type(None): "null"}
     return names.get(type(value), "number")

@@ -43,7 +43,9 @@ class Writer:
         self.admission = admission
 
     async def create(self, call: Call) -> bytes:
-        obj = decoding.admit_shape(self.backend.registry, call, read_object(call.request))
+        body = call.request.body
+        obj = read_object(call.request)
+        obj = decoding.admit_shape(self.backend.registry, call, obj, tidy=b"{}" in body or b"[]" in body)
         return await self.insert(call, obj)
 
     async def insert(self, call: Call, obj: Object) -> bytes:
@@ -132,7 +134,7 @@ class Writer:
         for left in range(PATCH_TRIES_MAX - 1, -1, -1):
             entry = self.backend.entry(call.resource, call.namespace, call.name)
             old = self.backend.load(call.resource, entry)
-            obj = decoding.admit_shape(self.backend.registry, call, patched(copy.deepcopy(old)))
+            obj = decoding.admit_shape(self.backend.registry, call, patched(copy.deepcopy(old)), tidy=True)
             try:
                 return await self.replace(call, entry, old, obj)
             except failures.Failure as failure:

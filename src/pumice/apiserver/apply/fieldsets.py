@@ -70,6 +70,26 @@ def _collect(layout: Layout, value: Any, path: Path, found: FieldSet) -> None:
         found.add(path)
 
 
+def nodes_of(layout: Layout, obj: dict[str, Any]) -> FieldSet:
+    """Maps and lists that have something in them, by their own paths: whoever adds a whole one owns it as such, too."""
+    found: FieldSet = set()
+    _collect_nodes(layout, obj, (), found)
+    return {path for path in found if path and not _is_unowned(path)}
+
+
+def _collect_nodes(layout: Layout, value: Any, path: Path, found: FieldSet) -> None:
+    kind = layout.kind(value)
+    if kind == "whole" or not value:
+        return
+    found.add(path)
+    if kind == "map":
+        for key, item in value.items():
+            _collect_nodes(layout.child(key), item, (*path, "f:" + key), found)
+    elif kind == "keyed":
+        for item in value:
+            _collect_nodes(layout.item(), item, (*path, element_of(layout, item)), found)
+
+
 def values_of(layout: Layout, obj: dict[str, Any]) -> dict[Path, Any]:
     """The same fields with what they hold; items of keyed lists hold nothing of their own."""
     found: dict[Path, Any] = {}

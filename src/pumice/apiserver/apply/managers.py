@@ -62,7 +62,7 @@ def read(layout: Layout, obj: Object, *, has_status: bool) -> dict[Key, Managed]
         found[key] = Managed(fields, entry.get("apiVersion", obj["apiVersion"]), entry.get("time", ""))
     if is_tracked(obj):
         return found
-    everything = fieldsets.fields_of(layout, obj)
+    everything = fieldsets.fields_of(layout, obj) | fieldsets.nodes_of(layout, obj)
     if has_status:
         everything = {path for path in everything if path[0] != "f:status"}
     creator = next(iter(found), (BEFORE_FIRST_APPLY, "Update", ""))
@@ -115,6 +115,8 @@ def note_update(backend: Backend, call: Call, old: Object, obj: Object) -> None:
     changed, removed = changed_fields(layout, old, obj)
     if not changed and not removed:
         return
+    before = fieldsets.nodes_of(layout, old)
+    changed |= {path for path in fieldsets.nodes_of(layout, obj) if path not in before}
     managers = read(layout, obj, has_status="status" in call.resource.subresources)
     for managed in managers.values():
         managed.fields -= changed | removed
