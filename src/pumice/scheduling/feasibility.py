@@ -40,7 +40,8 @@ def never(session: Session, gang: GangState) -> Reason | None:
         return reason
     unplaced = gang.tasks_in(Status.PENDING, Status.PIPELINED, Status.ALLOCATED)
     waiting = Counter(session.shape(task) for task in unplaced if not task.is_best_effort)
-    missing = gang.spec.min_member - (gang.tally.ready - gang.tally[Status.ALLOCATED])
+    undemanding = len(unplaced) - sum(waiting.values())  # they count for the gang before they have a place
+    missing = gang.spec.min_member - (gang.tally.ready - gang.tally[Status.ALLOCATED]) - undemanding
     for shape, count in waiting.items():
         # Members of other shapes may stand in for these, as far as the minimum allows.
         needed = min(count, missing - (sum(waiting.values()) - count))
