@@ -203,7 +203,8 @@ class Placer:
         return total
 
     def _batch(self, shape: Shape, count: int, candidates: Indexes, *, pipelining: bool) -> list[int]:
-        fixed, differs = self._fixed(shape, candidates)
+        steady, differs = self._fixed(shape, candidates)
+        fixed = steady
         pulls = self._pulls(shape, candidates)
         for pull in pulls:
             fixed = fixed + pull.scores
@@ -219,11 +220,26 @@ class Placer:
         # nodes is ordered by first score; equal scores must go to the earlier node, so rank by node index.
         sequence = np.lexsort((copies, nodes.repeat(depth), -lowest.ravel()))[: min(count, int(caps.sum()))]
         if differs:
-            sequence = sequence[: _until_full(sequence // depth, caps, 1)]
+            taken = sequence // depth
+            sequence = sequence[: self._until_scores_change(shape, candidates, steady, top[taken], caps[taken])]
         for pull in pulls:
             sequence = sequence[: _until_pull_ends(pull, top[sequence // depth])]
             sequence = sequence[: _until_full(sequence // depth, caps, pull.spare)]
         return [int(node) for node in nodes[sequence // depth]]
+
+    def _until_scores_change(
+        self, shape: Shape, candidates: Indexes, fixed: Scores, sequence: Indexes, caps: Column
+    ) -> int:
+        """How many placements until a node is full without which the others score differently: some scores compare candidates."""
+        left = np.ones(len(candidates), dtype=bool)
+        taken: dict[int, int] = {}
+        for number, (position, cap) in enumerate(zip(sequence.tolist(), caps.tolist(), strict=True), start=1):
+            taken[position] = taken.get(position, 0) + 1
+            if taken[position] == cap:
+                left[position] = False
+                if not left.any() or not np.array_equal(self._fixed(shape, candidates[left])[0], fixed[left]):
+                    return number
+        return len(sequence)
 
     def _copies(self, shape: Shape, nodes: Indexes, *, pipelining: bool) -> Column:
         copies = shape.copies(self.room.future[:, nodes])

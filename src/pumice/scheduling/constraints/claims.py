@@ -42,6 +42,7 @@ class PodClaims:
         self._labels = session.shared(NodeLabels)
         self._size = len(session.room.table)
         self._claims: dict[Shape, list[ResourceClaim]] = {}
+        self._countable: dict[Shape, bool] = {}
         self._room: dict[Shape, Column] = {}  # how many such pods each node has devices for; negative: to be found out
         self._loaded = False
         self._taken: dict[DeviceId, int] = {}
@@ -102,9 +103,25 @@ class PodClaims:
             if each.status.allocation is None and (_is_own(each, shape.example) or each.metadata.key not in self._given)
         ]
 
-    def _shares(self, shape: Shape) -> bool:
-        """Whether a claim without devices may also be another pod's."""
-        return any(each.status.allocation is None and not _is_own(each, shape.example) for each in self._of(shape))
+    def _is_countable(self, shape: Shape) -> bool:
+        """Whether a node's free devices, divided by what a pod asks for, say how many such pods it takes."""
+        countable = self._countable.get(shape)
+        if countable is None:
+            countable = self._countable[shape] = self._count_devices(shape)
+        return countable
+
+    def _count_devices(self, shape: Shape) -> bool:
+        """All of the pod's open claims are its own and ask for a number of equal devices, each of one node and no part of a card."""
+        claims = [each for each in self._of(shape) if each.status.allocation is None]
+        wishes = self._wishes(claims)
+        asks = [ask for wish in wishes for request in wish.requests for ask in request]
+        return (
+            all(_is_own(each, shape.example) for each in claims)
+            and not any(wish.constraints for wish in wishes)
+            and all(len(request) == 1 for wish in wishes for request in wish.requests)
+            and all(ask.count and not ask.only_looks and _alike(ask, asks[0]) for ask in asks)
+            and not any(ask.matches(offered) for ask in asks[:1] for offered in self._inventory.shared)
+        )
 
     # ------------------------------------------------------------------------------------------------- filters
 
@@ -146,16 +163,17 @@ class PodClaims:
         return found
 
     def room(self, shape: Shape) -> Column | None:
-        """How many such pods each node has devices for; None for pods whose devices are settled, or shared with others."""
-        if not shape.example.pod.spec.resource_claims or self._shares(shape):
+        """How many such pods each node has devices for; None for pods whose devices are settled, or cannot be counted."""
+        if not shape.example.pod.spec.resource_claims or not self._is_countable(shape):
             return None
         return self._enough(shape) if self._open_for(shape) else None
 
-    def shares(self, shape: Shape) -> bool:
-        return bool(shape.example.pod.spec.resource_claims) and self._shares(shape)
+    def is_searched(self, shape: Shape) -> bool:
+        """Whether devices have to be found for each such pod anew."""
+        return bool(shape.example.pod.spec.resource_claims) and not self._is_countable(shape)
 
-    def shared(self, plugin: str, shape: Shape) -> list[Denial]:
-        """Nodes that lack devices for claims which others may share; those decided in this session bind the rest."""
+    def lacking(self, plugin: str, shape: Shape) -> list[Denial]:
+        """Nodes that lack devices for the pod's open claims; those decided in this session bind the rest."""
         reachable = np.ones(self._size, dtype=bool)
         for claim in self._of(shape):
             if claim.metadata.key in self._given and not _is_own(claim, shape.example):
@@ -183,24 +201,23 @@ class PodClaims:
         unknown = np.flatnonzero(room < 0)
         if len(unknown):
             wishes = self._wishes(self._open_for(shape))
+            countable = self._is_countable(shape)
             for node in unknown.tolist():
-                room[node] = self._copies(wishes, node)
+                devices = list(self._inventory.within_reach(node))
+                if countable:
+                    room[node] = self._copies(wishes, devices)
+                else:
+                    room[node] = self._search(devices).find(wishes) is not None
         return room
 
     def _wishes(self, claims: Sequence[ResourceClaim]) -> list[Wish]:
         return [wish for claim in claims if isinstance(wish := self._inventory.wish(claim), Wish)]
 
-    def _copies(self, wishes: Sequence[Wish], node: int) -> int:
-        """How many times the wishes can be met: counted where devices are all alike, else one at a time."""
-        devices = list(self._inventory.within_reach(node))
+    def _copies(self, wishes: Sequence[Wish], devices: Sequence[Offered]) -> int:
+        """How many times countable wishes can be met."""
         asks = [ask for wish in wishes for request in wish.requests for ask in request]
-        simple = all(len(request) == 1 for wish in wishes for request in wish.requests)
-        simple = simple and not any(wish.constraints for wish in wishes)
-        simple = simple and all(ask.count and not ask.only_looks and _alike(ask, asks[0]) for ask in asks)
-        if simple and asks and not any(offered.takes or offered.node == EVERYWHERE for offered in devices):
-            free = sum(not self._taken.get(offered.id) and asks[0].matches(offered) for offered in devices)
-            return free // sum(ask.count for ask in asks)
-        return int(self._search(devices).find(wishes) is not None)
+        free = sum(not self._taken.get(offered.id) and asks[0].matches(offered) for offered in devices)
+        return free // sum(ask.count for ask in asks)
 
     def _search(self, devices: Sequence[Offered]) -> Search:
         return Search(devices, lambda identity: bool(self._taken.get(identity)), self._left)

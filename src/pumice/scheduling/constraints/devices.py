@@ -92,6 +92,7 @@ class Inventory:
         self._wishes: dict[bytes, Wish | str] = {}
         self.on_node: dict[int, list[Offered]] = collections.defaultdict(list)
         self.roaming: list[Offered] = []
+        self.shared: list[Offered] = []  # those that several nodes can use, and those that are parts of one card
         self.counters: dict[tuple[str, str, str, str], int] = {}
         self._by_id: dict[DeviceId, Offered] = {}
         for driver, slices in self._pools():
@@ -160,6 +161,8 @@ class Inventory:
         }
         offered = Offered(identity, device, node, nodes, selector, takes)
         self._by_id[identity] = offered
+        if node == EVERYWHERE or takes:
+            self.shared.append(offered)
         if node == EVERYWHERE:
             self.roaming.append(offered)
         else:

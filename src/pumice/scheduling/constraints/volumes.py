@@ -227,10 +227,11 @@ class PodVolumes:
     def _exclusive(self, task: Task) -> Iterable[str]:
         """Claims that only one pod may use, and that several want."""
         bound, wanting = self._states(task)
-        for state in (*bound, *(each for each in wanting if not self.is_simple(each))):
-            claim = self._storage.claim(state.key)
+        keys = [each.key for each in bound] + [each.key for each in wanting if not self.is_simple(each)]
+        for key in keys:
+            claim = self._storage.claim(key)
             if claim is not None and ONE_POD_ONLY in claim.spec.access_modes:
-                yield state.key
+                yield key
 
     def _used_by(self, key: str) -> int:
         """How many pods on nodes use the claim, promised ones included and evicted ones not."""

@@ -141,7 +141,7 @@ class Predicates:
         on.prefilter(claims.stuck)
         on.filter(lambda shape: claims.elsewhere(NAME, shape))
         on.limit(claims.room, reason=NOT_ENOUGH, cure=Cure.CHANGE)
-        on.live_filter(lambda shape: claims.shared(NAME, shape), concerns=claims.shares)
+        on.live_filter(lambda shape: claims.lacking(NAME, shape), concerns=claims.is_searched)
         on.prebind(claims.choices)
 
     def slots(self, shape: Shape) -> Column:
