@@ -5,6 +5,7 @@
 | Create    | AlreadyExists, with our controller  | done before; its state is taken in                    |
 | Create    | AlreadyExists, of somebody else     | Taken: tried again later, people are told             |
 | Patch     | Conflict, NotFound                  | Stale: look again, plan again                         |
+| Apply     | Conflict, NotFound (with a uid)     | Stale: look again, plan again                         |
 | Delete    | NotFound, another uid or owner      | it is gone, and its namesake is none of our business  |
 | any       | refused                             | people are told by an event, and it is tried again    |
 """
@@ -157,14 +158,18 @@ class Carrier:
 
     async def _apply(self, apply: Apply) -> None:
         self._about_to("apply", apply.kind)
-        reply = await self._client.apply(
-            apply.kind,
-            apply.name,
-            apply.body,
-            field_manager=FIELD_MANAGER,
-            namespace=apply.namespace,
-            force=True,
-        )
+        try:
+            reply = await self._client.apply(
+                apply.kind,
+                apply.name,
+                apply.body,
+                field_manager=apply.manager or FIELD_MANAGER,
+                namespace=apply.namespace,
+                subresource=apply.subresource,
+                force=True,
+            )
+        except (errors.Conflict, errors.NotFound) as error:
+            raise Stale(f"{apply.name} has changed or gone since it was looked at: {error}") from error
         self._learn(apply.kind, reply)
 
     async def _patch(self, patch: Patch) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pumice import instant
 from pumice.controllers.carrying import Stale
@@ -22,7 +22,7 @@ from pumice.kube.workqueue import WorkQueue
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from pumice.api.meta import Struct
     from pumice.clock import Clock
@@ -46,6 +46,10 @@ class Wake:
     gather_s: float = 0.0
 
 
+# Work that runs beside the loop for as long as it does, such as asking the outside; it is given the way to wake a key.
+Beside: TypeAlias = "Callable[[Callable[[Key], None]], Coroutine[Any, Any, None]]"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Controller:
     """What sets one controller apart: `plan` gathers what it needs from what is known, and is pure otherwise."""
@@ -54,6 +58,7 @@ class Controller:
     plan: Callable[[Known, Key, Instant], Plan]
     wakes: tuple[Wake, ...]
     workers: int = WORKERS
+    beside: Beside | None = None
 
 
 def itself(each: Any) -> tuple[Key]:
@@ -92,6 +97,8 @@ class Driver:
             self._known.of(wake.struct).subscribe(self._receiver(wake))
         async with asyncio.TaskGroup() as crew:
             crew.create_task(self._sweep())
+            if self._controller.beside is not None:
+                crew.create_task(self._controller.beside(self._queue.add))
             crew.create_task(self._queue.run(self._handle, failed=self._failed, workers=self._controller.workers))
 
     def _receiver(self, wake: Wake) -> Callable[[Sequence[Any]], None]:

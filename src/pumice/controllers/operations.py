@@ -45,10 +45,12 @@ class Create:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Apply:
-    """The object exists and has these fields (server-side apply, by our field manager)."""
+    """The object exists and has these fields (server-side apply, by our field manager unless another is named)."""
 
     kind: KindLike
     body: Json
+    subresource: str = ""
+    manager: str = ""
     blame: Blame | None = None
 
     @property

@@ -3,7 +3,7 @@
 import pytest
 
 from pumice.api import kinds
-from pumice.api.core import ConfigMap
+from pumice.api.core import ConfigMap, Node
 from pumice.api.events import CoreEvent
 from pumice.controllers.carrying import Carrier, Stale, Taken
 from pumice.controllers.operations import Apply, Blame, Create, Delete, Emit, Patch, Plan
@@ -152,6 +152,34 @@ def test_applying_makes_and_changes(bench):
         await bench.carrier.carry_out(plan([Apply(kind=ConfigMap, body=a_map("m", owner=uid))]))
         await bench.carrier.carry_out(plan([Apply(kind=ConfigMap, body=a_map("m", owner=uid, text="new"))]))
         assert (await bench.json(ConfigMap, "m"))["data"] == {"text": "new"}
+
+    bench.run(body)
+
+
+def test_applying_by_another_manager_owns_only_what_it_names(bench):
+    async def body(bench):
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+        uid = (await bench.client.create(Node, node)).json()["metadata"]["uid"]
+        status = {"status": {"phase": "Running"}}
+        known = {"metadata": {"name": "n1", "uid": uid}}
+        await bench.carrier.carry_out(
+            plan([Apply(kind=Node, body={**node, **known, **status}, subresource="status", manager="somebody")])
+        )
+        found = (await bench.client.get(Node, "n1")).json()
+        assert found["status"]["phase"] == "Running"
+        fields = {each["manager"]: each["fieldsV1"] for each in found["metadata"]["managedFields"]}
+        assert fields["somebody"] == {"f:status": {"f:phase": {}}}
+
+    bench.run(body)
+
+
+def test_applying_to_a_namesake_is_stale(bench):
+    async def body(bench):
+        await bench.client.create(ConfigMap, a_map("m", owner=""), namespace="team")
+        namesake = {**a_map("m", owner="", text="other"), "metadata": {"name": "m", "namespace": "team", "uid": "gone"}}
+        with pytest.raises(Stale):
+            await bench.carrier.carry_out(plan([Apply(kind=ConfigMap, body=namesake)]))
+        assert (await bench.json(ConfigMap, "m"))["data"] == {"text": "hello"}
 
     bench.run(body)
 

@@ -1,5 +1,6 @@
 """The loop: what wakes it, what it does again, what it lets wait."""
 
+import asyncio
 import random
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from pumice.api.core import ConfigMap
 from pumice.controllers.driver import UNHURRIED_S, Controller, Driver, Wake, itself
 from pumice.controllers.operations import NOTHING_TO_DO, Create, Patch, Plan
+from pumice.kube.informer import Key
 
 
 def a_map(name, **data):
@@ -175,3 +177,29 @@ def test_what_was_there_before_the_loop_began_is_planned_too(bench, delay):
         assert "early" in planned
 
     bench.run(body)
+
+
+def test_work_beside_the_loop_wakes_keys_and_ends_with_it(bench):
+    planned, ended = [], []
+
+    async def beside(wake):
+        try:
+            wake(Key("team", "asked"))
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    def plan(known, key, now):
+        planned.append(key)
+        return NOTHING_TO_DO
+
+    async def body(bench):
+        controller = Controller("test", plan, (Wake(ConfigMap, itself),), beside=beside)
+        driver = Driver(controller, bench.known, bench.carrier, clock=bench.clock, chance=random.Random(0))
+        bench.beside(driver.run())
+        await bench.clock.sleep(1)
+        assert Key("team", "asked") in planned
+        assert not ended
+
+    bench.run(body)
+    assert ended == [True]
