@@ -164,20 +164,26 @@ def _phase(gang: GangState, *, unschedulable: bool) -> str:
     if tally[Status.RUNNING] and unschedulable:
         return PodGroupPhase.UNKNOWN.value
     scheduled = _scheduled(gang)
-    if scheduled >= gang.spec.min_member and gang.tasks:
+    if scheduled >= max(gang.spec.min_member, 1):  # with minMember 0 nothing at all would do, and look completed
         return PodGroupPhase.COMPLETED.value if scheduled == finished else PodGroupPhase.RUNNING.value
     return gang.phase if gang.phase == PodGroupPhase.INQUEUE.value else PodGroupPhase.PENDING.value
 
 
 def _allocated(session: Session) -> dict[str, Amounts]:
-    """What each queue holds, with all that its descendants hold."""
+    """What each queue holds, with all that its descendants hold; room that is only kept for a gang is nobody's yet."""
     totals: dict[str, amounts.MutableAmounts] = {name: {} for name in session.queues}
+    kept: dict[str, amounts.MutableAmounts] = {}
+    for placement in (each for statement in session.kept for each in statement.placements):
+        if placement.status is Status.ALLOCATED:
+            own = kept.setdefault(placement.gang.key, {})
+            amounts.add(own, placement.shape.request.amounts, -len(placement.tasks))
     for gang in session.gangs.values():
         if not any(gang.tally[status] for status in OCCUPYING):
             continue
+        held = amounts.summed([gang.occupied, kept.get(gang.key, {})])
         name, seen = gang.queue, set()
         while name in totals and name not in seen:
-            amounts.add(totals[name], gang.occupied)
+            amounts.add(totals[name], held)
             seen.add(name)
             name = session.queues[name].parent or (ROOT_QUEUE if name != ROOT_QUEUE else "")
     return dict(totals)

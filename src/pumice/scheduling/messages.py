@@ -57,10 +57,12 @@ def _last_state(gang: GangState, task: Task) -> tuple[str, Status, str]:
 def pod_verdicts(session: Session, gang: GangState, gang_text: str) -> list[PodVerdict]:
     """The PodScheduled conditions of members that were not bound in this cycle."""
     committed = session.committed
+    unplaced = gang.tasks_in(Status.PENDING, Status.ALLOCATED, Status.PIPELINED)
+    unplaced = [task for task in unplaced if not task.gates and task not in committed]
+    if unplaced and not gang_text:
+        gang_text = fit_text(session, gang)
     found = []
-    for task in gang.tasks_in(Status.PENDING, Status.ALLOCATED, Status.PIPELINED):
-        if task.gates or task in committed:
-            continue
+    for task in unplaced:
         word, status, node = _last_state(gang, task)
         if not node and status in {Status.ALLOCATED, Status.PIPELINED}:
             node = session.room.table.names[gang.places[task][1]]
@@ -76,4 +78,4 @@ def _pod_text(gang: GangState, task: Task, status: Status, node: str, gang_text:
     if status is Status.PIPELINED:
         return f"Pod {task.key} can possibly be assigned to {node}, once resource is released and minAvailable is satisfied"
     own = gang.fit_errors.get(task)
-    return own.text if own is not None else gang_text or "all nodes are unavailable"
+    return own.text if own is not None else gang_text
