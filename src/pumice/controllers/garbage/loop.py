@@ -1,0 +1,25 @@
+"""Looks at every Job that changes, and again when its time is up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.api.batch import Job
+from pumice.controllers.driver import Controller, Wake, itself
+from pumice.controllers.garbage.plan import plan
+from pumice.controllers.operations import NOTHING_TO_DO, Plan
+
+if TYPE_CHECKING:
+    from pumice.controllers.known import Known
+    from pumice.instant import Instant
+    from pumice.kube.informer import Key
+
+
+def controller(known: Known) -> Controller:
+    jobs = known.of(Job)
+
+    def look(_: Known, key: Key, now: Instant) -> Plan:
+        job = jobs.get(*key)
+        return NOTHING_TO_DO if job is None else plan(job, now)
+
+    return Controller("garbage", look, (Wake(Job, itself),))
