@@ -181,7 +181,7 @@ class ShuffleVictims(Protocol):
 class ShuffleGuard(Protocol):
     """Once per shuffle action, over those that others want evicted, in that order; whom it leaves out stays."""
 
-    def __call__(self, victims: Sequence[Task]) -> Sequence[Task]: ...
+    def __call__(self, victims: Sequence[Task], /) -> Sequence[Task]: ...
 
 
 class PreFilter(Protocol):

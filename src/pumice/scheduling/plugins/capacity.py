@@ -54,8 +54,9 @@ class Args(arguments.Args, frozen=True, kw_only=True):
 
 
 class Capacity:
-    """Books of all queues, and for each queue its path: itself, then its ancestors up to the root (flat: itself alone)."""
+    """A queue may hold as much as its capability allows; beyond what it deserves only while nobody else lacks his own."""
 
+    # Each queue has a path of accounts: its own, then those of its ancestors up to the root; flat, its own alone.
     args_type = Args
 
     def __init__(self, args: Args, option: PluginOption) -> None:

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 class Cdp:
-    """`volcano.sh/cooldown-time: 10m` on a pod, as a label or an annotation, counted from when it got its node."""
+    """`volcano.sh/cooldown-time: 10m` on a pod, as a label or an annotation, counted from when it got its node.
+
+    It holds whichever tier chooses the victims.
+    """
 
     args_type = NoArgs
 
@@ -33,9 +36,11 @@ class Cdp:
     def open(self, session: Session) -> None:
         self.now = session.now
         on = session.on
-        on.preemptable(lambda _, candidates: self.cooled_down(candidates))
-        on.reclaimable(lambda _, candidates: self.cooled_down(candidates))
+        for point, register in (("preemptable", on.preemptable), ("reclaimable", on.reclaimable)):
+            register(lambda _, candidates: self.cooled_down(candidates))
+            on.shield(point, lambda _, candidates: self.cooled_down(candidates))
         on.evictable(self.of_gangs)
+        on.shield("evictable", self.of_gangs)
         on.shuffle_guard(self.cooled_down)
 
     def of_gangs(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:

@@ -34,6 +34,7 @@ class Conformance:
             on.shield(point, lambda _, candidates: ordinary(candidates))
         on.evictable(self.of_gangs)
         on.shield("evictable", self.of_gangs)
+        on.shuffle_guard(ordinary)
 
     def of_gangs(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
         del kind, claimant

@@ -34,7 +34,10 @@ class _Budget:
 
 
 class Pdb:
-    """Of the candidates, in their order, as many as the budgets allow; a pod under several budgets needs all of them."""
+    """Of the candidates, in their order, as many as the budgets allow; a pod under several budgets needs all of them.
+
+    Budgets hold whichever tier chooses the victims.
+    """
 
     args_type = NoArgs
 
@@ -47,9 +50,11 @@ class Pdb:
             self.budgets.setdefault(key.partition("/")[0], []).append(_Budget(budget))
         self._of: dict[str, tuple[_Budget, ...]] = {}
         on = session.on
-        on.preemptable(lambda _, candidates: self.tolerated(candidates))
-        on.reclaimable(lambda _, candidates: self.tolerated(candidates))
+        for point, register in (("preemptable", on.preemptable), ("reclaimable", on.reclaimable)):
+            register(lambda _, candidates: self.tolerated(candidates))
+            on.shield(point, lambda _, candidates: self.tolerated(candidates))
         on.evictable(self.of_gangs)
+        on.shield("evictable", self.of_gangs)
         on.shuffle_guard(self.tolerated)
         on.moved(self.moved)
 

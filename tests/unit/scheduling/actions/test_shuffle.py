@@ -1,6 +1,9 @@
 from tests.unit.scheduling.clusters import a_gang, a_node, evicted, plan_for, policy
 
+from pumice.instant import parse_instant
 from pumice.scheduling.arguments import Args
+
+NOON = parse_instant("2026-01-01T12:00:00Z")
 
 
 def wishing(*suffixes, as_guard=False):
@@ -64,3 +67,12 @@ def test_an_eviction_says_why_and_is_nobodys_claim():
 
 def test_nobody_is_evicted_where_nobody_wishes_it():
     assert evicted(shuffle("guard", guard=wishing("1", as_guard=True))) == []
+
+
+def test_system_pods_are_nobodys_victims_here_either():
+    critical = {"spec": {"priorityClassName": "system-node-critical"}}
+    night = {"name": "tdm", "arguments": {"tdm.revocable-zone.night": "22:00-06:00"}}
+    node = a_node(labels={"volcano.sh/revocable-zone": "night"})
+    objects = [node, a_gang("g", 1, running=["n1"]), a_gang("system", 1, running=["n1"], **critical)]
+    assert evicted(plan_for(*objects, policy=policy("shuffle", [night]), now=NOON)) == ["g-w-0", "system-w-0"]
+    assert evicted(plan_for(*objects, policy=policy("shuffle", "conformance", [night]), now=NOON)) == ["g-w-0"]

@@ -78,10 +78,10 @@ def test_queues_reclaim_around_it():
         a_victim(),
         a_gang("g", 1, group={"queue": "poor"}),
     ]
-    chosen = policy("reclaim", [{"name": "gang", "enableReclaimable": False}, "cdp"], "capacity")
-    assert evicted(plan_for(*objects, policy=chosen, now=noon(600))) == ["victim"]
-    one_tier = policy("reclaim", [{"name": "gang", "enableReclaimable": False}, "cdp", "capacity"])
-    assert evicted(plan_for(*objects, policy=one_tier, now=noon(599))) == []
+    gang = {"name": "gang", "enableReclaimable": False}
+    for chosen in (policy("reclaim", [gang, "cdp", "capacity"]), policy("reclaim", [gang, "capacity"], "cdp")):
+        assert evicted(plan_for(*objects, policy=chosen, now=noon(599))) == []
+        assert evicted(plan_for(*objects, policy=chosen, now=noon(600))) == ["victim"]
 
 
 def test_whole_gangs_and_shuffles_respect_it_too():

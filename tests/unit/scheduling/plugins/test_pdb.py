@@ -89,6 +89,14 @@ def test_one_plan_counts_all_of_its_evictions():
     assert (evicted(decisions), promised(decisions)) == ([], {})
 
 
+def test_budgets_hold_in_whichever_tier_pdb_stands():
+    chosen = policy("preempt", "priority", "pdb")
+    urgent = a_gang("urgent", 1, group={"priority_class": "high"})
+    objects = [a_node(cpu="3"), a_priority_class("high", 9), running(), urgent]
+    assert evicted(plan_for(*objects, a_budget(0), policy=chosen)) == []
+    assert evicted(plan_for(*objects, a_budget(1), policy=chosen)) == ["low-w-2"]
+
+
 def test_who_is_spared_gives_his_part_of_the_budget_back():
     session = session_for(a_node(cpu="9"), a_budget(1), running(2), policy=policy("preempt", "pdb"))
     (hook,) = session.points.hooks("preemptable")
