@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import random
+import sys
 
 import pytest
 from tests.bodies import scheduler as bodies
+from tests.bodies import stormy
 from tests.bodies.scheduler import *  # noqa: F403
 from tools.kube.control_plane import ControlPlane
 
@@ -121,3 +123,33 @@ async def test_volumes_of_all_members_are_bound_before_the_first_pod(world):
         volume = (await client.get(PersistentVolume, claim["spec"]["volumeName"])).json()
         values = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"]
         assert values == [bound[f"train-worker-{number}"]]
+
+
+async def test_in_a_storm_every_gang_ends_whole(empty_plane):
+    """Lost replies, refusals, 409, 429, 500 and broken watches between the scheduler and the real server."""
+    seed = random.SystemRandom().getrandbits(32)
+    sys.stdout.write(f"seed {seed}\n")
+    clock, chance = RealClock(), random.Random(seed)
+    connection = config.find(str(empty_plane.kubeconfig), clock=clock)
+    async with (
+        HttpTransport(connection, user_agent="pumice-test") as calm,
+        HttpTransport(connection, user_agent="storm") as shaken,
+    ):
+        client = Client(calm, clock=clock, chance=chance)
+        storm = stormy.Storm(shaken, seed)
+        other = Client(storm, clock=clock, chance=chance)
+        name = f"storm-{seed}"
+        await client.create(Namespace, {"metadata": {"name": name}})
+        informers = Informers(other, clock=clock, chance=chance)
+        policy = builtin.parse(builtin.TEXT, "built-in policy")
+        scheduler = Scheduler(other, informers, lambda: policy, Rim(clock=clock, chance=chance), Served())
+        tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
+        here = bodies.World(client, name, scheduler)
+        await here.until(lambda: _has_account(client, name), "the namespace should get its service account")
+        try:
+            await stormy.every_gang_ends_whole(client, name, scheduler, storm)
+        finally:
+            for task in reversed(tasks):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task

@@ -56,6 +56,11 @@ class Dispatcher:
         self._binder.bound = self._binder.failed = self._dropped = 0
         return tally
 
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether a status waits to be written again."""
+        return self._statuses.unwritten
+
     def carry_out(self, decisions: Decisions) -> None:
         """Assume, claim and announce now; bind, evict and write in the background."""
         for gang, reason in decisions.unclaims.items():

@@ -49,6 +49,7 @@ class Statuses:
         self._log = rim.log
         self._reach = rim.reach
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
+        self.unwritten = False  # something could not be written yet, or not so soon again: ask once more
         self._written_at: dict[str, float] = {}
         self._told: dict[str, str] = {}  # gang -> the event that was last recorded for it
         self._pod_classes: dict[
@@ -57,6 +58,7 @@ class Statuses:
 
     async def write(self, decisions: Decisions) -> None:
         """Bring the API server in step with the decisions' reports."""
+        self.unwritten = False
         live = set(decisions.gangs)
         for forgotten in [key for key in self._told if key not in live]:
             del self._told[forgotten]
@@ -96,6 +98,8 @@ class Statuses:
         recent = self._clock.monotonic() - self._written_at.get(report.gang, float("-inf")) < COUNTERS_S
         if changed and (patch or not recent):
             patch.update(changed)
+        elif changed:
+            self.unwritten = True
         annotations = self._annotations(group, report)
         if not patch and not annotations:
             return None
@@ -169,6 +173,7 @@ class Statuses:
             await self._client.patch(PodGroup, name, patch, how=PatchType.MERGE, namespace=namespace)
             self._tell(report)
         except errors.KubeError as error:
+            self.unwritten = True
             self._log("group_status_failed", gang=report.gang, reason=str(error))
         finally:
             self._window.release()
@@ -228,6 +233,7 @@ class Statuses:
             self._pod_classes.pop(task.uid, None)
         except errors.KubeError as error:
             self._pod_classes.pop(task.uid, None)
+            self.unwritten = True
             self._log("pod_status_failed", pod=task.key, reason=str(error))
         finally:
             self._window.release()
@@ -247,6 +253,8 @@ class Statuses:
         recent = self._clock.monotonic() - self._written_at.get(f"queue/{name}", float("-inf")) < COUNTERS_S
         zeros = {key for key, value in have.items() if key not in wanted and value != "0"}
         same = not zeros and all(have.get(key) == value for key, value in wanted.items())
+        if not same and recent:
+            self.unwritten = True
         return None if same or recent else {**wanted, **dict.fromkeys(zeros, "0")}
 
     async def _write_queue(self, name: str, allocated: dict[str, str]) -> None:
@@ -256,6 +264,7 @@ class Statuses:
             body = {"status": {"allocated": allocated}}
             await self._client.patch(Queue, name, body, how=PatchType.MERGE, subresource="status")
         except errors.KubeError as error:
+            self.unwritten = True
             self._log("queue_status_failed", queue=name, reason=str(error))
         finally:
             self._window.release()

@@ -150,7 +150,8 @@ class Scheduler:
                 break
             except TimeoutError:
                 self.pulse.beat()
-                if self._restless or self._clock.monotonic() - self._planned_at >= SWEEP_S:
+                restless = self._restless or self.dispatcher.has_unwritten
+                if restless or self._clock.monotonic() - self._planned_at >= SWEEP_S:
                     return
         await self._clock.sleep(GATHER_S)
 
@@ -193,18 +194,24 @@ class Scheduler:
         return cycle.plan(snapshot, chosen, now=now, ports=self._ports, extra_plugins=self._extra_plugins)
 
     async def _make_queues(self) -> None:
-        """The root and the default queue exist, whoever was here before."""
+        """The root and the default queue exist, whoever was here before and however long the server takes."""
         wanted = {scheduling.ROOT_QUEUE: False, self._cluster.default_queue: True}
         for name, reclaimable in wanted.items():
-            if name in self._cluster.queues:
-                continue
-            body = {
-                "apiVersion": "scheduling.volcano.sh/v1beta1",
-                "kind": "Queue",
-                "metadata": {"name": name},
-                "spec": {"weight": 1, "reclaimable": reclaimable},
-            }
-            try:
-                await self._client.create(scheduling.Queue, body)
-            except errors.AlreadyExists:
-                continue
+            while name not in self._cluster.queues and not await self._make_queue(name, reclaimable=reclaimable):
+                await self._clock.sleep(TICK_S)
+
+    async def _make_queue(self, name: str, *, reclaimable: bool) -> bool:
+        body = {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "Queue",
+            "metadata": {"name": name},
+            "spec": {"weight": 1, "reclaimable": reclaimable},
+        }
+        try:
+            await self._client.create(scheduling.Queue, body)
+        except errors.AlreadyExists:
+            return True
+        except errors.KubeError as error:
+            self._log("queue_not_made", queue=name, error=str(error))
+            return False
+        return True
