@@ -97,7 +97,8 @@ def changed_fields(layout: Layout, old: Object, new: Object) -> tuple[FieldSet, 
     before, after = fieldsets.values_of(layout, old), fieldsets.values_of(layout, new)
     missing = object()
     changed = {path for path, value in after.items() if before.get(path, missing) != value}
-    return changed, before.keys() - after.keys()
+    gone = fieldsets.nodes_of(layout, old) - fieldsets.nodes_of(layout, new)
+    return changed, (before.keys() | gone) - after.keys()
 
 
 def note_update(backend: Backend, call: Call, old: Object, obj: Object) -> None:

@@ -111,11 +111,11 @@ def _others(known: dict[Key, Managed], key: Key) -> FieldSet:
 def _drop_unwanted(layout: Layout, merged: Object, unwanted: FieldSet, owned: FieldSet) -> None:
     """Removes fields that the applier let go of and that nobody else owns.
 
-    An item of a list goes with all that is in it, also what defaults added. Where somebody else owns a part of it, the
-    item stays, and so do the keys that name it.
+    An item of a list goes with all that is in it, also what defaults added and others changed, unless somebody else owns
+    the item itself; then the keys that name it stay, too.
     """
     for path in sorted(unwanted, key=len):
-        if any(other[: len(path)] == path for other in owned):
+        if path in owned or (path[-1].startswith("f:") and any(other[: len(path)] == path for other in owned)):
             continue
         if len(path) > 1 and path[-2].startswith("k:") and path[-1][2:] in _object(path[-2][2:]):
             continue
@@ -141,24 +141,51 @@ def _merge(layout: Layout, live: Any, config: Any) -> Any:
     if kind == "keyed" and isinstance(live, list):
         return _merge_keyed(layout, live, config)
     if kind == "set" and isinstance(live, list):
-        return live + [item for item in config if item not in live]
+        return _merge_set(live, config)
     return copy.deepcopy(config)
 
 
 def _merge_keyed(layout: Layout, live: list[Any], config: list[Any]) -> list[Any]:
-    """Items of the configuration in its order; items of others stay behind their left neighbour."""
     wanted = {fieldsets.element_of(layout, item): item for item in config}
     present = {fieldsets.element_of(layout, item): item for item in live}
-    merged = {key: _merge(layout.item(), present.get(key), item) for key, item in wanted.items()}
-    order = list(wanted)
-    neighbour = None
-    for key, item in present.items():
-        if key not in wanted:
-            position = order.index(neighbour) + 1 if neighbour in order else 0
-            order.insert(position, key)
-            merged[key] = item
-        neighbour = key
-    return [merged[key] for key in order]
+    merged = present | {key: _merge(layout.item(), present.get(key), item) for key, item in wanted.items()}
+    return [merged[key] for key in merged_order(list(present), list(wanted))]
+
+
+def _merge_set(live: list[Any], config: list[Any]) -> list[Any]:
+    present = {fieldsets.value_element(item): item for item in live}
+    wanted = {fieldsets.value_element(item): item for item in config}
+    both = present | wanted
+    return [both[key] for key in merged_order(list(present), list(wanted))]
+
+
+def merged_order(live: list[str], config: list[str]) -> list[str]:
+    """The configuration's items in its order, with others' items where they stood between them.
+
+    Walks both lists at once, as the real server's merge does: an item that both have, but that is not yet the
+    configuration's turn, is left for later.
+    """
+    wanted, shared = set(config), [key for key in config if key in set(live)]
+    order: list[str] = []
+    left = right = 0
+    while left < len(live) or right < len(config):
+        key = live[left] if left < len(live) else ""
+        turn = config[right] if right < len(config) else ""
+        if key and turn and key != turn and key in wanted and shared and shared[0] != key:
+            left += 1
+            continue
+        if key and key not in wanted:
+            order.append(key)
+            left += 1
+            continue
+        if key and (key in order or key == turn):
+            left += 1
+        if turn:
+            order.append(turn)
+            if shared and shared[0] == turn:
+                shared.pop(0)
+            right += 1
+    return order
 
 
 def _conflict(conflicts: dict[Key, FieldSet], known: dict[Key, Managed]) -> failures.Failure:
