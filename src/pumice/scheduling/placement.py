@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # Trajectories are computed for this many pods at a time: the matrix stays in the cache, and the result is the same.
 BATCH_MAX = 256
+# Shapes whose scores of load are remembered; each costs nine bytes a node.
+LOADS_REMEMBERED_MAX = 64
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +64,15 @@ class Places:
     pipelined: bool
 
 
+class Remembered:
+    """Scores of the nodes' loads as they were when last asked for; a node that has changed since is asked about again."""
+
+    def __init__(self, room: Room) -> None:
+        self.scores: Scores = np.zeros(len(room.table))
+        self.valid: Mask = np.zeros(len(room.table), dtype=bool)
+        self.seen = len(room.touched)  # how much of the room's journal is accounted for
+
+
 class Placer:
     """Filters, scores and fills; knows nothing of gangs."""
 
@@ -69,6 +80,7 @@ class Placer:
         self.session = session
         self.room = session.room
         self._everywhere = np.ones(len(session.room.table), dtype=bool)
+        self._loads: dict[tuple[Shape, bool], Remembered] = {}
 
     # ------------------------------------------------------------------------------------------------- filters
 
@@ -163,9 +175,7 @@ class Placer:
 
     def scores(self, shape: Shape, task: Task, nodes: Indexes, *, pipelining: bool = False) -> Scores:
         """The sum of all scores for one pod on each of the nodes."""
-        total = self._fixed(shape, nodes)[0] + self._load(
-            shape, nodes, np.zeros(len(nodes), np.int64), pipelining=pipelining
-        )
+        total = self._fixed(shape, nodes)[0] + self._first_load(shape, nodes, pipelining=pipelining)
         for hook in self.session.points.hooks("live_score"):
             if hook.detail(shape) and (own := hook.call(shape, task, nodes)) is not None:
                 total = total + own
@@ -193,6 +203,23 @@ class Placer:
                 differs = differs or bool((own != own[0]).any())
         return total, differs
 
+    def _first_load(self, shape: Shape, nodes: Indexes, *, pipelining: bool) -> Scores:
+        """The load scores for one more such pod: what one placement changes is one node's score."""
+        key = (shape, pipelining)
+        memory = self._loads.pop(key, None) or Remembered(self.room)
+        self._loads[key] = memory  # the newest last
+        if len(self._loads) > LOADS_REMEMBERED_MAX:
+            del self._loads[next(iter(self._loads))]
+        touched = self.room.touched
+        memory.valid[touched[memory.seen :]] = False
+        memory.seen = len(touched)
+        unknown = nodes[~memory.valid[nodes]]
+        if len(unknown):
+            copies = np.zeros(len(unknown), dtype=np.int64)
+            memory.scores[unknown] = self._load(shape, unknown, copies, pipelining=pipelining)
+            memory.valid[unknown] = True
+        return memory.scores[nodes]
+
     def _load(self, shape: Shape, nodes: Indexes, copies: Column, *, pipelining: bool) -> Scores:
         pairs = Pairs(self.room, shape.demand, nodes, copies, pipelining)
         total = np.zeros(len(nodes))
@@ -208,7 +235,7 @@ class Placer:
         pulls = self._pulls(shape, candidates)
         for pull in pulls:
             fixed = fixed + pull.scores
-        first = fixed + self._load(shape, candidates, np.zeros(len(candidates), np.int64), pipelining=pipelining)
+        first = fixed + self._first_load(shape, candidates, pipelining=pipelining)
         top = _best_first(first, count)
         nodes, fixed = candidates[top], fixed[top]
         caps = np.minimum(self._copies(shape, nodes, pipelining=pipelining), count)

@@ -30,7 +30,7 @@ class Room:
         self.pipelined: Column = np.zeros_like(table.used)
         self.future: Column = self.idle + self.releasing
         self.viewed: Column = table.used.copy()
-        self.version = 0
+        self.touched: list[int] = []  # nodes in the order in which they changed: a memory of one is stale after that
 
     def allocate(self, demand: Column, nodes: Sequence[int], sign: int = 1) -> None:
         where, amount = _spread(demand, nodes, sign)
@@ -38,21 +38,21 @@ class Room:
         self.used[:, where] += amount
         self.future[:, where] -= amount
         self.viewed[:, where] += amount
-        self.version += 1
+        self.touched += nodes
 
     def pipeline(self, demand: Column, nodes: Sequence[int], sign: int = 1) -> None:
         where, amount = _spread(demand, nodes, sign)
         self.pipelined[:, where] += amount
         self.future[:, where] -= amount
         self.viewed[:, where] += amount
-        self.version += 1
+        self.touched += nodes
 
     def evict(self, demand: Column, node: int, sign: int = 1) -> None:
         amount = demand * sign
         self.releasing[:, node] += amount
         self.future[:, node] += amount
         self.viewed[:, node] -= amount
-        self.version += 1
+        self.touched.append(node)
 
     def check(self) -> None:
         """The four columns tell one story."""

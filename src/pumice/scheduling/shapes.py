@@ -74,11 +74,10 @@ def _pod_affinity(task: Task) -> bytes:
     return _encode((affinity.pod_affinity, affinity.pod_anti_affinity))
 
 
-def _volumes(task: Task) -> bytes:
-    volumes = task.pod.spec.volumes
-    # A claim of an ephemeral volume is named after its pod, so such pods differ even where they look alike.
-    own = task.name if any(volume.ephemeral for volume in volumes) else ""
-    return _encode((volumes, own)) if volumes else _NOTHING
+def _volumes(task: Task) -> Hashable:
+    """Claims and disks; the name of every pod's token volume ends in letters of its own."""
+    mounts = task.mounts
+    return (mounts.claims, mounts.disks) if mounts is not None else _NOTHING
 
 
 def _claims(task: Task) -> bytes:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from pumice.cluster.cards import CORES, HAMI_CORE, Card, CardSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
 BINPACK, SPREAD = "binpack", "spread"
-COPIES_MAX = 256  # of one pod on one node; more are asked for again
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,23 +69,23 @@ class Ask:
 
 
 class Usage:
-    """What is used of one card."""
+    """What is used of one card, by how many parts of it that somebody has."""
 
-    __slots__ = ("cores", "marks", "memory", "pods")
+    __slots__ = ("cores", "marks", "memory", "parts")
 
-    def __init__(self, pods: int = 0, memory: int = 0, cores: int = 0) -> None:
-        self.pods = pods
+    def __init__(self, parts: int = 0, memory: int = 0, cores: int = 0) -> None:
+        self.parts = parts
         self.memory = memory
         self.cores = cores
         self.marks: Counter[str] = Counter()
 
     def copy(self) -> Usage:
-        twin = Usage(self.pods, self.memory, self.cores)
+        twin = Usage(self.parts, self.memory, self.cores)
         twin.marks = self.marks.copy()
         return twin
 
     def add(self, part: Part, marks: Iterable[str], sign: int = 1) -> None:
-        self.pods += sign
+        self.parts += sign
         self.memory += part.memory * sign
         self.cores += part.cores * sign
         for mark in marks:
@@ -94,9 +93,6 @@ class Usage:
 
     def has(self, marks: Iterable[str]) -> bool:
         return any(self.marks[mark] > 0 for mark in marks)
-
-
-Choose = "Callable[[Sequence[Card], Sequence[Usage], Ask], Grant | None]"
 
 
 class Board:
@@ -117,11 +113,12 @@ class Board:
 
     def state(self, avoid: Iterable[str]) -> tuple[tuple[int, int, int, bool], ...]:
         """All that decides what a pod gets that avoids these marks."""
-        return tuple((each.pods, each.memory, each.cores, each.has(avoid)) for each in self.usage)
+        return tuple((each.parts, each.memory, each.cores, each.has(avoid)) for each in self.usage)
 
 
 def slices(cards: Sequence[Card], usage: Sequence[Usage], ask: Ask, policy: str = "") -> Grant | None:
-    """Slices for each container in turn; the usage is changed as they are chosen, so hand in a copy."""
+    """Slices for each container in turn; None where one of them finds too few cards."""
+    usage = [each.copy() for each in usage]
     given: list[tuple[Part, ...]] = []
     for wanted in ask.containers:
         chosen: list[Part] = []
@@ -142,14 +139,14 @@ def _in_order(usage: Sequence[Usage], policy: str) -> list[int]:
     if policy == BINPACK:
         return sorted(places, key=lambda place: -usage[place].memory)
     if policy == SPREAD:
-        return sorted(places, key=lambda place: usage[place].pods)
+        return sorted(places, key=lambda place: usage[place].parts)
     return list(reversed(places))
 
 
 def _slice_of(card: Card, used: Usage, ask: Ask, wanted: Wanted, number: int) -> Part | None:
     memory = wanted.memory_of(card)
-    full = used.pods >= card.slices or used.memory + memory > card.memory or used.cores + wanted.cores > CORES
-    alone = wanted.cores == CORES and used.pods > 0  # all cores: the card for itself
+    full = used.parts >= card.slices or used.memory + memory > card.memory or used.cores + wanted.cores > CORES
+    alone = wanted.cores == CORES and used.parts > 0  # all cores: the card for itself
     starved = wanted.cores == 0 and used.cores >= CORES  # somebody has them all
     if full or alone or starved or not ask.suits(card) or used.has(ask.avoid):
         return None
@@ -168,7 +165,7 @@ def memory_of_a_card(cards: Sequence[Card], usage: Sequence[Usage], ask: Ask) ->
 def whole_cards(cards: Sequence[Card], usage: Sequence[Usage], ask: Ask) -> Grant | None:
     """The first so many cards that nobody uses."""
     (wanted,) = ask.containers
-    free = [number for number, used in enumerate(usage) if cards[number].healthy and not used.pods]
+    free = [number for number, used in enumerate(usage) if cards[number].healthy and not used.parts]
     if len(free) < wanted.cards:
         return None
     return (tuple(Part(number, cards[number].memory) for number in free[: wanted.cards]),)
@@ -180,5 +177,5 @@ def score(cards: Sequence[Card], usage: Sequence[Usage], grant: Grant, policy: s
     if policy == BINPACK:
         return sum(100.0 * usage[card].memory / max(cards[card].memory, 1) for card in parts)
     if policy == SPREAD:
-        return sum(100.0 for card in parts if usage[card].pods == 1)
+        return sum(100.0 for card in parts if usage[card].parts == 1)
     return 0.0

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.cluster.terms import Audience
     from pumice.scheduling.constraints.neighbours import Crowd
-    from pumice.scheduling.points import Indexes
+    from pumice.scheduling.points import Indexes, Scores
     from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
 
@@ -54,6 +54,7 @@ class Rule:
     max_skew: int
     min_domains: int
     domains: Mask  # nodes that make up domains
+    everywhere: bool  # all of them do
     self_counts: bool  # such a pod is one of those that are spread
 
 
@@ -119,6 +120,7 @@ class PodSpread:
             spread.max_skew,
             spread.min_domains,
             domains,
+            bool(domains.all()),
             self._neighbours.is_part(shape, crowd),
         )
 
@@ -134,7 +136,9 @@ class PodSpread:
         column = self._labels.column(rule.topology_key)
         if not _selects(rule):
             return np.zeros(len(column), dtype=np.int64)
-        counts = np.where(rule.domains, self._neighbours.crowd(rule.crowd, leaving=False), 0)
+        counts = self._neighbours.crowd(rule.crowd, leaving=False)
+        if not rule.everywhere:
+            counts = np.where(rule.domains, counts, 0)
         return sums_by(column.codes, counts, len(column))
 
     # ------------------------------------------------------------------------------------------------- score
@@ -167,30 +171,44 @@ class PodSpread:
         rules, needs_all = self.wishes(shape)
         if not rules:
             return None
-        counted = np.ones(len(nodes), dtype=bool)
-        if needs_all:
-            counted = self._labelled([rule.topology_key for rule in rules])[nodes]
-        raw = np.zeros(len(nodes))
-        for rule in rules:
-            raw += self._crowding(rule, nodes, counted)
-        crowding = np.floor(raw + 0.5).astype(np.int64)
-        if not counted.any():
-            return None
-        least, most = int(crowding[counted].min()), int(crowding[counted].max())
-        scores: Column = np.full(len(nodes), best) if most == 0 else best * (most + least - crowding) // most
-        return np.where(counted, scores, 0)
+        if not needs_all:
+            return self._evenness(rules, nodes, best)
+        counted = self._labelled([rule.topology_key for rule in rules])[nodes]
+        if counted.all():
+            return self._evenness(rules, nodes, best)
+        scores = np.zeros(len(nodes), dtype=np.int64)  # of nodes that lack a label
+        if counted.any():
+            scores[counted] = self._evenness(rules, nodes[counted], best)
+        return scores
 
-    def _crowding(self, rule: Rule, nodes: Indexes, counted: Mask) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def _evenness(self, rules: Sequence[Rule], nodes: Indexes, best: int) -> Column:
+        raw = np.full(len(nodes), 0.5)  # so that truncation rounds
+        for rule in rules:
+            raw += self._crowding(rule, nodes)
+        crowding = raw.astype(np.int64)
+        least, most = int(crowding.min()), int(crowding.max())
+        scores: Column = np.full(len(nodes), best) if most == 0 else best * (most + least - crowding) // most
+        return scores
+
+    def _crowding(self, rule: Rule, nodes: Indexes) -> Scores:
         """Pods like it in each candidate's domain, weighed up where there are many domains."""
-        codes = self._labels.column(rule.topology_key).codes[nodes]
+        codes = self._labels.column(rule.topology_key).codes.take(nodes)
         if rule.topology_key == HOSTNAME:
-            size = int(np.count_nonzero(counted))
-            alike = self._neighbours.crowd(rule.crowd, leaving=False)[nodes] if _selects(rule) else np.zeros(len(nodes))
+            size = len(nodes)
+            alike = (
+                self._neighbours.crowd(rule.crowd, leaving=False).take(nodes)
+                if _selects(rule)
+                else np.zeros(len(nodes))
+            )
         else:
-            size = len(np.unique(codes[counted]))
-            alike = self._sums(rule)[codes]
-        weighed = alike * math.log(size + 2) + (rule.max_skew - 1)
-        return np.where(codes == ABSENT, 0.0, weighed)
+            size = int(np.count_nonzero(np.bincount(codes)))
+            alike = self._sums(rule).take(codes)
+        weighed = (alike * math.log(size + 2)).astype(np.float64, copy=False)
+        weighed += rule.max_skew - 1
+        unlabelled = codes == ABSENT
+        if unlabelled.any():
+            weighed[unlabelled] = 0.0
+        return weighed
 
 
 class Defaults:
