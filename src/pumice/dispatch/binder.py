@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from pumice.api import changes, names
 from pumice.api.changes import PodRef
 from pumice.api.pods import Pod
-from pumice.dispatch.volumes import Volumes
-from pumice.errors import PumiceError
+from pumice.dispatch.preparing import Preparations
+from pumice.dispatch.rim import PreparationFailed
 from pumice.kube import errors
 from pumice.scheduling import mend
 
@@ -38,7 +38,7 @@ class Binder:
         self._learn = learn
         self._rim = rim
         self._clock = rim.clock
-        self._volumes = Volumes(client, rim)
+        self._preparations = Preparations(client, rim)
         self._window = asyncio.Semaphore(BIND_WINDOW)
         self.bound = 0
         self.failed = 0
@@ -61,11 +61,10 @@ class Binder:
 
     async def commit(self, commit: GangCommit, attempt: str) -> None:
         """Bind all members of one gang, once their volumes are there; every outcome is told to the state."""
-        choices = [choice for bind in commit.binds for choice in bind.first]
-        if choices:
+        if any(bind.first for bind in commit.binds):
             try:
-                await self._volumes.prepare(choices)
-            except PumiceError as error:
+                await self._preparations.prepare(commit.binds)
+            except PreparationFailed as error:
                 for bind in commit.binds:
                     self._fail(bind, attempt, str(error))
                 return

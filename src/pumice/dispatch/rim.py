@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pumice.clock import Clock
+from pumice.errors import PumiceError
+
+
+class PreparationFailed(PumiceError):
+    """What a gang needs before its first bind cannot be had; nobody of it was bound."""
 
 
 def _always() -> None:

@@ -1,0 +1,57 @@
+"""Devices of a claim are written into it before its pod is bound: the kubelet reads from there what to hand out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pumice.api import kinds
+from pumice.api.resource import ResourceClaim
+from pumice.dispatch.rim import PreparationFailed
+from pumice.kube import errors
+
+if TYPE_CHECKING:
+    from pumice.cluster.tasks import Task
+    from pumice.dispatch.rim import Rim
+    from pumice.kube.client import Client
+    from pumice.scheduling.decisions import DeviceChoice
+
+CONFLICTS_MAX = 5  # several pods of a gang may share a claim, and each writes itself into it
+
+
+class Devices:
+    """Writes allocations and users into claims."""
+
+    def __init__(self, client: Client, rim: Rim) -> None:
+        self._client = client
+        self._rim = rim
+
+    async def reserve(self, choice: DeviceChoice, task: Task) -> None:
+        """The claim has its devices, and the pod among its users; raises PreparationFailed where somebody else was faster."""
+        namespace, _, name = choice.claim.partition("/")
+        user = {"resource": "pods", "name": task.name, "uid": task.uid}
+        for _ in range(CONFLICTS_MAX):
+            try:
+                if await self._write(namespace, name, choice, user):
+                    return
+            except errors.Conflict:
+                continue
+            except errors.NotFound as error:
+                raise PreparationFailed(f"claim {choice.claim} is gone") from error
+        raise PreparationFailed(f"claim {choice.claim} changes faster than it can be written")
+
+    async def _write(self, namespace: str, name: str, choice: DeviceChoice, user: dict[str, str]) -> bool:
+        claim = (await self._client.get(ResourceClaim, name, namespace=namespace)).json()
+        status: dict[str, Any] = claim.setdefault("status", {})
+        allocated, users = status.get("allocation"), status.get("reservedFor") or []
+        if choice.allocation is not None and allocated is not None and allocated != choice.allocation:
+            raise PreparationFailed(f"claim {choice.claim} was given other devices meanwhile")
+        if user in users and (choice.allocation is None or allocated == choice.allocation):
+            return True
+        if choice.allocation is not None:
+            status["allocation"] = choice.allocation
+        status["reservedFor"] = [*users, *([] if user in users else [user])]
+        self._rim.guard()
+        kind = kinds.by_struct(ResourceClaim)
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, **claim}
+        await self._client.update(ResourceClaim, name, body, namespace=namespace, subresource="status")
+        return True
