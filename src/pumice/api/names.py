@@ -89,6 +89,9 @@ COLOCATION_CONFIG = "volcano.sh/colocation-config"  # A pod: that configuration 
 
 # --- Shared devices ---------------------------------------------------------------------------------------------------
 VGPU_NODE_REGISTER = "volcano.sh/node-vgpu-register"  # A node: its GPUs
+VGPU_HANDSHAKE = "volcano.sh/node-vgpu-handshake"  # A node: whether its device plugin is alive
+USE_GPU_TYPE = "nvidia.com/use-gputype"  # A pod: only GPUs of these types
+NOT_USE_GPU_TYPE = "nvidia.com/nouse-gputype"  # A pod: no GPUs of these types
 GPU_UNHEALTHY_IDS = "volcano.sh/gpu-unhealthy-ids"  # A node: GPUs not to use
 GPU_INDEX = "volcano.sh/gpu-index"  # A pod: the GPU chosen for it
 PREDICATE_TIME = "volcano.sh/predicate-time"  # A pod: when the GPU was chosen

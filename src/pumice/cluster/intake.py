@@ -20,7 +20,7 @@ from pumice.api.pods import Pod
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.api.topology import HyperNode
-from pumice.cluster import amounts, state
+from pumice.cluster import amounts, cards, state
 from pumice.cluster.queues import queue_of
 from pumice.cluster.tasks import EVICTABLE, FINISHED, ON_A_NODE, Status, Task, task_of
 
@@ -345,7 +345,7 @@ def _annotated(pod: Pod, assumed: changes.Assumed) -> Pod:
 
 
 def allocatable_of(node: Node) -> amounts.MutableAmounts:
-    """What the node may hand out, with what its agent oversells on top."""
+    """What the node may hand out, with what its agent oversells on top, and cards that only an annotation knows."""
     room = amounts.read(node.status.allocatable or node.status.capacity)
     for annotation, name in (
         (names.OVERSUBSCRIPTION_CPU, amounts.CPU),
@@ -354,4 +354,5 @@ def allocatable_of(node: Node) -> amounts.MutableAmounts:
         oversold = node.metadata.annotations.get(annotation, "")
         if _NUMBER.fullmatch(oversold):  # milli-CPUs and bytes, as plain numbers
             amounts.add(room, {name: int(oversold)})
+    room = {**cards.registered_totals(node), **room}
     return {name: min(value, amounts.OFFERED_MAX) for name, value in room.items()}

@@ -20,6 +20,7 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "capacity": ("capacity", "Capacity"),
     "cdp": ("cdp", "Cdp"),
     "conformance": ("conformance", "Conformance"),
+    "deviceshare": ("deviceshare", "DeviceShare"),
     "drf": ("drf", "Drf"),
     "extender": ("extender", "Extender"),
     "gang": ("gang", "GangPlugin"),
