@@ -28,9 +28,11 @@ def text(x: int, y: int, words: str, *, bold: bool = False, size: int = 14) -> s
 
 def picture() -> str:
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" fill="#3d405b" '
-        'role="img" aria-label="Eight workers on six GPUs: placed one by one, six wait and burn money; as a gang, none starts '
-        'until all can">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" fill="#3d405b" '
+            'role="img" aria-label="Eight workers on six GPUs: placed one by one, six wait and burn money; as a gang, none starts '
+            'until all can">'
+        ),
         text(20, 28, "Eight workers, six GPUs", bold=True, size=17),
         text(20, 62, "one by one", bold=True),
         row(130, 40, ["burns"] * 6 + ["waits"] * 2, [f"w{number}" for number in range(8)]),
