@@ -1,4 +1,4 @@
-"""A whole cluster in one process: the embedded API server, our kinds, the scheduler, and nodes.
+"""A whole cluster in one process: the embedded API server, our kinds, the scheduler, the controllers, and nodes.
 
 Everything inside talks to the server without a socket; everybody else uses the kubeconfig that it writes.
 """
@@ -27,6 +27,7 @@ from pumice.kube.informer import Informers
 from pumice.kube.transport import Request
 from pumice.nodes.ordinary import OrdinaryPods
 from pumice.nodes.pretend import PretendAgent
+from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.scheduling import builtin
 from pumice.webhooks.lookups import InformerLookup
@@ -62,6 +63,7 @@ class Up:
         self._informers: Informers
         self.client: Client
         self.scheduler: Scheduler
+        self.controllers: Controllers
 
     @property
     def kubeconfig(self) -> pathlib.Path:
@@ -91,6 +93,8 @@ class Up:
         rim = Rim(clock=clock, chance=chance, log=self._log)
         self.scheduler = Scheduler(self.client, informers, self._policy, rim, Served())
         self._run(self.scheduler.run())
+        self.controllers = Controllers(self.client, informers, rim)
+        self._run(self.controllers.run())
         self._run(OrdinaryPods(self.client, informers, clock=clock, log=self._log).run())
         self._informers = informers
         async with asyncio.timeout(READY_S_MAX):

@@ -1,0 +1,153 @@
+"""Gathers what the Job's plan needs, and says what wakes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice import instant
+from pumice.api import names
+from pumice.api.batch import DEFAULT_QUEUE, Job
+from pumice.api.bus import Command
+from pumice.api.core import PersistentVolumeClaim
+from pumice.api.kinds import by_struct
+from pumice.api.pods import Pod
+from pumice.api.priority import PriorityClass
+from pumice.api.scheduling import PodGroup, Queue
+from pumice.controllers.driver import Controller, Wake, itself
+from pumice.controllers.job import volumes
+from pumice.controllers.job.plan import plan
+from pumice.controllers.job.podgroup import group_name
+from pumice.controllers.job.view import JobView
+from pumice.controllers.operations import NOTHING_TO_DO, Delete, Plan
+from pumice.kube.informer import Key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pumice.api.meta import OwnerReference
+    from pumice.controllers.known import Known
+    from pumice.instant import Instant
+
+PODS_GATHER_S = 0.01  # a gang's pods change together
+ORPHAN_S = 60  # a Command whose Job is not known after so long has none
+_KIND = by_struct(Job)
+_BY_JOB, _BY_CLAIM, _BY_QUEUE = "job", "claim", "queue"
+
+
+def controller(known: Known) -> Controller:
+    """The Job controller over what is known."""
+    known.of(Pod).index(_BY_JOB, _job_of_pod)
+    known.of(Command).index(_BY_JOB, _job_of_command)
+    known.of(Job).index(_BY_CLAIM, _claims_of)
+    known.of(Job).index(_BY_QUEUE, lambda job: (job.spec.queue or DEFAULT_QUEUE,))
+    for struct in (PersistentVolumeClaim, PriorityClass, Queue):
+        known.of(struct)
+
+    def wants_claim(claim: PersistentVolumeClaim) -> Iterable[Key]:
+        return [_key(job) for job in known.of(Job).find(_BY_CLAIM, claim.metadata.key)]
+
+    seen: set[str] = set()
+
+    def waits_for_queue(queue: Queue) -> Iterable[Key]:
+        # A queue's status changes all the time and concerns no Job; its appearance does.
+        if queue.metadata.uid in seen:
+            return ()
+        seen.add(queue.metadata.uid)
+        return [_key(job) for job in known.of(Job).find(_BY_QUEUE, queue.metadata.name) if _waits(job)]
+
+    wakes = (
+        Wake(Job, itself),
+        Wake(Pod, lambda pod: map(_as_key, _job_of_pod(pod)), PODS_GATHER_S),
+        Wake(PodGroup, _job_of_group),
+        Wake(Command, lambda command: map(_as_key, _job_of_command(command))),
+        Wake(PersistentVolumeClaim, wants_claim),
+        Wake(Queue, waits_for_queue),
+    )
+    return Controller("job", _plan, wakes)
+
+
+def _plan(known: Known, key: Key, now: Instant) -> Plan:
+    job = known.of(Job).get(key.namespace, key.name)
+    commands = tuple(known.of(Command).find(_BY_JOB, f"{key.namespace}/{key.name}"))
+    if job is None:
+        return _orphans(commands, now)
+    return plan(_view(known, job, commands, now))
+
+
+def _view(known: Known, job: Job, commands: tuple[Command, ...], now: Instant) -> JobView:
+    namespace, name = job.metadata.namespace, job.metadata.name
+    groups = known.of(PodGroup)
+    legacy = groups.get(namespace, name)  # as Volcano named it long ago
+    claims = known.of(PersistentVolumeClaim)
+    wanted = [volumes.claim_name(job, volume, number) for number, volume in enumerate(job.spec.volumes)]
+    return JobView(
+        job=job,
+        now=now,
+        group=groups.get(namespace, group_name(job)) or (legacy if _owns(job, legacy) else None),
+        pods=tuple(known.of(Pod).find(_BY_JOB, f"{namespace}/{name}")),
+        commands=commands,
+        queue=known.of(Queue).get("", job.spec.queue or DEFAULT_QUEUE),
+        claims=frozenset(each for each in wanted if claims.get(namespace, each) is not None),
+        priorities={each.metadata.name: each.value for each in known.of(PriorityClass).all()},
+    )
+
+
+def _owns(job: Job, group: PodGroup | None) -> bool:
+    controller = group.metadata.controller if group is not None else None
+    return controller is not None and controller.uid == job.metadata.uid
+
+
+def _orphans(commands: Iterable[Command], now: Instant) -> Plan:
+    """Commands whose Job is gone are of no use to anybody; one that is merely early is given some time."""
+    old: list[Delete] = []
+    again_at: Instant | None = None
+    for command in commands:
+        metadata = command.metadata
+        due = instant.parse_instant(metadata.creation_timestamp or "1970-01-01T00:00:00Z") + ORPHAN_S * instant.SECOND
+        if due <= now:
+            old.append(Delete(kind=Command, name=metadata.name, namespace=metadata.namespace, uid=metadata.uid))
+        else:
+            again_at = min(due, again_at or due)
+    return Plan((tuple(old),) if old else (), again_at) if old or again_at else NOTHING_TO_DO
+
+
+# ---------------------------------------------------------------------------------------------------------------- keys
+
+
+def _key(job: Job) -> Key:
+    return Key(job.metadata.namespace, job.metadata.name)
+
+
+def _as_key(text: str) -> Key:
+    namespace, _, name = text.partition("/")
+    return Key(namespace, name)
+
+
+def _waits(job: Job) -> bool:
+    return job.status.state.phase in {"", "Pending"}
+
+
+def _is_job(reference: OwnerReference) -> bool:
+    return reference.kind == _KIND.kind and reference.api_version.partition("/")[0] == _KIND.group
+
+
+def _job_of_pod(pod: Pod) -> tuple[str, ...]:
+    """The Job whose name the pod carries; only pods that a Job of ours controls."""
+    owner = pod.metadata.controller
+    name = pod.metadata.annotations.get(names.JOB_NAME)
+    return (f"{pod.metadata.namespace}/{name}",) if name and owner is not None and _is_job(owner) else ()
+
+
+def _job_of_group(group: PodGroup) -> tuple[Key, ...]:
+    owners = [owner.name for owner in group.metadata.owner_references if _is_job(owner)]
+    return (Key(group.metadata.namespace, owners[-1]),) if owners else ()
+
+
+def _job_of_command(command: Command) -> tuple[str, ...]:
+    target = command.target
+    return (f"{command.metadata.namespace}/{target.name}",) if target is not None and _is_job(target) else ()
+
+
+def _claims_of(job: Job) -> tuple[str, ...]:
+    namespace = job.metadata.namespace
+    return tuple(f"{namespace}/{each.volume_claim_name}" for each in job.spec.volumes if each.volume_claim_name)

@@ -1,0 +1,232 @@
+"""The plan for one Job: from the world as it is to what must be done next. Pure.
+
+A plan either decides (a Command, a policy) and acts on it, or moves on by itself (a phase ends), or makes what has to exist. Each of
+these is at most one write of the status, which comes before the deeds that it announces and after those that it reports.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from pumice import instant
+from pumice.api.batch import JobPhase
+from pumice.api.bus import Command
+from pumice.api.meta import NOTHING
+from pumice.api.pods import Pod
+from pumice.api.scheduling import PodGroup
+from pumice.controllers.job import decisions, making
+from pumice.controllers.job.phases import ENDING, FINAL, next_phase, phase_of
+from pumice.controllers.job.policies import Scene
+from pumice.controllers.job.progress import in_ranges, progress_of
+from pumice.controllers.job.reading import defaulted
+from pumice.controllers.job.roster import roster_of
+from pumice.controllers.job.status import count, counted, entered, noted, roll, written
+from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pumice.api.batch import Job, JobStatus
+    from pumice.controllers.job.decisions import Decision
+    from pumice.controllers.job.progress import Progress
+    from pumice.controllers.job.roster import Member, Roster
+    from pumice.controllers.job.timeouts import Weighed
+    from pumice.controllers.job.view import JobView
+    from pumice.controllers.operations import Operation
+    from pumice.instant import Instant
+
+# A Job that has no phase after so long gets it before anything else: what should come first keeps failing.
+PHASELESS_S = 3
+
+
+def plan(view: JobView) -> Plan:
+    """What to do about the Job now; nothing if it is being deleted, because the API server cleans up after it."""
+    if view.job.metadata.deletion_timestamp is not None:
+        return NOTHING_TO_DO
+    job = defaulted(view.job)
+    roster = roster_of(job, view.pods)
+    scene = Scene(job, job.status, progress_of(job.status), roster.members, view.group, view.now)
+    heard, command = _commands(scene, view.commands)
+    decision = decisions.by_command(scene, command) if command is not None else None
+    by_policy, weighed = decisions.by_policies(scene)
+    decision = decision or by_policy
+    if decision is not None:
+        if command is not None and decision.command:
+            heard = (*heard, _deleted(command))
+        return _decided(scene, decision, weighed, heard)
+    if command is not None:
+        heard = (*heard, *_ignored(scene, command))
+    return _continued(view, scene, roster, weighed, heard)
+
+
+# ------------------------------------------------------------------------------------------------------------ commands
+
+
+def _commands(scene: Scene, commands: Iterable[Command]) -> tuple[tuple[Operation, ...], Command | None]:
+    """The end of those that were carried out or are meant for a former Job, and the oldest of the others."""
+    heard: list[Operation] = []
+    fresh: list[Command] = []
+    for command in sorted(commands, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name)):
+        target = command.target
+        is_ours = target is not None and target.uid in {"", scene.job.metadata.uid}
+        if command.metadata.deletion_timestamp is not None:
+            continue
+        if command.metadata.uid == scene.progress.command or not is_ours:
+            heard.append(_deleted(command))
+        else:
+            fresh.append(command)
+    return tuple(heard), next(iter(fresh), None)
+
+
+def _deleted(command: Command) -> Delete:
+    metadata = command.metadata
+    return Delete(kind=Command, name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)
+
+
+def _ignored(scene: Scene, command: Command) -> tuple[Operation, ...]:
+    phase = phase_of(scene.status)
+    text = f"command {command.action} has no effect on a job that is {phase}"
+    return _deleted(command), Emit(scene.job, "Normal", "CommandIssued", text)
+
+
+# ------------------------------------------------------------------------------------------------------------ deciding
+
+
+def _decided(scene: Scene, decision: Decision, weighed: Weighed, heard: tuple[Operation, ...]) -> Plan:
+    """First the status that says so, then the kills."""
+    job = scene.job
+    timers = [timer for timer in weighed.timers if timer.due > scene.now]
+    recorded = decisions.record(scene, decision, timers)
+    patch = written(job, recorded.status)
+    assert patch is not None, "a decision always changes the status"
+    judge = dataclasses.replace(scene, status=recorded.status, progress=recorded.progress).judge()
+    deeds: list[Operation] = [*heard, *_kills(job, judge.doomed(scene.members))]
+    if scene.group is not None and recorded.progress.group == scene.group.metadata.uid:
+        deeds += _without_group(scene.group)
+    deeds.append(Emit(job, "Normal", "ExecuteAction", f"Start to execute action {decision.action} "))
+    deeds.append(Emit(job, "Normal" if decision.command else "Warning", decision.reason, recorded.message))
+    return Plan(((patch,), tuple(deeds)))
+
+
+def _kills(job: Job, doomed: Iterable[Member]) -> list[Operation]:
+    return [
+        Delete(
+            kind=Pod,
+            name=member.name,
+            namespace=job.metadata.namespace,
+            uid=member.pod.metadata.uid,
+            blame=Blame(job, "FailedDelete"),
+        )
+        for member in doomed
+    ]
+
+
+def _without_group(group: PodGroup | None) -> list[Operation]:
+    if group is None or group.metadata.deletion_timestamp is not None:
+        return []
+    metadata = group.metadata
+    return [Delete(kind=PodGroup, name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)]
+
+
+# ---------------------------------------------------------------------------------------------------------- continuing
+
+
+def _continued(view: JobView, scene: Scene, roster: Roster, weighed: Weighed, heard: tuple[Operation, ...]) -> Plan:
+    """Nobody has decided anything: the phase goes on, or ends by itself."""
+    job, status, phase = scene.job, scene.status, phase_of(scene.status)
+    doomed = scene.judge().doomed(scene.members)
+    counters = count(scene.members, doomed)
+    wanted = status if _is_settled(status) else counted(status, job, counters)
+    progress = _tidied(scene, weighed, doomed)
+    upcoming = next_phase(job, status, counters, killing=bool(doomed))
+    if upcoming is not phase:
+        return _moved_on(scene, wanted, progress, upcoming, heard)
+    announced = [
+        Emit(job, "Normal", "ExecuteAction", f"Execute action {timer.action} after {instant.format_duration(delay)}")
+        for timer, delay in weighed.begun
+    ]
+    first = [*heard, *announced, *_kills(job, doomed)]
+    if phase in ENDING:
+        return _ended(scene, noted(wanted, progress), first)
+    if _is_outdated(scene):
+        first += _without_group(scene.group)
+    if phase is JobPhase.RESTARTING:
+        patch = written(view.job, noted(wanted, progress))
+        return _staged(weighed.again_at, first, [patch] if patch else [])
+    if not status.state.phase:
+        wanted = entered(wanted, job, JobPhase.PENDING, view.now)
+        if _age_s(view) >= PHASELESS_S:
+            patch = written(view.job, noted(wanted, progress))
+            return _staged(view.now, [patch] if patch else [])
+    made = making.made(view, job, roster, wanted, progress)
+    patch = written(view.job, made.status) if made.status is not None else None
+    again_at = min((at for at in (weighed.again_at, made.again_at) if at is not None), default=None)
+    return _staged(again_at, [*first, *made.first], [*made.second, *([patch] if patch else [])], made.pods)
+
+
+def _staged(again_at: Instant | None, *stages: Sequence[Operation]) -> Plan:
+    return Plan(tuple(tuple(stage) for stage in stages if stage), again_at)
+
+
+def _is_settled(status: JobStatus) -> bool:
+    """True where the Job is over and so are its pods: what it counted then stays, whoever deletes the pods later."""
+    return phase_of(status) in FINAL and not (status.pending or status.running or status.terminating)
+
+
+def _is_outdated(scene: Scene) -> bool:
+    """True for the PodGroup of a gang that was killed whole: its successor asks for admission anew."""
+    return scene.group is not None and scene.group.metadata.uid == scene.progress.group
+
+
+def _age_s(view: JobView) -> float:
+    created = view.job.metadata.creation_timestamp
+    return (view.now - instant.parse_instant(created)) / instant.SECOND if created else 0.0
+
+
+def _tidied(scene: Scene, weighed: Weighed, doomed: Sequence[Member]) -> Progress:
+    """The progress as of now: who is there, and without what has been done."""
+    progress = scene.progress
+    if phase_of(scene.status) in ENDING:
+        return replace(progress, members=NOTHING, timers=(), targets=(), hosts="")
+    targets = tuple(
+        target
+        for target in progress.targets
+        if any(
+            member.task == target.task and member.retries < target.below and member.index in in_ranges(target.indexes)
+            for member in scene.members
+        )
+    )
+    timers = tuple(timer for timer in weighed.timers if timer.due > scene.now)
+    return replace(progress, members=roll(scene.members, doomed), targets=targets, timers=timers)
+
+
+def _moved_on(
+    scene: Scene, wanted: JobStatus, progress: Progress, upcoming: JobPhase, heard: tuple[Operation, ...]
+) -> Plan:
+    """One write of the status; before a Job is over, what its plugins made goes."""
+    job, state = scene.job, scene.status.state
+    reason, message = (state.reason, state.message) if upcoming is not JobPhase.RUNNING else ("", "")
+    if upcoming is JobPhase.FAILED and phase_of(scene.status) is JobPhase.RESTARTING:
+        message = f"no retry is left of {job.spec.max_retry}; {message}"
+    status = entered(wanted, job, upcoming, scene.now, reason=reason, message=message)
+    first: list[Operation] = list(heard)
+    if upcoming in FINAL:
+        cleanup, status = making.cleaned_up(job, status)
+        first += cleanup
+    if upcoming in ENDING:
+        progress = replace(progress, members=NOTHING, timers=(), targets=(), hosts="")
+    patch = written(job, noted(status, progress))
+    return _staged(None, first, [patch] if patch else [])
+
+
+def _ended(scene: Scene, wanted: JobStatus, first: list[Operation]) -> Plan:
+    """What is left goes: unfinished pods, the PodGroup and, at the very end, what plugins made."""
+    first += _without_group(scene.group)
+    if phase_of(scene.status) in FINAL:
+        cleanup, wanted = making.cleaned_up(scene.job, wanted)
+        first += cleanup
+    patch = written(scene.job, wanted)
+    return _staged(None, first, [patch] if patch else [])

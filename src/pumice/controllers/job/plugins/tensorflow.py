@@ -1,0 +1,50 @@
+"""tensorflow: TF_CONFIG, the cluster as TensorFlow's strategies read it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pumice.controllers.job.plugins import hosts
+from pumice.controllers.job.plugins.arguments import Flags
+from pumice.controllers.job.plugins.silence import MakesNothing
+from pumice.controllers.job.pods import add_env, containers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pumice.api.batch import Job, Task
+    from pumice.controllers.operations import Json
+
+PORT = 2222
+ROLES = ("ps", "worker", "chief", "evaluator")
+
+
+class TensorFlow(MakesNothing):
+    name = "tensorflow"
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        flags = Flags(arguments, {**{role: role for role in ROLES}, "port": PORT})
+        self._tasks = {role: flags.text(role) for role in ROLES}
+        self._port = flags.number("port")
+
+    def on_pod(self, pod: Json, job: Job, task: Task, index: int) -> None:
+        tasks = job.spec.tasks
+        if len(tasks) == 1 and tasks[0].replicas == 1:
+            return  # nobody to talk to
+        text = msgspec.json.encode({"cluster": self._cluster(job), "task": {"type": self._role(task), "index": index}})
+        for container in containers(pod["spec"], init=False):
+            add_env(container, {"name": "TF_CONFIG", "value": text.decode()})
+
+    def _cluster(self, job: Job) -> dict[str, list[str]]:
+        cluster: dict[str, list[str]] = {}
+        for role in ROLES:
+            task = hosts.task_named(job, self._tasks[role])
+            if task is not None and task.replicas:
+                addresses = [hosts.address(job, task, index) for index in range(task.replicas)]
+                cluster[role] = [f"{address}:{self._port}" for address in addresses]
+        return cluster
+
+    def _role(self, task: Task) -> str:
+        return next((role for role, name in self._tasks.items() if name == task.name), task.name)

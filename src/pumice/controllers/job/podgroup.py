@@ -1,0 +1,228 @@
+"""The PodGroup of a Job: the gang as the scheduler sees it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from pumice import quantity
+from pumice.api import decoding, names
+from pumice.api.pods import NO_REQUIREMENTS, Pod, PodTemplate, ResourceRequirements
+from pumice.api.scheduling import PodGroup
+from pumice.cluster import amounts, requests
+from pumice.controllers.operations import Blame, Create, Patch
+from pumice.controllers.ownership import owned
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.api.batch import Job, NetworkTopology, Task
+    from pumice.api.meta import ResourceList
+    from pumice.api.pods import Container, PodSpec
+    from pumice.controllers.operations import Json, Operation
+
+TEMPLATES_CACHED_MAX = 4_096
+# Compute resources that ResourceQuota knows by their plain name and with `requests.` before it.
+_PLAIN = ("cpu", "memory", "ephemeral-storage")
+
+
+def group_name(job: Job) -> str:
+    return f"{job.metadata.name}-{job.metadata.uid}"
+
+
+def group_operation(job: Job, group: PodGroup | None, priorities: Mapping[str, int]) -> Operation | None:
+    """What it takes for the Job's PodGroup to be as it should; None if it is."""
+    wanted = _spec(job, priorities)
+    if group is None:
+        metadata = owned(job, group_name(job))
+        metadata["labels"] = dict(job.metadata.labels)
+        metadata["annotations"] = dict(job.metadata.annotations)
+        body: Json = {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "PodGroup",
+            "metadata": metadata,
+            "spec": wanted,
+            "status": {"phase": "Pending"},
+        }
+        return Create(kind=PodGroup, body=body, blame=Blame(job, "PodGroupError"))
+    changes = _changes(group, wanted)
+    if not changes:
+        return None
+    return Patch(
+        kind=PodGroup,
+        name=group.metadata.name,
+        namespace=group.metadata.namespace,
+        body={"spec": changes},
+        uid=group.metadata.uid,
+        blame=Blame(job, "PodGroupError"),
+    )
+
+
+def _spec(job: Job, priorities: Mapping[str, int]) -> Json:
+    spec = job.spec
+    policies = [_sub_group(task) for task in spec.tasks if task.partition_policy is not None]
+    wanted: Json = {
+        "minMember": spec.min_available,
+        "minTaskMember": {task.name: task.min_available for task in spec.tasks},
+        "queue": spec.queue,
+        "minResources": minimum(job, priorities),
+    }
+    if spec.priority_class_name:
+        wanted["priorityClassName"] = spec.priority_class_name
+    if policies:
+        wanted["subGroupPolicy"] = policies
+    if spec.network_topology is not None:
+        topology = spec.network_topology
+        wanted["networkTopology"] = {"mode": topology.mode}
+        if topology.highest_tier_allowed is not None:
+            wanted["networkTopology"]["highestTierAllowed"] = topology.highest_tier_allowed
+        elif topology.highest_tier_name:
+            wanted["networkTopology"]["highestTierName"] = topology.highest_tier_name
+    return wanted
+
+
+def _sub_group(task: Task) -> Json:
+    policy = task.partition_policy
+    assert policy is not None, "only tasks with partitions have sub groups"
+    wanted: Json = {
+        "name": task.name,
+        "subGroupSize": policy.partition_size,
+        "minSubGroups": policy.min_partitions,
+        "labelSelector": {"matchLabels": {names.TASK_SPEC: task.name}},
+        "matchLabelKeys": [names.PARTITION_ID],
+    }
+    if policy.network_topology is not None:
+        wanted["networkTopology"] = _as_it_is(policy.network_topology)
+    return wanted
+
+
+def _as_it_is(topology: NetworkTopology) -> Json:
+    wanted: Json = {"mode": topology.mode}
+    if topology.highest_tier_allowed is not None:
+        wanted["highestTierAllowed"] = topology.highest_tier_allowed
+    if topology.highest_tier_name:
+        wanted["highestTierName"] = topology.highest_tier_name
+    return wanted
+
+
+def _changes(group: PodGroup, wanted: Json) -> Json:
+    """The merge patch of what may change in a PodGroup's life; its queue, labels and topology never do."""
+    spec = group.spec
+    changes: Json = {}
+    if spec.priority_class_name != wanted.get("priorityClassName", ""):
+        changes["priorityClassName"] = wanted.get("priorityClassName")
+    if spec.min_member != wanted["minMember"]:
+        changes["minMember"] = wanted["minMember"]
+    if not _same_amounts(spec.min_resources or {}, wanted["minResources"]):
+        stale = dict.fromkeys((spec.min_resources or {}).keys() - wanted["minResources"].keys())
+        changes["minResources"] = {**stale, **wanted["minResources"]}
+    members = {
+        name: number for name, number in wanted["minTaskMember"].items() if spec.min_task_member.get(name) != number
+    }
+    if members:
+        changes["minTaskMember"] = members
+    policies = wanted.get("subGroupPolicy", [])
+    if _normal(policies) != _normal(msgspec.to_builtins(spec.sub_group_policy, enc_hook=dict)):
+        changes["subGroupPolicy"] = policies
+    return changes
+
+
+def _normal(policies: Any) -> Any:
+    """Policies with the fields that a Struct leaves out where they are as by default."""
+    defaults = {"subGroupSize": 1, "minSubGroups": 0}
+    topology = {"mode": "hard"}
+    return [
+        {
+            **defaults,
+            **policy,
+            **({"networkTopology": {**topology, **policy["networkTopology"]}} if "networkTopology" in policy else {}),
+        }
+        for policy in policies
+    ]
+
+
+def _same_amounts(left: ResourceList, right: ResourceList) -> bool:
+    return left.keys() == right.keys() and all(quantity.compare(left[name], right[name]) == 0 for name in right)
+
+
+# ----------------------------------------------------------------------------------------------------- minResources
+
+
+def minimum(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
+    """What the smallest gang asks for, in ResourceQuota's words, as Volcano writes it; limits count where requests are absent.
+
+    Its pods are those of the most important tasks first.
+    """
+    total: dict[str, int] = {}
+    for task, pods in _smallest(job, priorities):
+        for name, value in _usage(bytes(task.template)).items():
+            total[name] = total.get(name, 0) + value * pods
+    return {name: amounts.quantity_text(_plain(name), value) for name, value in sorted(total.items())}
+
+
+def _smallest(job: Job, priorities: Mapping[str, int]) -> list[tuple[Task, int]]:
+    """How many pods of which task the smallest gang has."""
+    ranked = sorted(job.spec.tasks, key=lambda task: -priorities.get(priority_class(bytes(task.template)), 0))
+    left = job.spec.min_available
+    if left < sum(task.min_available or 0 for task in ranked):
+        firsts = [0] * len(ranked)
+    else:
+        firsts = [min(task.min_available or 0, task.replicas) for task in ranked]
+    taken: list[int] = []
+    for first in firsts:
+        taken.append(min(first, left))
+        left -= taken[-1]
+    for number, task in enumerate(ranked):
+        more = min(task.replicas - taken[number], left)
+        taken[number] += more
+        left -= more
+    return [(task, pods) for task, pods in zip(ranked, taken, strict=True) if pods]
+
+
+@lru_cache(TEMPLATES_CACHED_MAX)
+def priority_class(template: bytes) -> str:
+    return decoding.decode(PodTemplate, template).spec.priority_class_name
+
+
+@lru_cache(TEMPLATES_CACHED_MAX)
+def _usage(template: bytes) -> Mapping[str, int]:
+    """What one pod of a template counts in quotas."""
+    spec = decoding.decode(PodTemplate, template).spec
+    usage = {"pods": amounts.MILLI, "count/pods": amounts.MILLI}
+    for name, value in _requests(spec).items():
+        usage[name] = value
+        if name in _PLAIN or "/" in name or name.startswith("hugepages-"):
+            usage[f"requests.{name}"] = value
+    for name, value in _requests(_with_limits_only(spec)).items():
+        if name in _PLAIN:
+            usage[f"limits.{name}"] = value
+    return usage
+
+
+def _requests(spec: PodSpec) -> dict[str, int]:
+    asked = requests.request_of(Pod(spec=spec)).amounts
+    return {name: int(value) for name, value in asked.items() if name != amounts.PODS}
+
+
+def _with_limits_only(spec: PodSpec) -> PodSpec:
+    """The same pod as though its limits were its requests."""
+    limited = {name for each in (*spec.containers, *spec.init_containers) for name in each.resources.limits}
+    return replace(
+        spec,
+        containers=tuple(map(_limits_only, spec.containers)),
+        init_containers=tuple(map(_limits_only, spec.init_containers)),
+        overhead={name: value for name, value in spec.overhead.items() if name in limited},
+        resources=None,
+    )
+
+
+def _limits_only(container: Container) -> Container:
+    limits = container.resources.limits
+    return replace(container, resources=ResourceRequirements(requests=limits) if limits else NO_REQUIREMENTS)
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix("requests.").removeprefix("limits.")

@@ -1,0 +1,206 @@
+"""What happened to a Job, read off its objects, and the policy that it meets.
+
+Nothing is remembered: a failed pod is there to be seen, one that is being taken away says so, and one that is gone is missed by
+name, because the status lists who was there. What has been answered is not seen again, because the answer makes it a thing of the
+past: a whole restart raises the Job's version, a restart of single pods names them, and in other phases nobody asks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from pumice import instant
+from pumice.api import names
+from pumice.api.batch import Action, JobEvent, JobPhase
+from pumice.api.scheduling import PodGroupPhase
+from pumice.controllers.job.kill import Judge
+from pumice.controllers.job.phases import phase_of
+from pumice.controllers.job.progress import in_ranges
+from pumice.controllers.job.reading import pod_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pumice.api.batch import Job, JobStatus, LifecyclePolicy, Task
+    from pumice.api.scheduling import PodGroup
+    from pumice.controllers.job.progress import Progress
+    from pumice.controllers.job.roster import Member
+    from pumice.instant import Instant
+
+_STARTED = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value, PodGroupPhase.COMPLETED.value})
+# Which of two things that happened in the same second came first: an end explains a failure, an eviction explains many.
+_RANK = {
+    JobEvent.TASK_COMPLETED: 0,
+    JobEvent.POD_EVICTED: 1,
+    JobEvent.POD_FAILED: 2,
+    JobEvent.TASK_FAILED: 3,
+    JobEvent.UNKNOWN: 4,
+    JobEvent.POD_PENDING: 5,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Occurrence:
+    """Something that a policy may be waiting for."""
+
+    event: JobEvent
+    at: Instant
+    why: str
+    task: str = ""  # empty: it concerns the Job as a whole
+    pod: str = ""
+    index: int = 0
+    exit_code: int | None = None
+    lasting: bool = False  # it can be seen, with its time, for as long as nobody answers it
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scene:
+    """All that occurrences are read from."""
+
+    job: Job
+    status: JobStatus
+    progress: Progress
+    members: tuple[Member, ...]
+    group: PodGroup | None
+    now: Instant
+
+    def task(self, name: str) -> Task | None:
+        return next((task for task in self.job.spec.tasks if task.name == name), None)
+
+    def judge(self) -> Judge:
+        return Judge(self.job, self.status, self.progress)
+
+
+def occurrences(scene: Scene) -> list[Occurrence]:
+    """Everything that policies may answer, in the order in which it happened."""
+    judge = scene.judge()
+    fresh = [member for member in scene.members if judge.is_fresh(member)]
+    found = [
+        *_evicted(scene, fresh),
+        *_missing(scene),
+        *_failed(fresh),
+        *_tasks(scene, fresh),
+        *_pending(scene, fresh),
+        *_unknown(scene),
+    ]
+    return sorted(found, key=lambda each: (each.at, _RANK[each.event]))
+
+
+def _evicted(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
+    for member in fresh:
+        metadata = member.pod.metadata
+        if metadata.deletion_timestamp is None or member.is_released:
+            continue
+        grace = (metadata.deletion_grace_period_seconds or 0) * instant.SECOND
+        at = min(instant.parse_instant(metadata.deletion_timestamp) - grace, scene.now)
+        reason, message = member.disruption or ("deleted", "")
+        why = f"pod {member.name} was evicted ({reason}: {message})" if message else f"pod {member.name} was {reason}"
+        yield _of(member, JobEvent.POD_EVICTED, at, why)
+
+
+def _missing(scene: Scene) -> Iterator[Occurrence]:
+    """Pods that were there at the last write and are gone without a word.
+
+    Before the gang has started, such a pod may have been released by the scheduler: it is made again, and nobody is to blame.
+    """
+    has_started = phase_of(scene.status) is JobPhase.RUNNING or _has_started(scene.group)
+    present = {(member.task, member.index) for member in scene.members}
+    for task in scene.job.spec.tasks if has_started else ():
+        for index in sorted(in_ranges(scene.progress.members.get(task.name, ""))):
+            if index < task.replicas and (task.name, index) not in present:
+                pod = pod_name(scene.job, task.name, index)
+                why = f"pod {pod} is gone"
+                yield Occurrence(JobEvent.POD_EVICTED, scene.now, why, task.name, pod, index)
+
+
+def _has_started(group: PodGroup | None) -> bool:
+    return group is not None and (group.status.phase in _STARTED or names.ATTEMPT in group.metadata.annotations)
+
+
+def _failed(fresh: Sequence[Member]) -> Iterator[Occurrence]:
+    for member in fresh:
+        if member.phase == "Failed" and not member.is_leaving:
+            code = member.exit_code
+            reason = member.pod.status.reason or (f"exit code {code}" if code is not None else "no reason given")
+            occurrence = _of(member, JobEvent.POD_FAILED, member.finished_at(), f"pod {member.name} failed ({reason})")
+            yield dataclasses.replace(occurrence, exit_code=code, lasting=True)
+
+
+def _tasks(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
+    by_task: dict[str, list[Member]] = {}
+    for member in fresh:
+        if not member.is_leaving:
+            by_task.setdefault(member.task, []).append(member)
+    # What succeeded before the Job was suspended counts, but is no news.
+    succeeded = Counter(
+        member.task for member in scene.members if member.phase == "Succeeded" and not member.is_leaving
+    )
+    for task in scene.job.spec.tasks:
+        members = by_task.get(task.name, [])
+        ended = [member for member in members if member.phase == "Succeeded"]
+        if ended and succeeded[task.name] >= task.replicas:
+            last = max(ended, key=lambda member: member.finished_at())
+            occurrence = _of(last, JobEvent.TASK_COMPLETED, last.finished_at(), f"task {task.name} is complete")
+            yield dataclasses.replace(occurrence, lasting=True)
+        unfinished = [member for member in members if not member.is_finished]
+        restarts = sum(member.restarts for member in unfinished)
+        if task.max_retry >= 0 and unfinished and restarts >= task.max_retry:
+            worst = max(unfinished, key=lambda member: member.restarts)
+            why = f"containers of task {task.name} were restarted {restarts} times, most of them in pod {worst.name}"
+            yield _of(worst, JobEvent.TASK_FAILED, scene.now, why)
+
+
+def _pending(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
+    for member in fresh:
+        if member.phase == "Pending" and not member.is_leaving:
+            why = f"pod {member.name} is still pending"
+            occurrence = _of(member, JobEvent.POD_PENDING, member.created_at(), why)
+            if resolve(scene, occurrence) is not None:
+                yield dataclasses.replace(occurrence, lasting=True)
+
+
+def _unknown(scene: Scene) -> Iterator[Occurrence]:
+    group = scene.group
+    if group is not None and group.status.phase == PodGroupPhase.UNKNOWN and group.metadata.uid != scene.progress.group:
+        yield Occurrence(JobEvent.UNKNOWN, scene.now, "the gang runs without some of its members, which find no room")
+
+
+def _of(member: Member, event: JobEvent, at: Instant, why: str) -> Occurrence:
+    return Occurrence(event, at, why, member.task, member.name, member.index)
+
+
+# -------------------------------------------------------------------------------------------------------- resolution
+
+
+def resolve(scene: Scene, occurrence: Occurrence) -> LifecyclePolicy | None:
+    """The policy that answers: the first that matches among the task's, else among the Job's; None where none does."""
+    task = scene.task(occurrence.task)
+    candidates = (*(task.policies if task is not None else ()), *scene.job.spec.policies)
+    return next((policy for policy in candidates if _matches(policy, occurrence)), None)
+
+
+def _matches(policy: LifecyclePolicy, occurrence: Occurrence) -> bool:
+    events = {policy.event, *policy.events}
+    if occurrence.event in events or JobEvent.ANY in events:
+        return occurrence.event is not JobEvent.POD_PENDING or policy.timeout is not None
+    return policy.exit_code is not None and policy.exit_code == occurrence.exit_code
+
+
+def targets(scene: Scene, action: str, occurrence: Occurrence) -> set[tuple[str, int]]:
+    """Whom a restart of single pods is aimed at, as (task, index); nobody where the occurrence concerns no task."""
+    task = scene.task(occurrence.task)
+    if task is None:
+        return set()
+    match action:
+        case Action.RESTART_POD:
+            return {(task.name, occurrence.index)}
+        case Action.RESTART_TASK:
+            return {(task.name, index) for index in range(task.replicas)}
+        case Action.RESTART_PARTITION if task.partition_policy is not None:
+            size = task.partition_policy.partition_size or 1
+            first = occurrence.index // size * size
+            return {(task.name, index) for index in range(first, min(first + size, task.replicas))}
+        case _:
+            return set()

@@ -1,0 +1,116 @@
+"""What must survive a controller and has no field in Volcano's status: who was there, who must go, what is due, what was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pumice.api import names
+from pumice.api.meta import NOTHING, Struct
+from pumice.instant import Instant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pumice.api.batch import JobStatus
+
+RESTARTS_KEPT = 5  # the last ones, for people; the sum of what they cost is kept for ever
+TIMERS_MAX = 64  # delayed actions of one Job
+RANGES_CACHED_MAX = 4_096
+INDEXES_MAX = 1_000_000  # of one task; more is somebody's joke
+
+
+class Target(Struct):
+    """Pods of a task that must go if they were made by a retry before `below`."""
+
+    task: str
+    indexes: str  # as ranges
+    below: int
+
+
+class Timer(Struct):
+    """An action that is due unless its cause goes away first."""
+
+    event: str
+    action: str
+    due: Instant
+    task: str = ""
+    pod: str = ""
+    index: int = 0
+    why: str = ""
+
+
+class Restart(Struct):
+    """What made the Job start over, and what that cost."""
+
+    at: str
+    action: str
+    why: str
+    lost_s: int = 0  # run time of the killed pods, summed
+
+
+class Progress(Struct):
+    """What must survive and has no field in Volcano's status; JSON under `pumice.dev/progress` in status.controlledResources."""
+
+    members: Mapping[str, str] = NOTHING  # task -> indexes (as ranges) of the pods that were there at the last write
+    floor: int = 0  # finished pods made by a version before this one must go, too
+    targets: tuple[Target, ...] = ()
+    group: str = ""  # uid of a PodGroup that must go: its gang was killed whole
+    command: str = ""  # uid of the last Command that was carried out
+    timers: tuple[Timer, ...] = ()
+    hosts: str = ""  # digest of what the svc plugin's ConfigMap holds
+    restarts: tuple[Restart, ...] = ()
+    lost_s: int = 0  # by all restarts
+
+
+NO_PROGRESS = Progress()
+_DECODER = msgspec.json.Decoder(Progress)
+_ENCODER = msgspec.json.Encoder(enc_hook=dict)
+
+
+def progress_of(status: JobStatus) -> Progress:
+    """What the status records; nothing if it records nothing, or what somebody has spoilt."""
+    text = status.controlled_resources.get(names.PROGRESS)
+    if not text:
+        return NO_PROGRESS
+    try:
+        return _DECODER.decode(text)
+    except msgspec.MsgspecError:
+        return NO_PROGRESS
+
+
+def recorded(controlled: Mapping[str, str], progress: Progress) -> Mapping[str, str]:
+    """The controlled resources with the progress among them."""
+    others = {key: value for key, value in controlled.items() if key != names.PROGRESS}
+    if progress != NO_PROGRESS:
+        others[names.PROGRESS] = _ENCODER.encode(progress).decode()
+    return MappingProxyType(others)
+
+
+# ------------------------------------------------------------------------------------------------------------ ranges
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Numbers as ranges: 0, 1, 2 and 7 are "0-2,7"."""
+    parts: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1] = (parts[-1][0], number)
+        else:
+            parts.append((number, number))
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+
+
+@lru_cache(RANGES_CACHED_MAX)
+def in_ranges(text: str) -> frozenset[int]:
+    """The numbers of ranges; what cannot be read as one is none."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (last or first).isdecimal() and int(last or first) < INDEXES_MAX:
+            numbers.update(range(int(first), int(last or first) + 1))
+    return frozenset(numbers)

@@ -1,0 +1,123 @@
+"""The pods of a Job as members: which task and index they are, and which start of the Job made them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pumice import instant
+from pumice.api import names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pumice.api.batch import Job
+    from pumice.api.pods import Pod
+    from pumice.instant import Instant
+
+FINISHED = frozenset({"Succeeded", "Failed"})
+RELEASED = "GangReleased"  # the scheduler's reason: the gang was never whole, so nothing has failed
+_DISRUPTION = "DisruptionTarget"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Member:
+    pod: Pod
+    task: str
+    index: int
+    version: int  # status.version of the Job when it was made
+    retries: int  # status.retryCount of the Job when it was made
+
+    @property
+    def name(self) -> str:
+        return self.pod.metadata.name
+
+    @property
+    def phase(self) -> str:
+        return self.pod.status.phase or "Pending"
+
+    @property
+    def is_finished(self) -> bool:
+        return self.phase in FINISHED
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.pod.metadata.deletion_timestamp is not None
+
+    @property
+    def is_released(self) -> bool:
+        """True where the scheduler took back what it had begun: no failure, and nobody's fault."""
+        return self.disruption is not None and self.disruption[0] == RELEASED
+
+    @property
+    def disruption(self) -> tuple[str, str] | None:
+        """Reason and message of whoever is taking the pod away."""
+        for condition in self.pod.status.conditions:
+            if condition.type == _DISRUPTION and condition.status == "True":
+                return condition.reason, condition.message
+        return None
+
+    @property
+    def exit_code(self) -> int | None:
+        """That of the first container, as Volcano reads it."""
+        statuses = self.pod.status.container_statuses
+        ended = statuses[0].state.terminated if statuses else None
+        return ended.exit_code if ended is not None else None
+
+    @property
+    def restarts(self) -> int:
+        """How often its containers have been restarted in place."""
+        status = self.pod.status
+        return sum(each.restart_count for each in (*status.init_container_statuses, *status.container_statuses))
+
+    def started_at(self) -> Instant | None:
+        """Since when it runs, or ran; None for a pod that never did."""
+        states = [each.state.running or each.state.terminated for each in self.pod.status.container_statuses]
+        times = [state.started_at for state in states if state is not None] or [self.pod.status.start_time]
+        return min((instant.parse_instant(time) for time in times if time), default=None)
+
+    def finished_at(self) -> Instant:
+        """When it ended, as far as anybody has said; else when it was made."""
+        ends = [each.state.terminated for each in self.pod.status.container_statuses]
+        times = [end.finished_at for end in ends if end is not None and end.finished_at]
+        if not times:
+            times = [each.last_transition_time for each in self.pod.status.conditions if each.last_transition_time]
+        return max((instant.parse_instant(time) for time in times), default=self.created_at())
+
+    def created_at(self) -> Instant:
+        created = self.pod.metadata.creation_timestamp
+        return instant.parse_instant(created) if created else 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Roster:
+    """Members in the order of tasks and indexes, and the names that others still hold."""
+
+    members: tuple[Member, ...]
+    taken: frozenset[str]  # names of pods of a former Job of this name
+
+
+def roster_of(job: Job, pods: Iterable[Pod]) -> Roster:
+    """The Job's own pods; those without the controller's annotations are nobody's members, as with Volcano."""
+    order = {task.name: number for number, task in enumerate(job.spec.tasks)}
+    members: list[Member] = []
+    taken: set[str] = set()
+    for pod in pods:
+        controller = pod.metadata.controller
+        if controller is None or controller.uid != job.metadata.uid:
+            taken.add(pod.metadata.name)
+            continue
+        annotations = pod.metadata.annotations
+        index = annotations.get(names.TASK_INDEX) or pod.metadata.name.rpartition("-")[2]
+        task = annotations.get(names.TASK_SPEC)
+        if task is None or names.JOB_VERSION not in annotations or not index.isdecimal():
+            taken.add(pod.metadata.name)
+            continue
+        version, retries = annotations[names.JOB_VERSION], annotations.get(names.JOB_RETRY_COUNT, "")
+        members.append(Member(pod, task, int(index), _number(version), _number(retries)))
+    members.sort(key=lambda member: (order.get(member.task, len(order)), member.task, member.index, member.name))
+    return Roster(tuple(members), frozenset(taken))
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,29 @@
+"""All that a plan for a Job is made from."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.api.batch import Job
+    from pumice.api.bus import Command
+    from pumice.api.pods import Pod
+    from pumice.api.scheduling import PodGroup, Queue
+    from pumice.instant import Instant
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JobView:
+    """The world around one Job at one moment."""
+
+    job: Job
+    now: Instant
+    group: PodGroup | None = None
+    pods: tuple[Pod, ...] = ()  # that carry the Job's name, those of a former Job of that name too
+    commands: tuple[Command, ...] = ()  # that name the Job
+    queue: Queue | None = None
+    claims: frozenset[str] = frozenset()  # names of the claims in the namespace, as far as the Job names them
+    priorities: Mapping[str, int] = dataclasses.field(default_factory=dict)  # value of each PriorityClass

@@ -1,0 +1,33 @@
+"""Who owns what controllers make: the reference by which the API server cleans up after a deleted owner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.api.kinds import by_struct
+from pumice.kube.watch import metadata_of
+
+if TYPE_CHECKING:
+    from pumice.api.meta import Struct
+    from pumice.controllers.operations import Json
+
+
+def controller_reference(owner: Struct) -> Json:
+    """The owner reference of an object that this one controls."""
+    kind = by_struct(type(owner))
+    metadata = metadata_of(owner)
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def owned(owner: Struct, name: str) -> Json:
+    """Metadata of an object of this name that the owner controls, in its namespace."""
+    metadata: Json = {"name": name, "ownerReferences": [controller_reference(owner)]}
+    namespace = metadata_of(owner).namespace
+    return {**metadata, "namespace": namespace} if namespace else metadata

@@ -1,0 +1,70 @@
+"""The controllers as a process: all of them over one client, one set of informers and one window of writes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pumice.controllers.carrying import Carrier
+from pumice.controllers.driver import Driver
+from pumice.controllers.job import keys
+from pumice.controllers.job import loop as job
+from pumice.controllers.job.plugins import ssh
+from pumice.controllers.known import Known
+from pumice.kube.recorder import Recorder
+from pumice.processes.health import Pulse
+from pumice.telemetry.meters import Meters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pumice.controllers.driver import Controller
+    from pumice.dispatch.rim import Rim
+    from pumice.kube.client import Client
+    from pumice.kube.informer import Informers
+
+BEAT_S = 1.0
+COMPONENT = "vc-controller-manager"  # the source of events, by the name that Volcano's users look for
+
+# One line for each controller.
+CONTROLLERS: tuple[Callable[[Known], Controller], ...] = (job.controller,)
+
+
+class Controllers:
+    """All controllers over one API server."""
+
+    def __init__(self, client: Client, informers: Informers, rim: Rim) -> None:
+        self._known = Known(informers, rim.clock)
+        self._recorder = Recorder(client, component=COMPONENT, clock=rim.clock, log=rim.log)
+        self._clock = rim.clock
+        self._log = rim.log
+        self.pulse = Pulse(rim.clock)
+        self.meters = Meters()
+        self.carrier = Carrier(
+            client,
+            self._known,
+            self._recorder,
+            guard=rim.guard,
+            reach=rim.reach,
+            fillings={ssh.KEYS: keys.fill},
+        )
+        self._drivers = [
+            Driver(make(self._known), self._known, self.carrier, clock=rim.clock, chance=rim.chance, log=rim.log)
+            for make in CONTROLLERS
+        ]
+
+    async def run(self) -> None:
+        """Control until cancelled. Informers must be running."""
+        await self._known.synced()
+        self.pulse.ready = True
+        self._log("controllers_started", controllers=len(self._drivers))
+        async with asyncio.TaskGroup() as crew:
+            crew.create_task(self._recorder.run())
+            for driver in self._drivers:
+                crew.create_task(driver.run())
+
+    async def beat(self) -> None:
+        """The event loop comes round, whoever leads."""
+        while True:
+            self.pulse.beat()
+            await self._clock.sleep(BEAT_S)
