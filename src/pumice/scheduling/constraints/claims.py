@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
+from pumice.api import names
 from pumice.cluster.matching import compiled_terms
-from pumice.cluster.tasks import ON_A_NODE
+from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.constraints.allocation import Given, Search, parent_of
 from pumice.scheduling.constraints.devices import EVERYWHERE, DeviceId, Inventory, Offered, Wish
 from pumice.scheduling.constraints.labels import NodeLabels
@@ -62,6 +64,21 @@ class PodClaims:
             self._left = dict(self._inventory.counters)
             for offered in self._inventory.in_use():
                 self._mark(offered, 1)
+            self._remember()
+
+    def _remember(self) -> None:
+        """What earlier cycles chose for pods that are still being bound, and that their claims may not show yet."""
+        index = self._session.room.table.index
+        for task in (task for gang in self._session.gangs.values() for task in gang.tasks_in(Status.BINDING)):
+            chosen = _written(task)
+            for claim in self._open(self._claims_of(task)) if chosen and task.node in index else ():
+                written = chosen.get(claim.metadata.name, [])
+                offers = [(self._inventory.by_id.get((each[1], each[2], each[3])), each) for each in written]
+                given = [Given(each[0], offered, each[4]) for offered, each in offers if offered is not None]
+                self._given[claim.metadata.key] = (given, index[task.node])
+                for one in given:
+                    if not one.only_looks:
+                        self._mark(one.offered, 1)
 
     # ------------------------------------------------------------------------------------------------- shapes
 
@@ -173,7 +190,8 @@ class PodClaims:
         return bool(shape.example.pod.spec.resource_claims) and not self._is_countable(shape)
 
     def lacking(self, plugin: str, shape: Shape) -> list[Denial]:
-        """Nodes that lack devices for the pod's open claims; those decided in this session bind the rest."""
+        """Nodes that lack devices for the pod's open claims; those decided meanwhile bind the rest."""
+        self._load()
         reachable = np.ones(self._size, dtype=bool)
         for claim in self._of(shape):
             if claim.metadata.key in self._given and not _is_own(claim, shape.example):
@@ -278,6 +296,24 @@ class PodClaims:
             elif all(each.uid != task.uid for each in claim.status.reserved_for):
                 found.append(DeviceChoice(key, None))
         return found
+
+    def notes(self, task: Task) -> dict[str, str]:
+        """The devices as an annotation: the next cycle reads it from the pod that is being bound."""
+        chosen = {
+            key.partition("/")[2]: [(each.request, *each.offered.id, each.only_looks) for each in self._given[key][0]]
+            for key in (claim_keys(task) if task.pod.spec.resource_claims else ())
+            if key in self._given
+        }
+        return {names.DEVICES: msgspec.json.encode(chosen, order="sorted").decode()} if chosen else {}
+
+
+def _written(task: Task) -> dict[str, list[tuple[str, str, str, str, bool]]]:
+    """Claim -> devices by the pod's annotation; anybody may write one, so it may be anything."""
+    text = task.pod.metadata.annotations.get(names.DEVICES, "{}")
+    try:
+        return msgspec.json.decode(text, type=dict[str, list[tuple[str, str, str, str, bool]]])
+    except msgspec.DecodeError:
+        return {}
 
 
 def claim_keys(task: Task) -> list[str | None]:

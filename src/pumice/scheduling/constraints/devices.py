@@ -94,7 +94,7 @@ class Inventory:
         self.roaming: list[Offered] = []
         self.shared: list[Offered] = []  # those that several nodes can use, and those that are parts of one card
         self.counters: dict[tuple[str, str, str, str], int] = {}
-        self._by_id: dict[DeviceId, Offered] = {}
+        self.by_id: dict[DeviceId, Offered] = {}
         for driver, slices in self._pools():
             self._offer(driver, slices)
 
@@ -112,7 +112,7 @@ class Inventory:
         for claim in self._claims.values():
             allocation = claim.status.allocation
             for result in allocation.devices.results if allocation is not None else ():
-                offered = self._by_id.get((result.driver, result.pool, result.device))
+                offered = self.by_id.get((result.driver, result.pool, result.device))
                 if offered is not None and not result.admin_access:
                     yield offered
 
@@ -160,7 +160,7 @@ class Inventory:
             for name, counter in use.counters.items()
         }
         offered = Offered(identity, device, node, nodes, selector, takes)
-        self._by_id[identity] = offered
+        self.by_id[identity] = offered
         if node == EVERYWHERE or takes:
             self.shared.append(offered)
         if node == EVERYWHERE:

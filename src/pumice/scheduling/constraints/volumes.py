@@ -2,7 +2,8 @@
 
 A claim that waits for its first consumer is decided together with the pod's node: the smallest free volume that can be reached
 from there, else a new one. What a placement takes is reserved until it is undone, so that no volume is promised twice, and
-pods that share a claim follow the first of them.
+pods that share a claim follow the first of them. A pod that is being bound carries what was chosen for it, because the volume
+itself may not show it yet.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
-from pumice.cluster.tasks import FINISHED, ON_A_NODE
+from pumice.api import names
+from pumice.cluster.tasks import FINISHED, ON_A_NODE, Status
 from pumice.scheduling.constraints.storage import ONE_POD_ONLY, Bound, Storage, Wanting
 from pumice.scheduling.decisions import VolumeChoice
 from pumice.scheduling.verdict import Cure, Denial, Reason
@@ -51,6 +54,7 @@ class PodVolumes:
         self._taken: dict[str, str] = {}  # volume -> claim that it was promised to
         self._choices: dict[str, VolumeChoice] = {}  # by claim
         self._decided_by: dict[str, list[str]] = {}  # pod -> claims that its placement decided
+        self._knows_earlier_cycles = False
         self._users: collections.Counter[str] | None = None
         self._sharers: collections.Counter[str] | None = None
         session.on.moved(self.moved)
@@ -137,6 +141,7 @@ class PodVolumes:
 
     def bindable(self, plugin: str, shape: Shape) -> list[Denial]:
         """Nodes near which the unbound claims find no volume, neither an existing nor a new one."""
+        self._remember()
         bound = np.ones(self._size, dtype=bool)
         roomy = np.ones(self._size, dtype=bool)
         reached = np.ones(self._size, dtype=bool)
@@ -270,7 +275,22 @@ class PodVolumes:
             else:
                 self._release(task)
 
+    def _remember(self) -> None:
+        """What earlier cycles chose for pods that are still being bound."""
+        if self._knows_earlier_cycles:
+            return
+        self._knows_earlier_cycles = True
+        for task in self._session.snapshot.with_mounts:
+            if task.status is Status.BINDING:
+                chosen = _written(task)
+                for wanting in self._states(task)[1]:
+                    name = chosen.get(wanting.key.partition("/")[2], "")
+                    self._choices.setdefault(wanting.key, VolumeChoice(wanting.key, name, task.node))
+                    if name:
+                        self._taken[name] = wanting.key
+
     def _reserve(self, task: Task, node: int) -> None:
+        self._remember()
         decided = []
         for wanting in self._states(task)[1]:
             if wanting.key in self._choices:
@@ -314,6 +334,20 @@ class PodVolumes:
     def choices(self, task: Task) -> list[VolumeChoice]:
         """What has to be written before the pod can be bound, so that its claims get their volumes."""
         return [choice for wanting in self._states(task)[1] if (choice := self._choices.get(wanting.key)) is not None]
+
+    def notes(self, task: Task) -> dict[str, str]:
+        """The same as an annotation: the next cycle reads it from the pod that is being bound."""
+        chosen = {choice.claim.partition("/")[2]: choice.volume for choice in self.choices(task)}
+        return {names.VOLUMES: msgspec.json.encode(chosen, order="sorted").decode()} if chosen else {}
+
+
+def _written(task: Task) -> dict[str, str]:
+    """Claim -> volume by the pod's annotation; anybody may write one, so it may be anything."""
+    text = task.pod.metadata.annotations.get(names.VOLUMES, "{}")
+    try:
+        return msgspec.json.decode(text, type=dict[str, str])
+    except msgspec.DecodeError:
+        return {}
 
 
 def _claims(task: Task) -> tuple[str, ...]:

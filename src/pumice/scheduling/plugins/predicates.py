@@ -133,6 +133,7 @@ class Predicates:
                 lambda shape: volumes.bindable(NAME, shape), concerns=volumes.wants, restless=volumes.restless
             )
             on.prebind(volumes.choices)
+            on.annotate(volumes.notes)
 
     def _open_claims(self, session: Session) -> None:
         on = session.on
@@ -143,6 +144,7 @@ class Predicates:
         on.limit(claims.room, reason=NOT_ENOUGH, cure=Cure.CHANGE)
         on.live_filter(lambda shape: claims.lacking(NAME, shape), concerns=claims.is_searched)
         on.prebind(claims.choices)
+        on.annotate(claims.notes)
 
     def slots(self, shape: Shape) -> Column:
         """Pods that the node still takes; evicted ones no longer count, promised ones do."""

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 from tests.unit.scheduling.clusters import (
+    NOW,
     a_gang,
     a_group,
     a_node,
@@ -16,6 +17,7 @@ from tests.unit.scheduling.clusters import (
     session_for,
 )
 
+from pumice.api.changes import Assumed, PodRef
 from pumice.api.resource import Device
 from pumice.scheduling.constraints import devicecel
 
@@ -282,6 +284,18 @@ def test_pods_that_share_a_claim_follow_the_first_of_them():
     decisions = plan(nodes, offers, a_class(), a_claim(), a_gang("train", 3, spec=spec))
     assert len(binds(decisions)) == 3
     assert len(set(binds(decisions).values())) == 1
+
+
+def test_a_device_stays_given_while_its_pod_is_being_bound():
+    claims = [a_claim("one"), a_claim("two")]
+    things = [a_node("n1"), a_class(), claims]
+    (bind,) = plan(*things, a_slice("n1", "a"), user("p", "one")).commits[0].binds
+    assert bind.annotations == {"pumice.dev/devices": f'{{"one":[["gpu","{DRIVER}","n1","a",false]]}}'}
+    reference = PodRef(namespace="default", name="p", uid="default/p")
+    earlier = Assumed(pod=reference, node="n1", attempt="x", at=NOW, annotations=bind.annotations)
+    pods = [user("p", "one"), user("q", "two")]
+    assert binds(plan(*things, a_slice("n1", "a"), pods, earlier)) == {}
+    assert allocations(plan(*things, a_slice("n1", "a", "b"), pods, earlier)) == {"two": ["b"]}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import pytest
 from tests.unit.scheduling.clusters import (
+    NOW,
     a_gang,
     a_node,
     a_pod,
@@ -15,6 +16,7 @@ from tests.unit.scheduling.clusters import (
     session_for,
 )  # fmt: skip
 
+from pumice.api.changes import Assumed, PodRef
 from pumice.scheduling.decisions import VolumeChoice
 
 POLICY = policy("allocate, backfill", "gang predicates")
@@ -245,6 +247,31 @@ def test_a_gang_that_does_not_start_gives_its_volumes_back():
     )
     assert binds(decisions) == {"late": "n1"}
     assert [each.claim for each in first(decisions)] == ["default/small"]
+
+
+def being_bound(pod, node, notes):
+    """Dispatch has the pod in hand, and the API server does not show it yet."""
+    reference = PodRef(namespace="default", name=pod, uid=f"default/{pod}")
+    return Assumed(pod=reference, node=node, attempt="a", at=NOW, annotations=notes)
+
+
+def test_a_volume_stays_promised_while_its_pod_is_being_bound():
+    claims = [a_claim("data-0"), a_claim("data-1")]
+    pods = [a_pod(f"p{number}", spec=with_claim(f"data-{number}")) for number in range(2)]
+    rest = [a_node("n1"), a_class(), claims, pods]
+    one, two = a_volume("pv1", node="n1"), a_volume("pv2", node="n1")
+    (bind,) = plan(a_node("n1"), a_class(), claims, one, two, pods[0]).commits[0].binds
+    assert bind.annotations == {"pumice.dev/volumes": '{"data-0":"pv1"}'}
+    earlier = being_bound("p0", "n1", bind.annotations)
+    assert binds(plan(*rest, one, earlier)) == {}
+    assert first(plan(*rest, one, two, earlier)) == [VolumeChoice("default/data-1", "pv2", "n1")]
+
+
+def test_a_note_that_makes_no_sense_promises_nothing():
+    pods = [a_pod("p0", spec=with_claim("data")), a_pod("p1", created=5, spec=with_claim("data"))]
+    earlier = being_bound("p0", "n1", {"pumice.dev/volumes": "[1, 2"})
+    decisions = plan(a_node("n1"), a_node("n2"), a_class("fast", DRIVER), a_claim(storage_class="fast"), pods, earlier)
+    assert binds(decisions) == {"p1": "n1"}, "where p0 is, their volume will be"
 
 
 # ------------------------------------------------------------------------------------------------- claims to be provided
