@@ -27,6 +27,8 @@ class World:
         self.clock = clock
         self.namespace = namespace
         self.informers = informers
+        self.authority = b""  # PEM, and the server's address: for agents whose pods or whose API server need them
+        self.server = ""
 
     async def submit(self, name: str, node: str, **fields: Any) -> Json:
         """Creates a pod that is bound to a node already; `fields` are laid over metadata and spec by their names."""

@@ -1,7 +1,7 @@
 """Node agents on the real API server: the same bodies as on the embedded one."""
 
 import pytest
-from tests.bodies import pretend_nodes
+from tests.bodies import pretend_nodes, process_nodes
 from tests.bodies.world import world
 
 from pumice.clock import RealClock
@@ -15,6 +15,8 @@ async def place(plane, namespace):
     connection = config.find(str(plane.kubeconfig), clock=clock)
     transport = HttpTransport(connection, user_agent="pumice-test/1")
     async with world(transport, clock, namespace) as made:
+        made.authority = plane.ca.read_bytes()
+        made.server = plane.url
         yield made
 
 
@@ -31,3 +33,8 @@ def own_nodes(plane):
 @pytest.mark.parametrize("body", pretend_nodes.BODIES, ids=lambda body: body.__name__)
 async def test_pretend_nodes(body, place, own_nodes):
     await body(place)
+
+
+@pytest.mark.parametrize("body", process_nodes.BODIES, ids=lambda body: body.__name__)
+async def test_process_nodes(body, place, own_nodes, tmp_path):
+    await body(place, tmp_path)

@@ -50,11 +50,14 @@ class Files:
         self._authority = certificates.Authority("pumice-kube")
         self.token = secrets.token_urlsafe(24)
         server = self._authority.issue("kube-apiserver", hosts=["127.0.0.1", "localhost", "kubernetes.default.svc"])
+        kubelets = self._authority.issue("kube-apiserver-kubelet-client", organizations=["system:masters"])
         accounts = certificates.new_key()
         self.ca = self._write("ca.crt", self._authority.pair.certificate)
         self.ca_key = self._write("ca.key", self._authority.pair.key)
         self.server = self._write("server.crt", server.certificate)
         self.server_key = self._write("server.key", server.key)
+        self.kubelets = self._write("kubelet-client.crt", kubelets.certificate)
+        self.kubelets_key = self._write("kubelet-client.key", kubelets.key)
         self.accounts = self._write("accounts.pub", certificates.public_pem(accounts))
         self.accounts_key = self._write("accounts.key", certificates.private_pem(accounts))
         self.tokens = self._write("tokens.csv", f'{self.token},token-admin,token-admin,"system:masters"\n'.encode())
@@ -131,6 +134,8 @@ def kube_apiserver(files: Files, settings: Settings, ports: Ports) -> list[str]:
         f"--tls-cert-file={files.server}",
         f"--tls-private-key-file={files.server_key}",
         f"--client-ca-file={files.ca}",
+        f"--kubelet-client-certificate={files.kubelets}",  # nodes that keep logs want to know who asks for them
+        f"--kubelet-client-key={files.kubelets_key}",
         f"--token-auth-file={files.tokens}",
         "--authorization-mode=Node,RBAC",
         "--service-account-issuer=https://kubernetes.default.svc",

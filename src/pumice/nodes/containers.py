@@ -190,11 +190,16 @@ class PodReport:
     reason: str = ""
     message: str = ""
     failed: bool = False  # whatever its containers say: killed by a deadline, or lost
+    is_settled: bool = True  # False: the pod still holds what others wait for, so its end is not told yet
     _transitions: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)  # type -> status, since when
 
     @property
     def phase(self) -> str:
-        return "Failed" if self.failed else phase_of(self.records, self.restart_policy, is_over=self.is_over)
+        phase = "Failed" if self.failed else phase_of(self.records, self.restart_policy, is_over=self.is_over)
+        if self.is_settled or phase not in {"Succeeded", "Failed"}:
+            return phase
+        has_begun = any(record.role is Role.MAIN and not _is_fresh(record) for record in self.records)
+        return "Running" if has_begun else "Pending"
 
     def adopt(self, conditions: Sequence[tuple[str, str, str]]) -> None:
         """Takes over what was reported before this process began: type, status and since when."""

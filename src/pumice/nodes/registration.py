@@ -74,10 +74,8 @@ class NodeFacts:
             "capacity": dict(self.capacity),
             "allocatable": dict(self.capacity),
             "conditions": [*pressures(now), readiness(now, is_ready=True)],
-            "addresses": [
-                {"type": "InternalIP", "address": self.address},
-                {"type": "Hostname", "address": self.name},
-            ],
+            # No Hostname: an API server would try that one first, and nobody can resolve it.
+            "addresses": [{"type": "InternalIP", "address": self.address}],
             "nodeInfo": {
                 "architecture": architecture,
                 "operatingSystem": "linux",

@@ -182,3 +182,13 @@ def test_a_condition_keeps_its_time_until_its_status_changes():
 def test_a_pod_that_is_declared_failed_has_failed_whatever_its_containers_say():
     told = report(main(UP), failed=True, reason="DeadlineExceeded", message="too long").as_json(NOON)
     assert (told["phase"], told["reason"], told["message"]) == ("Failed", "DeadlineExceeded", "too long")
+
+
+@pytest.mark.parametrize(
+    ("records", "before"), [([main(ended(0))], "Running"), ([init(ended(1)), main(FRESH)], "Pending")]
+)
+def test_the_end_of_a_pod_is_not_told_before_it_has_given_everything_back(records, before):
+    story = report(*records, is_settled=False)
+    assert story.phase == before
+    story.is_settled = True
+    assert story.phase in {"Succeeded", "Failed"}
