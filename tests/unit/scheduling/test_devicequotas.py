@@ -1,5 +1,5 @@
 import pytest
-from tests.unit.scheduling.clusters import a_pod, an_object
+from tests.unit.scheduling.clusters import a_group, a_node, a_pod, an_object, policy, session_for
 
 from pumice.cluster.tasks import task_of
 from pumice.scheduling.devicequotas import Claims, DeviceAccount
@@ -110,3 +110,21 @@ def test_dimensions_of_shared_devices_must_be_listed_and_fit_unless_they_are_swi
     assert lacking({"memory.deviceclass/gpu": 39_000}) == ["memory.deviceclass/gpu"]
     assert lacking({"deviceclass/gpu": 1000}) == ["memory.deviceclass/gpu"]
     assert lacking({"deviceclass/gpu": 1000}, dimensions=False) == []
+
+
+def test_a_gangs_minimum_uses_the_claims_of_each_roles_minimum_or_of_its_first_members():
+    claims = claims_of(*[a_claim(name, exactly("gpu")) for name in ("m", "w0", "w1")])
+
+    def with_claim(name, role):
+        uses = {"resourceClaims": [{"name": "d", "resourceClaimName": name}]}
+        return a_pod(name, gang="g", role=role, spec=uses)
+
+    pods = [with_claim("m", "master"), with_claim("w0", "worker"), with_claim("w1", "worker")]
+
+    def needed(**group):
+        session = session_for(a_node(), a_group("g", **group), pods, policy=policy("enqueue", "gang"))
+        return claims.of_minimum(session.gangs["default/g"])
+
+    assert needed(min_member=2, roles={"master": 1, "worker": 1}) == {"default/m", "default/w0"}
+    assert needed(min_member=2, roles={"worker": 2}) == {"default/w0", "default/w1"}
+    assert needed(min_member=1) == {"default/m"}

@@ -63,6 +63,7 @@ def test_a_pod_that_asks_for_no_time_or_for_nonsense_has_none(cooldown):
 
 def test_a_pod_of_which_nobody_knows_when_it_got_its_node_is_not_protected():
     assert preempted(a_victim(scheduled=None), 1) == ["victim"]
+    assert preempted(a_victim(scheduled="noon"), 1) == ["victim"]
 
 
 def test_a_pod_that_does_not_run_yet_is_not_protected():

@@ -282,6 +282,21 @@ def test_it_is_told_of_cycles_admissions_and_placements_and_their_undoing():
     assert program.calls[-1] == ("onSessionClose", {})
 
 
+def test_news_that_do_not_arrive_are_nobodys_problem():
+    chosen = extender("allocate", "allocateFunc", "onSessionClose")
+    assert started(plan(a_node("a"), a_gang("g", 1), policy=chosen, program=Program())) == {"g": 1}
+
+
+def test_it_chooses_no_victims_for_pods_that_are_not_its_business():
+    chosen = extender("preempt", "preemptable", plugins=("priority",), managedResources=["nvidia.com/gpu"])
+    low = a_gang("low", 1, running=["a"], group={"phase": "Running"})
+    urgent = a_gang("urgent", 1, group={"priority_class": "high"})
+    program = Program(preemptable={"status": 1, "victims": []})
+    objects = [a_node("a", cpu="1"), a_priority_class("high", 9), low, urgent]
+    assert evicted(plan(*objects, policy=chosen, program=program)) == ["low-w-0"]
+    assert not program.calls
+
+
 def test_an_extender_that_did_not_hear_of_the_cycle_is_not_asked_about_it():
     program = Program(predicate={"status": ""})
     chosen = extender("allocate", "onSessionOpen", "predicate")
