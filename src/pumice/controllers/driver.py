@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 WORKERS = 8
 UNHURRIED_S = 1.0  # what may wait is written when it has been wanted for so long
+TIMER_S = 1e-3  # a timer may fire early by less than this, and a difference of floats may be less than it should be
 REST_SHARE = 3.0  # a key rests three times as long as it was planned
 SWEEP_S = 10.0  # how often writes that no watch has shown are looked for
 AGAIN_S_MAX = 3600.0  # nobody waits for a timer longer than this without a look
@@ -130,7 +131,7 @@ class Driver:
             return plan
         at = self._clock.monotonic()
         since = self._unhurried.setdefault(key, at)
-        if at - since >= UNHURRIED_S:
+        if at - since >= UNHURRIED_S - TIMER_S:
             del self._unhurried[key]
             return plan
         self._queue.add_after(key, since + UNHURRIED_S - at)
