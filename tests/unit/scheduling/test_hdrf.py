@@ -22,7 +22,7 @@ def order(tree, left, right):
 
 @pytest.mark.parametrize(
     ("hierarchy", "path"),
-    [("root/sci/dev", ("sci", "dev")), ("root", ()), ("", ())],
+    [("root/sci/dev", ("sci", "dev")), ("root", ()), ("", ()), ("root" + "/x" * 99, ("x",) * 64)],
 )
 def test_a_path_begins_below_the_root(hierarchy, path):
     assert path_of(hierarchy) == path
@@ -137,3 +137,19 @@ def test_what_is_taken_and_given_back_leaves_no_trace(moves):
         tree.hold(key, {"cpu": 1, "memory": 3}, -times)
     pairs = [(("a", "x"), ("a", "y")), (("a",), ("b",))]
     assert [tree.compare(*pair) for pair in pairs] == [untouched.compare(*pair) for pair in pairs]
+
+
+@given(st.lists(st.tuples(st.sampled_from("ghij"), st.integers(0, 4), st.integers(0, 40)), max_size=8))
+def test_a_tree_that_followed_every_change_equals_one_made_afresh(moves):
+    paths = {"g": "a/x", "h": "a/y", "i": "b", "j": "b"}
+    wanted = {"g": {"cpu": 4}, "h": {"memory": 60}, "i": {"cpu": 9, "memory": 50}, "j": {"memory": 100}}
+    followed = ShareTree(TOTAL, [a_leaf(key, path, wanted=wanted[key]) for key, path in paths.items()])
+    held = {key: {"cpu": 0, "memory": 0} for key in paths}
+    for key, cpu, memory in moves:
+        followed.hold(key, {"cpu": cpu, "memory": memory}, 1)
+        held[key] = {"cpu": held[key]["cpu"] + cpu, "memory": held[key]["memory"] + memory}
+        afresh = ShareTree(
+            TOTAL, [a_leaf(each, path, wanted=wanted[each], **held[each]) for each, path in paths.items()]
+        )
+        for left, right in ((("a", "x"), ("a", "y")), (("a",), ("b",))):
+            assert followed.compare(left, right) == afresh.compare(left, right)
