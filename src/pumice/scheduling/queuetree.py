@@ -37,36 +37,43 @@ class QueueTree:
 def queue_tree(queues: Mapping[str, QueueSpec]) -> QueueTree:
     """The tree over all queues; children in the order of their names."""
     known = {ROOT_QUEUE: IMPLIED_ROOT, **queues}
-    paths: dict[str, tuple[str, ...]] = {}
-    faults: dict[str, str] = {}
+    paths: dict[str, tuple[str, ...]] = {ROOT_QUEUE: (ROOT_QUEUE,)}
+    causes: dict[str, str] = {}
     children: dict[str, list[str]] = {}
+    for start in sorted(known):
+        trail, cause = _climb(known, start, paths, causes)
+        for name in reversed(trail):
+            if cause:
+                causes[name] = cause
+                paths[name] = (name, ROOT_QUEUE)
+            else:
+                paths[name] = (name, *paths[known[name].parent])
     for name in sorted(known):
-        path, fault = _climb(known, name)
-        if fault:
-            faults[name] = fault
-            path = (name, ROOT_QUEUE)
-        elif name != ROOT_QUEUE:
+        if name not in causes and name != ROOT_QUEUE:
             children.setdefault(known[name].parent, []).append(name)
-        paths[name] = path
-    return QueueTree(known, paths, children, faults)
+    return QueueTree(
+        known, paths, children, {name: f"queue {name} is cut off: {cause}" for name, cause in causes.items()}
+    )
 
 
-def _climb(queues: Mapping[str, QueueSpec], start: str) -> tuple[tuple[str, ...], str]:
-    """The path from a queue to the root, and why there is none."""
-    path = [start]
-    while path[-1] != ROOT_QUEUE:
-        name = path[-1]
+def _climb(
+    queues: Mapping[str, QueueSpec], start: str, paths: Mapping[str, tuple[str, ...]], causes: Mapping[str, str]
+) -> tuple[list[str], str]:
+    """The queues from `start` up to the first one whose path is known, and why there is no way to the root from them."""
+    trail: dict[str, None] = {}
+    name = start
+    while name not in paths:
+        trail[name] = None
         parent = queues[name].parent
         if parent not in queues:
-            return (), (
-                f"queue {start} is cut off: the parent of queue {name}, {parent}, does not exist; "
-                f"create {parent} or give {name} another parent"
+            return list(trail), (
+                f"the parent of queue {name}, {parent}, does not exist; create {parent} or give {name} another parent"
             )
-        if parent in path:
-            ring = " -> ".join([*path[path.index(parent) :], parent])
-            return (), (
-                f"queue {start} is cut off: its ancestors form a ring ({ring}); "
+        if parent in trail:
+            ring = list(trail)[list(trail).index(parent) :]
+            return list(trail), (
+                f"its ancestors form a ring ({' -> '.join([*ring, parent])}); "
                 f"give one of them a parent that leads to {ROOT_QUEUE}"
             )
-        path.append(parent)
-    return tuple(path), ""
+        name = parent
+    return list(trail), causes.get(name, "")
