@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pumice import quantity
 from pumice.api import decoding, names
 from pumice.api.pods import NO_REQUIREMENTS, Pod, PodTemplate, ResourceRequirements
-from pumice.api.scheduling import PodGroup
+from pumice.api.scheduling import PodGroup, SubGroupPolicy
 from pumice.cluster import amounts, requests
 from pumice.controllers.operations import Blame, Create, Patch
 from pumice.controllers.ownership import owned
@@ -125,23 +125,9 @@ def _changes(group: PodGroup, wanted: Json) -> Json:
     if members:
         changes["minTaskMember"] = members
     policies = wanted.get("subGroupPolicy", [])
-    if _normal(policies) != _normal(msgspec.to_builtins(spec.sub_group_policy, enc_hook=dict)):
+    if msgspec.convert(policies, tuple[SubGroupPolicy, ...]) != spec.sub_group_policy:
         changes["subGroupPolicy"] = policies
     return changes
-
-
-def _normal(policies: Any) -> Any:
-    """Policies with the fields that a Struct leaves out where they are as by default."""
-    defaults = {"subGroupSize": 1, "minSubGroups": 0}
-    topology = {"mode": "hard"}
-    return [
-        {
-            **defaults,
-            **policy,
-            **({"networkTopology": {**topology, **policy["networkTopology"]}} if "networkTopology" in policy else {}),
-        }
-        for policy in policies
-    ]
 
 
 def _same_amounts(left: ResourceList, right: ResourceList) -> bool:
