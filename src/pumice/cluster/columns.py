@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pumice.api.core import Node
     from pumice.cluster.amounts import Amounts
     from pumice.cluster.requests import Request
-    from pumice.cluster.tasks import Task
+    from pumice.cluster.residents import Residents
 
 Column = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -70,7 +70,7 @@ class NodeTable:
     names: Sequence[str]
     index: Mapping[str, int]
     objects: Sequence[Node]
-    tasks: Sequence[tuple[Task, ...]]
+    tasks: Sequence[Residents]
     allocatable: Column
     used: Column
     releasing: Column

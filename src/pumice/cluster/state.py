@@ -16,6 +16,7 @@ import numpy as np
 from pumice.api.priority import PriorityClass
 from pumice.cluster import gangs
 from pumice.cluster.columns import Axis, NodeTable
+from pumice.cluster.residents import Residents
 from pumice.cluster.tasks import ON_A_NODE, Status, Task
 from pumice.cluster.topology import HyperTree, hyper_tree
 
@@ -44,7 +45,7 @@ class NodeSlot:
     node: Node | None = None
     column: int | None = None
     tasks: dict[str, Task] = dataclasses.field(default_factory=dict)
-    frozen: tuple[Task, ...] | None = None
+    frozen: Residents | None = None
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -253,7 +254,7 @@ def namespace_of(key: str) -> str:
     return key.partition("/")[0]
 
 
-def _frozen_tasks(slot: NodeSlot) -> tuple[Task, ...]:
+def _frozen_tasks(slot: NodeSlot) -> Residents:
     if slot.frozen is None:
-        slot.frozen = tuple(sorted(slot.tasks.values(), key=lambda task: task.uid))
+        slot.frozen = Residents(sorted(slot.tasks.values(), key=lambda task: task.uid))
     return slot.frozen

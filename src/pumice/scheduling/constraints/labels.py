@@ -6,7 +6,8 @@ A column costs one pass over the objects, once a cycle; after that a selector is
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Protocol
+import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,11 +15,10 @@ from pumice.cluster.matching import compiled_terms
 from pumice.selectors import NODE_NAME_FIELD, LabelSelector, equality_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from pumice.api.meta import ObjectMeta
     from pumice.api.pods import PodSpec
     from pumice.cluster.columns import Mask
     from pumice.scheduling.session import Session
@@ -40,32 +40,26 @@ class LabelColumn:
         return len(self.values)
 
 
-class HasMetadata(Protocol):
-    """A node or a pod."""
-
-    @property
-    def metadata(self) -> ObjectMeta: ...
-
-
 class LabelColumns:
-    """Columns over any sequence of objects, built when first asked for."""
+    """Columns over any sequence of objects, built when first asked for; `labels` are asked for then."""
 
-    def __init__(self, objects: Sequence[HasMetadata]) -> None:
-        self._objects = objects
+    def __init__(self, size: int, labels: Callable[[], Sequence[Mapping[str, str]]]) -> None:
+        self._size = size
+        self._labels = labels
         self._columns: dict[str, LabelColumn] = {}
 
     def __len__(self) -> int:
-        return len(self._objects)
+        return self._size
 
     def column(self, key: str) -> LabelColumn:
         column = self._columns.get(key)
         if column is None:
-            column = self._columns[key] = coded([thing.metadata.labels.get(key) for thing in self._objects])
+            column = self._columns[key] = coded([labels.get(key) for labels in self._labels()])
         return column
 
     def matching(self, selector: LabelSelector) -> Mask:
         """The objects whose labels meet every requirement."""
-        matched = np.ones(len(self._objects), dtype=bool)
+        matched = np.ones(self._size, dtype=bool)
         for requirement in selector.requirements:
             matched &= self._meeting(requirement)
         return matched
@@ -92,7 +86,9 @@ class LabelColumns:
 def coded(values: Sequence[str | None]) -> LabelColumn:
     """Numbers for values, in order of appearance."""
     code_of: dict[str | None, int] = {None: ABSENT}
-    codes = np.fromiter((code_of.setdefault(value, len(code_of)) for value in values), dtype=np.intp, count=len(values))
+    for value in dict.fromkeys(values):
+        code_of.setdefault(value, len(code_of))
+    codes = np.fromiter(map(code_of.__getitem__, values), dtype=np.intp, count=len(values))
     return LabelColumn(codes, list(code_of), code_of)
 
 
@@ -101,7 +97,7 @@ class NodeLabels(LabelColumns):
 
     def __init__(self, session: Session) -> None:
         table = session.room.table
-        super().__init__(table.objects)
+        super().__init__(len(table), functools.cache(lambda: [node.metadata.labels for node in table.objects]))
         self._index = table.index
 
     def allowed_by(self, spec: PodSpec) -> Mask | None:

@@ -1,30 +1,32 @@
 """Where the pods are that other pods ask about, counted per node; the counts follow every placement and its undo.
 
 An audience says which pods are meant. A crowd is what several audiences mean together. Nothing is counted before somebody
-asks, and then all pods on nodes are looked at in columns, once a cycle; from there on each move adds or takes one.
+asks; then the nodes that have a pod with one of the wanted labels are looked at, and from there on each move adds or takes one.
 Evicted pods count no longer, promised ones do: that is how kube-scheduler's own view follows Volcano's session.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pumice.api.core import Namespace
-from pumice.cluster.tasks import FINISHED, ON_A_NODE, Status
-from pumice.scheduling.constraints.labels import ABSENT, LabelColumns, NodeLabels, coded
+from pumice.cluster.tasks import ON_A_NODE, Status
+from pumice.scheduling.constraints.labels import ABSENT, NodeLabels
 from pumice.scheduling.shapes import Reads
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from pumice.cluster.columns import Column, Mask
+    from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
     from pumice.cluster.terms import Audience, Term, Terms
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
+    from pumice.selectors import Requirement
 
 Crowd = tuple["Audience", ...]
 
@@ -48,7 +50,7 @@ class Audiences:
         if audience in self._known:
             return
         self._known.add(audience)
-        anchor = next((each for each in audience.selector.requirements if each.operator in {"=", "==", "In"}), None)
+        anchor = anchor_of(audience)
         if anchor is None:
             self._others.append(audience)
         else:
@@ -57,12 +59,10 @@ class Audiences:
 
     def meaning(self, task: Task) -> tuple[Audience, ...]:
         """The audiences that the pod is part of."""
-        labels = task.pod.metadata.labels
-        return tuple(
-            audience
-            for audience in self._likely(labels)
-            if self.reaches(audience, task.namespace) and audience.selector.matches(labels)
-        )
+        return tuple(audience for audience in self._likely(task.pod.metadata.labels) if self.means(audience, task))
+
+    def means(self, audience: Audience, task: Task) -> bool:
+        return self.reaches(audience, task.namespace) and audience.selector.matches(task.pod.metadata.labels)
 
     def _likely(self, labels: Mapping[str, str]) -> Iterator[Audience]:
         yield from self._others
@@ -82,31 +82,6 @@ class Audiences:
         return reached
 
 
-class Standing:
-    """All pods that were on nodes when the cycle began, in columns."""
-
-    def __init__(self, session: Session, audiences: Audiences) -> None:
-        table = session.room.table
-        tasks = [task for own in table.tasks for task in own]
-        sizes = np.fromiter((len(own) for own in table.tasks), dtype=np.intp, count=len(table))
-        self.nodes = np.repeat(np.arange(len(table), dtype=np.intp), sizes)
-        self.leaving: Mask = np.fromiter(
-            (task.status is Status.RELEASING for task in tasks), dtype=bool, count=len(tasks)
-        )
-        self._labels = LabelColumns([task.pod for task in tasks])
-        self._namespaces = coded([task.namespace for task in tasks])
-        self._audiences = audiences
-
-    def meant(self, crowd: Crowd) -> Mask:
-        """The pods that every one of the audiences means."""
-        mask = np.ones(len(self.nodes), dtype=bool)
-        for audience in crowd:
-            reached = [name is not None and self._audiences.reaches(audience, name) for name in self._namespaces.values]
-            mask &= np.array(reached, dtype=bool)[self._namespaces.codes]
-            mask &= self._labels.matching(audience.selector)
-        return mask
-
-
 class Neighbours:
     """Counts per node of crowds, and of pods that hold a term against or in favour of others; one for all plugins."""
 
@@ -114,36 +89,37 @@ class Neighbours:
         self._session = session
         self._labels = session.shared(NodeLabels)
         self.audiences = Audiences(session.snapshot.objects(Namespace))
-        self._standing: Standing | None = None
+        self._labelled: dict[str, list[Mapping[str, tuple[Task, ...]]]] = {}  # by key, for each node: value -> pods
         self._columns: dict[tuple[Crowd, bool], Column] = {}
         self._counted: dict[Audience, list[tuple[Crowd, Column]]] = {}  # by the first audience of the crowd
         self._holders: dict[Audience, dict[tuple[Term, int], list[Terms]]] = {}
         self._holding: dict[tuple[Term, int], Column] = {}
-        self._where: dict[Terms, list[int]] = {}  # nodes of the pods with these terms when the cycle began
         self._memberships: dict[Shape, tuple[Audience, ...]] = {}
-        for task in session.snapshot.with_terms:
-            if task.status not in FINISHED:
-                self._learn(task)
+        for terms in dict.fromkeys(task.terms for task in session.snapshot.with_terms):
+            if terms is not None:
+                self._learn(terms)
         session.on.declare(Reads.NOTHING, self.trait)
         session.on.moved(self.moved)
 
-    def _learn(self, task: Task) -> None:
-        terms = task.terms
-        assert terms is not None
-        if terms not in self._where:
-            self._where[terms] = []
-            for term in terms.wants:
-                self.audiences.add(term.audience)
-            for spread in terms.spreads:
-                self.audiences.add(spread.audience)
-            for held in held_by(terms):
-                audience = held[0].audience
-                self.audiences.add(audience)
-                self._holders.setdefault(audience, {}).setdefault(held, []).append(terms)
-        if task.status in ON_A_NODE:
-            index = self._session.room.table.index.get(task.node)
-            if index is not None:
-                self._where[terms].append(index)
+    def _learn(self, terms: Terms) -> None:
+        for term in terms.wants:
+            self.audiences.add(term.audience)
+        for spread in terms.spreads:
+            self.audiences.add(spread.audience)
+        for held in held_by(terms):
+            audience = held[0].audience
+            self.audiences.add(audience)
+            self._holders.setdefault(audience, {}).setdefault(held, []).append(terms)
+
+    @functools.cached_property
+    def _where(self) -> dict[Terms, list[int]]:
+        """Nodes of the pods with the same terms when the cycle began."""
+        index = self._session.room.table.index
+        found: dict[Terms, list[int]] = {}
+        for task in self._session.snapshot.with_terms:
+            if task.terms is not None and task.status in ON_A_NODE and task.node in index:
+                found.setdefault(task.terms, []).append(index[task.node])
+        return found
 
     # ------------------------------------------------------------------------------------------------- shapes
 
@@ -174,18 +150,31 @@ class Neighbours:
         return column
 
     def _count(self, crowd: Crowd, *, leaving: bool) -> Column:
-        if self._standing is None:
-            self._standing = Standing(self._session, self.audiences)
-        standing = self._standing
-        meant = standing.meant(crowd)
-        if not leaving:
-            meant &= ~standing.leaving
-        column = np.bincount(standing.nodes[meant], minlength=len(self._labels)).astype(np.int64)
+        column = np.zeros(len(self._labels), dtype=np.int64)
+        for node, likely in self._likely(crowd):
+            column[node] += sum(
+                (leaving or task.status is not Status.RELEASING)
+                and all(self.audiences.means(audience, task) for audience in crowd)
+                for task in likely
+            )
         for task, node, sign in self._moves():
             own = self.audiences_of(self._session.shape(task))
             if all(audience in own for audience in crowd):
                 column[node] += sign
         return column
+
+    def _likely(self, crowd: Crowd) -> Iterator[tuple[int, tuple[Task, ...]]]:
+        """Nodes with pods that have one of the labels which the crowd must have; all nodes where it must have none."""
+        anchor = next((anchor for audience in crowd if (anchor := anchor_of(audience)) is not None), None)
+        if anchor is None:
+            yield from enumerate(self._session.room.table.tasks)
+            return
+        by_node = self._labelled.get(anchor.key)
+        if by_node is None:
+            by_node = self._labelled[anchor.key] = [own.labelled(anchor.key) for own in self._session.room.table.tasks]
+        for value in set(anchor.values):
+            for node in [node for node, own in enumerate(by_node) if value in own]:
+                yield node, by_node[node][value]
 
     def held_against(self, shape: Shape) -> list[tuple[Term, Column]]:
         """Terms by which pods elsewhere refuse such a pod, with how many hold them on each node."""
@@ -206,7 +195,7 @@ class Neighbours:
     def _count_holders(self, held: tuple[Term, int]) -> Column:
         column = np.zeros(len(self._labels), dtype=np.int64)
         for terms in self._holders[held[0].audience][held]:
-            np.add.at(column, self._where[terms], 1)
+            np.add.at(column, self._where.get(terms, []), 1)
         for task, node, sign in self._moves():
             if task.terms is not None:
                 column[node] += sign * sum(each == held for each in held_by(task.terms))
@@ -247,6 +236,11 @@ class Neighbours:
             for held in held_by(terms):
                 if held in self._holding:
                     yield self._holding[held]
+
+
+def anchor_of(audience: Audience) -> Requirement | None:
+    """A label that every pod of the audience has, with one of the requirement's values."""
+    return next((each for each in audience.selector.requirements if each.operator in {"=", "==", "In"}), None)
 
 
 def held_by(terms: Terms) -> Iterator[tuple[Term, int]]:
