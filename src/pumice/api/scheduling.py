@@ -6,9 +6,23 @@ from collections.abc import Mapping
 import msgspec
 
 from pumice.api.batch import DEFAULT_QUEUE, NO_COUNTS, NetworkTopology
-from pumice.api.meta import NO_METADATA, NO_RESOURCES, LabelSelector, ObjectMeta, ResourceList, Struct
+from pumice.api.meta import (
+    NO_METADATA,
+    NO_RESOURCES,
+    LabelSelector,
+    ObjectMeta,
+    OwnerReference,
+    ResourceList,
+    Struct,
+)
 
 ROOT_QUEUE = "root"
+GROUP_PREFIX = "podgroup-"  # of groups that are made for pods that name none
+
+# Owners of pods that may ask for a gang, by an annotation of their own.
+WORKLOADS = frozenset(
+    {("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"), ("apps/v1", "DaemonSet"), ("batch/v1", "Job")}
+)
 
 
 class PodGroupPhase(enum.StrEnum):
@@ -80,6 +94,17 @@ class PodGroup(Struct):
     metadata: ObjectMeta = NO_METADATA
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
+
+
+def implied_group(metadata: ObjectMeta) -> str:
+    """The name of the PodGroup of a pod that names none: all pods of one controller share it."""
+    owner = metadata.controller
+    return f"{GROUP_PREFIX}{metadata.uid if owner is None else owner.uid}"
+
+
+def is_workload(owner: OwnerReference) -> bool:
+    """True for an owner that may ask for a gang."""
+    return (owner.api_version, owner.kind) in WORKLOADS
 
 
 class ExtendCluster(Struct):

@@ -18,7 +18,7 @@ from pumice.api.core import Node
 from pumice.api.native import NativePodGroup
 from pumice.api.pods import Pod
 from pumice.api.priority import PriorityClass
-from pumice.api.scheduling import PodGroup, Queue
+from pumice.api.scheduling import PodGroup, Queue, implied_group, is_workload
 from pumice.api.topology import HyperNode
 from pumice.cluster import amounts, cards, state
 from pumice.cluster.queues import queue_of
@@ -204,7 +204,12 @@ class Intake:
             return f"{meta.namespace}/{group}"  # never of another namespace, whatever a tenant writes
         if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
             return state.native_key(meta.namespace, spec.scheduling_group.pod_group_name)
-        return state.lone_key(meta.namespace, meta.name) if spec.scheduler_name else ""
+        if not spec.scheduler_name:
+            return ""
+        if meta.controller is not None and is_workload(meta.controller):
+            # Its workload may ask for a gang, and only the group that is made for it knows: the pod waits for that.
+            return f"{meta.namespace}/{implied_group(meta)}"
+        return state.lone_key(meta.namespace, meta.name)
 
     def _replace(self, uid: str, task: Task | None) -> None:
         cluster = self.cluster

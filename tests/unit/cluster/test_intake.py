@@ -198,6 +198,30 @@ def test_a_pod_may_join_a_group_after_it_was_alone():
     assert world.members("default/g") == ["p"]
 
 
+def controlled_by(api_version, kind):
+    return [{"apiVersion": api_version, "kind": kind, "name": "owner", "uid": "u1", "controller": True}]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"), ("apps/v1", "DaemonSet"), ("batch/v1", "Job")],
+)
+def test_pods_of_a_workload_wait_for_the_group_that_is_made_for_it(api_version, kind):
+    """The workload may ask for a gang: placed alone before that is known, its members would never be one."""
+    owners = controlled_by(api_version, kind)
+    world = World(a_pod("p", metadata={"ownerReferences": owners}))
+    assert world.cluster.snapshot().gangs == {}
+    world.see(a_group("podgroup-u1", 3))
+    assert world.members("default/podgroup-u1") == ["p"]
+    world.see(a_pod("p", gang="podgroup-u1", metadata={"ownerReferences": owners}))
+    assert world.members("default/podgroup-u1") == ["p"]
+
+
+def test_pods_of_other_controllers_are_alone_like_bare_ones():
+    world = World(a_pod("p", metadata={"ownerReferences": controlled_by("argoproj.io/v1alpha1", "Workflow")}))
+    assert world.members("default/pod:p") == ["p"]
+
+
 def test_finished_members_still_count_in_their_gang():
     world = World(a_gang("g", 2))
     world.see(a_pod("g-w-0", gang="g", node="n1", phase="Succeeded"))

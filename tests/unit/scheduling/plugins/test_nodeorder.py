@@ -2,7 +2,17 @@
 
 import numpy as np
 import pytest
-from tests.unit.scheduling.clusters import a_gang, a_node, a_pod, an_object, binds, plan_for, policy, session_for
+from tests.unit.scheduling.clusters import (
+    a_gang,
+    a_group,
+    a_node,
+    a_pod,
+    an_object,
+    binds,
+    plan_for,
+    policy,
+    session_for,
+)
 
 MEGABYTE = 1024 * 1024
 ZONE = "topology.kubernetes.io/zone"
@@ -283,7 +293,8 @@ def test_pods_of_a_replica_set_spread_by_themselves():
         "metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": {"matchLabels": {"app": "web"}}},
     })  # fmt: skip
     pod = a_pod("p", labels={"app": "web"}, metadata={"ownerReferences": [owner]})
-    found = scores(only("podtopologyspread"), zoned("a", "b"), replicas, web("x", "n1"), pod)
+    group = a_group("podgroup-u", 1)
+    found = scores(only("podtopologyspread"), zoned("a", "b"), replicas, web("x", "n1"), group, pod)
     assert found["n1"] < found["n2"]
 
 

@@ -1,0 +1,207 @@
+"""The PodGroup of pods that name none: what it says, which pods get its name, and when it goes."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from pumice import instant
+from pumice.api import names
+from pumice.api.apps import DaemonSet, KubeJob, ReplicaSet, StatefulSet
+from pumice.api.batch import TopologyMode
+from pumice.api.pods import Pod
+from pumice.api.scheduling import PodGroup, PodGroupPhase, is_workload
+from pumice.controllers import minimums
+from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Patch, Plan
+from pumice.controllers.ownership import controller_reference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pumice.controllers.operations import Json, Operation
+    from pumice.instant import Instant
+
+Workload: TypeAlias = ReplicaSet | StatefulSet | DaemonSet | KubeJob
+
+OWNER_S_MAX = 10  # a pod whose workload nobody has seen by then is an orphan: its group is one of one
+_FINISHED = frozenset({"Succeeded", "Failed"})
+_NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
+_INHERITED = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE)
+_BUDGETS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)  # the first one wins
+_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class View:
+    """A group that is there or should be, and all pods that belong to it, whether they say so already or not."""
+
+    name: str
+    group: PodGroup | None
+    members: Sequence[Pod] = ()
+    owners: Sequence[Workload] = ()  # of the newest member, in the order of its references
+
+
+def plan(view: View, now: Instant) -> Plan:
+    """Living members have a group and its name; a workload that wants no pods has none."""
+    group = view.group
+    if group is not None and group.metadata.deletion_timestamp is not None:
+        return NOTHING_TO_DO
+    living = [pod for pod in view.members if is_living(pod)]
+    if not living:
+        return _plan_empty(view)
+    model = newest(living)
+    owner = model.metadata.controller
+    known = {each.metadata.uid for each in view.owners}
+    if owner is not None and is_workload(owner) and owner.uid not in known:
+        # Its watch is behind, or it is gone and its pods follow.
+        due = _created(model) + OWNER_S_MAX * instant.SECOND
+        if now < due:
+            return Plan(again_at=due)
+    first = _create(view, model) if group is None else _update(view, group, model)
+    rest = tuple(_join(view.name, pod) for pod in living if names.GROUP_NAME not in pod.metadata.annotations)
+    return Plan(tuple(stage for stage in (first, rest) if stage))
+
+
+def is_living(pod: Pod) -> bool:
+    return pod.status.phase not in _FINISHED and pod.metadata.deletion_timestamp is None
+
+
+def newest(pods: Sequence[Pod]) -> Pod:
+    """The pod after which the group is made: during a roll-out, one of the new ones."""
+    return max(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
+
+
+def _created(pod: Pod) -> Instant:
+    created = pod.metadata.creation_timestamp
+    return instant.parse_instant(created) if created else 0
+
+
+def _plan_empty(view: View) -> Plan:
+    """Old ReplicaSets of a Deployment keep no groups."""
+    group = view.group
+    if group is None or group.metadata.controller is None:
+        return NOTHING_TO_DO
+    for owner in view.owners:
+        wants_none = isinstance(owner, ReplicaSet | StatefulSet) and owner.spec.replicas == 0
+        if wants_none and owner.metadata.uid == group.metadata.controller.uid:
+            metadata = group.metadata
+            delete = Delete(kind=PodGroup, name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)
+            return Plan(((delete,),))
+    return NOTHING_TO_DO
+
+
+# ------------------------------------------------------------------------------------------------------------ writes
+
+
+def _join(name: str, pod: Pod) -> Patch:
+    metadata = pod.metadata
+    body = {"metadata": {"annotations": {names.GROUP_NAME: name}}}
+    return Patch(kind=Pod, name=metadata.name, namespace=metadata.namespace, body=body, uid=metadata.uid)
+
+
+def _create(view: View, model: Pod) -> tuple[Operation, ...]:
+    metadata: Json = {
+        "name": view.name,
+        "namespace": model.metadata.namespace,
+        "ownerReferences": _references(model),
+        "labels": {key: model.metadata.labels[key] for key in _LABELS if key in model.metadata.labels},
+        "annotations": _annotations(view.owners, model),
+    }
+    body: Json = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": metadata,
+        "spec": _spec(view.owners, model),
+        "status": {"phase": PodGroupPhase.PENDING.value},
+    }
+    return (Create(kind=PodGroup, body=body, blame=Blame(model, "PodGroupError")),)
+
+
+def _references(model: Pod) -> list[Json]:
+    """The pod's owners, its controller first; a bare pod owns its group itself."""
+    metadata = model.metadata
+    if metadata.controller is None:
+        return [controller_reference(model)]
+    ordered = sorted(metadata.owner_references, key=lambda owner: not owner.controller)
+    return [msgspec.to_builtins(owner) for owner in ordered]
+
+
+def _annotations(owners: Sequence[Workload], model: Pod) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for owner in owners:
+        for key, value in owner.metadata.annotations.items():
+            if key.startswith(names.INHERITED_PREFIX):
+                found.setdefault(key, value)
+    own = model.metadata.annotations
+    budget = next((key for key in _BUDGETS if key in own), None)
+    found.update({key: own[key] for key in (*_INHERITED, budget) if key is not None and key in own})
+    return found
+
+
+def _spec(owners: Sequence[Workload], model: Pod) -> Json:
+    annotations = model.metadata.annotations
+    minimum = _min_member(owners)
+    spec: Json = {
+        "minMember": 1 if minimum is None else minimum,
+        "minResources": _min_resources(model, 1 if minimum is None else minimum),
+    }
+    if queue := annotations.get(names.QUEUE_NAME):
+        spec["queue"] = queue
+    if model.spec.priority_class_name:
+        spec["priorityClassName"] = model.spec.priority_class_name
+    if topology := _topology(annotations):
+        spec["networkTopology"] = topology
+    return spec
+
+
+def _min_member(owners: Sequence[Workload]) -> int | None:
+    """What the workload asks for; None where it asks for nothing. What is no number, or a negative one, is one."""
+    for owner in owners:
+        text = owner.metadata.annotations.get(names.GROUP_MIN_MEMBER)
+        if text is not None:
+            number = int(text) if _NUMBER.fullmatch(text) else -1
+            return number if number >= 0 else 1
+    return None
+
+
+def _min_resources(model: Pod, pods: int) -> dict[str, str]:
+    return minimums.resource_list({name: value * pods for name, value in minimums.usage(model.spec).items()})
+
+
+def _topology(annotations: Mapping[str, str]) -> Json:
+    mode, tier = (
+        annotations.get(names.NETWORK_TOPOLOGY_MODE),
+        annotations.get(names.NETWORK_TOPOLOGY_HIGHEST_TIER),
+    )
+    if mode is None and tier is None:
+        return {}
+    is_soft = mode is not None and mode.lower() == TopologyMode.SOFT.value
+    topology: Json = {"mode": (TopologyMode.SOFT if is_soft else TopologyMode.HARD).value}
+    if tier is not None and _NUMBER.fullmatch(tier):
+        topology["highestTierAllowed"] = int(tier)
+    return topology
+
+
+def _update(view: View, group: PodGroup, model: Pod) -> tuple[Operation, ...]:
+    """A workload that asks for a gang may ask for another, of other pods; whoever asks for nothing changes nothing."""
+    minimum = _min_member(view.owners)
+    if minimum is None:
+        return ()
+    resources = _min_resources(model, minimum)
+    present = group.spec.min_resources or {}
+    if group.spec.min_member == minimum and minimums.same(present, resources):
+        return ()
+    gone = dict.fromkeys(present.keys() - resources.keys())
+    metadata = group.metadata
+    patch = Patch(
+        kind=PodGroup,
+        name=metadata.name,
+        namespace=metadata.namespace,
+        body={"spec": {"minMember": minimum, "minResources": {**gone, **resources}}},
+        uid=metadata.uid,
+        blame=Blame(model, "PodGroupError"),
+    )
+    return (patch,)
