@@ -213,9 +213,7 @@ class Intake:
 
     def _replace(self, uid: str, task: Task | None) -> None:
         cluster = self.cluster
-        former = cluster.tasks.pop(uid, None)
-        cluster.with_terms.pop(uid, None)
-        cluster.with_mounts.pop(uid, None)
+        former = cluster.unlist(uid)
         if former is not None:
             self._uncharge(former)
             if former.gang:
@@ -226,12 +224,8 @@ class Intake:
             if former is not None:
                 cluster.tell(former.key, "gone")
             return
-        cluster.tasks[uid] = task
+        cluster.enlist(task)
         self._learn(task.request.amounts)  # a resource that no node has must not look like one that nobody asks for
-        if task.terms is not None:
-            cluster.with_terms[uid] = task
-        if task.mounts is not None:
-            cluster.with_mounts[uid] = task
         self._charge(task)
         if task.gang:
             slot = self._gang(task.gang)

@@ -183,6 +183,21 @@ class Cluster:
             return written
         return max((each.value for each in classes.values() if each.global_default), default=0)
 
+    # ------------------------------------------------------------------------------------------------- intake's lists
+
+    def enlist(self, task: Task) -> None:
+        """Know the task, also among those that ask something of others or of places."""
+        self.tasks[task.uid] = task
+        if task.terms is not None:
+            self.with_terms[task.uid] = task
+        if task.mounts is not None:
+            self.with_mounts[task.uid] = task
+
+    def unlist(self, uid: str) -> Task | None:
+        self.with_terms.pop(uid, None)
+        self.with_mounts.pop(uid, None)
+        return self.tasks.pop(uid, None)
+
     # ------------------------------------------------------------------------------------------------- invariants
 
     def check(self) -> None:
