@@ -6,7 +6,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from pumice.api import changes
 from pumice.api.core import Node, NodeSpec, NodeStatus, Taint
@@ -29,6 +29,9 @@ from pumice.cli import bench as plan_bench
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.scheduling import builtin, cycle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 ROUNDS = 5
 CREATED = "2026-01-01T00:00:00Z"
