@@ -78,7 +78,12 @@ def figures() -> Iterator[dict[str, float | str]]:
         "calibrated": round(seconds / base, 2),
     }
     seconds = best(_refusal_s)
-    yield {"bench": "refusal", "nodes": 5000, "milliseconds": round(seconds * 1000, 1), "calibrated": round(seconds / base, 2)}
+    yield {
+        "bench": "refusal",
+        "nodes": 5000,
+        "milliseconds": round(seconds * 1000, 1),
+        "calibrated": round(seconds / base, 2),
+    }
 
 
 def _plan_s(nodes: int, gangs: int, size: int) -> float:
@@ -130,7 +135,11 @@ def _mixed() -> tuple[float, int]:
 
 def _mixed_node(number: int) -> Node:
     room = {"cpu": "96", "memory": "768Gi", "pods": "110", "nvidia.com/gpu": "8" if number % 2 else "4"}
-    labels = {"kubernetes.io/hostname": f"node-{number}", "zone": f"z{number % 5}", "kind": "gpu" if number % 2 else "mixed"}
+    labels = {
+        "kubernetes.io/hostname": f"node-{number}",
+        "zone": f"z{number % 5}",
+        "kind": "gpu" if number % 2 else "mixed",
+    }
     taints = (Taint(key="dedicated", value="training", effect="NoSchedule"),) if number % 4 == 0 else ()
     meta = ObjectMeta(name=f"node-{number:05}", creation_timestamp=CREATED, labels=labels)
     return Node(metadata=meta, spec=NodeSpec(taints=taints), status=NodeStatus(allocatable=room, capacity=room))
@@ -157,7 +166,9 @@ def _mixed_gang(number: int, chance: random.Random, spec: PodSpec) -> list[PodGr
     size = chance.choice((1, 4, 8, 16, 32, 64))
     name, queue = f"gang-{number:04}", ("research", "product", "default")[number % 3]
     meta = ObjectMeta(namespace="team", name=name, uid=f"u-{name}", creation_timestamp=CREATED)
-    group = PodGroup(metadata=meta, spec=PodGroupSpec(min_member=size, queue=queue), status=PodGroupStatus(phase="Inqueue"))
+    group = PodGroup(
+        metadata=meta, spec=PodGroupSpec(min_member=size, queue=queue), status=PodGroupStatus(phase="Inqueue")
+    )
     pods = [
         Pod(
             metadata=ObjectMeta(

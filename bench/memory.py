@@ -20,8 +20,14 @@ PODS = 50_000
 def node(number: int) -> bytes:
     room = {"cpu": "96", "memory": "768Gi", "pods": "110", "nvidia.com/gpu": "8", "ephemeral-storage": "3Ti"}
     name = f"node-{number:05}"
-    labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"z{number % 3}", "kubernetes.io/os": "linux"}
-    conditions = [{"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}]
+    labels = {
+        "kubernetes.io/hostname": name,
+        "topology.kubernetes.io/zone": f"z{number % 3}",
+        "kubernetes.io/os": "linux",
+    }
+    conditions = [
+        {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}
+    ]
     status = {"allocatable": room, "capacity": room, "conditions": conditions}
     return json.dumps({"metadata": {"name": name, "uid": f"u-{name}", "labels": labels}, "status": status}).encode()
 
@@ -44,14 +50,24 @@ def pod(number: int) -> bytes:
         {"key": f"node.kubernetes.io/{what}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
         for what in ("not-ready", "unreachable")
     ]
-    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": gang, "uid": f"u-{gang}", "controller": True}
+    owner = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "name": gang,
+        "uid": f"u-{gang}",
+        "controller": True,
+    }
     metadata = {
         "name": name,
         "namespace": "research",
         "uid": f"0b8f3a52-{number:012}",
         "resourceVersion": str(1_000_000 + number),
         "creationTimestamp": "2026-01-01T00:00:00Z",
-        "labels": {"volcano.sh/job-name": gang, "volcano.sh/task-spec": "worker", "volcano.sh/task-index": str(number % 8)},
+        "labels": {
+            "volcano.sh/job-name": gang,
+            "volcano.sh/task-spec": "worker",
+            "volcano.sh/task-index": str(number % 8),
+        },
         "annotations": {"scheduling.k8s.io/group-name": gang, "volcano.sh/task-spec": "worker"},
         "ownerReferences": [owner],
     }
