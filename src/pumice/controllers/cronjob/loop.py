@@ -1,0 +1,33 @@
+"""Looks at a CronJob when it or one of its Jobs changes, and when its next time comes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.api.batch import CronJob, Job
+from pumice.controllers.cronjob.plan import plan
+from pumice.controllers.driver import Controller, Wake, itself
+from pumice.controllers.operations import NOTHING_TO_DO, Plan
+from pumice.kube.informer import Key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pumice.controllers.known import Known
+    from pumice.instant import Instant
+
+
+def controller(known: Known) -> Controller:
+    cron_jobs, jobs = known.of(CronJob), known.of(Job)
+
+    def look(_: Known, key: Key, now: Instant) -> Plan:
+        cron_job = cron_jobs.get(*key)
+        return NOTHING_TO_DO if cron_job is None else plan(cron_job, jobs.owned_by(cron_job.metadata.uid), now)
+
+    return Controller("cronjob", look, (Wake(CronJob, itself), Wake(Job, _maker)))
+
+
+def _maker(job: Job) -> Iterable[Key]:
+    owner = job.metadata.controller
+    is_cron = owner is not None and (owner.api_version, owner.kind) == ("batch.volcano.sh/v1alpha1", "CronJob")
+    return (Key(job.metadata.namespace, owner.name),) if owner is not None and is_cron else ()

@@ -1,0 +1,223 @@
+"""What a CronJob needs: the Job whose time has come, a true status, and no more old Jobs than it wants to keep."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pumice import instant
+from pumice.api import cron, names
+from pumice.api.batch import ConcurrencyPolicy, CronJob, Job, JobPhase
+from pumice.api.meta import ObjectReference
+from pumice.controllers.cronjob.times import MISSED_MAX, times
+from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Emit, Patch, Plan
+from pumice.controllers.ownership import owned
+from pumice.kube.requests import Propagation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pumice.api.cron import Schedule
+    from pumice.controllers.cronjob.times import Times
+    from pumice.controllers.operations import Json, Operation
+    from pumice.instant import Instant
+
+UNSAID_ZONE = "UTC"  # every process has another local time
+_SUCCEEDED = frozenset({JobPhase.COMPLETED.value})
+# Volcano neither prunes Terminated and Aborted Jobs nor lets an Aborted one make room for the next.
+_FAILED = frozenset({JobPhase.FAILED.value, JobPhase.TERMINATED.value, JobPhase.ABORTED.value})
+_FINISHED = _SUCCEEDED | _FAILED
+
+Stage = tuple["Operation", ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _History:
+    """What the CronJob's Jobs tell."""
+
+    active: tuple[Job, ...]
+    last: str | None  # the latest time for which a Job was made
+    succeeded: str | None  # when one last ended well
+
+
+def plan(cron_job: CronJob, jobs: Sequence[Job], now: Instant) -> Plan:
+    """The status is true, old Jobs go, and the Job whose time has come exists; `jobs` are those that it controls."""
+    if cron_job.metadata.deletion_timestamp is not None:
+        return NOTHING_TO_DO
+    history = _history(cron_job, jobs)
+    stages = [*_status_stages(cron_job, jobs, history), *_prune_stages(cron_job, jobs)]
+    if cron_job.spec.suspend:
+        return Plan(tuple(stages))
+    schedule = _schedule(cron_job)
+    if isinstance(schedule, Emit):
+        return Plan((*stages, (schedule,)))
+    since = history.last or cron_job.metadata.creation_timestamp
+    deadline_s = cron_job.spec.starting_deadline_seconds
+    deadline = None if deadline_s is None else deadline_s * instant.SECOND
+    found = times(schedule, instant.parse_instant(since) if since else now, now, deadline)
+    if found.due is not None:
+        stages += _start_stages(cron_job, schedule, found, history.active)
+    return Plan(tuple(stages), found.next)
+
+
+def _schedule(cron_job: CronJob) -> Schedule | Emit:
+    """When to run; or what to tell people, who must correct it: no repetition helps."""
+    spec = cron_job.spec
+    try:
+        cron.zone(spec.time_zone or UNSAID_ZONE)
+    except cron.ScheduleError as error:
+        return Emit(cron_job, "Warning", "InvalidTimeZone", str(error))
+    try:
+        return cron.parse(spec.schedule, spec.time_zone or UNSAID_ZONE)
+    except cron.ScheduleError as error:
+        reason = "UnsupportedSchedule" if "TZ" in spec.schedule else "UnParseableCronJobSchedule"
+        return Emit(cron_job, "Warning", reason, str(error))
+
+
+# ---------------------------------------------------------------------------------------------------------- history
+
+
+def _history(cron_job: CronJob, jobs: Sequence[Job]) -> _History:
+    status = cron_job.status
+    ended = [job.status.state.last_transition_time for job in jobs if job.status.state.phase in _SUCCEEDED]
+    return _History(
+        active=tuple(job for job in jobs if job.status.state.phase not in _FINISHED),
+        last=_latest((status.last_schedule_time, *map(_scheduled, jobs))),
+        succeeded=_latest((status.last_successful_time, *ended)),
+    )
+
+
+def _scheduled(job: Job) -> str | None:
+    """The time that the Job was made for; None if somebody has spoilt it."""
+    text = job.metadata.annotations.get(names.CRONJOB_SCHEDULED_TIMESTAMP)
+    try:
+        return None if text is None else instant.format_instant(instant.parse_instant(text))
+    except instant.InstantError:
+        return None
+
+
+def _latest(texts: Iterable[str | None]) -> str | None:
+    known = [instant.parse_instant(text) for text in texts if text is not None]
+    return instant.format_instant(max(known)) if known else None
+
+
+def _status_stages(cron_job: CronJob, jobs: Sequence[Job], history: _History) -> list[Stage]:
+    status = cron_job.status
+    active = tuple(_reference(job) for job in history.active)
+    listed = {reference.uid for reference in status.active}
+    same = listed == {reference.uid for reference in active}
+    if same and (history.last, history.succeeded) == (status.last_schedule_time, status.last_successful_time):
+        return []
+    body: Json = {"active": [msgspec.to_builtins(reference) for reference in active]}
+    body |= {"lastScheduleTime": history.last} if history.last else {}
+    body |= {"lastSuccessfulTime": history.succeeded} if history.succeeded else {}
+    metadata = cron_job.metadata
+    patch = Patch(
+        kind=CronJob,
+        name=metadata.name,
+        namespace=metadata.namespace,
+        body={"status": body},
+        uid=metadata.uid,
+        subresource="status",
+    )
+    ended = [job for job in jobs if job.metadata.uid in listed and job.status.state.phase in _FINISHED]
+    words = tuple(_saw(cron_job, job) for job in ended)
+    return [(patch,), words] if words else [(patch,)]
+
+
+def _saw(cron_job: CronJob, job: Job) -> Emit:
+    text = f"Saw completed job: {job.metadata.name}, condition: {job.status.state.phase}"
+    return Emit(cron_job, "Normal", "SawCompletedJob", text)
+
+
+def _reference(job: Job) -> ObjectReference:
+    metadata = job.metadata
+    return ObjectReference(
+        api_version="batch.volcano.sh/v1alpha1",
+        kind="Job",
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+    )
+
+
+def _prune_stages(cron_job: CronJob, jobs: Sequence[Job]) -> list[Stage]:
+    """Behind the status: a Job's time is recorded before the Job goes."""
+    spec = cron_job.spec
+    limits = ((_SUCCEEDED, spec.successful_jobs_history_limit), (_FAILED, spec.failed_jobs_history_limit))
+    old: list[Job] = []
+    for phases, limit in limits:
+        ended = [job for job in jobs if job.status.state.phase in phases]
+        ended.sort(key=lambda job: (job.metadata.creation_timestamp or "", job.metadata.name))
+        old += ended[: max(len(ended) - limit, 0)]
+    return _delete_stages(cron_job, old)
+
+
+def _delete_stages(cron_job: CronJob, jobs: Iterable[Job]) -> list[Stage]:
+    deletes: list[Operation] = []
+    words: list[Operation] = []
+    for job in jobs:
+        metadata = job.metadata
+        if metadata.deletion_timestamp is None:
+            deletes.append(
+                Delete(
+                    kind=Job,
+                    name=metadata.name,
+                    namespace=metadata.namespace,
+                    uid=metadata.uid,
+                    propagation=Propagation.BACKGROUND,
+                    blame=Blame(cron_job, "FailedDelete"),
+                )
+            )
+            words.append(Emit(cron_job, "Normal", "SuccessfulDelete", f"Deleted job {metadata.name}"))
+    return [tuple(deletes), tuple(words)] if deletes else []
+
+
+# ------------------------------------------------------------------------------------------------------------ start
+
+
+def _start_stages(cron_job: CronJob, schedule: Schedule, found: Times, active: Sequence[Job]) -> list[Stage]:
+    assert found.due is not None
+    stages: list[Stage] = []
+    if found.missed_many:
+        text = (
+            f"more than {MISSED_MAX} start times were missed, and only the last one is run: "
+            "set or lower spec.startingDeadlineSeconds, or check the clock"
+        )
+        stages.append((Emit(cron_job, "Warning", "TooManyMissedTimes", text),))
+    policy = cron_job.spec.concurrency_policy
+    if policy == ConcurrencyPolicy.FORBID and active:
+        running = ", ".join(job.metadata.name for job in active)
+        text = f"no job was started: {running} has not ended, and spec.concurrencyPolicy forbids a second one"
+        return [*stages, (Emit(cron_job, "Warning", "ForbidConcurrent", text),)]
+    if policy == ConcurrencyPolicy.REPLACE:
+        stages += _delete_stages(cron_job, active)
+    create = Create(kind=Job, body=_job(cron_job, schedule, found.due), blame=Blame(cron_job, "FailedCreate"))
+    word = Emit(cron_job, "Normal", "SuccessfulCreate", f"Created job {create.name}")
+    return [*stages, (create,), (word,)]
+
+
+def job_name(cron_job: CronJob, schedule: Schedule, at: Instant) -> str:
+    """Named after its minute, as Kubernetes does; after its second too where a minute may have several."""
+    name = f"{cron_job.metadata.name}-{at // instant.MINUTE}"
+    is_frequent = isinstance(schedule, cron.Every) and schedule.interval < instant.MINUTE
+    return f"{name}-{at // instant.SECOND % 60:02}" if is_frequent else name
+
+
+def _job(cron_job: CronJob, schedule: Schedule, at: Instant) -> Json:
+    template = cron_job.spec.job_template
+    zone = cron.zone(cron_job.spec.time_zone or UNSAID_ZONE)
+    local = datetime.fromtimestamp(at // instant.SECOND, zone)
+    text = instant.format_instant(at) if zone is UTC else local.isoformat(timespec="seconds")
+    metadata = owned(cron_job, job_name(cron_job, schedule, at))
+    metadata["labels"] = dict(template.metadata.labels)
+    metadata["annotations"] = {**template.metadata.annotations, names.CRONJOB_SCHEDULED_TIMESTAMP: text}
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": msgspec.json.decode(template.spec),
+    }
