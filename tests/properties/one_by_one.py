@@ -412,7 +412,8 @@ def preferred(world, pod, candidates):
 
 def disliked(world, pod, candidates):
     counts = [len(untolerated(pod, node, "PreferNoSchedule")) for node in candidates]
-    return [100 - 100 * each // max(counts) if max(counts) else 100 for each in counts]
+    # 100 for everybody is left out: it decides nothing, and would swallow the last bit of binpack's fractions.
+    return [100 - 100 * each // max(counts) for each in counts] if max(counts) else None
 
 
 def images(world, pod, candidates):

@@ -149,8 +149,42 @@ class PodAffinity:
             weight and self._neighbours.is_part(shape, (term.audience,)) for term, weight in terms.prefers
         )
 
+    def gathers(self, shape: Shape) -> bool:
+        """Whether the only thing that such pods like about one another is to be near by one label.
+
+        Then a placement makes its whole neighbourhood equally more welcome, and nobody else: those near it may follow at once.
+        """
+        terms = shape.example.terms
+        own = [
+            (term.topology_key, weight)
+            for term, weight in (terms.prefers if terms is not None else ())
+            if weight and self._neighbours.is_part(shape, (term.audience,))
+        ]
+        return bool(own) and len({key for key, _ in own}) == 1 and all(weight > 0 for _, weight in own)
+
+    def gathering(self, shape: Shape, nodes: Indexes, best: int) -> tuple[Column, Indexes, bool]:
+        """Scores, neighbourhoods by number, and whether all nodes of each neighbourhood are alike, for a shape that gathers."""
+        terms = shape.example.terms
+        assert terms is not None
+        key = next(
+            term.topology_key
+            for term, weight in terms.prefers
+            if weight and self._neighbours.is_part(shape, (term.audience,))
+        )
+        where = self._labels.column(key).codes.take(nodes)
+        welcome = self._welcome(shape, nodes)
+        highest = np.full(int(where.max()) + 1, np.iinfo(np.int64).min)
+        np.maximum.at(highest, where, welcome)
+        scores = _spread_out(welcome, best)
+        alike = bool((highest[where] == welcome).all())
+        return (np.zeros_like(welcome) if scores is None else scores), where, alike
+
     def score(self, shape: Shape, nodes: Indexes, best: int) -> Column | None:
         """From 0 for the least to `best` for the most welcome candidate; None where all are alike."""
+        return _spread_out(self._welcome(shape, nodes), best)
+
+    def _welcome(self, shape: Shape, nodes: Indexes) -> Column:
+        """How much company each candidate offers, by the weights of both sides."""
         terms = shape.example.terms
         welcome = np.zeros(len(self._labels), dtype=np.int64)
         for term, weight in terms.prefers if terms is not None else ():
@@ -158,13 +192,16 @@ class PodAffinity:
             welcome += weight * self._neighbours.near(others, term.topology_key)
         for term, weight, holders in self._neighbours.held_preferences(shape):
             welcome += weight * self._neighbours.near(holders, term.topology_key)
-        own = welcome[nodes]
-        least, span = int(own.min()), int(own.max() - own.min())
-        if not span:
-            return None
-        # kube-scheduler divides first and truncates last: in that order 29/50 is worth 57, not 58.
-        scores: Column = (best * ((own - least) / span)).astype(np.int64)
-        return scores
+        return welcome.take(nodes)
+
+
+def _spread_out(welcome: Column, best: int) -> Column | None:
+    least, span = int(welcome.min()), int(welcome.max() - welcome.min())
+    if not span:
+        return None
+    # kube-scheduler divides first and truncates last: in that order 29/50 is worth 57, not 58.
+    scores: Column = (best * ((welcome - least) / span)).astype(np.int64)
+    return scores
 
 
 def _wanted(terms: Terms) -> Crowd:

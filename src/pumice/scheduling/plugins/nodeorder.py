@@ -17,6 +17,8 @@ from pumice.scheduling.constraints.images import NodeImages
 from pumice.scheduling.constraints.labels import NodeLabels
 from pumice.scheduling.constraints.spread import Defaults, PodSpread
 from pumice.scheduling.constraints.taints import NodeTaints
+from pumice.scheduling.placement import BATCH_MAX
+from pumice.scheduling.points import Pull
 from pumice.scheduling.shapes import Reads
 
 if TYPE_CHECKING:
@@ -85,7 +87,8 @@ class NodeOrder:
         if weights.pod_affinity:
             self.affinity = session.shared(PodAffinity)
             on.fixed_score(self.steady_company)
-            on.live_score(self.company, concerns=self.affinity.prefers_itself)
+            on.pull_score(self.gathering)
+            on.live_score(self.company, concerns=self._is_restless_company)
         if weights.spread:
             reads |= Reads.NODE_AFFINITY | Reads.TOLERATIONS
             self.spread = session.shared(PodSpread)
@@ -183,6 +186,17 @@ class NodeOrder:
 
     def steady_company(self, shape: Shape, nodes: Indexes) -> Scores | None:
         return None if self.affinity.prefers_itself(shape) else self._company(shape, nodes)
+
+    def gathering(self, shape: Shape, nodes: Indexes) -> Pull | None:
+        """Pods that draw one another to a place: where nodes of a place are alike, the next ones need not be asked again."""
+        if not self.affinity.gathers(shape):
+            return None
+        scores, where, alike = self.affinity.gathering(shape, nodes, BEST)
+        weighed = (self.weights.pod_affinity * scores).astype(np.float64)
+        return Pull(weighed, where, np.full(len(nodes), BATCH_MAX if alike else 1), spare=len(nodes) + 1)
+
+    def _is_restless_company(self, shape: Shape) -> bool:
+        return self.affinity.prefers_itself(shape) and not self.affinity.gathers(shape)
 
     def company(self, shape: Shape, task: Task, nodes: Indexes) -> Scores | None:
         del task

@@ -222,6 +222,23 @@ def test_preferences_of_pods_on_nodes_count_as_well():
     assert found == {"n1": 100, "n2": 0, "n3": 25, "n4": 25}
 
 
+def test_pods_that_draw_one_another_gather_by_the_batch():
+    """The first goes where most room is, the others to its zone while that has room, and only then elsewhere."""
+    nodes = [
+        a_node("n1", cpu="2", labels={ZONE: "a"}),
+        a_node("n2", cpu="9", labels={ZONE: "b"}),
+        a_node("n3", cpu="2", labels={ZONE: "b"}),
+    ]
+    gang = a_gang("train", 12, labels={"app": "train"}, spec=preferring("podAffinity", near("train")))
+    chosen = policy("allocate", ["gang", {"name": "nodeorder", "arguments": {"podaffinity.weight": 10}}])
+    session = session_for(nodes, gang, policy=chosen)
+    shape = session.shape(session.gangs["default/train"].tasks[0])
+    assert not session.placer.is_live(shape)
+    placed = [bind.node for bind in plan_for(nodes, gang, policy=chosen).commits[0].binds]
+    assert sorted(placed[:11]) == ["n2"] * 9 + ["n3"] * 2
+    assert placed[11] == "n1"
+
+
 def test_what_others_require_of_the_pod_draws_nobody():
     """Volcano sets the weight of required affinity to zero."""
     required = {
