@@ -1,118 +1,23 @@
-"""What process nodes must do on any API server: real processes, real files, real signals.
-
-Programs in pods are small Python scripts. Where a test must hold one at a certain point it gives it a gate: the program
-connects to the test and waits there, so nobody has to guess how long anything takes. A connection that breaks also shows
-that whoever held it is dead.
-"""
+"""What process nodes must do on any API server: real processes, real signals, real logs; their files are in process_files.py."""
 
 import asyncio
-import base64
 import contextlib
-import os
-import random
+import json
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
+from tests.bodies import process_files
+from tests.bodies.gate import a_gate, an_agent, ended, log, python
 from tests.bodies.world import World, running
 
-from pumice.api.core import ConfigMap, PersistentVolumeClaim, Secret, Service
+from pumice.api.core import Service
 from pumice.api.events import CoreEvent
 from pumice.api.kinds import by_struct
 from pumice.api.pods import Pod
 from pumice.kube import errors
-from pumice.nodes.process.agent import ProcessAgent
-from pumice.nodes.process.machine import ProcessSettings
 
 GPU = "nvidia.com/gpu"
-
-PRELUDE = """
-import os, pathlib, signal, socket, sys, time
-def gate(word):
-    host, port = os.environ["GATE"].split(":")
-    held = socket.create_connection((host, int(port)))
-    held.sendall(word.encode() + b"\\n")
-    return held
-def wait(word):
-    gate(word).recv(1)
-"""
-
-
-class Gate:
-    """Where programs report and wait; arrivals are known by the word that they say."""
-
-    def __init__(self) -> None:
-        self.address = ""
-        self._arrived: dict[str, asyncio.Future] = {}
-
-    def _future(self, word):
-        return self._arrived.setdefault(word, asyncio.get_running_loop().create_future())
-
-    async def _meet(self, reader, writer):
-        word = (await reader.readline()).decode().strip()
-        if word:
-            self._future(word).set_result((reader, writer))
-
-    async def arrival(self, word):
-        """Returns once somebody stands at the gate with this word."""
-        async with asyncio.timeout(30):
-            return await self._future(word)
-
-    async def open(self, word):
-        """Lets the one go who says this word, now or later."""
-        _, writer = await self.arrival(word)
-        writer.write(b"!")
-        await writer.drain()
-
-    async def broken(self, word):
-        """Returns once the one who said this word is dead."""
-        reader, _ = await self.arrival(word)
-        async with asyncio.timeout(30):
-            with contextlib.suppress(ConnectionError):
-                assert await reader.read() == b""
-
-
-@contextlib.asynccontextmanager
-async def a_gate():
-    gate = Gate()
-    server = await asyncio.start_server(gate._meet, "127.0.0.1", 0)
-    gate.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    try:
-        yield gate
-    finally:
-        server.close()
-        for arrived in gate._arrived.values():
-            if arrived.done():
-                arrived.result()[1].close()
-
-
-def an_agent(world: World, folder: Path, name: str, **settings) -> ProcessAgent:
-    made = ProcessSettings(
-        name=name,
-        folder=folder / name,
-        authority=world.authority,
-        server=world.server,
-        **({"back_off_s_first": 0.05, "shutdown_grace_s": 1.0} | settings),
-    )
-    return ProcessAgent(world.client, world.informers, made, clock=world.clock, chance=random.Random(0))
-
-
-def python(program: str, *args: str, gate: Gate | None = None, env=(), **container):
-    """A container that runs a Python program."""
-    given = [{"name": "GATE", "value": gate.address}] if gate else []
-    command = [sys.executable, "-u", "-c", PRELUDE + textwrap.dedent(program), *args]
-    return {"command": command, "env": [*given, *env], "name": "main", "image": "none"} | container
-
-
-async def log(world, pod, container="main", **options):
-    return (await world.client.log(pod, namespace=world.namespace, container=container, **options)).decode()
-
-
-def ended(status, name="main"):
-    containers = [*status.get("initContainerStatuses", ()), *status["containerStatuses"]]
-    return next(each["state"]["terminated"] for each in containers if each["name"] == name)
-
 
 # ------------------------------------------------------------------------------------------------------------ gangs
 
@@ -398,243 +303,6 @@ async def an_init_container_that_fails_fails_the_pod(world: World, folder: Path)
         assert "waiting" in status["containerStatuses"][0]["state"]
 
 
-# ------------------------------------------------------------------------------------------------------------ files
-
-
-async def config_and_secrets_are_files_that_follow_their_sources(world: World, folder: Path) -> None:
-    program = """
-        config = pathlib.Path("/etc/trainer/config")
-        print(config.read_text(), oct(config.stat().st_mode & 0o777), sorted(p.name for p in config.parent.glob("[!.]*")))
-        secret = pathlib.Path("/var/run/keys/deep/token")
-        print(secret.read_bytes(), oct(secret.stat().st_mode & 0o777))
-        fixed = pathlib.Path("/opt/fixed.yaml")
-        print(fixed.read_text(), pathlib.Path("/podinfo/labels").read_text())
-        gate("ready")
-        while config.read_text() != "two" or "fast" not in pathlib.Path("/podinfo/labels").read_text():
-            time.sleep(0.01)
-        print("changed; the single file is still", fixed.read_text())
-        try:
-            config.write_text("mine")
-        except OSError:
-            print("and read-only")
-    """
-    token = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}}
-    await world.client.create(
-        Secret, token | {"data": {"token": base64.b64encode(b"\0\xff").decode()}}, namespace=world.namespace
-    )
-    await world.config("trainer", config="one", extra="x")
-    labels = {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}
-    items = [{"key": "token", "path": "deep/token", "mode": 0o400}]
-    volumes = [
-        {"name": "config", "configMap": {"name": "trainer", "defaultMode": 0o640}},
-        {"name": "keys", "secret": {"secretName": "keys", "items": items}},
-        {"name": "info", "downwardAPI": {"items": [labels]}},
-    ]
-    mounts = [
-        {"name": "config", "mountPath": "/etc/trainer"},
-        {"name": "keys", "mountPath": "/var/run/keys"},
-        {"name": "config", "mountPath": "/opt/fixed.yaml", "subPath": "config"},
-        {"name": "info", "mountPath": "/podinfo"},
-    ]
-    async with a_gate() as gate, running(an_agent(world, folder, "files")):
-        container = python(program, gate=gate, volumeMounts=mounts)
-        await world.submit("p", "files", labels={"speed": "slow"}, volumes=volumes, container=container)
-        await gate.arrival("ready")
-        await world.client.patch(ConfigMap, "trainer", {"data": {"config": "two"}}, namespace=world.namespace)
-        await world.client.patch(Pod, "p", {"metadata": {"labels": {"speed": "fast"}}}, namespace=world.namespace)
-        await world.phase("p", "Succeeded")
-        assert (await log(world, "p")).splitlines() == [
-            "one 0o640 ['config', 'extra']",
-            "b'\\x00\\xff' 0o400",
-            'one speed="slow"',
-            "changed; the single file is still one",
-            "and read-only",
-        ]
-
-
-async def the_environment_is_what_the_pod_asked_for(world: World, folder: Path) -> None:
-    await world.config("settings", rate="0.1", NAME="from-config")
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"}, "stringData": {"password": "p$w"}}
-    await world.client.create(Secret, secret, namespace=world.namespace)
-    fields = {"POD": "metadata.name", "NODE": "spec.nodeName", "TEAM": "metadata.labels['team']"}
-    env = [
-        *({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()),
-        {"name": "CORES", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
-        {"name": "MIB", "valueFrom": {"resourceFieldRef": {"resource": "requests.memory", "divisor": "1Mi"}}},
-        {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "login", "key": "password"}}},
-        {"name": "RATE", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "rate"}}},
-        {"name": "MAYBE", "valueFrom": {"configMapKeyRef": {"name": "absent", "key": "x", "optional": True}}},
-        {"name": "GREETING", "value": "$(POD) of $(TEAM), $$(POD), $(NOBODY)"},
-    ]
-    resources = {"limits": {"cpu": "1500m", "memory": "1Gi"}, "requests": {"cpu": "100m", "memory": "64Mi"}}
-    program = """
-        for name in ("NODE", "CORES", "MIB", "PASSWORD", "RATE", "GREETING", "CFG_NAME"):
-            print(name, os.environ[name])
-        print("MAYBE" in os.environ, os.getcwd(), sys.argv[1:], sorted(set(os.environ) & {"SECRET_OF_THE_AGENT"}))
-    """
-    container = python(
-        program,
-        "--rate=$(RATE)",
-        "$(NOBODY)",
-        env=env,
-        envFrom=[{"prefix": "CFG_", "configMapRef": {"name": "settings"}}],
-        resources=resources,
-        workingDir="/made/for/this",
-    )
-    async with running(an_agent(world, folder, "env", capacity={"cpu": "8"})):
-        await world.submit("p", "env", labels={"team": "red"}, container=container)
-        await world.phase("p", "Succeeded", "Failed")
-        assert (await log(world, "p")).splitlines() == [
-            "NODE env",
-            "CORES 2",
-            "MIB 64",
-            "PASSWORD p$w",
-            "RATE 0.1",
-            "GREETING p of red, $(POD), $(NOBODY)",
-            "CFG_NAME from-config",
-            "False /made/for/this ['--rate=0.1', '$(NOBODY)'] []",
-        ]
-
-
-async def a_pod_waits_for_config_that_is_still_to_come(world: World, folder: Path) -> None:
-    env = [{"name": "RATE", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "rate"}}}]
-    volume = {"name": "later", "configMap": {"name": "later"}}
-    mounts = [{"name": "later", "mountPath": "/later"}]
-    program = "print(os.environ['RATE'], *pathlib.Path('/later').glob('[!.]*'))"
-
-    def waits_for_late(pod):
-        state = pod["status"].get("containerStatuses", [{"state": {}}])[0]["state"]
-        return state.get("waiting", {}).get("reason") == "CreateContainerConfigError"
-
-    async with running(an_agent(world, folder, "late")):
-        container = python(program, env=env, volumeMounts=mounts)
-        await world.submit("p", "late", volumes=[volume], container=container)
-        await world.config("later", key="x")
-        pod = await world.until("p", waits_for_late)
-        waiting = pod["status"]["containerStatuses"][0]["state"]["waiting"]
-        assert waiting["message"] == 'configmap "late" not found'
-        await world.config("late", rate="5")
-        await world.phase("p", "Succeeded")
-        assert await log(world, "p") == "5 /later/key\n"
-
-
-CHECKPOINT = """
-    step = pathlib.Path("/checkpoints/step")
-    begin = int(step.read_text()) if step.exists() else 0
-    print("resumed at", begin)
-    for number in range(begin, 6):
-        step.write_text(str(number + 1))
-        if number == 2 and begin == 0:
-            wait("half")
-    print("done")
-"""
-
-
-async def a_pod_that_was_evicted_resumes_from_the_checkpoint_on_its_claim(world: World, folder: Path) -> None:
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "ckpt"},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
-    }
-    await world.client.create(PersistentVolumeClaim, claim, namespace=world.namespace)
-    volumes = [{"name": "ckpt", "persistentVolumeClaim": {"claimName": "ckpt"}}]
-    mounts = [{"name": "ckpt", "mountPath": "/checkpoints"}]
-    async with a_gate() as gate, running(an_agent(world, folder, "claims")):
-        container = python(CHECKPOINT, gate=gate, volumeMounts=mounts)
-        await world.submit("trainer", "claims", volumes=volumes, container=container)
-        await gate.arrival("half")
-        await world.client.evict("trainer", namespace=world.namespace)
-        await world.gone("trainer")
-        await world.submit("trainer", "claims", volumes=volumes, container=container)
-        await world.phase("trainer", "Succeeded")
-        assert await log(world, "trainer") == "resumed at 3\ndone\n"
-
-
-async def a_host_path_is_used_within_the_allowed_root_and_refused_elsewhere(world: World, folder: Path) -> None:
-    allowed = folder / "allowed"
-    allowed.mkdir()
-    (allowed / "out").symlink_to("/etc")
-
-    def volume(path):
-        return [{"name": "v", "hostPath": {"path": str(path), "type": "DirectoryOrCreate"}}]
-
-    container = python("pathlib.Path('/v/hello').write_text('hi')", volumeMounts=[{"name": "v", "mountPath": "/v"}])
-    async with running(an_agent(world, folder, "hostpath", host_roots=(allowed,))):
-        await world.submit("good", "hostpath", volumes=volume(allowed / "a" / "b"), container=container)
-        await world.phase("good", "Succeeded")
-        assert (allowed / "a" / "b" / "hello").read_text() == "hi"
-        for name, path in (("elsewhere", "/etc"), ("by-link", allowed / "out")):
-            await world.submit(name, "hostpath", volumes=volume(path), container=container)
-            status = await world.phase(name, "Failed")
-            assert status["reason"] == "FailedMount"
-            assert f"hostPath {path} is outside of what this node allows ({allowed})" in status["message"]
-
-
-async def a_link_inside_a_volume_leads_nowhere_else(world: World, folder: Path) -> None:
-    """A pod may put a link into its volume, but a later mount of that path does not follow it out."""
-    allowed = folder / "shared"
-    allowed.mkdir()
-    volumes = [{"name": "v", "hostPath": {"path": str(allowed)}}]
-    mounts = [{"name": "v", "mountPath": "/v"}]
-    async with running(an_agent(world, folder, "links", host_roots=(allowed,))):
-        plants = python("os.symlink('/etc', '/v/sub')", volumeMounts=mounts)
-        await world.submit("plants", "links", volumes=volumes, container=plants)
-        await world.phase("plants", "Succeeded")
-        follows = python("print(os.listdir('/v'))", volumeMounts=[mounts[0] | {"subPath": "sub"}])
-        await world.submit("follows", "links", volumes=volumes, container=follows)
-        end = ended(await world.phase("follows", "Failed"))
-        assert end["reason"] == "StartError"
-        assert f"leads to /etc, which is outside of {allowed}" in end["message"]
-
-
-async def mount_points_are_made_without_touching_the_machine(world: World, folder: Path) -> None:
-    places = ["/brand-new/deep", "/etc/brand-new", "/usr/brand-new", "/scratch/nested"]
-    program = """
-        for place in sys.argv[1:]:
-            pathlib.Path(place, "file").write_text("x")
-        pathlib.Path("/dev/termination-log").write_text("done well")
-        print(pathlib.Path("/etc/passwd").exists(), pathlib.Path("/dev/null").is_char_device(), os.getpid() < 100)
-    """
-    mounts = [{"name": "v", "mountPath": place} for place in places] + [{"name": "w", "mountPath": "/scratch"}]
-    volumes = [{"name": "v", "emptyDir": {}}, {"name": "w", "emptyDir": {}}]
-    async with running(an_agent(world, folder, "mounts")):
-        await world.submit("p", "mounts", volumes=volumes, container=python(program, *places, volumeMounts=mounts))
-        status = await world.phase("p", "Succeeded", "Failed")
-        assert await log(world, "p") == "True True True\n"
-        assert ended(status)["message"] == "done well"
-        assert not any(map(os.path.exists, (*places, "/brand-new", "/dev/termination-log")))
-
-
-async def a_pod_may_ask_the_api_server_who_it_is(world: World, folder: Path) -> None:
-    program = """
-        import json, ssl, urllib.request
-        folder = pathlib.Path("/var/run/secrets/tokens")
-        host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
-        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-        request = urllib.request.Request(
-            f"https://{host}:{port}/apis/authentication.k8s.io/v1/selfsubjectreviews",
-            json.dumps(review).encode(),
-            {"authorization": "Bearer " + (folder / "token").read_text(), "content-type": "application/json"},
-        )
-        trust = ssl.create_default_context(cafile=folder / "ca.crt")
-        with urllib.request.urlopen(request, context=trust) as answer:
-            print(json.load(answer)["status"]["userInfo"]["username"], (folder / "namespace").read_text())
-    """
-    sources = [
-        {"serviceAccountToken": {"path": "token", "expirationSeconds": 600}},
-        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
-    ]
-    volumes = [{"name": "token", "projected": {"sources": sources}}]
-    mounts = [{"name": "token", "mountPath": "/var/run/secrets/tokens"}]
-    async with running(an_agent(world, folder, "tokens")):
-        await world.submit("p", "tokens", volumes=volumes, container=python(program, volumeMounts=mounts))
-        await world.phase("p", "Succeeded", "Failed")
-        expected = f"system:serviceaccount:{world.namespace}:default {world.namespace}\n"
-        assert await log(world, "p") == expected
-
-
 # ------------------------------------------------------------------------------------------------------------ logs
 
 
@@ -694,6 +362,93 @@ async def an_agent_that_starts_anew_reports_what_its_predecessor_ran_as_lost(wor
         await world.gone("p")
 
 
+@contextlib.asynccontextmanager
+async def a_command(world, *args):
+    """`pumice node` as a person starts it; killed at the end if it is still there."""
+    code = "from pumice.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "node", f"--kubeconfig={world.kubeconfig}", *args]
+    process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def until_told(process, event):
+    """The facts of an event, as soon as the command's log tells of it."""
+    told = []
+    async with asyncio.timeout(60):
+        async for line in process.stderr:
+            told.append(line.decode())
+            if f'"event": "{event}"' in told[-1]:
+                return json.loads(line)
+    raise AssertionError("".join(told))
+
+
+async def the_command_joins_and_leaves_in_good_order(world: World, folder: Path) -> None:
+    async with a_gate() as gate, a_command(world, "--name=joined", f"--data-dir={folder}", "--gpus=2") as process:
+        assert (await until_told(process, "node_registered"))["nvidia.com/gpu"] == "2"
+        await world.submit("p", "joined", container=python("wait('p')", gate=gate))
+        await gate.arrival("p")
+        process.terminate()
+        await gate.broken("p")
+        assert (await world.phase("p", "Failed"))["reason"] == "Terminated"
+        await until_told(process, "node_left")
+        assert await process.wait() == 0
+
+
+async def the_command_pretends(world: World, folder: Path) -> None:
+    behaviour = (
+        "--run=uniform:0s,10ms",
+        "--failure-rate=1",
+        "--seed=7",
+        "--label=pool=a",
+        "--taint=pretend:NoSchedule",
+    )
+    async with a_command(world, "--pretend=3", "--name=actor-", "--gpus=1", *behaviour) as process:
+        assert (await until_told(process, "nodes_registered"))["nodes"] == 3
+        node = await world.node("actor-2")
+        assert (node["status"]["capacity"][GPU], node["metadata"]["labels"]["pool"]) == ("1", "a")
+        assert {"key": "pretend", "effect": "NoSchedule"} in node["spec"]["taints"]
+        await world.submit("p", "actor-2")
+        assert ended(await world.phase("p", "Failed"))["exitCode"] == 1
+        process.terminate()
+        assert await process.wait() == 0
+
+
+async def an_agent_that_is_killed_leaves_nothing_running(world: World, folder: Path) -> None:
+    program = """
+        if os.fork() == 0:
+            os.setsid()
+            wait("grandchild")
+        wait("child")
+    """
+    arguments = ("--name=killed", f"--data-dir={folder}")
+    async with a_gate() as gate:
+        async with a_command(world, *arguments) as process:
+            await until_told(process, "node_registered")
+            await world.submit("p", "killed", restartPolicy="Always", container=python(program, gate=gate))
+            await gate.arrival("child")
+            await gate.arrival("grandchild")
+            await world.phase("p", "Running")
+            process.kill()
+            await gate.broken("child")
+            await gate.broken("grandchild")
+        async with a_command(world, *arguments) as process:
+            await until_told(process, "node_registered")
+            assert (await world.phase("p", "Failed"))["reason"] == "Lost"
+
+
+async def a_second_agent_in_the_same_folder_is_refused(world: World, folder: Path) -> None:
+    arguments = ("--name=second", f"--data-dir={folder / 'first'}")
+    async with running(an_agent(world, folder, "first")), a_command(world, *arguments) as process:
+        _, told = await process.communicate()
+        assert b"is used by another node's agent; give this one a --data-dir of its own" in told
+        assert process.returncode == 5
+
+
 async def what_happens_is_told_in_events(world: World, folder: Path) -> None:
     agent = an_agent(world, folder, "events")
     async with running(agent):
@@ -719,16 +474,13 @@ BODIES = [
     only_pods_of_this_very_node_are_run,
     init_containers_run_in_order_and_sidecars_stay_until_the_end,
     an_init_container_that_fails_fails_the_pod,
-    config_and_secrets_are_files_that_follow_their_sources,
-    the_environment_is_what_the_pod_asked_for,
-    a_pod_waits_for_config_that_is_still_to_come,
-    a_pod_that_was_evicted_resumes_from_the_checkpoint_on_its_claim,
-    a_host_path_is_used_within_the_allowed_root_and_refused_elsewhere,
-    a_link_inside_a_volume_leads_nowhere_else,
-    mount_points_are_made_without_touching_the_machine,
-    a_pod_may_ask_the_api_server_who_it_is,
     a_log_can_be_followed_while_it_is_written,
     a_log_that_is_not_there_is_explained,
     an_agent_that_starts_anew_reports_what_its_predecessor_ran_as_lost,
     what_happens_is_told_in_events,
+    the_command_joins_and_leaves_in_good_order,
+    the_command_pretends,
+    an_agent_that_is_killed_leaves_nothing_running,
+    a_second_agent_in_the_same_folder_is_refused,
+    *process_files.BODIES,
 ]

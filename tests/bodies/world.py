@@ -29,6 +29,7 @@ class World:
         self.informers = informers
         self.authority = b""  # PEM, and the server's address: for agents whose pods or whose API server need them
         self.server = ""
+        self.kubeconfig = ""
 
     async def submit(self, name: str, node: str, **fields: Any) -> Json:
         """Creates a pod that is bound to a node already; `fields` are laid over metadata and spec by their names."""

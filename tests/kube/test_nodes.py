@@ -17,6 +17,7 @@ async def place(plane, namespace):
     async with world(transport, clock, namespace) as made:
         made.authority = plane.ca.read_bytes()
         made.server = plane.url
+        made.kubeconfig = str(plane.kubeconfig)
         yield made
 
 

@@ -44,6 +44,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "demo": ("pumice.cli.demo", "demo", "Show why gangs need a gang scheduler, on a cluster in this process."),
     "crds": ("pumice.cli.crds", "crds", "Print the CRD manifests, for kubectl apply."),
     "controllers": ("pumice.cli.controllers", "controllers", "Run Jobs and everything around them until stopped."),
+    "node": ("pumice.cli.node", "node", "Join a cluster as a node that runs processes, or as many that pretend."),
     "scheduler": ("pumice.cli.scheduler", "scheduler", "Schedule gangs on a cluster until stopped."),
     "schedule": ("pumice.cli.offline", "schedule", "Ask what one cycle would do with the objects in files."),
 }

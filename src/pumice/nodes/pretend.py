@@ -31,12 +31,11 @@ from pumice.nodes.registration import LEASE_S, Heartbeats, NodeFacts
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pumice.clock import Clock
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
-    from pumice.kube.requests import Json
 
 WRITES_AT_ONCE = 32
 # Pods' addresses lead nowhere; a private range that neither clusters nor machines commonly use.
@@ -55,12 +54,18 @@ class Trouble(enum.IntEnum):
 
 
 def pretend_nodes(
-    count: int, *, prefix: str = "node-", gpus: int = 0, capacity: Json | None = None, labels: Json | None = None
+    count: int,
+    *,
+    prefix: str = "node-",
+    gpus: int = 0,
+    capacity: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    taints: Sequence[Mapping[str, str]] = (),
 ) -> list[NodeFacts]:
     """Equal nodes, named prefix0, prefix1 and so on; `capacity` is laid over CAPACITY."""
-    room = CAPACITY | ({GPU: str(gpus)} if gpus else {}) | (capacity or {})
+    room = CAPACITY | ({GPU: str(gpus)} if gpus else {}) | dict(capacity or {})
     return [
-        NodeFacts(name=f"{prefix}{number}", runtime="pretend", capacity=room, labels=labels or {})
+        NodeFacts(name=f"{prefix}{number}", runtime="pretend", capacity=room, labels=labels or {}, taints=taints)
         for number in range(count)
     ]
 

@@ -141,9 +141,12 @@ async def register_all(client: Client, nodes: Iterable[NodeFacts], clock: Clock)
         async with places:
             uids[facts.name] = await register(client, facts, now=clock.now())
 
-    async with asyncio.TaskGroup() as crew:
-        for facts in nodes:
-            crew.create_task(one(facts))
+    try:
+        async with asyncio.TaskGroup() as crew:
+            for facts in nodes:
+                crew.create_task(one(facts))
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from group  # one is enough to act on
     return uids
 
 

@@ -2,4 +2,5 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.bodies.world", "tests.bodies.pretend_nodes", "tests.bodies.process_nodes")
+for name in ("world", "gate", "pretend_nodes", "process_nodes", "process_files"):
+    pytest.register_assert_rewrite(f"tests.bodies.{name}")

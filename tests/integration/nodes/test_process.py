@@ -17,6 +17,7 @@ async def place(tmp_path):
     ):
         made.authority = (tmp_path / "server" / "ca.crt").read_bytes()
         made.server = served.url
+        made.kubeconfig = str(served.kubeconfig)
         yield made
 
 

@@ -84,6 +84,7 @@ class ProcessAgent:
         self._heartbeats = Heartbeats(client, clock=clock, chance=chance, lease_s=settings.lease_s, log=log)
         self._recorder = Recorder(client, component="kubelet", instance=settings.name, clock=clock, log=log)
         self._due: WorkQueue[str] = WorkQueue(chance)  # tenants about whom something is to be written
+        self._doubted = asyncio.Event()  # the cluster says that we are not Ready, and we are
         self._ledger: Ledger
         self.ready = asyncio.Event()  # set for good once the node is registered
 
@@ -128,6 +129,7 @@ class ProcessAgent:
                 crew.create_task(self._recorder.run())
                 crew.create_task(self._resolving.run())
                 crew.create_task(self._due.run(self._write, failed=self._failed))
+                crew.create_task(self._stay_ready())
         finally:
             for unsubscribe in leave:
                 unsubscribe()
@@ -165,6 +167,20 @@ class ProcessAgent:
                 and change.object.metadata.name == self.name
             ):
                 self._ledger.node = msgspec.structs.replace(change.object, status=self._ledger.node.status)
+                if any(each.type == "Ready" and each.status != "True" for each in change.object.status.conditions):
+                    self._doubted.set()
+
+    async def _stay_ready(self) -> None:
+        """Contradicts whoever took the node for dead, as after a pause of this process."""
+        while True:
+            await self._doubted.wait()
+            self._doubted.clear()
+            try:
+                await registration.report_readiness(self._client, self.name, now=self._clock.now(), is_ready=True)
+            except errors.KubeError as error:
+                self._log("readiness_not_reported", node=self.name, error=str(error))
+                self._doubted.set()
+                await self._clock.sleep(RETRY_S)
 
     def _see_pods(self, news: Sequence[News]) -> None:
         fresh: list[Pod] = []

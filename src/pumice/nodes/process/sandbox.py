@@ -200,20 +200,22 @@ class Root:
                 "mount over a path that exists, or elsewhere"
             )
         for name in names:
-            old, new = f"{source.rstrip('/')}/{name}", f"{target}/{name}"
-            mode = os.lstat(old).st_mode
-            if stat.S_ISLNK(mode):
-                os.symlink(os.readlink(old), new)
-                continue
-            if stat.S_ISDIR(mode):
-                os.mkdir(new)
-            else:
-                os.close(os.open(new, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
             try:
-                mount(old, new, flags=MS_BIND | MS_REC)
-                self._mounted[new] = False
-            except PermissionError:
-                continue  # a file system of another user: its place stays empty
+                self._show(f"{source.rstrip('/')}/{name}", f"{target}/{name}")
+            except (PermissionError, FileNotFoundError):
+                continue  # a file system of another user, whose place stays empty; or it has just been removed
+
+    def _show(self, old: str, new: str) -> None:
+        mode = os.lstat(old).st_mode
+        if stat.S_ISLNK(mode):
+            os.symlink(os.readlink(old), new)
+            return
+        if stat.S_ISDIR(mode):
+            os.mkdir(new)
+        else:
+            os.close(os.open(new, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+        mount(old, new, flags=MS_BIND | MS_REC)
+        self._mounted[new] = False
 
 
 # ------------------------------------------------------------------------------------------------------ the processes

@@ -1,0 +1,220 @@
+"""`pumice node`: nodes for any API server, made of this machine (--process) or of nothing at all (--pretend)."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import random
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from pumice import __version__, quantity
+from pumice.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pumice.kube.client import Client
+    from pumice.kube.connection import Connection
+    from pumice.kube.informer import Informers, Log
+    from pumice.nodes.pretend import PretendAgent
+    from pumice.nodes.process.agent import ProcessAgent
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the command line says."""
+
+    name: str
+    gpus: int
+    capacity: dict[str, str]
+    labels: dict[str, str]
+    taints: list[dict[str, str]]
+    lease_s: int
+    pretend: int | None
+    seed: int | None
+    start: str
+    run: str
+    stop: str
+    failure_rate: float
+    data_dir: str | None
+    claims_dir: str | None
+    host_roots: tuple[str, ...]
+
+
+@click.command()
+@click.option("--kubeconfig", default="", help="Kubeconfig file; without it $KUBECONFIG or ~/.kube/config.")
+@click.option("--context", default="", help="Context of the kubeconfig.")
+@click.option("--name", default="", help="Name of the node; for pretend nodes what comes before their numbers.")
+@click.option("--process", is_flag=True, help="One node that runs pods as processes of this machine (the default).")
+@click.option("--pretend", type=click.IntRange(1), metavar="COUNT", help="COUNT nodes that only pretend to run pods.")
+@click.option("--gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs of each node, all fake.")
+@click.option("--capacity", multiple=True, metavar="NAME=QUANTITY", help="What each node has, such as cpu=64.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of each node.")
+@click.option("--taint", "taints", multiple=True, metavar="KEY[=VALUE]:EFFECT", help="A taint of each node.")
+@click.option(
+    "--lease", "lease_s", type=click.IntRange(4), default=40, show_default=True, help="Seconds of a heartbeat."
+)
+@click.option("--data-dir", help="Process: where pods' files and logs are kept.")
+@click.option("--claims-dir", help="Process: where claims are kept; nodes that share it share their claims.")
+@click.option("--host-path-root", "host_roots", multiple=True, help="Process: hostPath volumes may lie beneath this.")
+@click.option("--start", default="0s", show_default=True, help="Pretend: how long pods take to start.")
+@click.option(
+    "--run", default="", help="Pretend: how long pods run, such as 90s or exponential:60s; without it for ever."
+)
+@click.option("--stop", default="0s", show_default=True, help="Pretend: how long deleted pods take to go.")
+@click.option(
+    "--failure-rate", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Pretend: share that fails."
+)
+@click.option("--seed", type=int, help="Pretend: draw the same times and failures again.")
+@click.option("--log-level", default="info", show_default=True, help="debug, info, warning or error.")
+def node(
+    kubeconfig: str,
+    context: str,
+    process: bool,
+    log_level: str,
+    capacity: tuple[str, ...],
+    labels: tuple[str, ...],
+    taints: tuple[str, ...],
+    **given: object,
+) -> None:
+    """Join a cluster as a node, or as many, until stopped.
+
+    A process node runs the commands of pods on this machine. Images are not pulled: a container must give its command,
+    and the command must exist here. It is no sandbox: run only pods that you would run yourself.
+
+    A pretend node runs nothing; its pods go through their phases on timers. Annotations of a pod decide over its fate:
+    pumice.dev/pretend-run, pretend-exit-code and pretend-stop.
+    """
+    if process and given["pretend"] is not None:
+        raise BadInput("--process and --pretend exclude each other; choose one of them")
+    wishes = Wishes(
+        capacity=dict(_pair(text, "--capacity", quantity.canonical) for text in capacity),
+        labels=dict(_pair(text, "--label", str) for text in labels),
+        taints=[_taint(text) for text in taints],
+        **given,  # type: ignore[arg-type]  # click has checked them
+    )
+    if wishes.pretend is None and sys.platform != "linux":
+        raise BadInput("process nodes need Linux; use --pretend COUNT here")
+    _start(kubeconfig, context, wishes, log_level)
+
+
+def _pair(text: str, option: str, check: Callable[[str], str]) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise BadInput(f"{option} {text!r} is not of the form NAME=VALUE; write for example {option} cpu=64")
+    return key, check(value)
+
+
+def _taint(text: str) -> dict[str, str]:
+    rest, colon, effect = text.rpartition(":")
+    key, _, value = rest.partition("=")
+    if not colon or not key or effect not in _EFFECTS:
+        raise BadInput(f"--taint {text!r} is not KEY[=VALUE]:EFFECT; effects are {', '.join(_EFFECTS)}")
+    return {"key": key, "effect": effect} | ({"value": value} if value else {})
+
+
+def _start(kubeconfig: str, context: str, wishes: Wishes, log_level: str) -> None:
+    from pumice.clock import RealClock
+    from pumice.kube import config
+    from pumice.telemetry import logs
+
+    log = cast("Log", logs.configure(level=log_level).info)
+    plugins = config.kubectl_plugin_policy()
+    connection = config.find(kubeconfig, clock=RealClock(), context=context, plugins=plugins)
+    asyncio.run(_join(connection, wishes, log))
+
+
+async def _join(connection: Connection, wishes: Wishes, log: Log) -> None:
+    from pumice.clock import RealClock
+    from pumice.kube.client import Client
+    from pumice.kube.http import HttpTransport
+    from pumice.kube.informer import Informers
+    from pumice.processes import life
+
+    clock, chance = RealClock(), random.Random()  # noqa: S311 - jitter, not secrets
+    async with HttpTransport(connection, user_agent=f"pumice-node/{__version__}") as transport:
+        client = Client(transport, clock=clock, chance=chance)
+        informers = Informers(client, clock=clock, chance=chance, log=log)
+        log("joining", server=connection.server, origin=connection.origin)
+        agent = (
+            _pretend(client, informers, wishes, log)
+            if wishes.pretend
+            else _process(client, informers, connection, wishes, log)
+        )
+        await life.until_stopped(agent.run(), [informers.run()])
+
+
+def _pretend(client: Client, informers: Informers, wishes: Wishes, log: Log) -> PretendAgent:
+    from pumice.clock import RealClock
+    from pumice.nodes import distributions
+    from pumice.nodes.pretend import PretendAgent, pretend_nodes
+    from pumice.nodes.pretending import Behaviour
+
+    behaviour = Behaviour(
+        start=distributions.parse(wishes.start),
+        run=distributions.parse(wishes.run) if wishes.run else None,
+        stop=distributions.parse(wishes.stop),
+        failure_rate=wishes.failure_rate,
+    )
+    nodes = pretend_nodes(
+        wishes.pretend or 0,
+        prefix=wishes.name or "node-",
+        gpus=wishes.gpus,
+        capacity=wishes.capacity,
+        labels=wishes.labels,
+        taints=wishes.taints,
+    )
+    chance = random.Random(wishes.seed)  # noqa: S311 - run times, not secrets
+    return PretendAgent(
+        client,
+        informers,
+        nodes,
+        clock=RealClock(),
+        chance=chance,
+        behaviour=behaviour,
+        lease_s=wishes.lease_s,
+        log=log,
+    )
+
+
+def _process(client: Client, informers: Informers, connection: Connection, wishes: Wishes, log: Log) -> ProcessAgent:
+    from pumice.clock import RealClock
+    from pumice.nodes.process.agent import ProcessAgent
+    from pumice.nodes.process.machine import ProcessSettings
+
+    name = wishes.name or socket.gethostname().lower()
+    settings = ProcessSettings(
+        name=name,
+        folder=Path(wishes.data_dir) if wishes.data_dir else _state_folder() / name,
+        gpus=wishes.gpus,
+        capacity=wishes.capacity,
+        labels=wishes.labels,
+        taints=wishes.taints,
+        claims=Path(wishes.claims_dir) if wishes.claims_dir else None,
+        host_roots=_roots(wishes.host_roots),
+        server=connection.server,
+        authority=connection.authority.read() if connection.authority is not None else b"",
+        lease_s=wishes.lease_s,
+    )
+    return ProcessAgent(client, informers, settings, clock=RealClock(), chance=random.Random(), log=log)  # noqa: S311
+
+
+def _roots(given: Sequence[str]) -> tuple[Path, ...]:
+    roots = tuple(Path(text) for text in given)
+    for root in roots:
+        if not root.is_dir():
+            raise BadInput(f"--host-path-root {root} is no folder; make it first, or name another one")
+    return roots
+
+
+def _state_folder() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "pumice" / "nodes"
