@@ -6,11 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pumice.controllers.carrying import Carrier
+from pumice.controllers.cronjob import loop as cronjob
 from pumice.controllers.driver import Driver
+from pumice.controllers.garbage import loop as garbage
 from pumice.controllers.job import keys
 from pumice.controllers.job import loop as job
 from pumice.controllers.job.plugins import ssh
 from pumice.controllers.known import Known
+from pumice.controllers.podgroup import loop as podgroup
+from pumice.controllers.queue import loop as queue
 from pumice.kube.recorder import Recorder
 from pumice.processes.health import Pulse
 from pumice.telemetry.meters import Meters
@@ -27,7 +31,13 @@ BEAT_S = 1.0
 COMPONENT = "vc-controller-manager"  # the source of events, by the name that Volcano's users look for
 
 # One line for each controller.
-CONTROLLERS: tuple[Callable[[Known], Controller], ...] = (job.controller,)
+CONTROLLERS: tuple[Callable[[Known], Controller], ...] = (
+    job.controller,
+    podgroup.controller,
+    queue.controller,
+    cronjob.controller,
+    garbage.controller,
+)
 
 
 class Controllers:
