@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 LEARNT_S_MAX = 30.0  # a watch that has not shown our write by then never will
 GRAVES_MAX = 16_384  # uids of the deleted, so that an answer that comes late does not bring them back
+GHOSTS_MAX = 2_048  # the deleted as they were last seen, which explains why they went
 
 T = TypeVar("T", bound=Struct)
 
@@ -41,11 +42,16 @@ class Store(Generic[T]):
         self._indexes: dict[str, _Index[T]] = {}
         self._learnt: dict[Key, float] = {}  # our writes that no watch has shown, and when we learnt of them
         self._graves: collections.OrderedDict[str, None] = collections.OrderedDict()
+        self._ghosts: collections.OrderedDict[Key, T] = collections.OrderedDict()
         self._subscribers: list[Callable[[Sequence[T]], None]] = []
         self.index("owner", _controller_uid)
 
     def get(self, namespace: str, name: str) -> T | None:
         return self._objects.get(Key(namespace, name))
+
+    def ghost(self, namespace: str, name: str) -> T | None:
+        """The object that last had this name and is gone, as it was last seen; forgotten when there are too many."""
+        return self._ghosts.get(Key(namespace, name))
 
     def all(self) -> Iterable[T]:
         return self._objects.values()
@@ -116,7 +122,7 @@ class Store(Generic[T]):
                 metadata = metadata_of(gone)
                 key = Key(metadata.namespace, metadata.name)
                 known = self._objects.get(key)
-                self._bury(metadata.uid)
+                self._bury(key, gone)
                 if known is not None and metadata_of(known).uid == metadata.uid:
                     self._drop(key)
                 changed.append(gone)
@@ -139,14 +145,18 @@ class Store(Generic[T]):
     def _drop(self, key: Key) -> None:
         gone = self._objects.pop(key)
         self._learnt.pop(key, None)
-        self._bury(metadata_of(gone).uid)
+        self._bury(key, gone)
         for index in self._indexes.values():
             index.remove(key, gone)
 
-    def _bury(self, uid: str) -> None:
-        self._graves[uid] = None
+    def _bury(self, key: Key, gone: T) -> None:
+        self._graves[metadata_of(gone).uid] = None
         if len(self._graves) > GRAVES_MAX:
             self._graves.popitem(last=False)
+        self._ghosts[key] = gone
+        self._ghosts.move_to_end(key)
+        if len(self._ghosts) > GHOSTS_MAX:
+            self._ghosts.popitem(last=False)
 
     def _tell(self, changed: Sequence[T]) -> None:
         for receive in self._subscribers:

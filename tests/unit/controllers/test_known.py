@@ -6,7 +6,7 @@ from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import ConfigMap
 from pumice.api.meta import ObjectMeta, OwnerReference
 from pumice.clock import VirtualClock
-from pumice.controllers.known import LEARNT_S_MAX, Store
+from pumice.controllers.known import GHOSTS_MAX, LEARNT_S_MAX, Store
 
 
 def a_map(name="m", *, version, uid="u1", owner="", text=""):
@@ -102,3 +102,16 @@ def test_subscribers_hear_of_what_is_there_and_of_each_change_once(store):
     store.learn(a_map(version=3))
     store.receive([Upserted(a_map(version=2))])
     assert [each.metadata.resource_version for each in heard] == ["1", "2"]
+
+
+def test_what_is_gone_is_remembered_as_it_was_last_seen(store):
+    store.receive([Upserted(a_map(version=4, text="alive")), Deleted(a_map(version=6, text="at the end"))])
+    assert store.ghost("team", "m").data["text"] == "at the end"
+    assert store.ghost("team", "other") is None
+
+
+def test_the_deleted_are_not_remembered_for_ever(store):
+    for number in range(GHOSTS_MAX + 1):
+        store.receive([Deleted(a_map(f"m{number}", version=number + 1, uid=f"u{number}"))])
+    assert store.ghost("team", "m0") is None
+    assert store.ghost("team", f"m{GHOSTS_MAX}") is not None

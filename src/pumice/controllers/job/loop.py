@@ -84,6 +84,7 @@ def _view(known: Known, job: Job, commands: tuple[Command, ...], now: Instant) -
         job=job,
         now=now,
         group=groups.get(namespace, group_name(job)) or (legacy if _owns(job, legacy) else None),
+        ghost=lambda pod: known.of(Pod).ghost(namespace, pod),
         pods=tuple(known.of(Pod).find(_BY_JOB, f"{namespace}/{name}")),
         commands=commands,
         queue=known.of(Queue).get("", job.spec.queue or DEFAULT_QUEUE),

@@ -48,7 +48,7 @@ def plan(view: JobView) -> Plan:
         return NOTHING_TO_DO
     job = defaulted(view.job)
     roster = roster_of(job, view.pods)
-    scene = Scene(job, job.status, progress_of(job.status), roster.members, view.group, view.now)
+    scene = Scene(job, job.status, progress_of(job.status), roster.members, view.group, view.now, view.ghost)
     heard, command = _commands(scene, view.commands)
     decision = decisions.by_command(scene, command) if command is not None else None
     by_policy, weighed = decisions.by_policies(scene)

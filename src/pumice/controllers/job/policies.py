@@ -19,11 +19,13 @@ from pumice.controllers.job.kill import Judge
 from pumice.controllers.job.phases import phase_of
 from pumice.controllers.job.progress import in_ranges
 from pumice.controllers.job.reading import pod_name
+from pumice.controllers.job.roster import roster_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pumice.api.batch import Job, JobStatus, LifecyclePolicy, Task
+    from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
     from pumice.controllers.job.progress import Progress
     from pumice.controllers.job.roster import Member
@@ -65,6 +67,7 @@ class Scene:
     members: tuple[Member, ...]
     group: PodGroup | None
     now: Instant
+    ghost: Callable[[str], Pod | None]
 
     def task(self, name: str) -> Task | None:
         return next((task for task in self.job.spec.tasks if task.name == name), None)
@@ -95,15 +98,14 @@ def _evicted(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
             continue
         grace = (metadata.deletion_grace_period_seconds or 0) * instant.SECOND
         at = min(instant.parse_instant(metadata.deletion_timestamp) - grace, scene.now)
-        reason, message = member.disruption or ("deleted", "")
-        why = f"pod {member.name} was evicted ({reason}: {message})" if message else f"pod {member.name} was {reason}"
-        yield _of(member, JobEvent.POD_EVICTED, at, why)
+        yield _of(member, JobEvent.POD_EVICTED, at, _departure(member))
 
 
 def _missing(scene: Scene) -> Iterator[Occurrence]:
     """Pods that were there at the last write and are gone without a word.
 
     Before the gang has started, such a pod may have been released by the scheduler: it is made again, and nobody is to blame.
+    Where somebody remembers how the pod was last seen, that says more.
     """
     has_started = phase_of(scene.status) is JobPhase.RUNNING or _has_started(scene.group)
     present = {(member.task, member.index) for member in scene.members}
@@ -111,8 +113,21 @@ def _missing(scene: Scene) -> Iterator[Occurrence]:
         for index in sorted(in_ranges(scene.progress.members.get(task.name, ""))):
             if index < task.replicas and (task.name, index) not in present:
                 pod = pod_name(scene.job, task.name, index)
-                why = f"pod {pod} is gone"
-                yield Occurrence(JobEvent.POD_EVICTED, scene.now, why, task.name, pod, index)
+                ghost = _ghost(scene, pod)
+                if ghost is None or not ghost.is_released:
+                    why = _departure(ghost) if ghost is not None and ghost.disruption else f"pod {pod} is gone"
+                    yield Occurrence(JobEvent.POD_EVICTED, scene.now, why, task.name, pod, index)
+
+
+def _ghost(scene: Scene, name: str) -> Member | None:
+    pod = scene.ghost(name)
+    members = roster_of(scene.job, [pod]).members if pod is not None else ()
+    return next((member for member in members if member.version >= scene.status.version), None)
+
+
+def _departure(member: Member) -> str:
+    reason, message = member.disruption or ("deleted", "")
+    return f"pod {member.name} was evicted ({reason}: {message})" if message else f"pod {member.name} was {reason}"
 
 
 def _has_started(group: PodGroup | None) -> bool:

@@ -6,13 +6,18 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pumice.api.batch import Job
     from pumice.api.bus import Command
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup, Queue
     from pumice.instant import Instant
+
+
+def _forgotten(name: str) -> Pod | None:
+    del name
+    return None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,4 +31,6 @@ class JobView:
     commands: tuple[Command, ...] = ()  # that name the Job
     queue: Queue | None = None
     claims: frozenset[str] = frozenset()  # names of the claims in the namespace, as far as the Job names them
+    # What a pod of that name that is gone was last seen as, if anybody remembers: it explains, and tells a release from a loss.
+    ghost: Callable[[str], Pod | None] = _forgotten
     priorities: Mapping[str, int] = dataclasses.field(default_factory=dict)  # value of each PriorityClass

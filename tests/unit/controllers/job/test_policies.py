@@ -38,6 +38,27 @@ def test_a_pod_that_vanished_while_nobody_watched_is_missed_by_name():
     assert "pod train-worker-1 is gone" in found.job.status.state.message
 
 
+def test_how_a_vanished_pod_was_last_seen_explains_why_it_went():
+    ghost = a_pod("worker", 1, leaving=True, disruption="PreemptionByScheduler", message="for gang b/big")
+    job = a_job(policies=RESTART_ALL, progress={"members": MEMBERS})
+    found = told(job, *gang(worker1=None), ghost={"train-worker-1": ghost}.get)
+    assert "pod train-worker-1 was evicted (PreemptionByScheduler: for gang b/big)" in found.job.status.state.message
+
+
+def test_a_vanished_pod_that_was_last_seen_being_released_is_no_loss():
+    ghost = a_pod("worker", 1, leaving=True, disruption="GangReleased")
+    job = a_job(policies=RESTART_ALL, progress={"members": MEMBERS})
+    found = told(job, *gang(worker1=None), ghost={"train-worker-1": ghost}.get)
+    assert (found.phase, found.created) == ("Running", ["worker-1"])
+
+
+def test_what_a_former_version_of_a_pod_was_last_seen_as_explains_nothing():
+    ghost = a_pod("worker", 1, leaving=True, disruption="GangReleased", version=0)
+    job = a_job(policies=RESTART_ALL, status={"version": 1}, progress={"members": MEMBERS})
+    pods = [a_pod("master", 0, version=1), a_pod("worker", 0, version=1), a_pod("worker", 2, version=1)]
+    assert told(job, *pods, ghost={"train-worker-1": ghost}.get).phase == "Restarting"
+
+
 def test_a_pod_that_was_never_there_is_made_and_not_missed():
     found = told(
         a_job(policies=RESTART_ALL, progress={"members": {"master": "0", "worker": "0,2"}}), *gang(worker1=None)

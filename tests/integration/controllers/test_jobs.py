@@ -1,0 +1,31 @@
+"""Jobs on the embedded server, with the scheduler, the controllers and pretend nodes; the same bodies run on the real one."""
+
+import random
+
+import pytest
+
+from pumice.api.core import Namespace
+from pumice.apiserver.local import LocalTransport
+from pumice.apiserver.server import Server, Settings
+from pumice.clock import RealClock
+from pumice.kube.client import Client
+from pumice.processes.up import install_kinds
+
+pytest.register_assert_rewrite("tests.bodies.jobs")
+
+from tests.bodies import jobs  # noqa: E402  after its assertions may be rewritten
+
+
+@pytest.fixture
+async def world():
+    async with Server(Settings(chance=random.Random(0))) as server:
+        client = Client(LocalTransport(server), clock=RealClock(), chance=random.Random(0))
+        await install_kinds(client)
+        await client.create(Namespace, {"metadata": {"name": "team"}})
+        async with jobs.job_world(LocalTransport(server), LocalTransport(server), "team") as made:
+            yield made
+
+
+@pytest.mark.parametrize("body", jobs.BODIES, ids=lambda body: body.__name__)
+async def test_jobs(body, world):
+    await body(world)
