@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 from tests.bodies import process_files
 from tests.bodies.gate import a_gate, an_agent, ended, log, python
+from tests.bodies.pretend_nodes import lease_of
 from tests.bodies.world import World, running
 
 from pumice.api.core import Service
 from pumice.api.events import CoreEvent
 from pumice.api.kinds import by_struct
 from pumice.api.pods import Pod
+from pumice.errors import Refused
 from pumice.kube import errors
 
 GPU = "nvidia.com/gpu"
@@ -449,6 +451,14 @@ async def a_second_agent_in_the_same_folder_is_refused(world: World, folder: Pat
         assert process.returncode == 5
 
 
+async def a_node_that_another_agent_keeps_alive_is_not_taken_over(world: World, folder: Path) -> None:
+    """Two agents under one name would run every pod twice."""
+    async with running(an_agent(world, folder / "one", "same")):
+        await lease_of(world, "same")
+        with pytest.raises(Refused, match=r"'same' is kept by an agent that is alive .*; stop that one, or join with"):
+            await an_agent(world, folder / "two", "same").run()
+
+
 async def what_happens_is_told_in_events(world: World, folder: Path) -> None:
     agent = an_agent(world, folder, "events")
     async with running(agent):
@@ -477,6 +487,7 @@ BODIES = [
     a_log_can_be_followed_while_it_is_written,
     a_log_that_is_not_there_is_explained,
     an_agent_that_starts_anew_reports_what_its_predecessor_ran_as_lost,
+    a_node_that_another_agent_keeps_alive_is_not_taken_over,
     what_happens_is_told_in_events,
     the_command_joins_and_leaves_in_good_order,
     the_command_pretends,

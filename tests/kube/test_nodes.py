@@ -1,9 +1,15 @@
-"""Node agents on the real API server: the same bodies as on the embedded one."""
+"""Node agents on the real API server: the same bodies as on the embedded one, and kubectl's logs on both."""
+
+import asyncio
+from pathlib import Path
 
 import pytest
 from tests.bodies import pretend_nodes, process_nodes
-from tests.bodies.world import world
+from tests.bodies.gate import a_gate, an_agent, python
+from tests.bodies.world import running, world
 
+from pumice.apiserver.local import LocalTransport
+from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
@@ -39,3 +45,59 @@ async def test_pretend_nodes(body, place, own_nodes):
 @pytest.mark.parametrize("body", process_nodes.BODIES, ids=lambda body: body.__name__)
 async def test_process_nodes(body, place, own_nodes, tmp_path):
     await body(place, tmp_path)
+
+
+@pytest.fixture
+async def embedded(tmp_path):
+    async with (
+        EmbeddedServer(Place(tmp_path / "server")) as served,
+        world(LocalTransport(served.server), RealClock(), "default") as made,
+    ):
+        made.authority = (tmp_path / "server" / "ca.crt").read_bytes()
+        made.server = served.url
+        made.kubeconfig = str(served.kubeconfig)
+        yield made
+
+
+async def kubectl_reads_a_log(either, plane, tmp_path):
+    def kubectl(*args, check=True):
+        arguments = (f"--namespace={either.namespace}", *args)
+        return asyncio.to_thread(plane.kubectl, *arguments, kubeconfig=Path(either.kubeconfig), check=check)
+
+    program = """
+        for number in range(5):
+            print("line", number)
+        wait("pause")
+        print("last")
+        sys.exit(3)
+    """
+    async with a_gate() as gate, running(an_agent(either, tmp_path, "logs")):
+        await either.submit("p", "logs", container=python(program, gate=gate))
+        await gate.arrival("pause")
+        following = await asyncio.create_subprocess_exec(
+            plane._binaries / "kubectl",
+            f"--kubeconfig={either.kubeconfig}",
+            f"--namespace={either.namespace}",
+            *("logs", "-f", "--tail=2", "p"),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert await following.stdout.readexactly(14) == b"line 3\nline 4\n"
+        assert (await kubectl("logs", "--tail=1", "p")).stdout == "line 4\n"
+        await gate.open("pause")
+        assert await following.communicate() == (b"last\n", None)
+        assert following.returncode == 0
+        stamped = (await kubectl("logs", "--timestamps", "--limit-bytes=37", "p")).stdout
+        assert stamped.endswith("Z line 0")
+        assert (await kubectl("logs", "--since=1h", "p", "-c", "main")).stdout.count("line") == 5
+        refused = await kubectl("logs", "--previous", "p", check=False)
+        assert 'previous terminated container "main" in pod "p" not found' in refused.stderr
+        described = (await kubectl("describe", "pod", "p")).stdout
+        assert "Exit Code:    3" in described
+
+
+async def test_kubectl_follows_a_log_of_the_real_server(place, own_nodes, plane, tmp_path):
+    await kubectl_reads_a_log(place, plane, tmp_path)
+
+
+async def test_kubectl_follows_a_log_of_the_embedded_server(embedded, plane, tmp_path):
+    await kubectl_reads_a_log(embedded, plane, tmp_path)

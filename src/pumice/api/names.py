@@ -120,12 +120,13 @@ BATCH_MEMORY = "kubernetes.io/batch-memory"
 ATTEMPT = "pumice.dev/attempt"  # A pod, PodGroup: the commit that bound it, or that made the gang Running
 RUNNING_ESTIMATE = "pumice.dev/running-estimate"  # A PodGroup, Job, pod: how long it is expected to run
 VOLUMES = "pumice.dev/volumes"  # A pod: JSON, claim -> the volume chosen for it, empty where one is to be made
-DEVICES = "pumice.dev/devices"  # A pod: JSON, claim -> the devices chosen for it: request, driver, pool, name, only looks
-VOLUMES = "pumice.dev/volumes"  # A pod: JSON, claim -> the volume chosen for it, empty where one is to be made
-DEVICES = "pumice.dev/devices"  # A pod: JSON, claim -> the devices chosen for it: request, driver, pool, name, only looks
+DEVICES = (
+    "pumice.dev/devices"  # A pod: JSON, claim -> the devices chosen for it: request, driver, pool, name, only looks
+)
 CPUSETS = "pumice.dev/cpusets"  # A pod: JSON, container -> the CPUs chosen for it alone, `0-3,8`
 VERDICT = "pumice.dev/verdict"  # A PodGroup: JSON, why the gang waits, in classes of reasons with counts
 PROGRESS = "pumice.dev/progress"  # in a Job's status.controlledResources: JSON, what its controller must not forget
+NODE_AGENT = "pumice.dev/node-agent"  # A process node: the agent that keeps it, by its machine and folder
 PRETEND_RUN = "pumice.dev/pretend-run"  # A pod on a pretend node: ends after this time, with success
 PRETEND_EXIT_CODE = "pumice.dev/pretend-exit-code"  # A pod on a pretend node: ... or with this exit code
 PRETEND_STOP = "pumice.dev/pretend-stop"  # A pod on a pretend node: takes this long to go once it is deleted

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pumice import __version__, instant
 from pumice.api.coordination import Lease
 from pumice.api.core import Node
-from pumice.api.names import HOSTNAME
+from pumice.api.names import HOSTNAME, NODE_AGENT
 from pumice.errors import Refused
 from pumice.kube import errors
 from pumice.kube.informer import Log, silent
@@ -116,20 +116,35 @@ async def register(client: Client, facts: NodeFacts, *, now: Instant) -> str:
     try:
         made = await client.create(Node, manifest)
     except errors.AlreadyExists:
-        made = await _take_over(client, facts.name, manifest)
+        made = await _take_over(client, facts.name, manifest, now)
     return made.into(Node).metadata.uid
 
 
-async def _take_over(client: Client, name: str, manifest: Json) -> Reply:
+async def _take_over(client: Client, name: str, manifest: Json, now: Instant) -> Reply:
     before = (await client.get(Node, name)).into(Node)
     runtime = before.status.node_info.container_runtime_version
     if runtime and not runtime.startswith(RUNTIME_PREFIX):
         raise Refused(f"node {name!r} belongs to another agent ({runtime}); join under another name, with --name")
+    keeper = before.metadata.annotations.get(NODE_AGENT, "")
+    if keeper and keeper != manifest["metadata"]["annotations"].get(NODE_AGENT) and await _beats(client, name, now):
+        raise Refused(
+            f"node {name!r} is kept by an agent that is alive ({keeper}); stop that one, or join with another --name"
+        )
     await client.patch(Node, name, {"metadata": manifest["metadata"]})
     status = manifest["status"]
     for amounts in (status["capacity"], status["allocatable"]):
         amounts |= {gone: None for gone in before.status.capacity if gone not in amounts}
     return await client.patch(Node, name, {"status": status}, how=PatchType.STRATEGIC, subresource="status")
+
+
+async def _beats(client: Client, name: str, now: Instant) -> bool:
+    """Whether somebody renewed the node's lease in time."""
+    try:
+        lease = (await client.get(Lease, name, namespace=LEASE_NAMESPACE)).into(Lease)
+    except errors.NotFound:
+        return False
+    renewed, lasts = lease.spec.renew_time, lease.spec.lease_duration_seconds or LEASE_S
+    return bool(renewed) and instant.parse_instant(renewed or "") + lasts * instant.SECOND > now
 
 
 async def register_all(client: Client, nodes: Iterable[NodeFacts], clock: Clock) -> dict[str, str]:

@@ -296,6 +296,8 @@ class ProcessAgent:
             self._reject(tenant, Rejection("CommandMissing", complaint))
             return
         pod, metadata = tenant.pod, tenant.pod.metadata
+        if notice := orders.ignored(full):
+            self._tell(pod, "Warning", "Ignored", notice)
         addresses = self._machine.addresses
         tenant.report.pod_ip = addresses.node if pod.spec.host_network else addresses.take(tenant.uid)
         tenant.life = self._machine.move_in(

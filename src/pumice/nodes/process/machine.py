@@ -13,10 +13,12 @@ import dataclasses
 import fcntl
 import os
 import shutil
+import socket
 from typing import IO, TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
 from pumice import quantity
+from pumice.api.names import NODE_AGENT
 from pumice.errors import BadInput, Conflict
 from pumice.nodes.containers import BACK_OFF_S_FIRST
 from pumice.nodes.process.addresses import HOSTS, AddressBlock
@@ -72,6 +74,7 @@ class ProcessSettings:
             runtime="process",
             capacity=capacity,
             labels=self.labels,
+            annotations={NODE_AGENT: f"{socket.gethostname()}:{self.folder.resolve()}"},
             taints=self.taints,
             address=address,
             port=port,
@@ -160,7 +163,7 @@ class Machine:
 
     def known_pods(self) -> list[str]:
         """The uids of all pods that have a folder here."""
-        return [path.name for path in (self._folder / "pods").iterdir()]
+        return [path.name for path in (self._folder / "pods").iterdir() if not path.name.startswith(".")]
 
     def forget(self, uid: str) -> None:
         """Removes all that is left of a pod."""

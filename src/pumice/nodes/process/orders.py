@@ -35,6 +35,24 @@ def no_command(pod: ProcessPod) -> str:
     return ""
 
 
+def ignored(pod: ProcessPod) -> str:
+    """What to tell the owner of a pod that wants what process nodes do not do; empty if it wants nothing of the kind."""
+    wanted = [
+        f"{field} of {container.name}"
+        for container in (*pod.spec.init_containers, *pod.spec.containers)
+        for field, value in (
+            ("livenessProbe", container.liveness_probe),
+            ("readinessProbe", container.readiness_probe),
+            ("startupProbe", container.startup_probe),
+            ("lifecycle", container.lifecycle),
+        )
+        if value is not None
+    ]
+    return (
+        f"process nodes do not act upon {', '.join(wanted)}: a container is ready as soon as it runs" if wanted else ""
+    )
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where a container's files are on this machine."""

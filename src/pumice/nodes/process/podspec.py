@@ -3,6 +3,8 @@
 Fields that name the same thing as there have the same names here.
 """
 
+from typing import Any
+
 import msgspec
 
 from pumice.api.meta import NO_METADATA, ObjectMeta, Struct
@@ -87,6 +89,11 @@ class Container(Struct):
     termination_message_path: str = "/dev/termination-log"
     termination_message_policy: str = "File"
     security_context: SecurityContext = SecurityContext()
+    # Not acted upon here; read so that their owner can be told.
+    liveness_probe: dict[str, Any] | None = None
+    readiness_probe: dict[str, Any] | None = None
+    startup_probe: dict[str, Any] | None = None
+    lifecycle: dict[str, Any] | None = None
 
     @property
     def is_sidecar(self) -> bool:
