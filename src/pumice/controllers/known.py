@@ -122,9 +122,9 @@ class Store(Generic[T]):
                 metadata = metadata_of(gone)
                 key = Key(metadata.namespace, metadata.name)
                 known = self._objects.get(key)
-                self._bury(key, gone)
                 if known is not None and metadata_of(known).uid == metadata.uid:
                     self._drop(key)
+                self._bury(key, gone)
                 changed.append(gone)
         if changed:
             self._tell(changed)
