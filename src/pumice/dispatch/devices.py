@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from pumice.api import kinds
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
     from pumice.scheduling.decisions import DeviceChoice
 
+DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
 CONFLICTS_MAX = 5  # several pods of a gang may share a claim, and each writes itself into it
 
 
@@ -43,15 +45,40 @@ class Devices:
         claim = (await self._client.get(ResourceClaim, name, namespace=namespace)).json()
         status: dict[str, Any] = claim.setdefault("status", {})
         allocated, users = status.get("allocation"), status.get("reservedFor") or []
-        if choice.allocation is not None and allocated is not None and allocated != choice.allocation:
+        if choice.allocation is not None and allocated is not None and not _covers(allocated, choice.allocation):
             raise PreparationFailed(f"claim {choice.claim} was given other devices meanwhile")
-        if user in users and (choice.allocation is None or allocated == choice.allocation):
-            return True
+        if allocated is not None:
+            if user in users:
+                return True
+            choice = dataclasses.replace(choice, allocation=None)  # it has its devices; only the user is missing
+        self._rim.guard()
         if choice.allocation is not None:
+            claim = await self._protected(namespace, name, claim)
+            status = claim.setdefault("status", {})
             status["allocation"] = choice.allocation
         status["reservedFor"] = [*users, *([] if user in users else [user])]
-        self._rim.guard()
         kind = kinds.by_struct(ResourceClaim)
         body = {"apiVersion": kind.api_version, "kind": kind.kind, **claim}
         await self._client.update(ResourceClaim, name, body, namespace=namespace, subresource="status")
         return True
+
+    async def _protected(self, namespace: str, name: str, claim: dict[str, Any]) -> dict[str, Any]:
+        """The claim with the finalizer that keeps it while its devices are given out."""
+        metadata = claim["metadata"]
+        finalizers = metadata.get("finalizers") or []
+        if DELETE_PROTECTION in finalizers:
+            return claim
+        body = {
+            "metadata": {"finalizers": [*finalizers, DELETE_PROTECTION], "resourceVersion": metadata["resourceVersion"]}
+        }
+        return (await self._client.patch(ResourceClaim, name, body, namespace=namespace)).json()
+
+
+def _covers(written: Any, wanted: Any) -> bool:
+    """Whether everything that was wanted stands there; a server may have added defaults."""
+    if isinstance(wanted, dict):
+        return isinstance(written, dict) and all(_covers(written.get(key), value) for key, value in wanted.items())
+    if isinstance(wanted, list | tuple):
+        same_length = isinstance(written, list | tuple) and len(written) == len(wanted)
+        return same_length and all(_covers(left, right) for left, right in zip(written, wanted, strict=True))
+    return bool(written == wanted)

@@ -38,19 +38,27 @@ class Volumes:
             return
         self._rim.guard()
         if choice.volume:
-            reference = {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "namespace": namespace,
-                "name": name,
-                "uid": claim.metadata.uid,
-            }
-            body = {"metadata": {"annotations": {BOUND_BY_US: "yes"}}, "spec": {"claimRef": reference}}
-            await self._client.patch(PersistentVolume, choice.volume, body)
+            await self._promise(choice.volume, claim)
         else:
             annotation = {"metadata": {"annotations": {SELECTED_NODE: choice.node}}}
             await self._client.patch(PersistentVolumeClaim, name, annotation, namespace=namespace)
         await self._until_bound(namespace, name, choice)
+
+    async def _promise(self, name: str, claim: PersistentVolumeClaim) -> None:
+        """Write the claim into the volume, unless somebody else's is there; the version keeps us from overwriting one."""
+        volume = (await self._client.get(PersistentVolume, name)).into(PersistentVolume)
+        taken = volume.spec.claim_ref
+        if taken is not None and taken.uid != claim.metadata.uid and taken.uid:
+            raise PreparationFailed(f"volume {name} belongs to claim {taken.namespace}/{taken.name} by now")
+        reference = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": claim.metadata.namespace,
+            "name": claim.metadata.name,
+            "uid": claim.metadata.uid,
+        }
+        metadata = {"annotations": {BOUND_BY_US: "yes"}, "resourceVersion": volume.metadata.resource_version}
+        await self._client.patch(PersistentVolume, name, {"metadata": metadata, "spec": {"claimRef": reference}})
 
     async def _until_bound(self, namespace: str, name: str, choice: VolumeChoice) -> None:
         delay = ASK_S_FIRST

@@ -12,12 +12,26 @@ import gc
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from pumice.api import core, nodeinfo, pods, policy, priority, scheduling, storage, topology
+from pumice.api import (
+    apps,
+    core,
+    native,
+    nodeinfo,
+    pods,
+    policy,
+    priority,
+    resource,
+    scheduling,
+    storage,
+    topology,
+)
 from pumice.cluster.intake import Intake
 from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
 from pumice.dispatch.dispatcher import Dispatcher
+from pumice.errors import NotFound
 from pumice.kube import errors
+from pumice.kube.discovery import served_kinds
 from pumice.kube.recorder import Recorder
 from pumice.processes.health import Pulse
 from pumice.processes.observing import Observer
@@ -56,11 +70,23 @@ WATCHED: tuple[type[Struct], ...] = (
     nodeinfo.Numatopology,
     core.Namespace,
     core.ResourceQuota,
+    core.Service,
     core.PersistentVolumeClaim,
     core.PersistentVolume,
+    apps.ReplicaSet,
+    apps.StatefulSet,
+    apps.ReplicationController,
     storage.StorageClass,
     storage.CSINode,
+    storage.CSIDriver,
+    storage.CSIStorageCapacity,
+    storage.VolumeAttachment,
     policy.PodDisruptionBudget,
+    # Not every API server serves these; pods that need them wait there.
+    resource.ResourceClaim,
+    resource.ResourceSlice,
+    resource.DeviceClass,
+    native.NativePodGroup,
 )
 
 
@@ -117,7 +143,12 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled. Informers must be running."""
-        for struct in WATCHED:
+        served = await served_kinds(self._client, WATCHED)
+        if scheduling.PodGroup not in served or scheduling.Queue not in served:
+            raise NotFound(
+                "the API server does not know PodGroups and Queues; install them with `pumice crds | kubectl apply --server-side -f -`"
+            )
+        for struct in served:
             self._informers.of(struct).subscribe(self._receive)
         await self._informers.synced()
         gc.freeze()  # what was listed stays: the collector need not look at it again
