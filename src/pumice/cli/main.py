@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 
 from pumice import __version__, errors
 
@@ -46,6 +47,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "controllers": ("pumice.cli.controllers", "controllers", "Run Jobs and everything around them until stopped."),
     "node": ("pumice.cli.node", "node", "Join a cluster as a node that runs processes, or as many that pretend."),
     "scheduler": ("pumice.cli.scheduler", "scheduler", "Schedule gangs on a cluster until stopped."),
+    "job": ("pumice.cli.job", "job", "Run, look at and steer Jobs."),
+    "queue": ("pumice.cli.queue", "queue", "Look at queues, make them, open and close them."),
+    "pod": ("pumice.cli.pod", "pod", "Look at the pods of Jobs."),
+    "jobflow": ("pumice.cli.flow", "jobflow", "Look at JobFlows, make and delete them."),
+    "jobtemplate": ("pumice.cli.flow", "jobtemplate", "Look at JobTemplates, make and delete them."),
     "schedule": ("pumice.cli.offline", "schedule", "Ask what one cycle would do with the objects in files."),
 }
 
@@ -62,6 +68,14 @@ class LazyGroup(click.Group):
         module, attribute, _ = COMMANDS[cmd_name]
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names from the table; click's own way would import every command at each press of the key."""
+        if incomplete.startswith("-"):
+            return super(click.Group, self).shell_complete(ctx, incomplete)
+        return [
+            CompletionItem(name, help=COMMANDS[name][2]) for name in sorted(COMMANDS) if name.startswith(incomplete)
+        ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -1,0 +1,60 @@
+"""What commands answer: data, which printers turn into text in the form that was asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pumice.api.kinds import Kind
+    from pumice.instant import Instant
+
+Json: TypeAlias = dict[str, Any]
+
+
+def everything(_: Json) -> bool:
+    return True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table: its head, and what stands under it for an object."""
+
+    name: str
+    cell: Callable[[Json, Instant], object]
+    wide: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Objects to list, or one to get, and how a person reads them; the printer fetches them, once or as they change."""
+
+    kind: Kind
+    columns: tuple[Column, ...]
+    namespace: str = ""
+    name: str = ""
+    labels: str = ""
+    keep: Callable[[Json], bool] = everything
+    before: Callable[[], Awaitable[object]] | None = None  # reads again what the columns need beside the objects
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """Something to be read by a person, and the same as data for a program."""
+
+    text: str
+    data: Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Done:
+    """Something was changed: what, and how it stands now."""
+
+    kind: Kind
+    object: Json
+    deed: str  # a participle: created, deleted; suspending where controllers do it in a moment
+
+
+Answer: TypeAlias = Query | Report | Done | None  # None: the command has said everything itself

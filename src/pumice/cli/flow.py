@@ -1,0 +1,111 @@
+"""`pumice jobflow` and `pumice jobtemplate`: the same verbs for both kinds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pumice.cli.answers import Done, Query, Report
+from pumice.cli.asking import Reach, asks, named
+from pumice.errors import BadInput
+
+if TYPE_CHECKING:
+    from pumice.api.kinds import Kind
+
+GROUP = "flow.volcano.sh"
+
+
+def _verbs(plural: str, title: str) -> click.Group:
+    """The commands of one of the two kinds."""
+
+    @click.group(plural.removesuffix("s"), help=f"Look at {title}s, make and delete them.")
+    def group() -> None: ...
+
+    @group.command("list", help=f"List {title}s.")
+    @asks(everywhere=True, watch=True)
+    async def list_all(reach: Reach) -> Query:
+        return _query(reach, plural)
+
+    @group.command(help=f"Show one {title}.")
+    @asks(watch=True)
+    @named("-N", "--name")
+    async def get(reach: Reach, name: str) -> Query:
+        return _query(reach, plural, name)
+
+    @group.command(help=f"Print a {title} whole, or all of them.")
+    @asks(output=False)
+    @named("-N", "--name", required=False)
+    @click.option("-o", "--format", "form", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+    async def describe(reach: Reach, name: str, form: str) -> Report:
+        return await _described(reach, plural, name, form)
+
+    @group.command(help=f"Make the {title}s of a file.")
+    @asks(output=False)
+    @click.option("-f", "--file", "filename", required=True, help="File with one or more objects; - for stdin.")
+    async def create(reach: Reach, filename: str) -> None:
+        from pumice.cli import submitting
+
+        kind = _kind(plural)
+        objects = [
+            submitting.checked(each, kind.api_version, kind.kind, filename)
+            for each in submitting.read_documents(filename)
+        ]
+        for each in objects:
+            meta = each["metadata"]
+            meta["namespace"] = reach.namespace if reach.named_namespace else meta.get("namespace") or reach.namespace
+            await reach.client.create(kind, each, namespace=meta["namespace"])
+            click.echo(f"{kind.singular}.{kind.group}/{meta.get('name')} created")
+
+    @group.command(help=f"Delete a {title}.")
+    @asks()
+    @named("-N", "--name", required=False)
+    @click.option("-f", "--file", "filename", default="", help="Delete the one in this file instead.")
+    async def delete(reach: Reach, name: str, filename: str) -> Done:
+        return await _deleted(reach, plural, name, filename)
+
+    return group
+
+
+def _kind(plural: str) -> Kind:
+    from pumice.api.kinds import by_resource
+
+    kind = by_resource(GROUP, plural)
+    assert kind is not None
+    return kind
+
+
+def _query(reach: Reach, plural: str, name: str = "") -> Query:
+    from pumice.cli import tables
+
+    own = tables.JOB_FLOW if plural == "jobflows" else tables.JOB_TEMPLATE
+    columns = tables.with_namespace(own, everywhere=reach.everywhere)
+    return Query(kind=_kind(plural), columns=columns, namespace=reach.scope, name=name)
+
+
+async def _described(reach: Reach, plural: str, name: str, form: str) -> Report:
+    from pumice.cli import describing, fetching, printing
+
+    objects = [describing.tidy(each) for each in await fetching.fetch(_query(reach, plural, name), reach.client)]
+    dump = printing.Form(form)
+    text = "\n---\n".join(printing.document(each, dump) for each in objects)
+    return Report(text, objects)
+
+
+async def _deleted(reach: Reach, plural: str, name: str, filename: str) -> Done:
+    from pumice.cli import submitting
+
+    kind = _kind(plural)
+    if bool(name) == bool(filename):
+        raise BadInput("give a name or a file with -f: one of them, not both")
+    if filename:
+        documents = submitting.read_documents(filename)
+        if len(documents) != 1:
+            raise BadInput(f"{filename}: {len(documents)} objects, expected one {kind.kind}; delete them by name")
+        name = str(submitting.checked(documents[0], kind.api_version, kind.kind, filename)["metadata"].get("name", ""))
+    await reach.client.delete(kind, name, namespace=reach.namespace)
+    return Done(kind, {"metadata": {"name": name, "namespace": reach.namespace}}, "deleted")
+
+
+jobflow = _verbs("jobflows", "JobFlow")
+jobtemplate = _verbs("jobtemplates", "JobTemplate")

@@ -1,0 +1,202 @@
+"""`pumice job`: run, look at and steer Jobs, in vcctl's words."""
+
+from __future__ import annotations
+
+import click
+
+from pumice.api import names
+from pumice.cli.answers import Done, Json, Query, Report
+from pumice.cli.asking import Reach, asks, named
+from pumice.errors import BadInput, NotFound
+
+ASKED = "cpu=1000m,memory=100Mi"  # vcctl's defaults
+
+
+@click.group()
+def job() -> None:
+    """Run, look at and steer Jobs."""
+
+
+@job.command("list")
+@asks(everywhere=True, watch=True)
+@click.option("-q", "--queue", default="", help="Only of this queue.")
+@click.option("-S", "--scheduler", default="", help="Only of this scheduler.")
+@click.option("--selector", default="", metavar="TEXT", help="Only those whose name contains this.")
+async def list_jobs(reach: Reach, queue: str, scheduler: str, selector: str) -> Query:
+    """List Jobs."""
+    return jobs(reach, queue=queue, scheduler=scheduler, part=selector)
+
+
+def jobs(reach: Reach, *, queue: str = "", scheduler: str = "", part: str = "") -> Query:
+    from pumice.api.batch import Job
+    from pumice.api.kinds import by_struct
+    from pumice.cli import tables
+
+    def keep(each: Json) -> bool:
+        spec = each.get("spec") or {}
+        return (
+            queue in {"", spec.get("queue") or "default"}
+            and scheduler in {"", spec.get("schedulerName")}
+            and part in each["metadata"]["name"]
+        )
+
+    columns = tables.with_namespace(tables.JOB, everywhere=reach.everywhere)
+    return Query(kind=by_struct(Job), columns=columns, namespace=reach.scope, keep=keep)
+
+
+@job.command()
+@asks()
+@named("-N", "--name")
+async def view(reach: Reach, name: str) -> Report:
+    """Show one Job: what it asks for, how it stands, what happened to it."""
+    return await viewed(reach, name)
+
+
+async def viewed(reach: Reach, name: str) -> Report:
+    from pumice.api.batch import Job
+    from pumice.cli import describing
+
+    found = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
+    events = await describing.events_of(reach.client, found)
+    return Report(describing.job_text(found, events, reach.clock.now()), describing.tidy(found))
+
+
+@job.command()
+@asks()
+@named("-N", "--name", required=False)
+@click.option("-i", "--image", default="busybox", show_default=True)
+@click.option("-m", "--min", "minimum", default=1, show_default=True, help="Pods that must be able to start together.")
+@click.option("-r", "--replicas", default=1, show_default=True)
+@click.option("-R", "--requests", default=ASKED, show_default=True, help="What each pod asks for.")
+@click.option("-L", "--limits", default="", help="What each pod may use; else what it asks for.")
+@click.option("-S", "--scheduler", default="volcano", show_default=True)
+@click.option("-q", "--queue", default="", help="Queue that the Job draws from.")
+@click.option("-c", "--command", default="", help="What each pod runs, as a shell would split it.")
+@click.option("-f", "--filename", default="", help="Read the Job from this file instead; - for stdin.")
+@click.option("--dry-run", is_flag=True, help="Let the server check it, and make nothing.")
+async def run(
+    reach: Reach,
+    name: str,
+    image: str,
+    minimum: int,
+    replicas: int,
+    requests: str,
+    limits: str,
+    scheduler: str,
+    queue: str,
+    command: str,
+    filename: str,
+    dry_run: bool,
+) -> Done:
+    """Create a Job of equal pods, or the one in a file."""
+    from pumice.cli import submitting
+
+    if filename:
+        wanted = submitting.read_job(filename)
+        if name:
+            wanted["metadata"]["name"] = name
+    elif not name:
+        raise BadInput("no name was given; write it behind the command, or a file with -f")
+    else:
+        shape = submitting.Shape(image, replicas, minimum, requests, limits or requests, command)
+        wanted = submitting.job_of(name, shape, scheduler=scheduler, queue=queue)
+    return await submitting.submit(reach, wanted, dry_run=dry_run)
+
+
+@job.command()
+@asks()
+@named("-N", "--name")
+async def suspend(reach: Reach, name: str) -> Done:
+    """Stop a Job's pods and keep the Job, until it is resumed."""
+    return await commanded(reach, name, "AbortJob", "suspending")
+
+
+@job.command()
+@asks()
+@named("-N", "--name")
+async def resume(reach: Reach, name: str) -> Done:
+    """Let a suspended Job run again."""
+    return await commanded(reach, name, "ResumeJob", "resuming")
+
+
+async def commanded(reach: Reach, name: str, action: str, deed: str) -> Done:
+    from pumice.api.batch import Job
+    from pumice.api.kinds import by_struct
+    from pumice.cli import commanding
+
+    found = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
+    await commanding.command(reach.client, by_struct(Job), found, action, namespace=reach.namespace)
+    return Done(by_struct(Job), found, deed)
+
+
+@job.command()
+@asks()
+@named("-N", "--name")
+async def delete(reach: Reach, name: str) -> Done:
+    """Delete a Job and its pods."""
+    return await deleted(reach, name)
+
+
+async def deleted(reach: Reach, name: str) -> Done:
+    from pumice.api.batch import Job
+    from pumice.api.kinds import by_struct
+    from pumice.kube.requests import Propagation
+
+    await reach.client.delete(Job, name, namespace=reach.namespace, propagation=Propagation.BACKGROUND)
+    return Done(by_struct(Job), {"metadata": {"name": name, "namespace": reach.namespace}}, "deleted")
+
+
+@job.command()
+@asks()
+@named("-N", "--name")
+@click.option("-r", "--replicas", type=click.IntRange(min=0), required=True)
+@click.option("-t", "--task", default="", help="Task to scale; a Job with one task needs none named.")
+@click.option("-m", "--min", "minimum", type=click.IntRange(min=0), help="Change minAvailable as well.")
+async def scale(reach: Reach, name: str, replicas: int, task: str, minimum: int | None) -> Done:
+    """Change how many pods a task has."""
+    from pumice.api.batch import Job
+    from pumice.api.kinds import by_struct
+    from pumice.cli import submitting
+
+    found = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
+    wanted = submitting.scaled(found, replicas, task=task, minimum=minimum)
+    # The version read goes along, so that a change by somebody else in between is a conflict and not lost.
+    written = await reach.client.update(Job, name, wanted, namespace=reach.namespace)
+    return Done(by_struct(Job), written.json(), "scaled")
+
+
+@job.command()
+@asks(output=False)
+@named("-N", "--name")
+@click.option("-t", "--task", default="", help="Only pods of this task.")
+@click.option("--index", type=click.IntRange(min=0), help="Only the pod of this number within its task.")
+@click.option("-c", "--container", default="", help="Container; needed where pods have several.")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the containers end, or Ctrl-C.")
+@click.option("--tail", type=click.IntRange(min=0), help="Only so many last lines of each pod.")
+@click.option("-p", "--previous", is_flag=True, help="Of the container before the last restart.")
+async def logs(
+    reach: Reach,
+    name: str,
+    task: str,
+    index: int | None,
+    container: str,
+    follow: bool,
+    tail: int | None,
+    previous: bool,
+) -> None:
+    """Print what a Job's pods wrote; several pods' lines begin with their pod."""
+    from pumice.api.batch import Job
+    from pumice.api.kinds import by_struct
+    from pumice.api.pods import Pod
+    from pumice.cli import reading
+
+    if follow and previous:
+        raise BadInput("-f and --previous exclude each other: a container that has ended writes nothing more; drop one")
+    await reach.client.get(Job, name, namespace=reach.namespace)
+    labels = f"{names.JOB_NAME}={name}"
+    pods = await reach.client.list_json(by_struct(Pod), namespace=reach.namespace, labels=labels)
+    chosen = reading.chosen_pods(pods, task=task, index=index)
+    if not chosen:
+        raise NotFound(f"job {reach.namespace}/{name} has no such pod; `pumice pod list -j {name}` lists them")
+    wanted = reading.Wanted(reach.namespace, container, tail, previous)
+    await (reading.follow if follow else reading.print_all)(reach.client, chosen, wanted)

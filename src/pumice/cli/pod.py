@@ -1,0 +1,46 @@
+"""`pumice pod`: the pods of Jobs."""
+
+from __future__ import annotations
+
+import click
+
+from pumice.api import names
+from pumice.cli.answers import Json, Query
+from pumice.cli.asking import Reach, asks
+from pumice.errors import BadInput
+
+
+@click.group()
+def pod() -> None:
+    """Look at the pods of Jobs."""
+
+
+@pod.command("list")
+@asks(everywhere=True, watch=True)
+@click.option("-j", "--job", default="", help="Only of this Job.")
+@click.option("-q", "--queue", default="", help="Only of this queue.")
+async def list_pods(reach: Reach, job: str, queue: str) -> Query:
+    """List the pods of Jobs, or of one Job or queue."""
+    from pumice.api.batch import Job
+    from pumice.api.kinds import by_struct
+    from pumice.api.pods import Pod
+    from pumice.cli import tables
+
+    if job and queue and not reach.everywhere:
+        found = (await reach.client.get(Job, job, namespace=reach.namespace)).json()
+        own = (found.get("spec") or {}).get("queue") or "default"
+        if own != queue:
+            raise BadInput(
+                f"job {reach.namespace}/{job} is in queue {own!r}, not in {queue!r}; drop one of the options"
+            )
+
+    def keep(each: Json) -> bool:
+        meta = each["metadata"]
+        labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+        in_queue = queue in {"", labels.get(names.JOB_QUEUE), annotations.get(names.QUEUE_NAME)}
+        return in_queue and (names.JOB_NAME in labels or bool(queue)) and job in {"", labels.get(names.JOB_NAME)}
+
+    columns = tables.with_namespace(tables.POD, everywhere=reach.everywhere)
+    # A queue's pods need not be a Job's: only without one can the server choose by label.
+    labels = f"{names.JOB_NAME}={job}" if job else "" if queue else names.JOB_NAME
+    return Query(kind=by_struct(Pod), columns=columns, namespace=reach.scope, labels=labels, keep=keep)

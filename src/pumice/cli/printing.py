@@ -1,0 +1,159 @@
+"""Printers: the answer of a command as a table, as whole objects, as names or through a template."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pumice.cli import fetching
+from pumice.cli.answers import Done, Query, Report
+from pumice.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pumice.api.kinds import Kind
+    from pumice.cli.answers import Answer, Json
+    from pumice.cli.asking import Reach
+
+_GAP = 3
+_NARROWEST = 6  # as kubectl's tables have it
+_FORMS = ("table", "wide", "json", "yaml", "name", "jsonpath")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Form:
+    """How an answer is wanted."""
+
+    name: str = "table"
+    template: str = ""
+    headers: bool = True
+    watch: bool = False
+
+    @staticmethod
+    def parse(output: str = "table", *, headers: bool = True, watch: bool = False) -> Form:
+        name, _, template = output.partition("=")
+        if name not in _FORMS or (name == "jsonpath") != bool(template):
+            raise BadInput(f"-o {output}: no such form; take table, wide, json, yaml, name or jsonpath=TEMPLATE")
+        return Form(name, template, headers, watch)
+
+    @property
+    def is_table(self) -> bool:
+        return self.name in {"table", "wide"}
+
+
+async def show(answer: Answer, reach: Reach, form: Form) -> None:
+    """Print the answer; with a watch, until somebody ends it."""
+    match answer:
+        case Query():
+            await _show_query(answer, reach, form)
+        case Report():
+            click.echo(answer.text if form.is_table else document(answer.data, form), nl=form.name != "jsonpath")
+        case Done():
+            name = f"{_word(answer.kind)}/{answer.object['metadata']['name']}"
+            if form.is_table:
+                click.echo(f"{name} {answer.deed}")
+            else:
+                click.echo(_whole(answer.kind, answer.object, form), nl=form.name != "jsonpath")
+
+
+async def _show_query(query: Query, reach: Reach, form: Form) -> None:
+    if query.before is not None and form.is_table:
+        await query.before()
+    if form.watch:
+        await _follow(query, reach, form)
+        return
+    objects = await fetching.fetch(query, reach.client)
+    if form.is_table:
+        if objects:
+            click.echo(Table(query, form).text(objects, reach.clock.now()), nl=False)
+        else:
+            where = f" in {query.namespace} namespace" if query.namespace else ""
+            click.echo(f"No resources found{where}.", err=True)
+    elif form.name == "name":
+        for each in objects:
+            click.echo(f"{_word(query.kind)}/{each['metadata']['name']}")
+    else:
+        items = [_shown(each) for each in objects]
+        click.echo(document(items[0] if query.name else _list(items), form), nl=form.name != "jsonpath")
+
+
+async def _follow(query: Query, reach: Reach, form: Form) -> None:
+    """First all objects, then each that changes."""
+    table = Table(query, form)
+    async for objects in fetching.follow(query, reach.client):
+        if form.is_table:
+            if query.before is not None:
+                await query.before()
+            click.echo(table.text(objects, reach.clock.now()), nl=False)
+        else:
+            for each in objects:
+                click.echo(_whole(query.kind, each, form), nl=form.name != "jsonpath")
+
+
+def _word(kind: Kind) -> str:
+    return f"{kind.singular}.{kind.group}" if kind.group else kind.singular
+
+
+def _shown(obj: Json) -> Json:
+    """The whole object but for managedFields, which kubectl hides as well."""
+    meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+    return {**obj, "metadata": meta}
+
+
+def _list(items: list[Json]) -> Json:
+    return {"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}}
+
+
+def _whole(kind: Kind, obj: Json, form: Form) -> str:
+    if form.name == "name":
+        return f"{_word(kind)}/{obj['metadata']['name']}"
+    return document({"apiVersion": kind.api_version, "kind": kind.kind, **_shown(obj)}, form)
+
+
+def document(data: Any, form: Form) -> str:
+    match form.name:
+        case "json":
+            return json.dumps(data, indent=4, ensure_ascii=False)
+        case "yaml":
+            from pumice import yamltext
+
+            return yamltext.dump(data).rstrip("\n")
+        case "jsonpath":
+            from pumice.cli import templates
+
+            return templates.render(form.template, data)
+    raise BadInput("-o name: this answer has no name; take table, json or yaml")
+
+
+class Table:
+    """Rows under heads, with kubectl's gaps; rows that come later keep the widths of those before."""
+
+    def __init__(self, query: Query, form: Form) -> None:
+        self._columns = [each for each in query.columns if form.name == "wide" or not each.wide]
+        self._heads = [each.name for each in self._columns] if form.headers else None
+        self._widths = [_NARROWEST] * len(self._columns)
+
+    def text(self, objects: Sequence[Json], now: int) -> str:
+        rows = [[str(column.cell(each, now)) for column in self._columns] for each in objects]
+        if self._heads and rows:
+            rows.insert(0, self._heads)
+            self._heads = None
+        return aligned(rows, self._widths)
+
+
+def aligned(rows: Sequence[Sequence[str]], widths: list[int] | None = None) -> str:
+    """Rows as lines, each column as wide as its widest cell; `widths` are the least, and are widened."""
+    if widths is None:
+        widths = [_NARROWEST] * max(map(len, rows), default=0)
+    for row in rows:
+        for index, cell in enumerate(row):
+            widths[index] = max(widths[index], len(cell) + _GAP)
+    lines = []
+    for row in rows:
+        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        lines.append("".join(padded).rstrip() + "\n")
+    return "".join(lines)

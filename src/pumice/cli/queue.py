@@ -1,0 +1,115 @@
+"""`pumice queue`: queues and what waits in them, in vcctl's words (where -n is the queue's name)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pumice.cli.answers import Done, Json, Query
+from pumice.cli.asking import Reach, asks, named
+from pumice.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+COMMANDS_NAMESPACE = "default"  # queues have no namespace, Commands must have one, and vcctl takes this
+
+
+@click.group()
+def queue() -> None:
+    """Look at queues, make them, open and close them."""
+
+
+def queues(reach: Reach, name: str = "") -> Query:
+    """All queues or one, with the PodGroups in them counted."""
+    from pumice.api.kinds import by_struct
+    from pumice.api.scheduling import PodGroup, Queue
+    from pumice.cli import tables
+
+    counted: dict[str, Counter[str]] = {}
+
+    async def count() -> None:
+        groups = await reach.client.list_json(by_struct(PodGroup))
+        counted.clear()
+        counted.update(tables.count_phases(groups))
+
+    return Query(kind=by_struct(Queue), columns=tables.queue_columns(counted), name=name, before=count)
+
+
+@queue.command("list")
+@asks(namespace=(), watch=True)
+async def list_queues(reach: Reach) -> Query:
+    """List queues, with how many PodGroups are in which phase."""
+    return queues(reach)
+
+
+@queue.command()
+@asks(namespace=(), watch=True)
+@named("-n", "--name")
+async def get(reach: Reach, name: str) -> Query:
+    """Show one queue."""
+    return queues(reach, name)
+
+
+@queue.command()
+@asks(namespace=())
+@named("-n", "--name")
+@click.option("-w", "--weight", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("-S", "--state", default="", expose_value=False, help="Taken for vcctl's sake; a new queue is open.")
+@click.option("--parent", default="", help="Queue that it takes its share from.")
+@click.option("--capability", default="", help="What it may use at most, such as cpu=8,nvidia.com/gpu=4.")
+@click.option("--deserved", default="", help="What it can claim back from others.")
+@click.option("--reclaimable/--not-reclaimable", default=True, show_default=True)
+async def create(
+    reach: Reach, name: str, weight: int, parent: str, capability: str, deserved: str, reclaimable: bool
+) -> Done:
+    """Make a queue."""
+    from pumice.api.kinds import by_struct
+    from pumice.api.scheduling import Queue
+    from pumice.cli import submitting
+
+    spec: Json = {"weight": weight, "reclaimable": reclaimable}
+    if parent:
+        spec["parent"] = parent
+    if capability:
+        spec["capability"] = submitting.resources(capability, "--capability")
+    if deserved:
+        spec["deserved"] = submitting.resources(deserved, "--deserved")
+    body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+    made = await reach.client.create(Queue, body)
+    return Done(by_struct(Queue), made.json(), "created")
+
+
+@queue.command()
+@asks(namespace=())
+@named("-n", "--name")
+@click.option("-a", "--action", type=click.Choice(["open", "close", "update"]), required=True)
+@click.option("-w", "--weight", type=click.IntRange(min=1), help="The new weight, for update.")
+async def operate(reach: Reach, name: str, action: str, weight: int | None) -> Done:
+    """Open or close a queue, or change its weight."""
+    from pumice.api.kinds import by_struct
+    from pumice.api.scheduling import Queue
+    from pumice.cli import commanding
+
+    if (action == "update") != (weight is not None):
+        raise BadInput("--weight goes with `-a update`, and with nothing else; give both or neither")
+    if weight is not None:
+        written = await reach.client.patch(Queue, name, {"spec": {"weight": weight}})
+        return Done(by_struct(Queue), written.json(), "updated")
+    found = (await reach.client.get(Queue, name)).json()
+    verb, deed = {"open": ("OpenQueue", "opening"), "close": ("CloseQueue", "closing")}[action]
+    await commanding.command(reach.client, by_struct(Queue), found, verb, namespace=COMMANDS_NAMESPACE)
+    return Done(by_struct(Queue), found, deed)
+
+
+@queue.command()
+@asks(namespace=())
+@named("-n", "--name")
+async def delete(reach: Reach, name: str) -> Done:
+    """Delete a queue; the server refuses while it is open or in use."""
+    from pumice.api.kinds import by_struct
+    from pumice.api.scheduling import Queue
+
+    await reach.client.delete(Queue, name)
+    return Done(by_struct(Queue), {"metadata": {"name": name}}, "deleted")

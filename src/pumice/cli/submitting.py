@@ -1,0 +1,130 @@
+"""Jobs from flags and from files."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pumice import quantity, yamltext
+from pumice.api import names
+from pumice.api.batch import Job
+from pumice.api.kinds import by_struct
+from pumice.cli.answers import Done, Json
+from pumice.errors import BadInput, NotFound
+
+if TYPE_CHECKING:
+    from pumice.cli.asking import Reach
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shape:
+    """The pods of a Job that is made from flags."""
+
+    image: str
+    replicas: int
+    minimum: int
+    requests: str
+    limits: str
+    command: str = ""
+
+
+def job_of(name: str, shape: Shape, *, scheduler: str, queue: str = "") -> Json:
+    """The Job that vcctl makes of these flags: one task, one container, never restarted."""
+    container: Json = {
+        "name": name,
+        "image": shape.image,
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {
+            "requests": resources(shape.requests, "--requests"),
+            "limits": resources(shape.limits, "--limits"),
+        },
+    }
+    if shape.command:
+        try:
+            container["command"] = shlex.split(shape.command)
+        except ValueError as error:
+            raise BadInput(f"--command {shape.command!r}: {error}; close the quotation") from error
+    template = {
+        "metadata": {"labels": {names.CLI_JOB_NAME: name}},
+        "spec": {"containers": [container], "restartPolicy": "Never"},
+    }
+    spec: Json = {
+        "schedulerName": scheduler,
+        "minAvailable": shape.minimum,
+        "tasks": [{"replicas": shape.replicas, "template": template}],
+    }
+    if queue:
+        spec["queue"] = queue
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+
+
+def resources(text: str, flag: str) -> dict[str, str]:
+    """`cpu=1000m,memory=100Mi` as a resource list."""
+    found = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, amount = part.partition("=")
+        if not name or not equals:
+            raise BadInput(f"{flag} {part!r}: expected NAME=AMOUNT, such as cpu=1000m or nvidia.com/gpu=1")
+        try:
+            quantity.parse_milli(amount)
+        except quantity.QuantityError as error:
+            raise BadInput(f"{flag} {part!r}: {error}") from error
+        found[name] = amount
+    return found
+
+
+def read_documents(filename: str) -> list[Json]:
+    """The objects in a file, or in standard input."""
+    try:
+        text = sys.stdin.buffer.read() if filename == "-" else Path(filename).read_bytes()
+    except FileNotFoundError as error:
+        raise NotFound(f"{filename}: no such file; check the name") from error
+    except OSError as error:
+        raise BadInput(f"{filename}: cannot be read: {error.strerror}; check the name and your rights") from error
+    return yamltext.load_all(text, source=filename)
+
+
+def read_job(filename: str) -> Json:
+    documents = read_documents(filename)
+    if len(documents) != 1:
+        raise BadInput(f"{filename}: {len(documents)} objects, expected one Job; use `kubectl apply -f` for several")
+    return checked(documents[0], "batch.volcano.sh/v1alpha1", "Job", filename)
+
+
+def checked(found: object, api_version: str, kind: str, filename: str) -> Json:
+    """The object, if it is one of that kind."""
+    if not isinstance(found, dict) or (found.get("apiVersion"), found.get("kind")) != (api_version, kind):
+        raise BadInput(f"{filename}: expected a {kind} of {api_version}; correct apiVersion and kind")
+    if not isinstance(found.get("metadata"), dict):
+        raise BadInput(f"{filename}: the {kind} has no metadata; give it at least a name")
+    return found
+
+
+async def submit(reach: Reach, wanted: Json, *, dry_run: bool = False) -> Done:
+    """Create the Job: in the namespace that the user wrote, else in its own, else in the context's."""
+    own = wanted["metadata"].get("namespace", "")
+    namespace = reach.namespace if reach.named_namespace or not own else own
+    wanted = {**wanted, "metadata": {**wanted["metadata"], "namespace": namespace}}
+    made = await reach.client.create(Job, wanted, namespace=namespace, dry_run=dry_run)
+    return Done(by_struct(Job), made.json(), "created (dry run)" if dry_run else "created")
+
+
+def scaled(job: Json, replicas: int, *, task: str, minimum: int | None) -> Json:
+    """The Job with another number of pods in one of its tasks."""
+    wanted = copy.deepcopy(job)
+    tasks = wanted["spec"].get("tasks") or []
+    chosen = [each for each in tasks if each.get("name") == task] if task else tasks
+    name = job["metadata"]["name"]
+    known = ", ".join(each.get("name") or "(unnamed)" for each in tasks)
+    if not chosen:
+        raise NotFound(f"job {name} has no task {task!r}; its tasks: {known}")
+    if len(chosen) > 1:
+        raise BadInput(f"job {name} has several tasks ({known}); name one with --task")
+    chosen[0]["replicas"] = replicas
+    if minimum is not None:
+        wanted["spec"]["minAvailable"] = minimum
+    return wanted

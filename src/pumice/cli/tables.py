@@ -1,0 +1,134 @@
+"""The columns of what the command line lists: vcctl's, then an age as kubectl prints it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pumice import instant
+from pumice.api import names
+from pumice.apiserver import cells
+from pumice.cli.answers import Column, Json
+
+if TYPE_CHECKING:
+    from pumice.instant import Instant
+
+Cell = Callable[[Json, "Instant"], object]
+PHASES = ("Inqueue", "Pending", "Running", "Unknown", "Completed")
+
+
+def text(value: Any, otherwise: object = cells.NONE) -> str:
+    return str(value if value not in {None, ""} else otherwise)
+
+
+def _of(*path: str, otherwise: object = cells.NONE) -> Cell:
+    def cell(obj: Json, _: Instant) -> str:
+        value: Any = obj
+        for part in path:
+            value = (value or {}).get(part)
+        return text(value, otherwise)
+
+    return cell
+
+
+def _count(name: str) -> Cell:
+    return _of("status", name, otherwise=0)
+
+
+def age(obj: Json, now: Instant) -> str:
+    return cells.born(obj, now)
+
+
+NAME = Column("NAME", _of("metadata", "name"))
+NAMESPACE = Column("NAMESPACE", _of("metadata", "namespace"))
+AGE = Column("AGE", age)
+
+
+def with_namespace(columns: tuple[Column, ...], *, everywhere: bool) -> tuple[Column, ...]:
+    return (NAMESPACE, *columns) if everywhere else columns
+
+
+def _day(obj: Json, _: Instant) -> str:
+    return str(obj["metadata"].get("creationTimestamp") or cells.NONE)[:10]
+
+
+def replicas(job: Json) -> int:
+    return sum(int(task.get("replicas") or 0) for task in (job.get("spec") or {}).get("tasks") or ())
+
+
+def _job_type(job: Json, _: Instant) -> str:
+    return str((job["metadata"].get("labels") or {}).get(names.JOB_TYPE) or "Batch")
+
+
+JOB = (
+    NAME,
+    Column("CREATION", _day),
+    Column("PHASE", _of("status", "state", "phase")),
+    Column("JOBTYPE", _job_type),
+    Column("REPLICAS", lambda job, _: replicas(job)),
+    Column("MIN", _of("spec", "minAvailable", otherwise=0)),
+    *(Column(name.upper(), _count(name)) for name in ("pending", "running", "succeeded", "failed", "unknown")),
+    Column("RETRYCOUNT", _count("retryCount")),
+    AGE,
+    Column("QUEUE", _of("spec", "queue", otherwise="default"), wide=True),
+    Column("SCHEDULER", _of("spec", "schedulerName"), wide=True),
+)
+
+JOB_FLOW = (NAME, Column("PHASE", _of("status", "state", "phase")), AGE)
+JOB_TEMPLATE = (NAME, AGE)
+
+
+def queue_columns(counted: Mapping[str, Counter[str]]) -> tuple[Column, ...]:
+    """Columns whose counts come from the PodGroups themselves: a Queue's own counters may be old, or nobody's task."""
+
+    def count(phase: str) -> Cell:
+        return lambda queue, _: counted.get(queue["metadata"]["name"], Counter())[phase]
+
+    return (
+        NAME,
+        Column("WEIGHT", _of("spec", "weight", otherwise=1)),
+        Column("STATE", _of("status", "state")),
+        Column("PARENT", _of("spec", "parent")),
+        *(Column(phase.upper(), count(phase)) for phase in PHASES),
+        AGE,
+        Column("ALLOCATED", _amounts("status", "allocated"), wide=True),
+        Column("DESERVED", _amounts("spec", "deserved"), wide=True),
+        Column("CAPABILITY", _amounts("spec", "capability"), wide=True),
+    )
+
+
+def _amounts(part: str, name: str) -> Cell:
+    def cell(obj: Json, _: Instant) -> str:
+        return cells.labels_text((obj.get(part) or {}).get(name))
+
+    return cell
+
+
+def count_phases(groups: Iterable[Json]) -> dict[str, Counter[str]]:
+    """For each queue, how many PodGroups are in which phase; a group that no scheduler has seen is pending."""
+    counted: dict[str, Counter[str]] = {}
+    for group in groups:
+        queue = (group.get("spec") or {}).get("queue") or "default"
+        phase = (group.get("status") or {}).get("phase") or "Pending"
+        counted.setdefault(queue, Counter())[phase] += 1
+    return counted
+
+
+def _pod(index: int) -> Cell:
+    return lambda pod, now: cells.pod_cells(pod, now)[index]
+
+
+POD = (
+    NAME,
+    Column("READY", _pod(1)),
+    Column("STATUS", _pod(2)),
+    Column("RESTARTS", _pod(3)),
+    AGE,
+    Column("NODE", _pod(6), wide=True),
+    Column("JOB", lambda pod, _: text((pod["metadata"].get("labels") or {}).get(names.JOB_NAME)), wide=True),
+)
+
+
+def since(timestamp: str | None, now: Instant) -> str:
+    return instant.human_duration(now - instant.parse_instant(timestamp)) if timestamp else "<unknown>"

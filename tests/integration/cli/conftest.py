@@ -1,0 +1,106 @@
+"""A whole embedded cluster behind its kubeconfig, and the command line as a user has it."""
+
+import asyncio
+import contextlib
+import dataclasses
+import threading
+
+import pytest
+
+from pumice.api.kinds import by_struct
+from pumice.apiserver.serving import Place
+from pumice.cli import fetching, main
+from pumice.cli.answers import Query
+from pumice.kube.informer import silent
+from pumice.nodes.pretend import pretend_nodes
+from pumice.processes.up import Up
+
+START_S_MAX = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self):
+        return self.out.splitlines()
+
+
+class Background:
+    """An event loop in a thread of its own, for what has to live while the command line runs in this one."""
+
+    def __init__(self):
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def run(self, work):
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(START_S_MAX)
+
+    def end(self):
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+
+@pytest.fixture(scope="module")
+def background():
+    made = Background()
+    yield made
+    made.end()
+
+
+@pytest.fixture(scope="module")
+def cluster(background, tmp_path_factory):
+    """Two nodes of 8 GPUs, with scheduler and controllers."""
+    folder = tmp_path_factory.mktemp("cluster")
+
+    async def start():
+        return await stack.enter_async_context(Up(Place(folder), pretend_nodes(2, gpus=8), log=silent))
+
+    stack = contextlib.AsyncExitStack()
+    yield background.run(start())
+    background.run(stack.aclose())
+
+
+@pytest.fixture
+def pumice(cluster, monkeypatch, capsys):
+    """Runs the command line and gives back its exit code and what it wrote."""
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+
+    def run(*arguments):
+        capsys.readouterr()
+        code = main.run(list(arguments))
+        written = capsys.readouterr()
+        return Result(int(code), written.out, written.err)
+
+    return run
+
+
+@pytest.fixture
+def client(cluster, background):
+    """Calls the cluster's own client from this thread: `client("get", Job, "name", namespace=...)`."""
+    return lambda verb, *args, **options: background.run(getattr(cluster.client, verb)(*args, **options))
+
+
+@pytest.fixture
+def until(cluster, background):
+    """Waits for objects of a kind to be as wanted, woken by their changes: `until(Job, lambda job: ..., name="train")`."""
+
+    def wait(struct, wanted, *, name, namespace="default"):
+        query = Query(kind=by_struct(struct), columns=(), name=name, namespace=namespace)
+
+        async def watch():
+            async with asyncio.timeout(START_S_MAX):
+                async for objects in fetching.follow(query, cluster.client):
+                    for each in objects:
+                        if wanted(each):
+                            return each
+            raise AssertionError("a watch has no end")
+
+        return background.run(watch())
+
+    return wait

@@ -1,0 +1,182 @@
+"""The daily commands against a whole embedded cluster, over HTTP."""
+
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from pumice.api.batch import Job
+from pumice.api.scheduling import Queue
+
+
+def ageless(text):
+    """The text with ages as AGE and days as DAY."""
+    text = re.sub(r"\d{4}-\d\d-\d\d\b", "DAY", text)
+    return re.sub(r"\b\d+s$", "AGO", text, flags=re.MULTILINE)
+
+
+def phase_is(phase):
+    return lambda job: job.get("status", {}).get("state", {}).get("phase") == phase
+
+
+@pytest.fixture
+def train(pumice, until):
+    """A running Job of three one-GPU pods."""
+    made = pumice("job", "run", "train", "-r", "3", "-m", "2", "-R", "cpu=1,nvidia.com/gpu=1")
+    assert (made.code, made.out) == (0, "job.batch.volcano.sh/train created\n")
+    until(Job, lambda job: job.get("status", {}).get("running") == 3, name="train")
+    yield
+    pumice("job", "delete", "train")
+
+
+def test_an_empty_list_says_so_on_stderr_only(pumice):
+    result = pumice("job", "list")
+    assert (result.code, result.out, result.err) == (0, "", "No resources found in default namespace.\n")
+
+
+def test_job_list_has_vcctls_columns_and_an_age(pumice, train):
+    assert ageless(pumice("job", "list").out) == (
+        "NAME    CREATION     PHASE     JOBTYPE   REPLICAS   MIN   PENDING   RUNNING   SUCCEEDED   FAILED   UNKNOWN   RETRYCOUNT   AGE\n"
+        "train   DAY   Running   Batch     3          2     0         3         0           0        0         0            AGO\n"
+    )
+    assert pumice("job", "list", "-o", "name").out == "job.batch.volcano.sh/train\n"
+    assert pumice("job", "list", "-A", "-o", "jsonpath={.items[*].metadata.namespace}").out == "default"
+    assert pumice("job", "list", "-A", "--no-headers").lines[0].startswith("default   train")
+
+
+def test_job_list_chooses_by_queue_scheduler_and_part_of_the_name(pumice, train):
+    assert pumice("job", "list", "-q", "default", "-S", "volcano", "--selector", "rai", "-o", "name").out != ""
+    for option in (("-q", "other"), ("-S", "other"), ("--selector", "other")):
+        assert pumice("job", "list", *option, "-o", "name").out == ""
+
+
+def test_a_job_that_is_not_there_is_exit_code_3(pumice):
+    for command in ("view", "suspend", "resume", "delete", "logs"):
+        result = pumice("job", command, "ghost")
+        assert (result.code, result.out) == (3, "")
+        assert 'jobs.batch.volcano.sh "ghost" not found' in result.err
+
+
+def test_suspend_and_resume_work_through_commands_as_vcctls_do(pumice, train, until):
+    assert pumice("job", "suspend", "-N", "train", "-n", "default").out == "job.batch.volcano.sh/train suspending\n"
+    until(Job, phase_is("Aborted"), name="train")
+    assert pumice("job", "resume", "train").out == "job.batch.volcano.sh/train resuming\n"
+    until(Job, phase_is("Running"), name="train")
+
+
+def test_a_scaled_job_gets_its_pods(pumice, train, until):
+    assert pumice("job", "scale", "train", "-r", "4").out == "job.batch.volcano.sh/train scaled\n"
+    until(Job, lambda job: job["status"].get("running") == 4, name="train")
+    assert len(pumice("pod", "list", "-j", "train", "--no-headers").lines) == 4
+    refused = pumice("job", "scale", "train", "-r", "1", "-t", "ghost")
+    assert (refused.code, refused.err) == (3, "pumice: job train has no task 'ghost'; its tasks: default0\n")
+
+
+def test_what_admission_refuses_is_exit_code_4_and_nothing_is_made(pumice):
+    result = pumice("job", "run", "wrong", "-r", "1", "-m", "5")
+    assert (result.code, result.out) == (4, "")
+    assert "spec.minAvailable: 5: " in result.err
+    assert pumice("job", "view", "wrong").code == 3
+
+
+def test_a_dry_run_makes_nothing(pumice):
+    assert pumice("job", "run", "dry", "--dry-run").out == "job.batch.volcano.sh/dry created (dry run)\n"
+    assert pumice("job", "view", "dry").code == 3
+
+
+def test_a_job_of_a_file_lands_in_the_namespace_that_was_asked_for(pumice, tmp_path):
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: filed, namespace: kube-system}\n"
+        "spec: {minAvailable: 1, tasks: [{replicas: 1, template: {spec: {containers: [{name: c, image: i}]}}}]}\n"
+    )
+    assert (
+        pumice("job", "run", "-f", str(file), "--dry-run", "-o", "jsonpath={.metadata.namespace}").out == "kube-system"
+    )
+    made = pumice("job", "run", "-f", str(file), "-n", "default", "--dry-run", "-o", "jsonpath={.metadata.namespace}")
+    assert made.out == "default"
+
+
+def test_pods_are_listed_by_job_and_queue(pumice, train):
+    listed = pumice("pod", "list", "-j", "train", "-q", "default")
+    assert [line.split()[:4] for line in listed.lines] == [
+        ["NAME", "READY", "STATUS", "RESTARTS"],
+        *(["train-default0-" + str(number), "1/1", "Running", "0"] for number in range(3)),
+    ]
+    wrong = pumice("pod", "list", "-j", "train", "-q", "other")
+    assert wrong.code == 2
+    assert wrong.err == "pumice: job default/train is in queue 'default', not in 'other'; drop one of the options\n"
+
+
+def test_queues_are_made_weighed_closed_opened_and_deleted(pumice, until):
+    assert pumice("queue", "create", "-n", "team", "-w", "3").out == "queue.scheduling.volcano.sh/team created\n"
+    until(Queue, lambda queue: queue.get("status", {}).get("state") == "Open", name="team", namespace="")
+    assert ageless(pumice("queue", "get", "-n", "team").out) == (
+        "NAME   WEIGHT   STATE   PARENT   INQUEUE   PENDING   RUNNING   UNKNOWN   COMPLETED   AGE\n"
+        "team   3        Open    root     0         0         0         0         0           AGO\n"
+    )
+    assert pumice("queue", "operate", "-n", "team", "-a", "update", "-w", "5").code == 0
+    assert pumice("queue", "get", "team", "-o", "jsonpath={.spec.weight}").out == "5"
+    assert pumice("queue", "operate", "team", "-a", "close").out == "queue.scheduling.volcano.sh/team closing\n"
+    until(Queue, lambda queue: queue["status"]["state"] == "Closed", name="team", namespace="")
+    assert pumice("queue", "operate", "team", "-a", "open").out == "queue.scheduling.volcano.sh/team opening\n"
+    until(Queue, lambda queue: queue["status"]["state"] == "Open", name="team", namespace="")
+    pumice("queue", "operate", "team", "-a", "close")
+    until(Queue, lambda queue: queue["status"]["state"] == "Closed", name="team", namespace="")
+    assert pumice("queue", "delete", "team").out == "queue.scheduling.volcano.sh/team deleted\n"
+
+
+def test_a_queue_row_counts_the_groups_in_it(pumice, train):
+    [row] = pumice("queue", "get", "default", "--no-headers").lines
+    assert row.split()[:9] == ["default", "1", "Open", "root", "0", "0", "1", "0", "0"]
+
+
+def test_templates_are_made_listed_described_and_deleted(pumice, tmp_path):
+    file = tmp_path / "templates.yaml"
+    file.write_text(
+        "".join(
+            f"---\napiVersion: flow.volcano.sh/v1alpha1\nkind: JobTemplate\nmetadata: {{name: {name}}}\n"
+            "spec: {minAvailable: 1, tasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c, image: i}]}}}]}\n"
+            for name in ("first", "second")
+        )
+    )
+    assert pumice("jobtemplate", "create", "-f", str(file)).out == (
+        "jobtemplate.flow.volcano.sh/first created\njobtemplate.flow.volcano.sh/second created\n"
+    )
+    assert pumice("jobtemplate", "list", "-o", "name").lines == [
+        "jobtemplate.flow.volcano.sh/first",
+        "jobtemplate.flow.volcano.sh/second",
+    ]
+    described = pumice("jobtemplate", "describe", "-N", "first").out
+    assert described.startswith("apiVersion: flow.volcano.sh/v1alpha1\nkind: JobTemplate\nmetadata:\n  name: first\n")
+    assert pumice("jobtemplate", "delete", "first").code == 0
+    assert pumice("jobtemplate", "delete", "second").code == 0
+    assert pumice("jobflow", "list").err == "No resources found in default namespace.\n"
+
+
+def test_a_wrong_form_is_refused_before_anything_is_made(pumice):
+    result = pumice("job", "run", "unmade", "-o", "xml")
+    assert (result.code, result.err) == (
+        2,
+        "pumice: -o xml: no such form; take table, wide, json, yaml, name or jsonpath=TEMPLATE\n",
+    )
+    assert pumice("job", "view", "unmade").code == 3
+
+
+def test_a_server_that_is_not_there_is_exit_code_1(pumice):
+    result = pumice("job", "list", "--master", "https://127.0.0.1:1")
+    assert (result.code, result.out) == (1, "")
+    assert "127.0.0.1:1" in result.err
+
+
+def test_a_watch_prints_what_changes_and_ends_with_130(pumice, cluster, train):
+    command = [sys.executable, "-u", "-m", "pumice.cli", "job", "list", "-w", "-o", "name"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout.readline() == "job.batch.volcano.sh/train\n"
+        pumice("job", "run", "later")
+        assert "job.batch.volcano.sh/later\n" in watching.stdout
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait() == 130
+    pumice("job", "delete", "later")
