@@ -12,9 +12,12 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
 from tests.bodies.world import World
 
+from pumice.nodes.process import launch
 from pumice.nodes.process.agent import ProcessAgent
+from pumice.nodes.process.leftovers import Leftovers
 from pumice.nodes.process.machine import ProcessSettings
 
 PRELUDE = """
@@ -75,6 +78,14 @@ async def a_gate():
         for arrived in gate._arrived.values():
             if arrived.done():
                 arrived.result()[1].close()
+
+
+def require_namespaces(folder: Path) -> None:
+    """Skips what cannot be on a machine that allows no namespaces, such as a plain container."""
+    try:
+        asyncio.run(launch.probe(folder, Leftovers(folder / "running")))
+    except launch.StartFailed as error:
+        pytest.skip(str(error))
 
 
 def an_agent(world: World, folder: Path, name: str, **settings) -> ProcessAgent:

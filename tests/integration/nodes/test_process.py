@@ -10,7 +10,7 @@ from pumice.clock import RealClock
 
 
 @pytest.fixture
-async def place(tmp_path):
+async def place(namespaces, tmp_path):
     async with (
         EmbeddedServer(Place(tmp_path / "server")) as served,
         world(LocalTransport(served.server), RealClock(), "default") as made,

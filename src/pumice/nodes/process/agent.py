@@ -32,10 +32,9 @@ from pumice.nodes import registration
 from pumice.nodes.admission import Ledger, Rejection
 from pumice.nodes.process import launch, orders
 from pumice.nodes.process.machine import Machine
-from pumice.nodes.process.podspec import ProcessPod
 from pumice.nodes.process.resolving import Resolving
 from pumice.nodes.process.sources import SourceWatches
-from pumice.nodes.process.tenants import LOST, Tenants, fresh_report, lost_report
+from pumice.nodes.process.tenants import LOST, Tenants, fresh_report, lost_report, whole_pod
 from pumice.nodes.registration import Heartbeats
 from pumice.nodes.serving import LogServer
 
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
     from pumice.nodes.process.machine import ProcessSettings
+    from pumice.nodes.process.podspec import ProcessPod
     from pumice.nodes.process.tenants import Tenant
 
 FORCED_GRACE_S = 2.0  # for a pod whose object is gone already, as in a kubelet
@@ -218,7 +218,8 @@ class ProcessAgent:
         if tenant.life is not None:
             tenant.life.see(metadata)
             if metadata.deletion_timestamp is not None:
-                self._tell(tenant.pod, "Normal", "Killing", "Stopping the pod's containers")
+                if not tenant.life.is_stopping:
+                    self._tell(tenant.pod, "Normal", "Killing", "Stopping the pod's containers")
                 tenant.life.stop(float(metadata.deletion_grace_period_seconds or 0))
         if metadata.deletion_timestamp is not None:
             self._due.add(tenant.uid)
@@ -255,7 +256,7 @@ class ProcessAgent:
         report.is_settled = False
         self._log("pod_admitted", pod=key, uid=uid)
         try:
-            full = await self._fetch(tenant)
+            full = await whole_pod(tenant, self._client, node=self.name, clock=self._clock, log=self._log)
             if full is not None:
                 await self._live(tenant, full)
         except Exception as error:  # noqa: BLE001 - whatever breaks one pod's life must not take the others along
@@ -271,24 +272,6 @@ class ProcessAgent:
                 self._tenants.forget(tenant)
             else:
                 self._due.add(uid)
-
-    async def _fetch(self, tenant: Tenant) -> ProcessPod | None:
-        """The whole pod, if it is still the one that was bound to us."""
-        metadata = tenant.pod.metadata
-        while not tenant.is_gone:
-            try:
-                reply = await self._client.get(Pod, metadata.name, namespace=metadata.namespace)
-            except errors.NotFound:
-                return None
-            except errors.KubeError as error:
-                self._log("pod_not_read", pod=metadata.key, error=str(error))
-                await self._clock.sleep(RETRY_S)
-                continue
-            pod = reply.into(ProcessPod)
-            if pod.metadata.uid != tenant.uid or pod.spec.node_name != self.name:
-                return None
-            return pod
-        return None
 
     async def _live(self, tenant: Tenant, full: ProcessPod) -> None:
         assert tenant.report is not None

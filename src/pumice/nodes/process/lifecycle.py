@@ -45,6 +45,10 @@ class PodLife:
         self.hosts = hosts.HostsFile(at.folder / "hosts", hosts.own_lines(pod, at.facts.pod_ip))
 
     @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    @property
     def _runners(self) -> list[ContainerRunner]:
         return [*self._inits, *self._mains]
 

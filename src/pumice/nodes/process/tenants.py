@@ -6,21 +6,27 @@ import dataclasses
 import signal
 from typing import TYPE_CHECKING
 
+from pumice.api.pods import Pod
 from pumice.errors import BadInput, NotFound
+from pumice.kube import errors
 from pumice.nodes.containers import KILLED, PodReport, Waiting, records_of
 from pumice.nodes.process import logs
+from pumice.nodes.process.podspec import ProcessPod
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from pumice.api.pods import Pod
+    from pumice.clock import Clock
     from pumice.instant import Instant
+    from pumice.kube.client import Client
+    from pumice.kube.informer import Log
     from pumice.kube.requests import Json
     from pumice.nodes.admission import Rejection
     from pumice.nodes.process.lifecycle import PodLife
     from pumice.nodes.process.machine import Machine
 
+RETRY_S = 1.0
 LOST = "the node's agent was started anew, and the pod's processes ended with the one before"
 
 
@@ -82,6 +88,23 @@ def lost_report(pod: Pod, node_ip: str, now: Instant) -> PodReport:
             record.end(KILLED + signal.SIGKILL, now, reason="ContainerStatusUnknown", message=LOST)
         record.restarts = before.restart_count
     return report
+
+
+async def whole_pod(tenant: Tenant, client: Client, *, node: str, clock: Clock, log: Log) -> ProcessPod | None:
+    """All of the pod, if it is still the one that was bound to this node; None if not."""
+    metadata = tenant.pod.metadata
+    while not tenant.is_gone:
+        try:
+            reply = await client.get(Pod, metadata.name, namespace=metadata.namespace)
+        except errors.NotFound:
+            return None
+        except errors.KubeError as error:
+            log("pod_not_read", pod=metadata.key, error=str(error))
+            await clock.sleep(RETRY_S)
+            continue
+        pod = reply.into(ProcessPod)
+        return pod if pod.metadata.uid == tenant.uid and pod.spec.node_name == node else None
+    return None
 
 
 class Tenants:
