@@ -12,6 +12,8 @@ from pumice.controllers.garbage import loop as garbage
 from pumice.controllers.job import keys
 from pumice.controllers.job import loop as job
 from pumice.controllers.job.plugins import ssh
+from pumice.controllers.jobflow import loop as jobflow
+from pumice.controllers.jobtemplate import loop as jobtemplate
 from pumice.controllers.known import Known
 from pumice.controllers.podgroup import loop as podgroup
 from pumice.controllers.queue import loop as queue
@@ -36,6 +38,8 @@ CONTROLLERS: tuple[Callable[[Known], Controller], ...] = (
     podgroup.controller,
     queue.controller,
     cronjob.controller,
+    jobflow.controller,
+    jobtemplate.controller,
     garbage.controller,
 )
 

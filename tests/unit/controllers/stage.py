@@ -27,6 +27,7 @@ from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.recorder import Recorder
+from pumice.kube.requests import PatchType
 from pumice.kube.transport import Request
 
 START = 1_774_699_200 * 10**9  # 2026-03-28T12:00:00Z, the day before clocks change in Europe
@@ -140,9 +141,10 @@ class Stage:
             made = await self.patch(struct, name, {"status": fields["status"]}, subresource="status", namespace=where)
         return made
 
-    async def patch(self, struct, name, body, *, namespace="team", subresource=""):
+    async def patch(self, struct, name, body, *, namespace="team", subresource="", json=False):
         where = namespace if table.by_struct(struct).namespaced else ""
-        return (await self.client.patch(struct, name, body, namespace=where, subresource=subresource)).json()
+        how = PatchType.JSON if json else PatchType.MERGE
+        return (await self.client.patch(struct, name, body, namespace=where, subresource=subresource, how=how)).json()
 
     async def get(self, struct, name, *, namespace="team"):
         where = namespace if table.by_struct(struct).namespaced else ""

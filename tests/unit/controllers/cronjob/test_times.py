@@ -41,6 +41,7 @@ def test_the_last_time_is_found_without_walking_to_it(text, zone, since, length_
     assert (found.due, found.next) == walked(schedule, began, now)
 
 
+@settings(deadline=None)
 @given(interval_s=st.integers(1, 10_000), since=st.integers(0, 10**6), length_s=st.integers(0, 10**6))
 def test_intervals_are_counted_from_the_last_run(interval_s, since, length_s):
     schedule = cron.parse(f"@every {interval_s}s")
