@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pumice.errors import BadInput, PumiceError
+from pumice.processes.extending import extender_of
+from pumice.processes.loads import settings_of
 from pumice.scheduling import builtin, plugins
 
 if TYPE_CHECKING:
@@ -42,10 +44,12 @@ class PolicyFile:
             ) from error
 
     def _checked(self, text: bytes) -> Policy:
-        """The policy in the text, with every plugin's arguments understood; raises for anything else."""
+        """The policy in the text, with every plugin's arguments and every address understood; raises for anything else."""
         policy = builtin.parse(text, str(self._path or "built-in policy"), extra=self._extra)
         for option in policy.options:
             plugins.make(option, policy.source, self._extra)
+        extender_of(policy)
+        settings_of(policy)
         return policy
 
     def look(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import gc
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -33,7 +34,9 @@ from pumice.errors import NotFound
 from pumice.kube import errors
 from pumice.kube.discovery import served_kinds
 from pumice.kube.recorder import Recorder
+from pumice.processes.extending import Extending
 from pumice.processes.health import Pulse
+from pumice.processes.loads import MeasuredLoads
 from pumice.processes.observing import Observer
 from pumice.scheduling import cycle
 from pumice.scheduling.ports import Ports
@@ -44,11 +47,10 @@ if TYPE_CHECKING:
 
     from pumice.api.changes import Change
     from pumice.api.meta import Struct
-    from pumice.cluster.state import Snapshot
     from pumice.dispatch.rim import Rim
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
-    from pumice.scheduling.decisions import Decisions, GangReport
+    from pumice.scheduling.decisions import GangReport
     from pumice.scheduling.plugins import Plugin
     from pumice.scheduling.policy import Policy
 
@@ -56,7 +58,9 @@ if TYPE_CHECKING:
 TICK_S = 1.0
 # Everything is looked at again so often, whether or not anything seems to have changed.
 SWEEP_S = 60.0
-TIMED_PLUGINS = frozenset({"sla", "tdm", "cdp", "rescheduling", "usage"})  # what they say changes with the clock
+TIMED_PLUGINS = frozenset(
+    {"sla", "tdm", "cdp", "rescheduling", "usage", "extender"}
+)  # what they say changes with the clock
 # What arrives this soon after the first piece of news is planned with it: a gang's pods are created one by one.
 GATHER_S = 0.005
 
@@ -118,6 +122,8 @@ class Scheduler:
         self.meters = Meters(with_volcano_names=served.volcano_metrics)
         self.pulse = Pulse(rim.clock)
         self._observer = Observer(self.meters, served.prices)
+        self._extending = Extending()
+        self._loads = MeasuredLoads(client, chosen, clock=rim.clock, log=rim.log)
         self._ports = Ports(measure=self._observer.measure)
         self._reports: Mapping[str, GangReport] = {}
         self._extra_plugins = served.extra_plugins
@@ -155,14 +161,16 @@ class Scheduler:
         await self._make_queues()
         self.pulse.ready = True
         self._log("scheduler_started", nodes=len(self._cluster.nodes), pods=len(self._cluster.tasks))
-        recording = asyncio.create_task(self._recorder.run())
+        beside = [asyncio.create_task(each) for each in (self._recorder.run(), self._loads.run())]
         try:
             while True:
                 await self._wait_for_news()
                 await self._cycle()
         finally:
-            recording.cancel()
+            for task in beside:
+                task.cancel()
             await self.dispatcher.stop()
+            self._thread.submit(self._extending.close)  # after a plan that may still be asking
             self._thread.shutdown(wait=False)
 
     async def idle_pulse(self) -> None:
@@ -193,9 +201,11 @@ class Scheduler:
         snapshot = self._cluster.snapshot()
         opened_s = self._clock.monotonic() - began
         chosen = self._policy()
+        ports = dataclasses.replace(self._ports, extender=self._extending.of(chosen), loads=self._loads.current)
         now = self._clock.now()
         loop = asyncio.get_running_loop()
-        decisions = await loop.run_in_executor(self._thread, self._plan, snapshot, chosen, now)
+        plan = functools.partial(cycle.plan, now=now, ports=ports, extra_plugins=self._extra_plugins)
+        decisions = await loop.run_in_executor(self._thread, plan, snapshot, chosen)
         self.cycles += 1
         self._reports = decisions.gangs
         self._restless = decisions.restless or any(option.name in TIMED_PLUGINS for option in chosen.options)
@@ -220,9 +230,6 @@ class Scheduler:
         self.meters.count("pumice_binds_total", tally.bound)
         self.meters.count("pumice_bind_failures_total", tally.failed)
         self.meters.count("pumice_plans_dropped_total", tally.dropped)
-
-    def _plan(self, snapshot: Snapshot, chosen: Policy, now: int) -> Decisions:
-        return cycle.plan(snapshot, chosen, now=now, ports=self._ports, extra_plugins=self._extra_plugins)
 
     async def _make_queues(self) -> None:
         """The root and the default queue exist, whoever was here before and however long the server takes."""

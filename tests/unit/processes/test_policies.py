@@ -47,8 +47,10 @@ def test_a_changed_file_is_in_force_after_the_next_look(tmp_path):
         "actions: alocate\ntiers: []\n",
         "actions: allocate\ntiers:\n- plugins:\n  - name: binpack\n    arguments: {binpack.weight: heavy}\n",
         ": not yaml : [",
+        'actions: allocate\ntiers:\n- plugins:\n  - name: extender\n    arguments: {extender.urlPrefix: "http://:80"}\n',
+        "actions: allocate\ntiers: []\nmetrics: {type: prometheus}\n",
     ],
-    ids=["action", "argument", "yaml"],
+    ids=["action", "argument", "yaml", "extender", "metrics"],
 )
 def test_a_refused_file_leaves_the_last_good_policy_in_force_and_is_told_once(tmp_path, broken):
     path = tmp_path / "policy.yaml"
