@@ -15,25 +15,26 @@ from __future__ import annotations
 import asyncio
 import collections
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pumice.api.kinds import Kind, by_struct
 from pumice.api.meta import Object
-from pumice.controllers.operations import Apply, Create, Delete, Emit, Patch
+from pumice.controllers.operations import Apply, Create, Delete, Emit, Look, Patch
 from pumice.errors import BadInput
 from pumice.kube import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from pumice.controllers.known import Known
-    from pumice.controllers.operations import Blame, Json, Operation, Plan
+    from pumice.controllers.operations import Blame, Json, Plan
     from pumice.kube.client import Client, Reply
     from pumice.kube.recorder import Recorder
     from pumice.kube.requests import KindLike
 
 WRITES_AT_ONCE = 64  # of all controllers of the process: enough to keep an API server busy, few enough for others
 FIELD_MANAGER = "pumice-controllers"
+Call: TypeAlias = Create | Apply | Patch | Delete | Look
 
 
 class Stale(errors.KubeError):
@@ -76,47 +77,49 @@ class Carrier:
         self.writes: collections.Counter[str] = collections.Counter()  # calls that left, by verb and kind
 
     async def carry_out(self, plan: Plan) -> bool:
-        """True if anything was written. Raises what went wrong first, after the rest of its stage has ended."""
-        wrote = False
+        """True if the world has changed by it, or our knowledge of it: the next plan may ask for something else.
+
+        Raises what went wrong first, after the rest of its stage has ended.
+        """
+        changed = False
         for stage in plan.stages:
-            writes = [operation for operation in stage if not isinstance(operation, Emit)]
             for operation in stage:
                 if isinstance(operation, Emit):
                     self._recorder.record(operation.regarding, operation.type, operation.reason, operation.message)
-            failures = [failure for failure in await self._all(writes) if failure is not None]
-            wrote = wrote or len(failures) < len(writes)
-            if failures:
-                raise failures[0]
-        return wrote
+            calls = [operation for operation in stage if not isinstance(operation, Emit)]
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._one(operation)) for operation in calls]
+            outcomes = [task.result() for task in tasks]
+            changed = changed or True in outcomes
+            if failure := next((each for each in outcomes if isinstance(each, Exception)), None):
+                raise failure
+        return changed
 
-    async def _all(self, writes: Iterable[Create | Apply | Patch | Delete]) -> list[Exception | None]:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._one(operation)) for operation in writes]
-        return [task.result() for task in tasks]
-
-    async def _one(self, operation: Create | Apply | Patch | Delete) -> Exception | None:
+    async def _one(self, operation: Call) -> bool | Exception:
         async with self._window:
             try:
-                await self._carry(operation)
+                return await self._carry(operation)
             except (errors.KubeError, BadInput) as error:
-                self._tell(operation.blame, error)
+                self._tell(operation.blame if not isinstance(operation, Look) else None, error)
                 return error
-        return None
 
     def _tell(self, blame: Blame | None, error: Exception) -> None:
         if blame is not None and isinstance(error, Taken | errors.StatusError | BadInput):
             self._recorder.record(blame.regarding, "Warning", blame.reason, str(error))
 
-    async def _carry(self, operation: Operation) -> None:
+    async def _carry(self, operation: Call) -> bool:
         match operation:
             case Create():
                 await self._create(operation)
             case Apply():
                 await self._apply(operation)
             case Patch():
-                await self._patch(operation)
+                return await self._patch(operation)
             case Delete():
                 await self._delete(operation)
+            case Look():
+                await self._look(operation)
+        return True
 
     def _about_to(self, verb: str, kind: KindLike) -> None:
         self._guard()
@@ -172,7 +175,8 @@ class Carrier:
             raise Stale(f"{apply.name} has changed or gone since it was looked at: {error}") from error
         self._learn(apply.kind, reply)
 
-    async def _patch(self, patch: Patch) -> None:
+    async def _patch(self, patch: Patch) -> bool:
+        """False if the server kept everything as it was: to ask for the same again would be in vain."""
         self._about_to("patch", patch.kind)
         body: Any = patch.body
         if isinstance(body, dict) and (patch.uid or patch.version):
@@ -192,6 +196,15 @@ class Carrier:
         except (errors.Conflict, errors.NotFound) as error:
             raise Stale(f"{patch.name} has changed or gone since it was looked at: {error}") from error
         self._learn(patch.kind, reply)
+        return not patch.version or reply.into(Object).metadata.resource_version != patch.version
+
+    async def _look(self, look: Look) -> None:
+        try:
+            reply = await self._client.get(look.kind, look.name, namespace=look.namespace)
+        except errors.NotFound:
+            self._known.of(look.kind).note_absence(look.namespace, look.name)
+        else:
+            self._learn(look.kind, reply)
 
     async def _delete(self, delete: Delete) -> None:
         uid = delete.uid or await self._uid_of(delete)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pumice import instant
 from pumice.controllers.carrying import Stale
-from pumice.controllers.operations import Patch, Plan
+from pumice.controllers.operations import Emit, Patch, Plan
 from pumice.kube.informer import Key, Log, silent
 from pumice.kube.workqueue import WorkQueue
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pumice.clock import Clock
     from pumice.controllers.carrying import Carrier
     from pumice.controllers.known import Known
+    from pumice.controllers.operations import Operation
     from pumice.instant import Instant
 
 WORKERS = 8
@@ -87,6 +88,7 @@ class Driver:
         self._log = log
         self._queue: WorkQueue[Key] = WorkQueue(chance)
         self._unhurried: dict[Key, float] = {}  # since when something that may wait is wanted for a key
+        self._told: dict[Key, frozenset[tuple[str, str]]] = {}  # what the last plan for a key told people
         for wake in controller.wakes:
             known.of(wake.struct)  # so that its informer starts with the others
         self.plans = 0
@@ -115,7 +117,7 @@ class Driver:
     async def _handle(self, key: Key) -> None:
         began = self._clock.monotonic()
         now = self._clock.now()
-        plan = self._due(key, self._controller.plan(self._known, key, now))
+        plan = self._news(key, self._due(key, self._controller.plan(self._known, key, now)))
         planned_s = self._clock.monotonic() - began
         self.plans += 1
         if await self._carrier.carry_out(plan):
@@ -135,8 +137,16 @@ class Driver:
             del self._unhurried[key]
             return plan
         self._queue.add_after(key, since + UNHURRIED_S - at)
-        stages = tuple(tuple(each for each in stage if not _may_wait(each)) for stage in plan.stages)
-        return Plan(tuple(stage for stage in stages if stage), plan.again_at)
+        return _only(plan, lambda each: not _may_wait(each))
+
+    def _news(self, key: Key, plan: Plan) -> Plan:
+        """The plan without what the one before it has told people already."""
+        told = self._told.pop(key, frozenset())
+        telling = frozenset((each.reason, each.message) for each in plan if isinstance(each, Emit))
+        if not telling:
+            return plan
+        self._told[key] = telling
+        return _only(plan, lambda each: not isinstance(each, Emit) or (each.reason, each.message) not in told)
 
     def _failed(self, key: Key, error: Exception, retry_s: float) -> None:
         if isinstance(error, Stale):
@@ -155,6 +165,11 @@ class Driver:
             await self._clock.sleep(SWEEP_S)
             for wake in self._controller.wakes:
                 self._known.of(wake.struct).forget_unseen()
+
+
+def _only(plan: Plan, test: Callable[[Operation], bool]) -> Plan:
+    stages = tuple(tuple(each for each in stage if test(each)) for stage in plan.stages)
+    return Plan(tuple(stage for stage in stages if stage), plan.again_at)
 
 
 def _may_wait(operation: object) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 LEARNT_S_MAX = 30.0  # a watch that has not shown our write by then never will
 GRAVES_MAX = 16_384  # uids of the deleted, so that an answer that comes late does not bring them back
 GHOSTS_MAX = 2_048  # the deleted as they were last seen, which explains why they went
+ABSENT_S_MAX = 5.0  # for so long the server's own word that there is no such object is good
 
 T = TypeVar("T", bound=Struct)
 
@@ -43,6 +44,7 @@ class Store(Generic[T]):
         self._learnt: dict[Key, float] = {}  # our writes that no watch has shown, and when we learnt of them
         self._graves: collections.OrderedDict[str, None] = collections.OrderedDict()
         self._ghosts: collections.OrderedDict[Key, T] = collections.OrderedDict()
+        self._absent: dict[Key, float] = {}  # names that the server itself says nobody has, and when it said so
         self._subscribers: list[Callable[[Sequence[T]], None]] = []
         self.index("owner", _controller_uid)
 
@@ -52,6 +54,10 @@ class Store(Generic[T]):
     def ghost(self, namespace: str, name: str) -> T | None:
         """The object that last had this name and is gone, as it was last seen; forgotten when there are too many."""
         return self._ghosts.get(Key(namespace, name))
+
+    def is_absent(self, namespace: str, name: str) -> bool:
+        """True if the server itself, and not only a watch that may lag, has just said that there is no such object."""
+        return self._clock.monotonic() - self._absent.get(Key(namespace, name), float("-inf")) < ABSENT_S_MAX
 
     def all(self) -> Iterable[T]:
         return self._objects.values()
@@ -88,6 +94,13 @@ class Store(Generic[T]):
         key = Key(metadata.namespace, metadata.name)
         self._put(key, fresh)
         self._learnt[key] = self._clock.monotonic()
+
+    def note_absence(self, namespace: str, name: str) -> None:
+        """Takes in that the server has no object of that name."""
+        now = self._clock.monotonic()
+        self._absent = {key: at for key, at in self._absent.items() if now - at < ABSENT_S_MAX}
+        self._absent[Key(namespace, name)] = now
+        self.lose(namespace, name, "")
 
     def lose(self, namespace: str, name: str, uid: str) -> None:
         """Takes in that a write of ours has deleted an object for good."""
@@ -141,6 +154,7 @@ class Store(Generic[T]):
                 index.remove(key, known)
             index.add(key, fresh)
         self._objects[key] = fresh
+        self._absent.pop(key, None)
 
     def _drop(self, key: Key) -> None:
         gone = self._objects.pop(key)

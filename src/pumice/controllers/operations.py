@@ -96,9 +96,18 @@ class Delete:
     blame: Blame | None = None
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The server itself is asked for an object, before something is done because a watch does not show it; the kind is known."""
+
+    kind: type[Struct]
+    name: str
+    namespace: str = ""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Emit:
-    """An Event for people; it never fails and nobody waits for it."""
+    """An Event for people; it never fails and nobody waits for it. What consecutive plans repeat is told once."""
 
     regarding: Struct
     type: Literal["Normal", "Warning"]
@@ -106,7 +115,7 @@ class Emit:
     message: str
 
 
-Operation: TypeAlias = Create | Apply | Patch | Delete | Emit
+Operation: TypeAlias = Create | Apply | Patch | Delete | Look | Emit
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pumice.api import kinds
 from pumice.api.core import ConfigMap, Node
 from pumice.api.events import CoreEvent
 from pumice.controllers.carrying import Carrier, Stale, Taken
-from pumice.controllers.operations import Apply, Blame, Create, Delete, Emit, Patch, Plan
+from pumice.controllers.operations import Apply, Blame, Create, Delete, Emit, Look, Patch, Plan
 from pumice.kube import errors
 
 
@@ -189,5 +189,31 @@ def test_events_alone_are_no_writes(bench):
         await the_owner(bench)
         root = (await bench.client.get(ConfigMap, "root", namespace="team")).into(ConfigMap)
         assert not await bench.carrier.carry_out(plan([Emit(root, "Normal", "Word", "said")]))
+
+    bench.run(body)
+
+
+def test_looking_asks_the_server_itself_and_not_the_watch(bench):
+    async def body(bench):
+        store = bench.known.of(ConfigMap)
+        await bench.client.create(ConfigMap, a_map("there", owner=""), namespace="team")
+        looks = [Look(kind=ConfigMap, name=name, namespace="team") for name in ("there", "nowhere")]
+        assert await bench.carrier.carry_out(plan(looks))
+        assert store.get("team", "there") is not None
+        assert store.is_absent("team", "nowhere")
+        assert not store.is_absent("team", "there")
+        assert not bench.carrier.writes
+
+    bench.run(body)
+
+
+def test_a_patch_that_the_server_makes_nothing_of_changes_nothing(bench):
+    async def body(bench):
+        made = (await bench.client.create(ConfigMap, a_map("m", owner=""), namespace="team")).json()
+        version = made["metadata"]["resourceVersion"]
+        same = Patch(kind=ConfigMap, name="m", namespace="team", body={"data": made["data"]}, version=version)
+        assert not await bench.carrier.carry_out(plan([same]))
+        other = Patch(kind=ConfigMap, name="m", namespace="team", body={"data": {"text": "other"}}, version=version)
+        assert await bench.carrier.carry_out(plan([other]))
 
     bench.run(body)

@@ -5,9 +5,11 @@ import random
 
 import pytest
 
+from pumice.api import kinds
 from pumice.api.core import ConfigMap
+from pumice.api.events import CoreEvent
 from pumice.controllers.driver import UNHURRIED_S, Controller, Driver, Wake, itself
-from pumice.controllers.operations import NOTHING_TO_DO, Create, Patch, Plan
+from pumice.controllers.operations import NOTHING_TO_DO, Create, Emit, Patch, Plan
 from pumice.kube.informer import Key
 
 
@@ -203,3 +205,26 @@ def test_work_beside_the_loop_wakes_keys_and_ends_with_it(bench):
 
     bench.run(body)
     assert ended == [True]
+
+
+def test_what_consecutive_plans_repeat_is_told_once_and_what_comes_back_is_told_again(bench):
+    """Five changes: the word is said for all of them but the third."""
+
+    def plan(known, key, now):
+        found = known.of(ConfigMap).get("team", "m")
+        if key.name != "m" or found.data["number"] == "2":
+            return NOTHING_TO_DO
+        return Plan(((Emit(found, "Warning", "Waits", "for better times"),),))
+
+    async def body(bench):
+        drive(bench, plan)
+        await bench.client.create(ConfigMap, a_map("m", number="0"), namespace="team")
+        for number in range(1, 5):
+            await bench.clock.sleep(1)
+            await bench.client.patch(ConfigMap, "m", {"data": {"number": str(number)}}, namespace="team")
+        await bench.clock.sleep(1)
+        await bench.recorder.write(everything=True)
+        (event,) = await bench.client.list_json(kinds.by_struct(CoreEvent), namespace="team")
+        assert event["count"] == 2
+
+    bench.run(body)

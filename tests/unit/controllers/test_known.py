@@ -6,7 +6,7 @@ from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import ConfigMap
 from pumice.api.meta import ObjectMeta, OwnerReference
 from pumice.clock import VirtualClock
-from pumice.controllers.known import GHOSTS_MAX, LEARNT_S_MAX, Store
+from pumice.controllers.known import ABSENT_S_MAX, GHOSTS_MAX, LEARNT_S_MAX, Store
 
 
 def a_map(name="m", *, version, uid="u1", owner="", text=""):
@@ -115,3 +115,18 @@ def test_the_deleted_are_not_remembered_for_ever(store):
         store.receive([Deleted(a_map(f"m{number}", version=number + 1, uid=f"u{number}"))])
     assert store.ghost("team", "m0") is None
     assert store.ghost("team", f"m{GHOSTS_MAX}") is not None
+
+
+def test_the_servers_word_that_nobody_has_a_name_is_good_for_a_moment(store, clock):
+    assert not store.is_absent("team", "m")
+    store.note_absence("team", "m")
+    assert store.is_absent("team", "m")
+    clock.jump(ABSENT_S_MAX)
+    assert not store.is_absent("team", "m")
+
+
+def test_the_servers_word_ends_when_somebody_has_the_name(store):
+    store.note_absence("team", "m")
+    store.receive([Upserted(a_map(version=5))])
+    store.receive([Deleted(a_map(version=6))])
+    assert not store.is_absent("team", "m")

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
 from pumice import instant
-from pumice.api.batch import JobPhase
+from pumice.api.batch import JobPhase, LifecyclePolicy
 from pumice.api.meta import NOTHING
 from pumice.controllers.job import policies, timeouts
 from pumice.controllers.job.phases import Kill, is_exhausted, move_for, phase_of
+from pumice.controllers.job.policies import Occurrence
 from pumice.controllers.job.progress import RESTARTS_KEPT, Restart, Target, in_ranges, ranges
 from pumice.controllers.job.status import count, counted, entered, noted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pumice.api.batch import JobStatus
     from pumice.api.bus import Command
@@ -55,14 +56,19 @@ def by_command(scene: Scene, command: Command) -> Decision | None:
     return Decision(command.action, move, "CommandIssued", why, command=command.metadata.uid)
 
 
-def by_policies(scene: Scene) -> tuple[Decision | None, Weighed]:
+Answered: TypeAlias = tuple[Occurrence, LifecyclePolicy]
+
+
+def answered(scene: Scene) -> list[Answered]:
+    """What happened and meets a policy, with that policy; nothing in phases that end."""
+    if phase_of(scene.status) not in _LIVE:
+        return []
+    found = [(occurrence, policies.resolve(scene, occurrence)) for occurrence in policies.occurrences(scene)]
+    return [(occurrence, policy) for occurrence, policy in found if policy is not None]
+
+
+def by_policies(scene: Scene, matched: Sequence[Answered]) -> tuple[Decision | None, Weighed]:
     """What the policies make of what happened, and the timers that this leaves."""
-    matched = []
-    if phase_of(scene.status) in _LIVE:
-        for occurrence in policies.occurrences(scene):
-            policy = policies.resolve(scene, occurrence)
-            if policy is not None:
-                matched.append((occurrence, policy))
     weighed = timeouts.weigh(scene, matched)
     for ruling in weighed.due:
         move = move_for(phase_of(scene.status), ruling.action)

@@ -18,7 +18,8 @@ from pumice.controllers.job import volumes
 from pumice.controllers.job.plan import plan
 from pumice.controllers.job.podgroup import group_name
 from pumice.controllers.job.view import JobView
-from pumice.controllers.operations import NOTHING_TO_DO, Delete, Plan
+from pumice.controllers.operations import NOTHING_TO_DO, Delete, Emit, Plan
+from pumice.errors import BadInput
 from pumice.kube.informer import Key
 
 if TYPE_CHECKING:
@@ -71,7 +72,11 @@ def _plan(known: Known, key: Key, now: Instant) -> Plan:
     commands = tuple(known.of(Command).find(_BY_JOB, f"{key.namespace}/{key.name}"))
     if job is None:
         return _orphans(commands, now)
-    return plan(_view(known, job, commands, now))
+    try:
+        return plan(_view(known, job, commands, now))
+    except BadInput as error:
+        # Admission refuses such Jobs; where there is none, their owner must hear of it.
+        return Plan(((Emit(job, "Warning", "InvalidJob", str(error)),),))
 
 
 def _view(known: Known, job: Job, commands: tuple[Command, ...], now: Instant) -> JobView:
@@ -85,6 +90,7 @@ def _view(known: Known, job: Job, commands: tuple[Command, ...], now: Instant) -
         now=now,
         group=groups.get(namespace, group_name(job)) or (legacy if _owns(job, legacy) else None),
         ghost=lambda pod: known.of(Pod).ghost(namespace, pod),
+        is_gone=lambda pod: known.of(Pod).is_absent(namespace, pod),
         pods=tuple(known.of(Pod).find(_BY_JOB, f"{namespace}/{name}")),
         commands=commands,
         queue=known.of(Queue).get("", job.spec.queue or DEFAULT_QUEUE),

@@ -24,7 +24,7 @@ from pumice.controllers.job.progress import in_ranges, progress_of
 from pumice.controllers.job.reading import defaulted
 from pumice.controllers.job.roster import roster_of
 from pumice.controllers.job.status import count, counted, entered, noted, roll, written
-from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Plan
+from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Look, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,10 +48,17 @@ def plan(view: JobView) -> Plan:
         return NOTHING_TO_DO
     job = defaulted(view.job)
     roster = roster_of(job, view.pods)
-    scene = Scene(job, job.status, progress_of(job.status), roster.members, view.group, view.now, view.ghost)
+    scene = Scene(
+        job, job.status, progress_of(job.status), roster.members, view.group, view.now, view.ghost, view.is_gone
+    )
     heard, command = _commands(scene, view.commands)
     decision = decisions.by_command(scene, command) if command is not None else None
-    by_policy, weighed = decisions.by_policies(scene)
+    matched = decisions.answered(scene)
+    doubtful = sorted(occurrence.pod for occurrence, _ in matched if not occurrence.is_certain)
+    if doubtful and decision is None:
+        # Too much hangs on it to believe a watch that may be late.
+        return Plan((tuple(Look(kind=Pod, name=pod, namespace=job.metadata.namespace) for pod in doubtful),))
+    by_policy, weighed = decisions.by_policies(scene, matched)
     decision = decision or by_policy
     if decision is not None:
         if command is not None and decision.command:

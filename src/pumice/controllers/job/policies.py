@@ -55,6 +55,7 @@ class Occurrence:
     index: int = 0
     exit_code: int | None = None
     lasting: bool = False  # it can be seen, with its time, for as long as nobody answers it
+    is_certain: bool = True  # False: a watch does not show the pod, but it may only be late
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class Scene:
     group: PodGroup | None
     now: Instant
     ghost: Callable[[str], Pod | None]
+    is_gone: Callable[[str], bool]
 
     def task(self, name: str) -> Task | None:
         return next((task for task in self.job.spec.tasks if task.name == name), None)
@@ -116,7 +118,8 @@ def _missing(scene: Scene) -> Iterator[Occurrence]:
                 ghost = _ghost(scene, pod)
                 if ghost is None or not ghost.is_released:
                     why = _departure(ghost) if ghost is not None and ghost.disruption else f"pod {pod} is gone"
-                    yield Occurrence(JobEvent.POD_EVICTED, scene.now, why, task.name, pod, index)
+                    missed = Occurrence(JobEvent.POD_EVICTED, scene.now, why, task.name, pod, index)
+                    yield dataclasses.replace(missed, is_certain=scene.is_gone(pod))
 
 
 def _ghost(scene: Scene, name: str) -> Member | None:

@@ -20,6 +20,11 @@ def _forgotten(name: str) -> Pod | None:
     return None
 
 
+def _believed(name: str) -> bool:
+    del name
+    return True
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class JobView:
     """The world around one Job at one moment."""
@@ -31,6 +36,8 @@ class JobView:
     commands: tuple[Command, ...] = ()  # that name the Job
     queue: Queue | None = None
     claims: frozenset[str] = frozenset()  # names of the claims in the namespace, as far as the Job names them
-    # What a pod of that name that is gone was last seen as, if anybody remembers: it explains, and tells a release from a loss.
+    # Of a pod that is gone: how it was last seen, if anybody remembers; it explains, and tells a release from a loss.
     ghost: Callable[[str], Pod | None] = _forgotten
+    # Whether the server itself has said that there is no pod of that name: a watch may merely be late.
+    is_gone: Callable[[str], bool] = _believed
     priorities: Mapping[str, int] = dataclasses.field(default_factory=dict)  # value of each PriorityClass

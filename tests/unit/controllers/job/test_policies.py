@@ -3,7 +3,8 @@
 import pytest
 from tests.unit.controllers.job.literals import NOW, a_command, a_job, a_pod, a_task, fitting_group, gang, told
 
-from pumice.controllers.operations import Delete
+from pumice.api.pods import Pod
+from pumice.controllers.operations import Delete, Look
 
 RESTART_ALL = [{"event": "PodEvicted", "action": "RestartJob"}, {"event": "PodFailed", "action": "RestartJob"}]
 MEMBERS = {"master": "0", "worker": "0-2"}
@@ -36,6 +37,20 @@ def test_a_pod_that_vanished_while_nobody_watched_is_missed_by_name():
     found = told(a_job(policies=RESTART_ALL, progress={"members": MEMBERS}), *gang(worker1=None))
     assert found.phase == "Restarting"
     assert "pod train-worker-1 is gone" in found.job.status.state.message
+
+
+def test_before_anything_is_done_about_a_vanished_pod_the_server_itself_is_asked():
+    """A watch that lags behind the Job's own would otherwise cost a whole restart."""
+    job = a_job(policies=RESTART_ALL, progress={"members": MEMBERS})
+    found = told(job, *gang(worker1=None, worker2=None), is_gone=lambda _: False)
+    assert found.operations == [Look(kind=Pod, name=f"train-worker-{index}", namespace="team") for index in (1, 2)]
+    seen = told(job, *gang(worker1=None), is_gone=lambda pod: pod == "train-worker-1")
+    assert seen.phase == "Restarting"
+
+
+def test_nobody_is_asked_where_no_policy_cares():
+    job = a_job(progress={"members": MEMBERS})
+    assert told(job, *gang(worker1=None), is_gone=lambda _: False).created == ["worker-1"]
 
 
 def test_how_a_vanished_pod_was_last_seen_explains_why_it_went():

@@ -9,7 +9,7 @@ from tests.unit.controllers.stage import same_after_every_crash
 from pumice.api import names
 from pumice.api.batch import Job
 from pumice.api.bus import Command
-from pumice.api.core import ConfigMap, Service
+from pumice.api.core import ConfigMap, PersistentVolumeClaim, Service
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 
@@ -140,3 +140,77 @@ def test_a_job(story):
 def test_a_job_whose_controller_dies_before_any_write(story):
     deaths = same_after_every_crash(Theatre(), story, (Job, PodGroup, Pod, Command, Service, ConfigMap), without_times)
     assert deaths > 5
+
+
+def test_a_job_that_cannot_be_right_is_told_so_where_admission_did_not():
+    async def story(stage):
+        template = {
+            "spec": {
+                "containers": [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "1e99999999999"}}}]
+            }
+        }
+        tasks = [{"name": "worker", "replicas": 1, "template": template}]
+        await stage.make(Job, "train", spec={"minAvailable": 1, "tasks": tasks})
+        await stage.settle()
+        (event,) = await stage.events()
+        assert event[0] == "InvalidJob"
+        assert "the exponent needs more than 32 bits" in event[1]
+
+    Theatre().run(story)
+
+
+def test_a_command_for_a_job_that_is_not_there_is_given_a_minute():
+    async def story(stage):
+        target = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "never", "uid": "x"}
+        await stage.make(Command, "lost", action="AbortJob", target=target)
+        await stage.settle(50.0)
+        assert await stage.names(Command) == ["lost"]
+        await stage.settle(20.0)
+        assert await stage.names(Command) == []
+
+    Theatre().run(story)
+
+
+def test_a_job_waits_for_a_claim_and_goes_on_when_it_comes():
+    async def story(stage):
+        await stage.submit(*GANG, volumes=[{"mountPath": "/data", "volumeClaimName": "mine"}])
+        await stage.settle()
+        assert await stage.names(PodGroup) == []
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        await stage.make(PersistentVolumeClaim, "mine", spec=claim)
+        await stage.settle(2.0)
+        assert await stage.phase() == "Running"
+
+    Theatre().run(story)
+
+
+def test_a_job_makes_its_claim_and_mounts_it_in_every_pod():
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+
+    async def story(stage):
+        await stage.submit(*GANG, volumes=[{"mountPath": "/data", "volumeClaim": claim}])
+        await stage.settle()
+        assert await stage.phase() == "Running"
+        (name,) = await stage.names(PersistentVolumeClaim)
+        assert (await stage.job())["spec"]["volumes"][0]["volumeClaimName"] == name
+        mounted = [pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] for pod in await stage.all(Pod)]
+        assert mounted == [name] * 3
+
+    same_after_every_crash(Theatre(), story, (Job, PodGroup, Pod, PersistentVolumeClaim), without_times)
+
+
+def test_a_name_that_somebody_else_has_is_waited_for_and_told():
+    async def story(stage):
+        await stage.make(Service, "train", spec={"clusterIP": "None"})
+        await stage.submit(*GANG, plugins={"svc": []})
+        await stage.settle()
+        assert await stage.phase() == "Pending"
+        reasons = {reason for reason, _ in await stage.events()}
+        assert "PluginError" in reasons
+        stage.failures.clear()
+        await stage.remove(Service, "train")
+        await stage.settle()
+        assert await stage.phase() == "Running"
+        stage.failures.clear()
+
+    Theatre().run(story)
