@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pumice.api import kinds, names
+from pumice.api.batch import Job
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.errors import PumiceError
@@ -45,6 +47,7 @@ async def _story() -> None:
         ("The same job as a gang", _as_a_gang),
         ("Two gangs of 64 on 100 GPUs", _two_gangs),
         ("Small jobs, packed or spread", _fragmentation),
+        ("A gang of real processes", _real_processes),
     ):
         click.secho(f"\n{len(shown) + 1}. {title}", bold=True)
         shown.append((title, await scene()))
@@ -130,6 +133,92 @@ async def _fragmentation() -> str:
             "packing left no more whole nodes than spreading; please report this with the output of `pumice version`"
         )
     return f"{free[False]} whole nodes left when spread, {free[True]} when packed"
+
+
+async def _real_processes() -> str:
+    """A Volcano Job with the pytorch plugin whose pods are processes of this machine."""
+    from pumice.nodes.process.machine import ProcessSettings
+
+    with tempfile.TemporaryDirectory(prefix="pumice-demo-") as folder:
+        async with _cluster(gpus=0, nodes=0) as cluster:
+            root = Path(folder)
+            settings = ProcessSettings(name="this-machine", folder=root / "node", gpus=4, host_roots=(root,))
+            try:
+                await cluster.add_process_node(settings)
+            except PumiceError as error:
+                _say(f"   skipped: {error}")
+                return "skipped here: process nodes need namespaces"
+            checkpoints = root / "checkpoints"
+            checkpoints.mkdir()
+            _say(
+                "A Volcano Job with the pytorch plugin: one master, three workers, each a real process with its own address."
+            )
+            await cluster.client.create(Job, _training_job(checkpoints), namespace=NAMESPACE)
+            await _until(lambda: _phase_count(cluster, "train", "Running"), 4)
+            await _until_step(checkpoints, 3)
+            _say("   4 of 4 run, found their master by name and met at the barrier.")
+            await cluster.client.delete(Pod, "train-worker-1", namespace=NAMESPACE)
+            step = (checkpoints / "step").read_text()
+            _say(f"   train-worker-1 is killed after step {step}. Policy: PodEvicted -> RestartJob.")
+            await _until_phase(cluster, "train", "Completed")
+            lines = (await cluster.client.log("train-master-0", namespace=NAMESPACE)).decode().splitlines()
+            for line in lines:
+                _say(f"   {line}")
+            if not any("resumes after step" in line for line in lines):
+                raise DemoFailed("the gang did not resume from its checkpoint; please report this")
+            return "loses a member, restarts whole, resumes from its checkpoint"
+
+
+def _training_job(checkpoints: Path) -> dict[str, Any]:
+    program = str(Path(__file__).with_name("demo_worker.py"))
+    container = {
+        "name": "rank",
+        "image": "none-needed",
+        "command": [sys.executable, program],
+        "env": [{"name": "CHECKPOINT_DIR", "value": "/checkpoints"}],
+        "volumeMounts": [{"name": "checkpoints", "mountPath": "/checkpoints"}],
+        "resources": {"limits": {"nvidia.com/gpu": "1"}},
+    }
+    volume = {"name": "checkpoints", "hostPath": {"path": str(checkpoints)}}
+    template = {
+        "spec": {
+            "containers": [container],
+            "volumes": [volume],
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+        }
+    }
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "train"},
+        "spec": {
+            "schedulerName": "volcano",
+            "minAvailable": 4,
+            "plugins": {"pytorch": []},
+            "policies": [{"event": "PodEvicted", "action": "RestartJob"}],
+            "tasks": [
+                {"name": "master", "replicas": 1, "template": template},
+                {"name": "worker", "replicas": 3, "template": template},
+            ],
+        },
+    }
+
+
+async def _until_step(checkpoints: Path, wanted: int) -> None:
+    async def step() -> int:
+        path = checkpoints / "step"
+        return int(path.read_text() or 0) if path.exists() else 0
+
+    await _until(step, wanted)
+
+
+async def _until_phase(cluster: Up, name: str, phase: str) -> None:
+    async def reached() -> int:
+        job = (await cluster.client.get(Job, name, namespace=NAMESPACE)).json()
+        return int(job.get("status", {}).get("state", {}).get("phase") == phase)
+
+    await _until(reached, 1)
 
 
 # ------------------------------------------------------------------------------------------------ the cluster

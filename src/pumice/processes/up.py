@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import importlib.resources
 import random
 from typing import TYPE_CHECKING, Self
@@ -28,6 +29,7 @@ from pumice.kube.transport import Request
 from pumice.nodes.lifecycle import NodeLifecycle
 from pumice.nodes.ordinary import OrdinaryPods
 from pumice.nodes.pretend import PretendAgent
+from pumice.nodes.process.agent import ProcessAgent
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.scheduling import builtin
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
     from pumice.apiserver.serving import Place
     from pumice.kube.informer import Log
+    from pumice.nodes.process.machine import ProcessSettings
     from pumice.nodes.registration import NodeFacts
     from pumice.scheduling.policy import Policy
 
@@ -120,9 +123,23 @@ class Up:
         self._run(agent.run())
         await agent.ready.wait()
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+    async def add_process_node(self, settings: ProcessSettings) -> None:
+        """A node that really runs the commands of its pods, on this machine; registered when this returns."""
+        clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
+        authority = (self.kubeconfig.parent / "ca.crt").read_bytes()
+        settings = dataclasses.replace(settings, server=self.url, authority=authority)
+        agent = ProcessAgent(self.client, self._informers, settings, clock=clock, chance=chance, log=self._log)
+        running = self._run(agent.run())
+        ready = asyncio.create_task(agent.ready.wait())
+        await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if running.done():
+            running.result()  # it could not start; its error says why
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._stack.push_async_callback(_end, task)
+        return task
 
 
 async def _end(task: asyncio.Task[None]) -> None:

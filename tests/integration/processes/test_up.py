@@ -1,0 +1,94 @@
+"""`pumice up`, `status` and `down` as processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+
+@pytest.fixture
+def environment(tmp_path):
+    return {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+
+def pumice(environment, *arguments):
+    command = [sys.executable, "-m", "pumice.cli", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+class Started:
+    """A cluster in the background; its first lines say where it is."""
+
+    def __init__(self, environment, *arguments):
+        command = [sys.executable, "-m", "pumice.cli", "up", "--nodes", "3", "--gpus", "2", *arguments]
+        self.process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.lines = [self.process.stdout.readline() for _ in range(5)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+def test_a_cluster_starts_is_listed_and_ends(environment, tmp_path):
+    out = tmp_path / "kubeconfig"
+    with Started(environment, "--kubeconfig-out", str(out)) as cluster:
+        assert "3 nodes with 2 GPUs each" in cluster.lines[0]
+        assert f"export KUBECONFIG={out}" in cluster.lines[2]
+        listed = pumice(environment, "status")
+        assert str(cluster.process.pid) in listed.stdout
+        assert "certificate-authority-data" in out.read_text()
+        assert out.stat().st_mode & 0o077 == 0
+        ended = pumice(environment, "down")
+        assert (ended.returncode, ended.stdout) == (0, f"cluster {cluster.process.pid} ended\n")
+        assert cluster.process.wait(timeout=10) == 0
+    gone = pumice(environment, "down")
+    assert (gone.returncode, gone.stderr) == (3, "pumice: no embedded cluster runs here; start one with `pumice up`\n")
+
+
+def test_two_clusters_do_not_collide_and_down_asks_which(environment):
+    with Started(environment) as first, Started(environment) as second:
+        asked = pumice(environment, "down")
+        assert asked.returncode == 2
+        assert "name one with --pid" in asked.stderr
+        assert pumice(environment, "down", "--pid", str(first.process.pid)).returncode == 0
+        assert second.process.poll() is None
+
+
+def test_ctrl_c_ends_everything(environment):
+    with Started(environment) as cluster:
+        folder = cluster.lines[1].split()[1]
+        assert os.path.isdir(folder)
+        cluster.process.send_signal(signal.SIGINT)
+        assert cluster.process.wait(timeout=15) == 0
+        assert not os.path.exists(folder)
+
+
+def test_a_data_dir_keeps_everything_for_the_next_start(environment, tmp_path):
+    data = tmp_path / "data"
+    with Started(environment, "--data-dir", str(data)) as cluster:
+        made = pumice({**environment, "KUBECONFIG": str(data / "kubeconfig")}, "queue", "create", "--name", "kept")
+        assert made.returncode == 0, made.stderr
+        cluster.process.send_signal(signal.SIGTERM)
+        cluster.process.wait(timeout=15)
+    with Started(environment, "--data-dir", str(data)):
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            listed = pumice({**environment, "KUBECONFIG": str(data / "kubeconfig")}, "queue", "list")
+            if "kept" in listed.stdout:
+                return
+        raise AssertionError(listed.stdout + listed.stderr)
+
+
+def test_nonsense_is_refused(environment):
+    refused = pumice(environment, "up", "--nodes", "-1")
+    assert refused.returncode == 2
+    assert "cannot be negative" in refused.stderr
