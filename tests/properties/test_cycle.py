@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import itertools
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling import builtin, cycle
 from pumice.scheduling.arguments import Args
 from pumice.scheduling.policy import PluginOption
+from pumice.scheduling.statement import Eviction, Placement
 
 NO_PREEMPT = {"enablePreemptable": False}
 SHARES = "overcommit drf predicates proportion nodeorder binpack"
@@ -42,7 +44,7 @@ every_policy = pytest.mark.parametrize("name", POLICIES)
 
 
 def witness_of(outcome):
-    """A plugin that says nothing and lets the test look into the session afterwards."""
+    """A plugin that says nothing and lets the test see the session and all its places, as they were after the last action."""
 
     class Witness:
         args_type = Args
@@ -52,6 +54,11 @@ def witness_of(outcome):
 
         def open(self, session):
             outcome.session = session
+            session.on.close(self.close)
+
+        def close(self):
+            gangs = outcome.session.gangs.values()
+            outcome.places = {task: place for gang in gangs for task, place in gang.places.items()}
 
     return Witness
 
@@ -71,10 +78,10 @@ class Outcome:
         self.binds = [bind for commit in self.decisions.commits for bind in commit.binds]
         self.victims = [eviction.task for eviction in self.decisions.evictions]
 
-    def room(self):
-        """Node -> what is allocatable and not used, by resource."""
+    def room(self, *, with_leaving=False):
+        """Node -> what is allocatable and not used, by resource; or what will be, when those have gone that are leaving."""
         names = self.table.axis.names
-        free = (self.table.allocatable - self.table.used).tolist()
+        free = (self.table.allocatable - self.table.used + self.table.releasing * with_leaving).tolist()
         return {
             node: {name: free[row][where] for row, name in enumerate(names) if not name.startswith("scored/")}
             for where, node in enumerate(self.table.names)
@@ -82,26 +89,24 @@ class Outcome:
 
     def room_after(self):
         """As above, once everybody who is promised to go is gone and everybody who is promised a place has it."""
-        room = self.room()
-        for where, node in enumerate(self.table.names):
-            for task in self.table.tasks[where]:
-                if task.status is Status.RELEASING or task in self.victims:
-                    amounts.add(room[node], task.request.amounts)
+        room = self.room(with_leaving=True)
+        for victim in self.victims:
+            amounts.add(room[victim.node], victim.request.amounts)
         for bind in self.binds:
             amounts.add(room[bind.node], bind.task.request.amounts, -1)
         for key, node in self.decisions.pipelined.items():
             amounts.add(room[node], self.tasks[key].request.amounts, -1)
-        for task, node in self.kept_places():
+        for task, node in self.kept_places(Status.ALLOCATED):
             amounts.add(room[node], task.request.amounts, -1)
         return room
 
-    def kept_places(self):
-        """Idle room kept for members whose gang still waits for others to leave: nothing is decided, nobody else may have it."""
-        bound = {bind.task for bind in self.binds}
-        for gang in self.session.gangs.values():
-            for task, (status, where) in gang.places.items():
-                if status is Status.ALLOCATED and task not in bound:
-                    yield task, self.table.names[where]
+    def kept_places(self, *statuses):
+        """Room kept for members whose gang waits for others to leave: nothing is decided yet, and nobody else may have it."""
+        accepted = [operation for operation, _ in self.session.accepted if isinstance(operation, Placement)]
+        decided = {task for placement in accepted for task in placement.tasks}
+        for task, (status, where) in self.places.items():
+            if status in statuses and task not in decided:
+                yield task, self.table.names[where]
 
     def held_by_queue(self):
         held = collections.defaultdict(dict)
@@ -179,11 +184,25 @@ def every_eviction_lets_its_gang_start_when_the_victims_are_gone(outcome):
 
 
 def no_victim_could_have_stayed(outcome):
-    """Where no quota and no filter decides, only room does: a victim whose place stays free was evicted for nothing."""
-    room = outcome.room_after()
-    for victim in outcome.victims:
-        free = room[victim.node]
-        assert any(free[name] < amount for name, amount in victim.request.amounts.items()), victim.key
+    """Where no quota and no filter decides, only room does: a victim whose place stays free was evicted for nothing.
+
+    Plan by plan, because what one gang's victims leave may have been too little for it, and enough beside the next one's.
+    """
+    room = outcome.room(with_leaving=True)
+    for task, node in outcome.kept_places(Status.ALLOCATED, Status.PIPELINED):
+        amounts.add(room[node], task.request.amounts, -1)
+    for _, plan in itertools.groupby(outcome.session.accepted, key=lambda pair: pair[1]):
+        operations = [operation for operation, _ in plan]
+        evictions = [operation for operation in operations if isinstance(operation, Eviction)]
+        for operation in operations:
+            if isinstance(operation, Placement):
+                for task, where in zip(operation.tasks, operation.nodes, strict=True):
+                    amounts.add(room[outcome.table.names[where]], task.request.amounts, -1)
+            else:
+                amounts.add(room[operation.task.node], operation.task.request.amounts)
+        for eviction in evictions:
+            free = room[eviction.task.node]
+            assert any(free[name] < amount for name, amount in eviction.task.request.amounts.items()), eviction.task.key
 
 
 def system_pods_and_protected_pods_are_nobodys_victims(outcome):

@@ -3,7 +3,7 @@
 import random
 
 from hypothesis import strategies as st
-from tests.unit.scheduling.clusters import a_group, a_node, a_pod, a_priority_class, a_queue, flat
+from tests.unit.scheduling.clusters import a_group, a_node, a_pod, a_priority_class, a_queue, flat, resources
 
 GPU = "nvidia.com/gpu"
 LEAVING = {"deletionTimestamp": "2026-01-01T00:30:00Z"}
@@ -93,7 +93,10 @@ class World:
         namespace = chance.choice(("default", "default", "default", "kube-system"))
         shapes = [self._shape() for _ in range(chance.choice((1, 1, 2)))]
         roles = ("a", "b") if self.maybe(0.2) else ("",)
-        pods = [self._pod(name, number, namespace, shapes, roles, running=running) for number in range(size)]
+        neighbourly = self._neighbourly(name) if not running else {}
+        pods = [
+            self._pod(name, number, namespace, shapes, roles, neighbourly, running=running) for number in range(size)
+        ]
         least = chance.randint(0, size)
         minimums = {role: 1 for role in roles if role} if self.maybe(0.5) else {}
         phase = "Running" if running else chance.choice(("Pending", "Inqueue", "Inqueue"))
@@ -107,7 +110,27 @@ class World:
             pods,
         ]  # fmt: skip
 
-    def _pod(self, gang, number, namespace, shapes, roles, *, running):
+    def _neighbourly(self, gang):
+        """What a gang's pods ask of other pods, of mates or of strangers; most ask nothing."""
+        if self.maybe(0.8):
+            return {}
+        term = {
+            "topologyKey": self.chance.choice(("zone", "kubernetes.io/hostname")),
+            "labelSelector": {"matchLabels": {"app": self.chance.choice((gang, "r0", "w0"))}},
+        }
+        required, preferred = (
+            "requiredDuringSchedulingIgnoredDuringExecution",
+            "preferredDuringSchedulingIgnoredDuringExecution",
+        )
+        return self.chance.choice((
+            {"affinity": {"podAntiAffinity": {required: [term]}}},
+            {"affinity": {"podAffinity": {required: [term]}}},
+            {"affinity": {"podAffinity": {preferred: [{"weight": 50, "podAffinityTerm": term}]}}},
+            {"topologySpreadConstraints": [{"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **term}]},
+            {"ports": [{"hostPort": 80, "containerPort": 80}]},
+        ))  # fmt: skip
+
+    def _pod(self, gang, number, namespace, shapes, roles, neighbourly, *, running):
         chance = self.chance
         shape = chance.choice(shapes)
         node = self._take(shape) if running and self.maybe(0.9) else None
@@ -116,16 +139,20 @@ class World:
             spec["schedulingGates"] = [{"name": "later"}]
         if not node and self.maybe(0.15):
             spec["nodeSelector"] = {"zone": chance.choice(ZONES)}
+        spec.update({key: value for key, value in neighbourly.items() if key != "ports"})
+        memory = f"{shape['memory']}Gi" if shape["memory"] else None
+        requests = resources(shape["cpu"], memory, shape["gpu"])
+        ports = neighbourly.get("ports", [])
+        spec["containers"] = [{"name": "main", "ports": ports, "resources": {"requests": requests}}]
         if self.maybe(0.05):
             spec["preemptionPolicy"] = "Never"
         if namespace == "kube-system" and self.maybe(0.5):
             spec["priorityClassName"] = "system-node-critical"
         return a_pod(
             f"{gang}-t-{number}", gang=gang, namespace=namespace, role=chance.choice(roles), node=node or "",
-            cpu=shape["cpu"], memory=f"{shape['memory']}Gi" if shape["memory"] else None, gpu=shape["gpu"],
             phase=chance.choice(("Running", "Running", "Pending")) if node else None,
             priority=chance.choice((None, 0, 5)), created=chance.randint(0, 3), spec=spec,
-            annotations={"volcano.sh/preemptable": "false"} if self.maybe(0.1) else {},
+            annotations={"volcano.sh/preemptable": "false"} if self.maybe(0.1) else {}, labels={"app": gang},
             metadata=LEAVING if node and self.maybe(0.15) else {},
         )  # fmt: skip
 

@@ -12,10 +12,12 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.statement import Placement
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from pumice.api.changes import Claim
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.session import Session
-    from pumice.scheduling.statement import Operation, Statement
+    from pumice.scheduling.statement import Statement
 
 
 class Holds:
@@ -37,35 +39,52 @@ class Holds:
         if claim.until <= session.now:
             self.ended[key] = "its time is up"
             return
-        statement = session.statement(gang)
-        places = dict(claim.places)
-        for task in gang.tasks_in(Status.PENDING):
-            node = session.room.table.index.get(places.get(task.uid, ""))
-            shape = session.shape(task)
-            if node is not None and all(session.room.future[row, node] >= shape.demand[row] for row in shape.rows):
-                statement.place(Placement(gang, shape, [task], [node], Status.PIPELINED, after_eviction=True))
-        if statement.operations:
-            self.held[key] = statement
-        else:
-            self.ended[key] = "nothing is left of its room"
+        places, index = dict(claim.places), session.room.table.index
+        promised = [(task, index.get(places.get(task.uid, ""))) for task in gang.tasks_in(Status.PENDING)]
+        self._place(
+            gang,
+            [
+                Placement(gang, session.shape(task), [task], [node], Status.PIPELINED, after_eviction=True)
+                for task, node in promised
+                if node is not None
+            ],
+        )
 
-    def lift(self, gang: GangState) -> list[Operation]:
+    def _place(self, gang: GangState, places: Iterable[Placement]) -> None:
+        """Hold those places that are still to be had, each for one task."""
+        statement = self.session.statement(gang)
+        for place in places:
+            future = self.session.room.future[:, place.nodes[0]]
+            if all(future[row] >= place.shape.demand[row] for row in place.shape.rows):
+                statement.place(place)
+        if statement.operations:
+            self.held[gang.key] = statement
+        else:
+            self.ended[gang.key] = "nothing is left of its room"
+
+    def lift(self, gang: GangState) -> list[Placement]:
         """Give the gang its own room back to work with; what `put_back` needs if it finds no better use."""
         statement = self.held.pop(gang.key, None)
         if statement is None:
             return []
-        operations = list(statement.operations)
+        places = statement.placements
         statement.rollback()
-        return operations
+        return places
 
-    def put_back(self, gang: GangState, operations: list[Operation]) -> None:
-        """Hold the room again: the gang could not use it yet."""
-        if operations:
-            statement = self.session.statement(gang)
-            statement.replay(operations)
-            self.held[gang.key] = statement
+    def put_back(self, gang: GangState, places: Sequence[Placement]) -> None:
+        """Hold the room again, as far as it is still there: the gang could not use it yet."""
+        if places:
+            self._place(gang, places)
 
-    def lift_below(self, gang: GangState) -> dict[str, list[Operation]]:
+    def settle(self, gang: GangState, places: Sequence[Placement]) -> None:
+        """The gang has started: hold the room of members that have not, or end the claim."""
+        left = [place for place in places if gang.status(place.tasks[0]) is Status.PENDING]
+        if left:
+            self._place(gang, left)
+        elif places:
+            self.ended[gang.key] = "used"
+
+    def lift_below(self, gang: GangState) -> dict[str, list[Placement]]:
         """Holds of gangs of strictly lower priority: a claim protects from equals and lesser, not from its betters."""
         lower = [self.session.gangs[key] for key in self.held if self.session.gangs[key].priority < gang.priority]
         return {other.key: self.lift(other) for other in lower}

@@ -110,7 +110,11 @@ def _report(session: Session, gang: GangState) -> GangReport:
     conditions = _conditions(session, gang, text, ready=ready)
     return GangReport(
         gang=gang.key,
-        phase=_phase(gang, unschedulable=any(each.type == "Unschedulable" and each.status for each in conditions)),
+        phase=_phase(
+            gang,
+            unschedulable=any(each.type == "Unschedulable" and each.status for each in conditions),
+            promised=gang.key in session.made_room_for,
+        ),
         running=gang.tally[Status.RUNNING],
         succeeded=gang.tally[Status.SUCCEEDED],
         failed=gang.tally[Status.FAILED],
@@ -156,7 +160,8 @@ def _scheduled(gang: GangState) -> int:
     return sum(tally[status] for status in counted) + leaving
 
 
-def _phase(gang: GangState, *, unschedulable: bool) -> str:
+def _phase(gang: GangState, *, unschedulable: bool, promised: bool) -> str:
+    """`promised`: others leave for this gang, so it need not ask for admission again."""
     tally = gang.tally
     finished = tally[Status.SUCCEEDED] + tally[Status.FAILED]
     if gang.phase == PodGroupPhase.COMPLETED.value and finished == len(gang.tasks):
@@ -166,7 +171,11 @@ def _phase(gang: GangState, *, unschedulable: bool) -> str:
     scheduled = _scheduled(gang)
     if scheduled >= max(gang.spec.min_member, 1):  # with minMember 0 nothing at all would do, and look completed
         return PodGroupPhase.COMPLETED.value if scheduled == finished else PodGroupPhase.RUNNING.value
-    return gang.phase if gang.phase == PodGroupPhase.INQUEUE.value else PodGroupPhase.PENDING.value
+    return (
+        PodGroupPhase.INQUEUE.value
+        if gang.phase == PodGroupPhase.INQUEUE.value or promised
+        else PodGroupPhase.PENDING.value
+    )
 
 
 def _allocated(session: Session) -> dict[str, Amounts]:

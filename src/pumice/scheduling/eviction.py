@@ -48,10 +48,14 @@ class Pool:
                     self.most[:, node] += axis.demand(task.request)
             self.by_node.append(chosen)
 
-    def candidates(self, node: int, statuses: frozenset[Status]) -> list[Task]:
+    def candidates(self, node: int, statuses: frozenset[Status], claimant: GangState) -> list[Task]:
+        """Who could go for the claimant; a gang for whom others leave stays itself, unless the claimant ranks above it."""
         gangs, served = self.session.gangs, self.session.made_room_for
         return [
-            task for task in self.by_node[node] if task.gang not in served and gangs[task.gang].status(task) in statuses
+            task
+            for task in self.by_node[node]
+            if gangs[task.gang].status(task) in statuses
+            and not (task.gang in served and gangs[task.gang].priority >= claimant.priority)
         ]
 
     def could_open(self, shape: Shape) -> Mask:
@@ -104,6 +108,17 @@ def fits(session: Session, gang: GangState, shape: Shape, node: int, *, check_qu
     if check_queue and session.allocatable(session.queue_of(gang), shape, 1) < 1:
         return False
     return session.placer.passes(shape, node)
+
+
+def in_need(session: Session, gang: GangState) -> list[Task]:
+    """Members for whom others may have to go, in order; one that asks for nothing and finds a free slot needs nobody's."""
+
+    def finds_a_slot(task: Task) -> bool:
+        shape = session.shape(task)
+        return bool((session.placer.feasible(shape, None) & shape.fits(session.room.idle)).any())
+
+    waiting = [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
+    return session.ordered(task for task in waiting if not (task.is_best_effort and finds_a_slot(task)))
 
 
 def why_chosen(session: Session, victim: Task) -> str:

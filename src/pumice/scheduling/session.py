@@ -65,7 +65,7 @@ class Session:
         self.shapes = ShapeBook(snapshot.nodes.axis)
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
-        self.made_room_for: set[str] = set()  # gangs for whom others have to go in this cycle: they stay themselves
+        self.made_room_for: set[str] = set()  # gangs for whom others leave, since this cycle or an earlier one
         self.releases: list[Release] = []
         self.mended: set[str] = set()
         self.has_cut_commits = False  # some attempt could not be completed yet
@@ -100,6 +100,7 @@ class Session:
                 if hook.plugin not in declared:
                     self.shapes.reads |= Reads.EVERYTHING
         self.holds = Holds(self)
+        self.made_room_for.update(self.holds.held)
 
     def spend(self, units: int) -> bool:
         """Count work; False once the budget is used up: what has been decided stands, the rest waits for the next cycle."""

@@ -26,7 +26,10 @@ class Worksheet:
                 continue
             tasks = [task for task in sub.sub.tasks if gang.status(task) in waiting and is_placeable(task)]
             if tasks:
-                self.waiting[sub.sub.key] = session.ordered(tasks)
+                ordered = session.ordered(tasks)
+                if held:  # the room was made for these very members, so they come before higher-ranked mates
+                    ordered.sort(key=lambda task: not session.promised_node(task))
+                self.waiting[sub.sub.key] = ordered
 
     def __bool__(self) -> bool:
         return any(self.waiting.values())

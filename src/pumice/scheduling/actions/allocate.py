@@ -48,20 +48,13 @@ def run(session: Session) -> None:
 def visit(session: Session, gang: GangState, sheet: Worksheet) -> bool:
     """One turn of one gang; True where it comes back into the line for more."""
     own_room = session.holds.lift(gang)
-    statement = _attempt(session, gang, sheet)
-    if statement is None:
-        others = session.holds.lift_below(gang)
-        if others:
-            statement = _attempt(session, gang, Worksheet(session, gang))
-            for key, operations in others.items() if statement is None else ():
-                session.holds.put_back(session.gangs[key], operations)
+    statement = _attempt(session, gang, sheet) or _attempt_past_claims(session, gang)
     if statement is None:
         session.holds.put_back(gang, own_room)
         return False
     if session.is_ready(gang):
         statement.commit()
-        if own_room:
-            session.holds.ended[gang.key] = "used"
+        session.holds.settle(gang, own_room)
         return bool(sheet)
     session.kept.append(statement)
     return False
@@ -71,6 +64,18 @@ def _attempt(session: Session, gang: GangState, sheet: Worksheet) -> Statement |
     if gang.wants_closeness or gang.has_policies:
         return allocate_close(session, gang, sheet)
     return allocate_plain(session, gang, sheet)
+
+
+def _attempt_past_claims(session: Session, gang: GangState) -> Statement | None:
+    """Try again where gangs of lower priority have claims; they keep what is left of their room."""
+    others = session.holds.lift_below(gang)
+    if not others:
+        return None
+    gang.fit_errors.clear()  # what did not fit beside the claims may fit now
+    statement = _attempt(session, gang, Worksheet(session, gang))
+    for key, operations in others.items():
+        session.holds.put_back(session.gangs[key], operations)
+    return statement
 
 
 def allocate_plain(session: Session, gang: GangState, sheet: Worksheet) -> Statement | None:

@@ -19,15 +19,23 @@ if TYPE_CHECKING:
 
 
 def run(session: Session) -> None:
+    held = session.holds.held
     gangs = [
-        gang for gang in session.gangs.values() if not gang.is_waiting_for_admission and gang.tally.waiting_best_effort
+        gang
+        for gang in session.gangs.values()
+        if not gang.is_waiting_for_admission and (gang.tally.waiting_best_effort or gang.key in held)
     ]
     gangs = [gang for gang in gangs if session.is_valid(gang) is None]
     gangs.sort(key=lambda gang: (session.gang_key(gang), gang.spec.created, gang.key))
     gangs.sort(key=cmp_to_key(lambda left, right: _by_queue(session, left, right)))
     for gang in gangs:
+        own_room = session.holds.lift(gang)  # a claim may be for pods that ask for nothing but a slot
         waiting = [task for task in gang.tasks_in(Status.PENDING) if task.is_best_effort and not task.gates]
-        _place(session, gang, session.ordered(waiting))
+        is_started = _place(session, gang, session.ordered(waiting), keep=not own_room)
+        if is_started:
+            session.holds.settle(gang, own_room)
+        else:
+            session.holds.put_back(gang, own_room)
 
 
 def _by_queue(session: Session, left: GangState, right: GangState) -> int:
@@ -36,8 +44,8 @@ def _by_queue(session: Session, left: GangState, right: GangState) -> int:
     return -1 if session.queue_before(session.queue_of(left), session.queue_of(right)) else 1
 
 
-def _place(session: Session, gang: GangState, waiting: list[Task]) -> None:
-    """Each pod for itself; all that have found a node are bound once the gang is ready."""
+def _place(session: Session, gang: GangState, waiting: list[Task], *, keep: bool) -> bool:
+    """Each pod for itself; all that have found a node are bound if the gang is ready, else `keep` holds the places."""
     statement = session.statement()
     for task in waiting:
         shape = session.shape(task)
@@ -50,10 +58,14 @@ def _place(session: Session, gang: GangState, waiting: list[Task]) -> None:
         if node is None:
             continue
         statement.place(Placement(gang, shape, [task], [node], Status.ALLOCATED))
-    if session.is_ready(gang):
+    is_ready = session.is_ready(gang)
+    if is_ready:
         statement.commit()
-    else:
+    elif keep:
         session.kept.append(statement)
+    else:
+        statement.rollback(remember=True)
+    return is_ready
 
 
 def _best(session: Session, shape: Shape, task: Task) -> int | None:

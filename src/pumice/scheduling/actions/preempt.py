@@ -84,7 +84,7 @@ class _Preempting:
     def _between_gangs(self, gang: GangState, pool: Pool) -> None:
         session = self.session
         statement = session.statement(gang)
-        for task in session.ordered(_waiting(gang)):
+        for task in eviction.in_need(session, gang):
             if not session.points.starves(gang):
                 break
             self._make_room(statement, gang, task, pool, lambda victim: victim.gang != gang.key)
@@ -97,7 +97,7 @@ class _Preempting:
     def _within(self, gang: GangState, pool: Pool) -> None:
         """A member for a lower-ranked member, where the gang has its minimum also afterwards."""
         session = self.session
-        for task in session.ordered(_waiting(gang)):
+        for task in eviction.in_need(session, gang):
             statement = session.statement(gang)
             made = self._make_room(statement, gang, task, pool, lambda victim: victim.gang == gang.key)
             if not made or (statement.evictions and not session.is_pipelined(gang)):
@@ -130,10 +130,6 @@ class _Preempting:
         arguments = self.arguments
         wanted = max(feasible * arguments.candidates_percent // 100, arguments.candidates_least)
         return min(wanted, arguments.candidates_most, feasible)
-
-
-def _waiting(gang: GangState) -> list[Task]:
-    return [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
 
 
 def _may_preempt(session: Session, task: Task, shape: Shape) -> bool:
@@ -178,7 +174,7 @@ class _Trial:
         session, task = self.session, self.task
         candidates = [
             each
-            for each in self.pool.candidates(node, EVICTABLE)
+            for each in self.pool.candidates(node, EVICTABLE, self.gang)
             if self.of(each) and (not task.is_best_effort or each.is_best_effort)
         ]
         # Whoever goes first is asked about first: a surplus is spent on those who would be evicted anyway.

@@ -47,8 +47,7 @@ def _pool(session: Session, queue: QueueSpec) -> Pool:
 
 def _reclaim(session: Session, queue: QueueSpec, gang: GangState, pool: Pool) -> None:
     statement = session.statement(gang)
-    waiting = [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
-    for task in session.ordered(waiting):
+    for task in eviction.in_need(session, gang):
         if not session.points.starves(gang):
             break
         if task.pod.spec.preemption_policy != "Never" and session.is_preemptive(queue, [task]):
@@ -70,7 +69,7 @@ def _reclaim_for(session: Session, statement: Statement, gang: GangState, task: 
 
 
 def _try_node(session: Session, statement: Statement, gang: GangState, task: Task, pool: Pool, node: int) -> bool:
-    candidates = pool.candidates(node, _RUNNING)
+    candidates = pool.candidates(node, _RUNNING, gang)
     if not candidates:
         return False
     shape = session.shape(task)
@@ -78,11 +77,14 @@ def _try_node(session: Session, statement: Statement, gang: GangState, task: Tas
     victims = session.points.victims("reclaimable", task, candidates)
     if not eviction.enough(session, shape, node, victims):
         return False
-    evicted = 0
+    mark = statement.checkpoint()
     for victim in eviction.victim_order(session, gang, victims):
         if eviction.enough(session, shape, node, ()):
             break
         statement.evict(victim, NAME, eviction.why_chosen(session, victim))
-        evicted += 1
-    statement.place(Placement(gang, shape, [task], [node], Status.PIPELINED, after_eviction=evicted > 0))
+    if not session.placer.passes(shape, node):  # the victims were what drew the pod here, or others keep it away
+        statement.rollback(mark)
+        return False
+    after_eviction = statement.checkpoint() > mark
+    statement.place(Placement(gang, shape, [task], [node], Status.PIPELINED, after_eviction))
     return True
