@@ -188,8 +188,9 @@ def _is_alive(running: Running) -> bool:
 
 
 def _start_of(pid: int) -> str:
-    """When a process started, in the kernel's own ticks; empty where there is none of that number."""
+    """When a process started, in the kernel's own ticks; empty where none of that number lives."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
         return ""
+    return "" if fields[0] == "Z" else fields[19]  # a zombie has ended; its parent has not looked yet

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -66,10 +67,10 @@ def test_two_clusters_do_not_collide_and_down_asks_which(environment):
 def test_ctrl_c_ends_everything(environment):
     with Started(environment) as cluster:
         folder = cluster.lines[1].split()[1]
-        assert os.path.isdir(folder)
+        assert Path(folder).is_dir()
         cluster.process.send_signal(signal.SIGINT)
         assert cluster.process.wait(timeout=15) == 0
-        assert not os.path.exists(folder)
+        assert not Path(folder).exists()
 
 
 def test_a_data_dir_keeps_everything_for_the_next_start(environment, tmp_path):
