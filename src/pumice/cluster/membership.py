@@ -7,7 +7,7 @@ whenever a node comes or goes. So all plain patterns are searched in one pass ov
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import re2
 
@@ -16,9 +16,9 @@ from pumice.cluster.matching import compiled
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pumice.api.core import Node
     from pumice.api.meta import LabelSelector
     from pumice.api.topology import Member
-    from pumice.cluster.columns import NodeTable
 
 PATTERN_CHARS_MAX = 1024  # of a member's regular expression; the engine is linear, its compilation need not be
 PATTERNS_CACHED_MAX = 1024
@@ -26,10 +26,23 @@ TOGETHER_CHARS_MAX = 2**14  # of all patterns that are searched in one pass
 TOGETHER_BYTES_MAX = 2**26  # memory of that pass: plenty for so many characters, so it never gives up half way
 
 
+class Nodes(Protocol):
+    """Nodes in some order: a NodeTable, or less than that."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    @property
+    def index(self) -> Mapping[str, int]: ...
+
+    @property
+    def objects(self) -> Sequence[Node]: ...
+
+
 class Membership:
     """Answers for one table of nodes and the members of all hyper nodes."""
 
-    def __init__(self, table: NodeTable, members: Iterable[Member]) -> None:
+    def __init__(self, table: Nodes, members: Iterable[Member]) -> None:
         self._table = table
         self._by_label: dict[str, dict[str, list[int]]] = {}
         patterns = {each.selector.regex_match.pattern for each in members if each.selector.regex_match is not None}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING
 
+from pumice.api.core import ConfigMap
 from pumice.controllers.carrying import Carrier
 from pumice.controllers.cronjob import loop as cronjob
 from pumice.controllers.driver import Driver
 from pumice.controllers.garbage import loop as garbage
+from pumice.controllers.hypernode import loop as hypernode
 from pumice.controllers.job import keys
 from pumice.controllers.job import loop as job
 from pumice.controllers.job.plugins import ssh
@@ -17,6 +20,7 @@ from pumice.controllers.jobtemplate import loop as jobtemplate
 from pumice.controllers.known import Known
 from pumice.controllers.podgroup import loop as podgroup
 from pumice.controllers.queue import loop as queue
+from pumice.kube.informer import Informer
 from pumice.kube.recorder import Recorder
 from pumice.processes.health import Pulse
 from pumice.telemetry.meters import Meters
@@ -44,6 +48,16 @@ CONTROLLERS: tuple[Callable[[Known], Controller], ...] = (
 )
 
 
+def _discovery_config(client: Client, rim: Rim) -> Informer[ConfigMap]:
+    """The ConfigMap that says which HyperNodes to discover, found as Volcano's controllers find it."""
+    name = f"{os.environ.get('HELM_RELEASE_NAME', 'volcano')}-controller-configmap"
+    namespace = os.environ.get("KUBE_POD_NAMESPACE", "volcano-system")
+    fields = f"metadata.name={name}"
+    return Informer(
+        client, ConfigMap, clock=rim.clock, chance=rim.chance, namespace=namespace, fields=fields, log=rim.log
+    )
+
+
 class Controllers:
     """All controllers over one API server."""
 
@@ -62,9 +76,11 @@ class Controllers:
             reach=rim.reach,
             fillings={ssh.KEYS: keys.fill},
         )
+        controllers = [make(self._known) for make in CONTROLLERS]
+        controllers.append(hypernode.controller(self._known, _discovery_config(client, rim)))
         self._drivers = [
-            Driver(make(self._known), self._known, self.carrier, clock=rim.clock, chance=rim.chance, log=rim.log)
-            for make in CONTROLLERS
+            Driver(each, self._known, self.carrier, clock=rim.clock, chance=rim.chance, log=rim.log)
+            for each in controllers
         ]
 
     async def run(self) -> None:
