@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from pumice.api import changes, names
 from pumice.api.changes import PodRef
 from pumice.api.pods import Pod
+from pumice.dispatch.locks import NodeLocks
 from pumice.dispatch.preparing import Preparations
 from pumice.dispatch.rim import PreparationFailed
+from pumice.errors import PumiceError
 from pumice.kube import errors
 from pumice.scheduling import mend
 
@@ -39,6 +41,7 @@ class Binder:
         self._rim = rim
         self._clock = rim.clock
         self._preparations = Preparations(client, rim)
+        self._locks = NodeLocks(client, rim)
         self._window = asyncio.Semaphore(BIND_WINDOW)
         self.bound = 0
         self.failed = 0
@@ -71,8 +74,11 @@ class Binder:
         began = self._clock.monotonic()
         async with asyncio.TaskGroup() as group:
             for bind in commit.binds:
-                await self._window.acquire()
-                group.create_task(self._bind(bind, attempt))
+                if bind.lock:
+                    group.create_task(self._bind_locked(bind, attempt))
+                else:
+                    await self._window.acquire()
+                    group.create_task(self._bind(bind, attempt))
         self._rim.reach("bound")
         self._rim.log(
             "gang_bound",
@@ -82,7 +88,20 @@ class Binder:
             seconds=round(self._clock.monotonic() - began, 3),
         )
 
-    async def _bind(self, bind: Bind, attempt: str) -> None:
+    async def _bind_locked(self, bind: Bind, attempt: str) -> None:
+        """Bind under the lock that the node's device plugin wants held; whoever waits for it waits outside the window."""
+        try:
+            held = await self._locks.take(bind.node, bind.lock)
+        except PumiceError as error:
+            self._fail(bind, attempt, str(error))
+            return
+        self._rim.reach("locked")
+        await self._window.acquire()
+        if not await self._bind(bind, attempt):
+            await self._locks.release(held)
+
+    async def _bind(self, bind: Bind, attempt: str) -> bool:
+        """Whether the pod is bound where it should be; gives its place in the window back."""
         try:
             self._rim.reach("binding")
             task = bind.task
@@ -94,13 +113,15 @@ class Binder:
                 annotations={**bind.annotations, names.ATTEMPT: attempt},
                 guard=self._rim.guard,
             )
-            self.bound += 1
         except (errors.Unreachable, errors.Conflict, errors.ServerError) as error:
-            await self._unknown(bind, attempt, str(error))
+            return await self._unknown(bind, attempt, str(error))
         except errors.KubeError as error:
             self._fail(bind, attempt, str(error))
+            return False
         finally:
             self._window.release()
+        self.bound += 1
+        return True
 
     def _fail(self, bind: Bind, attempt: str, reason: str) -> None:
         self.failed += 1
@@ -108,8 +129,8 @@ class Binder:
         now = self._clock.now()
         self._learn(changes.BindFailed(pod=_ref(bind), node=bind.node, attempt=attempt, at=now, reason=reason))
 
-    async def _unknown(self, bind: Bind, attempt: str, reason: str) -> None:
-        """Nobody knows whether the pod is bound: the charge stays until it has been read back."""
+    async def _unknown(self, bind: Bind, attempt: str, reason: str) -> bool:
+        """Nobody knows whether the pod is bound: the charge stays until it has been read back. What was found."""
         now = self._clock.now()
         self._learn(changes.BindUnknown(pod=_ref(bind), node=bind.node, attempt=attempt, at=now, reason=reason))
         delay = READ_BACK_S_FIRST
@@ -120,7 +141,7 @@ class Binder:
                 break
             except errors.NotFound:
                 self._fail(bind, attempt, f"{reason}; the pod is gone")
-                return
+                return False
             except errors.KubeError as error:
                 self._rim.log("read_back_failed", pod=bind.task.key, error=str(error))
                 await self._clock.sleep(delay)
@@ -128,8 +149,9 @@ class Binder:
         if pod.metadata.uid == bind.task.uid and pod.spec.node_name:
             self.bound += 1
             self._learn(changes.Upserted(object=pod))
-        else:
-            self._fail(bind, attempt, f"{reason}; the pod turned out not to be bound")
+            return pod.spec.node_name == bind.node
+        self._fail(bind, attempt, f"{reason}; the pod turned out not to be bound")
+        return False
 
 
 def _ref(bind: Bind) -> PodRef:
