@@ -149,6 +149,22 @@ def test_a_node_that_somebody_deletes_plays_its_pods_no_longer():
     play(body)
 
 
+def test_a_node_that_carries_the_annotation_for_gone_falls_silent_until_it_is_taken_off():
+    async def body(place):
+        async with running(bodies.an_agent(place, "silent")):
+            gone = {"metadata": {"annotations": {"pumice.dev/pretend-gone": "true"}}}
+            await place.client.patch(Node, "silent-0", gone)
+            await place.submit("unheard", "silent-0")
+            await place.clock.sleep(100.0)
+            assert (await place.pod("unheard"))["status"]["phase"] == "Pending"
+            lease = (await place.client.get(Lease, "silent-0", namespace="kube-node-lease")).into(Lease)
+            assert place.clock.now() - instant.parse_instant(lease.spec.renew_time) >= 99 * instant.SECOND
+            await place.client.patch(Node, "silent-0", {"metadata": {"annotations": {"pumice.dev/pretend-gone": None}}})
+            await place.phase("unheard", "Running")
+
+    play(body)
+
+
 def test_a_pod_of_the_same_name_begins_anew():
     async def body(place):
         async with running(bodies.an_agent(place, "again")):

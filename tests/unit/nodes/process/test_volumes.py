@@ -1,7 +1,8 @@
 import pytest
 
+from pumice import instant
 from pumice.api import decoding
-from pumice.clock import RealClock
+from pumice.clock import RealClock, VirtualClock
 from pumice.errors import BadInput
 from pumice.nodes.process.downward import Facts
 from pumice.nodes.process.podspec import ProcessPod
@@ -143,3 +144,53 @@ async def test_config_is_mounted_read_only_and_an_empty_dir_is_not(volumes_of):
     volumes = volumes_of(pod, Sources(c={}))
     await volumes.prepare()
     assert [mount["read_only"] for mount in volumes.mounts(pod.spec.containers[0], {})] == [True, False]
+
+
+class TokenServer:
+    """Gives out tokens that live for ten minutes."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.asked = []
+
+    async def create(self, kind, body, **where):
+        self.asked.append((body["spec"], where))
+        ends = instant.format_instant(self.clock.now() + 600 * instant.SECOND)
+        self.answer = {"status": {"token": f"token-{len(self.asked)}", "expirationTimestamp": ends}}
+        return self
+
+    def json(self):
+        return self.answer
+
+
+def test_a_token_is_bound_to_its_pod_and_renewed_when_most_of_its_life_is_over(tmp_path):
+    clock = VirtualClock(instant.parse_instant("2026-01-31T12:00:00Z"))
+    server = TokenServer(clock)
+    source = {"serviceAccountToken": {"path": "token", "audience": "vault", "expirationSeconds": 600}}
+    pod = a_pod({"name": "v", "projected": {"sources": [source]}})
+    volumes = PodVolumes(
+        pod,
+        tmp_path,
+        storage=Storage(claims=tmp_path),
+        client=server,
+        clock=clock,
+        sources=Sources(),
+        facts=Facts("h", "p", {}),
+    )
+
+    async def script():
+        await volumes.prepare()
+        spec, where = server.asked[0]
+        assert (spec["audiences"], spec["expirationSeconds"]) == (["vault"], 600)
+        assert (spec["boundObjectRef"]["kind"], spec["boundObjectRef"]["name"]) == ("Pod", "p")
+        assert (where["name"], where["subresource"]) == ("default", "token")
+        assert volumes.renew_at == pytest.approx(480.0)
+        await clock.sleep(479.0)
+        await volumes.refresh(pod)
+        assert (tmp_path / "v" / "token").read_text() == "token-1"
+        await clock.sleep(2.0)
+        await volumes.refresh(pod)
+        assert (tmp_path / "v" / "token").read_text() == "token-2"
+        assert volumes.renew_at == pytest.approx(961.0)
+
+    clock.run(script())
