@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 WORKERS = 8
 UNHURRIED_S = 1.0  # what may wait is written when it has been wanted for so long
+UNHURRIED_S_MAX = 16.0  # and for longer each time, while it keeps changing: a gang of thousands starts for a minute
 TIMER_S = 1e-3  # a timer may fire early by less than this, and a difference of floats may be less than it should be
 REST_SHARE = 3.0  # a key rests three times as long as it was planned
 SWEEP_S = 10.0  # how often writes that no watch has shown are looked for
@@ -88,6 +89,9 @@ class Driver:
         self._log = log
         self._queue: WorkQueue[Key] = WorkQueue(chance)
         self._unhurried: dict[Key, float] = {}  # since when something that may wait is wanted for a key
+        self._paces: dict[
+            Key, tuple[float, float]
+        ] = {}  # when such a thing was last written, and how long the next waits
         self._told: dict[Key, frozenset[tuple[str, str]]] = {}  # what the last plan for a key told people
         for wake in controller.wakes:
             known.of(wake.struct)  # so that its informer starts with the others
@@ -133,10 +137,14 @@ class Driver:
             return plan
         at = self._clock.monotonic()
         since = self._unhurried.setdefault(key, at)
-        if at - since >= UNHURRIED_S - TIMER_S:
+        last, pace = self._paces.get(key, (float("-inf"), UNHURRIED_S))
+        if at - last > 2 * pace:
+            pace = UNHURRIED_S  # it had come to rest
+        if at - since >= pace - TIMER_S:
             del self._unhurried[key]
+            self._paces[key] = at, min(2 * pace, UNHURRIED_S_MAX)
             return plan
-        self._queue.add_after(key, since + UNHURRIED_S - at)
+        self._queue.add_after(key, since + pace - at)
         return _only(plan, lambda each: not _may_wait(each))
 
     def _news(self, key: Key, plan: Plan) -> Plan:
@@ -165,6 +173,8 @@ class Driver:
             await self._clock.sleep(SWEEP_S)
             for wake in self._controller.wakes:
                 self._known.of(wake.struct).forget_unseen()
+            at = self._clock.monotonic()
+            self._paces = {key: each for key, each in self._paces.items() if at - each[0] <= 2 * each[1]}
 
 
 def _only(plan: Plan, test: Callable[[Operation], bool]) -> Plan:

@@ -96,6 +96,37 @@ def test_what_may_wait_is_written_once_for_many_changes(bench):
     bench.run(body)
 
 
+def test_what_keeps_changing_is_written_ever_more_rarely_until_it_rests(bench):
+    """A count that changes twice a second for 30 seconds: written after 1, 2, 4, 8 and 16 seconds, and once more at the end."""
+    written = []
+
+    def plan(known, key, now):
+        counted = known.of(ConfigMap).get("team", "count")
+        if key.name != "count" or counted.data.get("written") == counted.data["wanted"]:
+            return NOTHING_TO_DO
+        written.append(now)
+        body = {"data": {"written": counted.data["wanted"]}}
+        patch = Patch(kind=ConfigMap, name="count", namespace="team", body=body, uid=counted.metadata.uid, hurry=False)
+        return Plan(((patch,),))
+
+    async def body(bench):
+        drive(bench, plan)
+        await bench.client.create(ConfigMap, a_map("count", wanted="0"), namespace="team")
+        for number in range(1, 61):
+            await bench.clock.sleep(0.5)
+            await bench.client.patch(ConfigMap, "count", {"data": {"wanted": str(number)}}, namespace="team")
+        await bench.clock.sleep(20)
+        assert (await bench.json(ConfigMap, "count"))["data"]["written"] == "60"
+        assert bench.carrier.writes["patch ConfigMap"] <= 6
+        await bench.clock.sleep(60)
+        before = bench.carrier.writes["patch ConfigMap"]
+        await bench.client.patch(ConfigMap, "count", {"data": {"wanted": "61"}}, namespace="team")
+        await bench.clock.sleep(UNHURRIED_S + 0.1)
+        assert bench.carrier.writes["patch ConfigMap"] == before + 1
+
+    bench.run(body)
+
+
 def test_what_may_wait_and_is_no_longer_wanted_is_not_written(bench):
     def plan(known, key, now):
         found = known.of(ConfigMap).get("team", "m")

@@ -171,12 +171,21 @@ def _tasks(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
 
 
 def _pending(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
+    waiting = _tasks_with_patience(scene.job)
     for member in fresh:
-        if member.phase == "Pending" and not member.is_leaving:
+        if member.phase == "Pending" and member.task in waiting and not member.is_leaving:
             why = f"pod {member.name} is still pending"
             occurrence = _of(member, JobEvent.POD_PENDING, member.created_at(), why)
             if resolve(scene, occurrence) is not None:
                 yield dataclasses.replace(occurrence, lasting=True)
+
+
+def _tasks_with_patience(job: Job) -> set[str]:
+    """Tasks whose pods may be pending for a while only: looking at each pod is worth it for these alone."""
+    everybody = any(policy.timeout is not None for policy in job.spec.policies)
+    return {
+        task.name for task in job.spec.tasks if everybody or any(policy.timeout is not None for policy in task.policies)
+    }
 
 
 def _unknown(scene: Scene) -> Iterator[Occurrence]:

@@ -23,26 +23,17 @@ _DISRUPTION = "DisruptionTarget"
 @dataclasses.dataclass(frozen=True, slots=True)
 class Member:
     pod: Pod
+    name: str
     task: str
     index: int
     version: int  # status.version of the Job when it was made
     retries: int  # status.retryCount of the Job when it was made
-
-    @property
-    def name(self) -> str:
-        return self.pod.metadata.name
-
-    @property
-    def phase(self) -> str:
-        return self.pod.status.phase or "Pending"
+    phase: str
+    is_leaving: bool
 
     @property
     def is_finished(self) -> bool:
         return self.phase in FINISHED
-
-    @property
-    def is_leaving(self) -> bool:
-        return self.pod.metadata.deletion_timestamp is not None
 
     @property
     def is_released(self) -> bool:
@@ -103,20 +94,34 @@ def roster_of(job: Job, pods: Iterable[Pod]) -> Roster:
     members: list[Member] = []
     taken: set[str] = set()
     for pod in pods:
-        controller = pod.metadata.controller
-        if controller is None or controller.uid != job.metadata.uid:
+        member = _member(job, pod)
+        if member is not None:
+            members.append(member)
+        else:
             taken.add(pod.metadata.name)
-            continue
-        annotations = pod.metadata.annotations
-        index = annotations.get(names.TASK_INDEX) or pod.metadata.name.rpartition("-")[2]
-        task = annotations.get(names.TASK_SPEC)
-        if task is None or names.JOB_VERSION not in annotations or not index.isdecimal():
-            taken.add(pod.metadata.name)
-            continue
-        version, retries = annotations[names.JOB_VERSION], annotations.get(names.JOB_RETRY_COUNT, "")
-        members.append(Member(pod, task, int(index), _number(version), _number(retries)))
     members.sort(key=lambda member: (order.get(member.task, len(order)), member.task, member.index, member.name))
     return Roster(tuple(members), frozenset(taken))
+
+
+def _member(job: Job, pod: Pod) -> Member | None:
+    metadata = pod.metadata
+    controller = metadata.controller
+    annotations = metadata.annotations
+    index = annotations.get(names.TASK_INDEX) or metadata.name.rpartition("-")[2]
+    if controller is None or controller.uid != job.metadata.uid or not index.isdecimal():
+        return None
+    if names.TASK_SPEC not in annotations or names.JOB_VERSION not in annotations:
+        return None
+    return Member(
+        pod=pod,
+        name=metadata.name,
+        task=annotations[names.TASK_SPEC],
+        index=int(index),
+        version=_number(annotations[names.JOB_VERSION]),
+        retries=_number(annotations.get(names.JOB_RETRY_COUNT, "")),
+        phase=pod.status.phase or "Pending",
+        is_leaving=metadata.deletion_timestamp is not None,
+    )
 
 
 def _number(text: str) -> int:

@@ -16,7 +16,7 @@ from pumice import instant
 from pumice.api.batch import Job, JobCondition, JobPhase, JobState, TaskState
 from pumice.api.meta import NOTHING
 from pumice.controllers.job.phases import FINAL
-from pumice.controllers.job.progress import progress_of, ranges, recorded
+from pumice.controllers.job.progress import in_ranges, progress_of, ranges, recorded
 from pumice.controllers.operations import Patch
 
 if TYPE_CHECKING:
@@ -146,8 +146,10 @@ def _only_counts(old: JobStatus, new: JobStatus) -> bool:
         return False
     if "controlled_resources" not in changed:
         return True
-    # Of what is recorded only the roll may wait.
+    # Of what is recorded only a longer roll may wait: whoever has left it must not be missed.
     before, after = progress_of(old), progress_of(new)
+    if any(in_ranges(text) - in_ranges(after.members.get(task, "")) for task, text in before.members.items()):
+        return False
     same_roll = noted(old, replace(before, members=after.members)).controlled_resources
     return dict(same_roll) == dict(new.controlled_resources)
 

@@ -80,6 +80,17 @@ def test_times_move_with_phases_and_not_with_counters():
     assert completed.job.status.state.last_transition_time == "2026-03-01T13:00:00Z"
 
 
+def test_whoever_leaves_the_roll_leaves_it_at_once_and_whoever_joins_may_wait():
+    """A pod that was scaled away and is wanted again must not be missed meanwhile."""
+    roll = {"members": {"worker": "0-2"}}
+    smaller = told(a_job(a_task("worker", 2), progress=roll), *[a_pod("worker", index) for index in range(3)])
+    assert smaller.progress.members == {"worker": "0-1"}
+    assert smaller.patch.hurry
+    larger = told(a_job(a_task("worker", 4), progress=roll), *[a_pod("worker", index) for index in range(4)])
+    assert larger.progress.members == {"worker": "0-3"}
+    assert not larger.patch.hurry
+
+
 def test_conditions_list_each_phase_once_with_its_last_time():
     job = a_job(phase="Running")
     restarting = told(job, *gang(), commands=[a_command("RestartJob")]).job
