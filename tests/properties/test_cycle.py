@@ -66,12 +66,12 @@ def witness_of(outcome):
 class Outcome:
     """A snapshot, the decisions made on it, and sums over both."""
 
-    def __init__(self, objects, chosen, **arguments):
-        self.snapshot = a_cluster(objects).snapshot()
+    def __init__(self, cluster, chosen, now=NOW, **arguments):
+        self.snapshot = cluster.snapshot()
         witness = PluginOption("witness", 9, {}, {})
         chosen = dataclasses.replace(chosen, options=(*chosen.options, witness))
         self.decisions = cycle.plan(
-            self.snapshot, chosen, now=NOW, extra_plugins={"witness": witness_of(self)}, **arguments
+            self.snapshot, chosen, now=now, extra_plugins={"witness": witness_of(self)}, **arguments
         )
         self.table = self.snapshot.nodes
         self.tasks = {task.key: task for gang in self.snapshot.gangs.values() for task in gang.tasks}
@@ -138,14 +138,14 @@ def a_gang_is_ready_or_untouched(outcome):
         bound = {bind.task for bind in commit.binds}
         assert len(bound) == len(commit.binds)
         assert all(task.status is Status.PENDING and not task.gates for task in bound)
-        counted = [task for task in gang.tasks if _counts(task, bound)]
+        counted = [task for task in gang.tasks if counts(task, bound)]
         assert len(counted) >= gang.spec.min_member
         if gang.spec.min_member >= sum(gang.spec.role_minimums.values()):
             for role, least in gang.spec.role_minimums.items():
                 assert sum(task.role == role for task in counted) >= least
 
 
-def _counts(task, bound):
+def counts(task, bound):
     started = task.status in OCCUPYING or task.status is Status.SUCCEEDED or task in bound
     return started or (task.status is Status.PENDING and task.is_best_effort)
 
@@ -175,9 +175,7 @@ def every_eviction_lets_its_gang_start_when_the_victims_are_gone(outcome):
     for key in {eviction.claimant for eviction in outcome.decisions.evictions}:
         gang = outcome.snapshot.gangs[key]
         counted = [
-            task
-            for task in gang.tasks
-            if (_counts(task, bound) or task.key in promised) and task not in outcome.victims
+            task for task in gang.tasks if (counts(task, bound) or task.key in promised) and task not in outcome.victims
         ]
         assert any(task.key in promised for task in gang.tasks)
         assert len(counted) >= gang.spec.min_member
@@ -254,7 +252,7 @@ def test_every_cycle_keeps_to_the_rules(rounds, name):
 
     @given(worlds())
     def holds(world):
-        outcome = Outcome(world.objects, POLICIES[name])
+        outcome = Outcome(a_cluster(world.objects), POLICIES[name])
         for rule in rules:
             rule(outcome)
 
@@ -265,8 +263,8 @@ def test_every_cycle_keeps_to_the_rules(rounds, name):
 def test_the_same_objects_give_the_same_decisions_however_they_arrive(rounds, name):
     @given(worlds(), st.integers())
     def holds(world, seed):
-        once = repr(Outcome(world.objects, POLICIES[name]).decisions)
-        assert repr(Outcome(world.shuffled(seed), POLICIES[name]).decisions) == once
+        once = repr(Outcome(a_cluster(world.objects), POLICIES[name]).decisions)
+        assert repr(Outcome(a_cluster(world.shuffled(seed)), POLICIES[name]).decisions) == once
 
     rounds(holds, 25)
 
@@ -276,8 +274,9 @@ def test_a_process_with_other_hashes_decides_the_same():
     program = (
         "from tests.properties.test_cycle import POLICIES, Outcome\n"
         "from tests.properties.worlds import World\n"
+        "from tests.unit.scheduling.clusters import a_cluster\n"
         "for seed in range(12):\n"
-        "    print(repr(Outcome(World(seed, 4, 4, 4).objects, POLICIES['ours']).decisions))\n"
+        "    print(repr(Outcome(a_cluster(World(seed, 4, 4, 4).objects), POLICIES['ours']).decisions))\n"
     )
     root = Path(__file__).parents[2]
     told = {
@@ -294,8 +293,8 @@ def test_a_process_with_other_hashes_decides_the_same():
 def test_a_small_budget_gives_part_of_the_same_plan(rounds, name):
     @given(worlds(), st.integers(0, 12))
     def holds(world, budget):
-        whole = Outcome(world.objects, POLICIES[name])
-        part = Outcome(world.objects, POLICIES[name], budget=budget)
+        whole = Outcome(a_cluster(world.objects), POLICIES[name])
+        part = Outcome(a_cluster(world.objects), POLICIES[name], budget=budget)
         everything = {bind.task.key: bind.node for bind in whole.binds}
         for bind in part.binds:
             assert bind.task.is_best_effort or everything.get(bind.task.key) == bind.node
