@@ -52,6 +52,8 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "pod": ("pumice.cli.pod", "pod", "Look at the pods of Jobs."),
     "jobflow": ("pumice.cli.flow", "jobflow", "Look at JobFlows, make and delete them."),
     "jobtemplate": ("pumice.cli.flow", "jobtemplate", "Look at JobTemplates, make and delete them."),
+    "nodes": ("pumice.cli.nodes", "nodes", "Show free, used and fragmented GPUs, and the largest gang that fits."),
+    "explain": ("pumice.cli.explain", "explain", "Say why a job, a PodGroup or a pod waits, in numbers."),
     "schedule": ("pumice.cli.offline", "schedule", "Ask what one cycle would do with the objects in files."),
 }
 

@@ -7,15 +7,20 @@ import threading
 
 import pytest
 
+from pumice.api.batch import Job
 from pumice.api.kinds import by_struct
+from pumice.api.pods import Pod
+from pumice.api.scheduling import PodGroup
 from pumice.apiserver.serving import Place
 from pumice.cli import fetching, main
 from pumice.cli.answers import Query
+from pumice.clock import RealClock
+from pumice.errors import NotFound
 from pumice.kube.informer import silent
 from pumice.nodes.pretend import pretend_nodes
 from pumice.processes.up import Up
 
-START_S_MAX = 60
+START_S_MAX = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +72,25 @@ def cluster(background, tmp_path_factory):
 
 
 @pytest.fixture
-def pumice(cluster, monkeypatch, capsys):
+def emptied(cluster, background):
+    """After the test, its Jobs, groups and pods are gone, so that the next one finds empty nodes."""
+    yield
+
+    async def empty():
+        client = cluster.client
+        for kind in (Job, PodGroup):
+            for each in (await client.list(kind)).items:
+                with contextlib.suppress(NotFound):
+                    await client.delete(kind, each.metadata.name, namespace=each.metadata.namespace)
+        async with asyncio.timeout(START_S_MAX):
+            while (await client.list(Pod)).items or (await client.list(PodGroup)).items:
+                await RealClock().sleep(0.02)
+
+    background.run(empty())
+
+
+@pytest.fixture
+def pumice(cluster, emptied, monkeypatch, capsys):
     """Runs the command line and gives back its exit code and what it wrote."""
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
 
@@ -91,7 +114,10 @@ def until(cluster, background):
     """Waits for objects of a kind to be as wanted, woken by their changes: `until(Job, lambda job: ..., name="train")`."""
 
     def wait(struct, wanted, *, name, namespace="default"):
-        query = Query(kind=by_struct(struct), columns=(), name=name, namespace=namespace)
+        def is_it(each):
+            return each["metadata"]["name"] == name  # which need not be there yet
+
+        query = Query(kind=by_struct(struct), columns=(), keep=is_it, namespace=namespace)
 
         async def watch():
             async with asyncio.timeout(START_S_MAX):

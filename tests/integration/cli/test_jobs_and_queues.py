@@ -27,8 +27,6 @@ def train(pumice, until):
     made = pumice("job", "run", "train", "-r", "3", "-m", "2", "-R", "cpu=1,nvidia.com/gpu=1")
     assert (made.code, made.out) == (0, "job.batch.volcano.sh/train created\n")
     until(Job, lambda job: job.get("status", {}).get("running") == 3, name="train")
-    yield
-    pumice("job", "delete", "train")
 
 
 def test_an_empty_list_says_so_on_stderr_only(pumice):
@@ -179,4 +177,8 @@ def test_a_watch_prints_what_changes_and_ends_with_130(pumice, cluster, train):
         assert "job.batch.volcano.sh/later\n" in watching.stdout
         watching.send_signal(signal.SIGINT)
         assert watching.wait() == 130
-    pumice("job", "delete", "later")
+
+
+def test_a_deleted_job_is_gone(pumice, train):
+    assert pumice("job", "delete", "train").out == "job.batch.volcano.sh/train deleted\n"
+    assert pumice("job", "view", "train").code == 3

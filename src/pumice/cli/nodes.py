@@ -1,0 +1,61 @@
+"""`pumice nodes`: where cards are free, and the largest gang that would start now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pumice.cli.answers import Report
+from pumice.cli.asking import Reach, asks
+
+if TYPE_CHECKING:
+    from pumice.cli.room import Rooms
+
+
+@click.command()
+@asks(namespace=())
+@click.option("--resource", default="", help="Which card to count; else the GPU that the nodes have most of.")
+@click.option("--each", default="", metavar="AMOUNTS", help="Count workers like cpu=4,nvidia.com/gpu=2 instead.")
+async def nodes(reach: Reach, resource: str, each: str) -> Report:
+    """Show free, used and fragmented GPUs of each node, and the largest gang that fits now by resources alone.
+
+    Fragmented GPUs are free, but beside used ones: a worker that wants all GPUs of a node cannot have them.
+    """
+    from pumice.api.core import Node
+    from pumice.api.pods import Pod
+    from pumice.cli import room, submitting
+    from pumice.cluster import amounts
+
+    worker = amounts.read(submitting.resources(each, "--each"))
+    found = (await reach.client.list(Node)).items
+    pods = (await reach.client.list(Pod)).items
+    table = room.table_of(found, pods)
+    seen = room.rooms(table, resource)
+    data, text = seen.data(), rooms_text(seen)
+    if worker:
+        count = sum(room.fits(table, worker))
+        data["largestGangs"] = [{"each": amounts.text(worker), "workers": count}]
+        text = f"{cards_text(seen)}\nLargest gang that fits now: {count} workers of {amounts.text(worker)}"
+    return Report(text, data)
+
+
+def cards_text(seen: Rooms) -> str:
+    """One line a node, and their sum."""
+    from pumice.cli.printing import aligned
+
+    rows = [("NAME", "STATUS", "GPUS", "USED", "FREE", "FRAGMENTED", "PODS")]
+    for node in seen.nodes:
+        numbers = (node.cards, node.used, node.free, node.fragmented, node.pods)
+        rows.append((node.name, node.state, *map(str, numbers)))  # type: ignore[arg-type]
+    counted = ("cards", "used", "free", "fragmented", "pods")
+    sums = [str(sum(getattr(node, name) for node in seen.nodes)) for name in counted]
+    rows.append((f"({len(seen.nodes)} nodes)", "", *sums))  # type: ignore[arg-type]
+    return aligned(rows)
+
+
+def rooms_text(seen: Rooms) -> str:
+    gangs = ", ".join(f"{count} of {size}" for size, count in seen.gangs.items())
+    if not gangs:
+        return f"{cards_text(seen)}\nNo node has any {seen.resource}."
+    return f"{cards_text(seen)}\nLargest gang that fits now, by {seen.resource} of each worker: {gangs}"
