@@ -196,8 +196,11 @@ class JobWorld:
 
 
 @contextlib.asynccontextmanager
-async def job_world(transport, other, namespace, *, nodes=2, gpus=8):
-    """A place over two transports to one server: one for us, whose writes are counted, and one for nodes and the test."""
+async def job_world(transport, other, namespace, *, nodes=2, gpus=8, controls=True):
+    """A place over two transports to one server: one for us, whose writes are counted, and one for nodes and the test.
+
+    Without `controls`, the controllers are somebody else's business.
+    """
     clock, chance = RealClock(), random.Random(1)
     counting = Counting(transport)
     ours = Client(counting, clock=clock, chance=chance)
@@ -210,7 +213,7 @@ async def job_world(transport, other, namespace, *, nodes=2, gpus=8):
     controllers = Controllers(ours, informers, rim)
     facts = pretend_nodes(nodes, prefix=f"{namespace}-", gpus=gpus, labels={"test": namespace})
     agent = PretendAgent(client, watching, facts, clock=clock, chance=chance)
-    works = (informers.run(), watching.run(), scheduler.run(), controllers.run(), agent.run())
+    works = [informers.run(), watching.run(), scheduler.run(), agent.run(), *([controllers.run()] if controls else [])]
     tasks = [asyncio.create_task(each) for each in works]
     try:
         async with asyncio.timeout(PATIENCE_S):
