@@ -121,6 +121,16 @@ def in_need(session: Session, gang: GangState) -> list[Task]:
     return session.ordered(task for task in waiting if not (task.is_best_effort and finds_a_slot(task)))
 
 
+def is_worth_it(session: Session, statement: Statement, gang: GangState) -> bool:
+    """Whether the plan may be carried out: the gang may wait for its places and, if others have to go, no plugin objects at all.
+
+    A vote of a higher tier (sla's, for a gang that is due) may hold free room for half a gang. It may not cost anybody their life.
+    """
+    if statement.evictions:
+        return all(hook.call(gang) >= 0 for hook in session.points.hooks("pipelined"))
+    return session.is_pipelined(gang)
+
+
 def why_chosen(session: Session, victim: Task) -> str:
     """What the eviction costs: below its minimum the rest of a gang is worthless."""
     gang = session.gangs[victim.gang]

@@ -88,7 +88,7 @@ class _Preempting:
             if not session.points.starves(gang):
                 break
             self._make_room(statement, gang, task, pool, lambda victim: victim.gang != gang.key)
-        if statement.operations and session.is_pipelined(gang):
+        if statement.operations and eviction.is_worth_it(session, statement, gang):
             eviction.spare(session, statement, check_queue=True)
             statement.commit()
         else:
@@ -100,7 +100,7 @@ class _Preempting:
         for task in eviction.in_need(session, gang):
             statement = session.statement(gang)
             made = self._make_room(statement, gang, task, pool, lambda victim: victim.gang == gang.key)
-            if not made or (statement.evictions and not session.is_pipelined(gang)):
+            if not made or (statement.evictions and not eviction.is_worth_it(session, statement, gang)):
                 statement.rollback(remember=True)
                 return
             if statement.evictions:

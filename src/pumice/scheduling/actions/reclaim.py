@@ -52,7 +52,7 @@ def _reclaim(session: Session, queue: QueueSpec, gang: GangState, pool: Pool) ->
             break
         if task.pod.spec.preemption_policy != "Never" and session.is_preemptive(queue, [task]):
             _reclaim_for(session, statement, gang, task, pool)
-    if statement.operations and session.is_pipelined(gang):
+    if statement.operations and eviction.is_worth_it(session, statement, gang):
         eviction.spare(session, statement, check_queue=False)
         statement.commit()
     else:

@@ -4,7 +4,10 @@ from tests.unit.scheduling.clusters import (
     a_group,
     a_node,
     a_pod,
+    a_priority_class,
+    a_queue,
     binds,
+    evicted,
     plan_for,
     policy,
     promised,
@@ -80,3 +83,21 @@ def test_a_gang_that_nobody_has_dated_has_not_waited_yet():
 def test_a_default_that_is_no_time_to_wait_is_refused(written):
     with pytest.raises(PolicyError, match=r"plugin sla: sla-waiting-time: .*; write for example"):
         plan_for(a_node(), a_pod(), policy=sla(waiting_time=written))
+
+
+@pytest.mark.parametrize(("action", "queue"), [("preempt", "default"), ("reclaim", "poor")])
+@pytest.mark.parametrize(("size", "victims"), [(3, 3), (4, 0)])
+def test_others_go_for_a_gang_that_is_due_only_if_it_can_then_start_whole(action, queue, size, victims):
+    """All four pods of the node run, three of them beyond their gang's minimum: there is room to be made for three."""
+    objects = [
+        a_node(cpu="4"),
+        a_queue("default", weight=1),
+        a_queue("poor", weight=9),
+        a_priority_class("high", 100),
+        a_gang("low", 4, min_member=1, running=["n1"] * 4),
+        a_gang("due", size, group={"queue": queue, "priority_class": "high"}, priority=100),
+    ]
+    due = {"name": "sla", "arguments": {"sla-waiting-time": "12h"}}
+    chosen = policy(f"allocate, {action}", [due], "gang priority", "predicates proportion")
+    decisions = plan_for(*objects, policy=chosen, now=NOON)
+    assert len(evicted(decisions)) == len(promised(decisions)) == victims
