@@ -128,7 +128,7 @@ def _options(
     ]
 
 
-def named(*flags: str, required: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def named(*flags: str, required: bool = True, kind: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """NAME as an argument or, as vcctl has it, behind a flag; exactly one of both where it is required."""
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
@@ -140,7 +140,24 @@ def named(*flags: str, required: bool = True) -> Callable[[Callable[..., Any]], 
                 raise BadInput(f"no name was given; write it behind the command, or as {flags[0]} NAME")
             return await body(reach, name=name or name_flag, **options)
 
-        run = click.argument("name", required=False)(run)
-        return click.option(*flags, "name_flag", default="", metavar="NAME", help="The name, as vcctl writes it.")(run)
+        complete = _live(kind) if kind else None
+        run = click.argument("name", required=False, shell_complete=complete)(run)
+        return click.option(
+            *flags,
+            "name_flag",
+            default="",
+            metavar="NAME",
+            help="The name, as vcctl writes it.",
+            shell_complete=complete,
+        )(run)
 
     return decorate
+
+
+def _live(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        from pumice.cli import completing
+
+        return completing.live(kind)(ctx, param, incomplete)
+
+    return complete

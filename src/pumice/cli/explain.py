@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pumice.cli import completing
 from pumice.cli.answers import Report
 from pumice.cli.asking import Reach, asks
 from pumice.errors import BadInput, NotFound
@@ -24,7 +25,7 @@ _WORDS = {
 
 @click.command()
 @asks()
-@click.argument("subject", metavar="KIND/NAME")
+@click.argument("subject", metavar="KIND/NAME", shell_complete=completing.subjects)
 async def explain(reach: Reach, subject: str) -> Report:
     """Say why a gang waits: job/NAME, pg/NAME or pod/NAME.
 

@@ -29,13 +29,13 @@ def _verbs(plural: str, title: str) -> click.Group:
 
     @group.command(help=f"Show one {title}.")
     @asks(watch=True)
-    @named("-N", "--name")
+    @named("-N", "--name", kind=f"{plural}.{GROUP}")
     async def get(reach: Reach, name: str) -> Query:
         return _query(reach, plural, name)
 
     @group.command(help=f"Print a {title} whole, or all of them.")
     @asks(output=False)
-    @named("-N", "--name", required=False)
+    @named("-N", "--name", required=False, kind=f"{plural}.{GROUP}")
     @click.option("-o", "--format", "form", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
     async def describe(reach: Reach, name: str, form: str) -> Report:
         return await _described(reach, plural, name, form)
@@ -59,7 +59,7 @@ def _verbs(plural: str, title: str) -> click.Group:
 
     @group.command(help=f"Delete a {title}.")
     @asks()
-    @named("-N", "--name", required=False)
+    @named("-N", "--name", required=False, kind=f"{plural}.{GROUP}")
     @click.option("-f", "--file", "filename", default="", help="Delete the one in this file instead.")
     async def delete(reach: Reach, name: str, filename: str) -> Done:
         return await _deleted(reach, plural, name, filename)

@@ -10,6 +10,7 @@ from pumice.cli.asking import Reach, asks, named
 from pumice.errors import BadInput, NotFound
 
 ASKED = "cpu=1000m,memory=100Mi"  # vcctl's defaults
+KIND = "jobs.batch.volcano.sh"
 
 
 @click.group()
@@ -46,7 +47,7 @@ def jobs(reach: Reach, *, queue: str = "", scheduler: str = "", part: str = "") 
 
 @job.command()
 @asks()
-@named("-N", "--name")
+@named("-N", "--name", kind=KIND)
 async def view(reach: Reach, name: str) -> Report:
     """Show one Job: what it asks for, how it stands, what happened to it."""
     return await viewed(reach, name)
@@ -105,7 +106,7 @@ async def run(
 
 @job.command()
 @asks()
-@named("-N", "--name")
+@named("-N", "--name", kind=KIND)
 async def suspend(reach: Reach, name: str) -> Done:
     """Stop a Job's pods and keep the Job, until it is resumed."""
     return await commanded(reach, name, "AbortJob", "suspending")
@@ -113,7 +114,7 @@ async def suspend(reach: Reach, name: str) -> Done:
 
 @job.command()
 @asks()
-@named("-N", "--name")
+@named("-N", "--name", kind=KIND)
 async def resume(reach: Reach, name: str) -> Done:
     """Let a suspended Job run again."""
     return await commanded(reach, name, "ResumeJob", "resuming")
@@ -131,7 +132,7 @@ async def commanded(reach: Reach, name: str, action: str, deed: str) -> Done:
 
 @job.command()
 @asks()
-@named("-N", "--name")
+@named("-N", "--name", kind=KIND)
 async def delete(reach: Reach, name: str) -> Done:
     """Delete a Job and its pods."""
     return await deleted(reach, name)
@@ -148,7 +149,7 @@ async def deleted(reach: Reach, name: str) -> Done:
 
 @job.command()
 @asks()
-@named("-N", "--name")
+@named("-N", "--name", kind=KIND)
 @click.option("-r", "--replicas", type=click.IntRange(min=0), required=True)
 @click.option("-t", "--task", default="", help="Task to scale; a Job with one task needs none named.")
 @click.option("-m", "--min", "minimum", type=click.IntRange(min=0), help="Change minAvailable as well.")
@@ -167,7 +168,7 @@ async def scale(reach: Reach, name: str, replicas: int, task: str, minimum: int 
 
 @job.command()
 @asks(output=False)
-@named("-N", "--name")
+@named("-N", "--name", kind=KIND)
 @click.option("-t", "--task", default="", help="Only pods of this task.")
 @click.option("--index", type=click.IntRange(min=0), help="Only the pod of this number within its task.")
 @click.option("-c", "--container", default="", help="Container; needed where pods have several.")

@@ -54,6 +54,9 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "jobtemplate": ("pumice.cli.flow", "jobtemplate", "Look at JobTemplates, make and delete them."),
     "nodes": ("pumice.cli.nodes", "nodes", "Show free, used and fragmented GPUs, and the largest gang that fits."),
     "explain": ("pumice.cli.explain", "explain", "Say why a job, a PodGroup or a pod waits, in numbers."),
+    "version": ("pumice.cli.shell", "version", "Print the versions of this program and of the API server."),
+    "completion": ("pumice.cli.shell", "completion", "Print the completion script for bash, zsh or fish."),
+    "install-aliases": ("pumice.cli.shell", "install_aliases", "Put vcctl, vsub, vjobs and the like beside pumice."),
     "schedule": ("pumice.cli.offline", "schedule", "Ask what one cycle would do with the objects in files."),
 }
 
@@ -95,9 +98,10 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(run(arguments))
 
 
-def run(arguments: list[str] | None = None) -> ExitCode:
+def run(arguments: list[str] | None = None, command: click.Command = pumice, *, name: str = "pumice") -> ExitCode:
+    """Run a command, ours or one under another name, to its exit code."""
     try:
-        pumice.main(args=arguments, prog_name="pumice", standalone_mode=False)
+        command.main(args=arguments, prog_name=name, standalone_mode=False)
     except click.exceptions.Exit as end:
         return ExitCode(end.exit_code)
     except click.ClickException as error:
@@ -110,6 +114,6 @@ def run(arguments: list[str] | None = None) -> ExitCode:
         sys.stdout = None
         return ExitCode.OK
     except errors.PumiceError as error:
-        click.echo(f"pumice: {error}", err=True)
+        click.echo(f"{name}: {error}", err=True)
         return next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
     return ExitCode.OK

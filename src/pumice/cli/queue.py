@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections import Counter
 
 COMMANDS_NAMESPACE = "default"  # queues have no namespace, Commands must have one, and vcctl takes this
+KIND = "queues.scheduling.volcano.sh"
 
 
 @click.group()
@@ -46,7 +47,7 @@ async def list_queues(reach: Reach) -> Query:
 
 @queue.command()
 @asks(namespace=(), watch=True)
-@named("-n", "--name")
+@named("-n", "--name", kind=KIND)
 async def get(reach: Reach, name: str) -> Query:
     """Show one queue."""
     return queues(reach, name)
@@ -83,7 +84,7 @@ async def create(
 
 @queue.command()
 @asks(namespace=())
-@named("-n", "--name")
+@named("-n", "--name", kind=KIND)
 @click.option("-a", "--action", type=click.Choice(["open", "close", "update"]), required=True)
 @click.option("-w", "--weight", type=click.IntRange(min=1), help="The new weight, for update.")
 async def operate(reach: Reach, name: str, action: str, weight: int | None) -> Done:
@@ -105,7 +106,7 @@ async def operate(reach: Reach, name: str, action: str, weight: int | None) -> D
 
 @queue.command()
 @asks(namespace=())
-@named("-n", "--name")
+@named("-n", "--name", kind=KIND)
 async def delete(reach: Reach, name: str) -> Done:
     """Delete a queue; the server refuses while it is open or in use."""
     from pumice.api.kinds import by_struct

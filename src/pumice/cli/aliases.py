@@ -1,0 +1,107 @@
+"""Volcano's short commands, where -n is the name and -N the namespace. `pumice install-aliases` makes programs of them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from pumice.cli import job, main, queue
+from pumice.cli.asking import Reach, asks, named
+
+if TYPE_CHECKING:
+    from pumice.cli.answers import Done, Query, Report
+
+_NAMESPACE = ("-N", "--namespace")
+
+
+@click.command()
+@asks(namespace=_NAMESPACE)
+@named("-n", "--name")
+@click.option("-i", "--image", default="busybox", show_default=True, envvar="VOLCANO_DEFAULT_IMAGE")
+@click.option("-m", "--min", "minimum", default=1, show_default=True)
+@click.option("-r", "--replicas", default=1, show_default=True)
+@click.option("-R", "--requests", default=job.ASKED, show_default=True)
+@click.option("-L", "--limits", default="", help="What each pod may use; else what it asks for.")
+@click.option("-S", "--scheduler", default="volcano", show_default=True, envvar="VOLCANO_SCHEDULER_NAME")
+@click.option("-c", "--command", default="", help="What each pod runs, as a shell would split it.")
+async def vsub(
+    reach: Reach,
+    name: str,
+    image: str,
+    minimum: int,
+    replicas: int,
+    requests: str,
+    limits: str,
+    scheduler: str,
+    command: str,
+) -> Done:
+    """Submit a Job."""
+    import dataclasses
+    import os
+
+    from pumice.cli import submitting
+
+    shape = submitting.Shape(image, replicas, minimum, requests, limits or requests, command)
+    if not reach.named_namespace:
+        usual = os.environ.get("VOLCANO_DEFAULT_JOB_NAMESPACE") or reach.namespace
+        reach = dataclasses.replace(reach, namespace=usual)
+    return await submitting.submit(reach, submitting.job_of(name, shape, scheduler=scheduler))
+
+
+@click.command()
+@asks(namespace=_NAMESPACE, everywhere=True, watch=True)
+@named("-n", "--name", required=False)
+@click.option("-S", "--scheduler", default="")
+@click.option("--selector", default="", metavar="TEXT", help="Only those whose name contains this.")
+async def vjobs(reach: Reach, name: str, scheduler: str, selector: str) -> Query | Report:
+    """List Jobs, or show one."""
+    return await job.viewed(reach, name) if name else job.jobs(reach, scheduler=scheduler, part=selector)
+
+
+@click.command()
+@asks(namespace=(), watch=True)
+@named("-n", "--name", required=False)
+async def vqueues(reach: Reach, name: str) -> Query:
+    """List queues, or show one."""
+    return queue.queues(reach, name)
+
+
+@click.command()
+@asks(namespace=_NAMESPACE)
+@named("-n", "--name")
+async def vcancel(reach: Reach, name: str) -> Done:
+    """Delete a Job."""
+    return await job.deleted(reach, name)
+
+
+@click.command()
+@asks(namespace=_NAMESPACE)
+@named("-n", "--name")
+async def vsuspend(reach: Reach, name: str) -> Done:
+    """Suspend a Job."""
+    return await job.commanded(reach, name, "AbortJob", "suspending")
+
+
+@click.command()
+@asks(namespace=_NAMESPACE)
+@named("-n", "--name")
+async def vresume(reach: Reach, name: str) -> Done:
+    """Resume a Job."""
+    return await job.commanded(reach, name, "ResumeJob", "resuming")
+
+
+COMMANDS: dict[str, click.Command] = {
+    "vcctl": main.pumice,
+    "vsub": vsub,
+    "vjobs": vjobs,
+    "vqueues": vqueues,
+    "vcancel": vcancel,
+    "vsuspend": vsuspend,
+    "vresume": vresume,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main.run(sys.argv[2:], COMMANDS[sys.argv[1]], name=sys.argv[1]))

@@ -1,0 +1,117 @@
+"""The program in a shell: real bash completes, aliases are real programs, versions are of both sides."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pumice import __version__
+from pumice.api.batch import Job
+
+BIN = Path(sys.executable).parent
+
+
+@pytest.fixture
+def completed(cluster, pumice, tmp_path):
+    """What a real bash offers when Tab is pressed at the end of a line."""
+    script = tmp_path / "completion.bash"
+    script.write_text(pumice("completion", "bash").out)
+
+    def ask(*words):
+        listed = " ".join(f"'{word}'" for word in words)
+        code = (
+            f"source {script}; COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; "
+            '_pumice_completion pumice; printf "%s\\n" "${COMPREPLY[@]}"'
+        )
+        env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "KUBECONFIG": str(cluster.kubeconfig)}
+        done = subprocess.run(["bash", "-c", code], env=env, capture_output=True, text=True, check=True)
+        assert done.stderr == ""
+        return done.stdout.split()
+
+    return ask
+
+
+def test_bash_completes_commands_options_and_live_names(completed, pumice):
+    pumice("job", "run", "train")
+    pumice("job", "run", "trace")
+    assert completed("pumice", "jo") == ["job", "jobflow", "jobtemplate"]
+    assert completed("pumice", "job", "su") == ["suspend"]
+    assert completed("pumice", "job", "list", "--all") == ["--all-namespaces"]
+    assert completed("pumice", "job", "view", "tr") == ["trace", "train"]
+    assert completed("pumice", "queue", "get", "-n", "def") == ["default"]
+    assert completed("pumice", "explain", "job/tra") == ["job/trace", "job/train"]
+    assert completed("pumice", "explain", "p") == ["pg/", "pod/"]
+
+
+def test_completion_without_a_cluster_is_silent(completed):
+    assert completed("pumice", "job", "view", "--master", "https://127.0.0.1:1", "t") == []
+
+
+@pytest.mark.parametrize(
+    ("shell", "words"), [("zsh", "#compdef pumice"), ("fish", "complete --no-files --command pumice")]
+)
+def test_other_shells_get_their_script(pumice, shell, words):
+    assert words in pumice("completion", shell).out
+
+
+@pytest.fixture
+def aliases(pumice, cluster, tmp_path):
+    """Runs one of the installed programs."""
+    installed = pumice("install-aliases", "--dir", str(tmp_path))
+    assert installed.out == f"{tmp_path}: vcctl, vsub, vjobs, vqueues, vcancel, vsuspend, vresume\n"
+    env = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig), "VOLCANO_DEFAULT_IMAGE": "own:1"}
+
+    def run(name, *arguments):
+        return subprocess.run([tmp_path / name, *arguments], env=env, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_the_short_commands_have_their_letters_swapped(aliases, pumice, until):
+    assert (
+        aliases("vsub", "-n", "short", "-N", "default", "-c", "sleep 5").stdout
+        == "job.batch.volcano.sh/short created\n"
+    )
+    path = "jsonpath={.spec.tasks[0].template.spec.containers[0].image}"
+    assert pumice("job", "view", "-N", "short", "-n", "default", "-o", path).out == "own:1"
+    assert aliases("vjobs", "-N", "default", "-o", "name").stdout == "job.batch.volcano.sh/short\n"
+    assert aliases("vjobs", "-n", "short").stdout.startswith("Name:             short\n")
+    until(Job, lambda job: job.get("status", {}).get("running") == 1, name="short")
+    assert aliases("vsuspend", "-n", "short", "-N", "default").stdout == "job.batch.volcano.sh/short suspending\n"
+    until(Job, lambda job: job["status"]["state"]["phase"] == "Aborted", name="short")
+    assert aliases("vresume", "-n", "short").stdout == "job.batch.volcano.sh/short resuming\n"
+    until(Job, lambda job: job["status"]["state"]["phase"] == "Running", name="short")
+    assert aliases("vqueues", "-n", "default", "-o", "name").stdout == "queue.scheduling.volcano.sh/default\n"
+    assert aliases("vcctl", "job", "list", "-n", "default", "-o", "name").stdout == "job.batch.volcano.sh/short\n"
+    assert aliases("vcancel", "-n", "short").stdout == "job.batch.volcano.sh/short deleted\n"
+    missing = aliases("vcancel", "-n", "short", "-N", "nowhere")
+    assert (missing.returncode, missing.stderr[:9]) == (3, "vcancel: ")
+
+
+def test_aliases_do_not_replace_a_strangers_program(pumice, tmp_path):
+    (tmp_path / "vcctl").write_text("the real one")
+    refused = pumice("install-aliases", "--dir", str(tmp_path))
+    assert (refused.code, refused.err) == (
+        5,
+        f"pumice: {tmp_path}: vcctl already there and not ours: nothing was changed; use --dir or --force\n",
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["vcctl"]
+    assert pumice("install-aliases", "--dir", str(tmp_path), "--force").code == 0
+    assert pumice("install-aliases", "--dir", str(tmp_path)).code == 0  # ours may be replaced
+
+
+def test_version_names_both_sides(pumice):
+    first, second = pumice("version").lines
+    assert first.startswith(f"pumice:       {__version__} (Python 3.")
+    assert second.startswith("API server:   v1.")
+
+
+def test_listing_commands_imports_none_of_them():
+    code = (
+        "import sys, click.testing, pumice.cli.main as m; click.testing.CliRunner().invoke(m.pumice, ['--help']); "
+        "print({'msgspec', 'numpy', 'aiohttp', 'asyncio', 'pumice.cli.job'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
