@@ -166,7 +166,9 @@ async def register_all(client: Client, nodes: Iterable[NodeFacts], clock: Clock)
 
 
 async def report_readiness(client: Client, name: str, *, now: Instant, is_ready: bool, message: str = "") -> None:
-    status = {"conditions": [readiness(now, is_ready=is_ready, message=message)]}
+    """Whoever is Ready knows of its pressures too: somebody may have called them unknown meanwhile."""
+    ready = readiness(now, is_ready=is_ready, message=message)
+    status = {"conditions": [*pressures(now), ready] if is_ready else [ready]}
     await client.patch(Node, name, {"status": status}, how=PatchType.STRATEGIC, subresource="status")
 
 

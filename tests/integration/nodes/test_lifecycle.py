@@ -99,7 +99,8 @@ def test_a_node_that_comes_back_loses_its_taints_and_keeps_its_pods():
         await place.node_until("a0", lambda node: taints(node) == both(UNREACHABLE))
         await place.clock.sleep(200)  # of the five minutes that every pod tolerates
         agent.trouble("a0", Trouble.NONE)
-        await place.node_until("a0", lambda node: readiness(node) == "True" and not taints(node))
+        node = await place.node_until("a0", lambda node: readiness(node) == "True" and not taints(node))
+        assert sorted(each["status"] for each in node["status"]["conditions"]) == ["False", "False", "False", "True"]
         await place.clock.sleep(3600)
         pod = await place.pod("patient")
         assert pod["status"]["phase"] == "Running"
