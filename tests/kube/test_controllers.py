@@ -1,0 +1,46 @@
+"""The controllers beside the Job's on the real API server; the same bodies run on the embedded one."""
+
+import asyncio
+
+import pytest
+from tools.kube.control_plane import ControlPlane
+
+from pumice.api import kinds
+from pumice.cli.crds import manifests
+from pumice.clock import RealClock
+from pumice.kube import config
+from pumice.kube.http import HttpTransport
+
+pytest.register_assert_rewrite("tests.bodies.controllers", "tests.bodies.jobs")
+
+from tests.bodies import controllers, jobs  # noqa: E402  after their assertions may be rewritten
+
+
+@pytest.fixture(scope="module")
+def empty_plane(binaries):
+    """A control plane of its own: shares are shares of all nodes, so nobody else's may be there."""
+    with ControlPlane(nodes=()) as plane:
+        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
+        names = [f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS]
+        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+        yield plane
+
+
+@pytest.fixture
+async def world(empty_plane, request):
+    number = controllers.BODIES.index(request.node.callspec.params["body"])
+    namespace = f"others-{number}"
+    await asyncio.to_thread(empty_plane.create_namespace, namespace)
+    connection = config.find(str(empty_plane.kubeconfig), clock=RealClock())
+    async with (
+        HttpTransport(connection, user_agent="pumice") as transport,
+        HttpTransport(connection, user_agent="pumice-test") as other,
+        jobs.job_world(transport, other, namespace) as made,
+    ):
+        made.makes_no_replicas = False
+        yield made
+
+
+@pytest.mark.parametrize("body", controllers.BODIES, ids=lambda body: body.__name__)
+async def test_controllers(body, world):
+    await body(world)
