@@ -1,0 +1,63 @@
+"""Logs of real processes: a node of this machine joins the cluster, and a Job's pods write on it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from pumice.api.batch import Job
+from pumice.api.core import Node
+
+ONLY_THERE = "example.com/process"
+
+
+@pytest.fixture(scope="module")
+def process_node(cluster, tmp_path_factory):
+    """`pumice node` in a process of its own; only pods that ask for its own resource come to it."""
+    folder = tmp_path_factory.mktemp("node")
+    options = ["--name", "here", "--data-dir", str(folder), "--capacity", f"{ONLY_THERE}=4"]
+    command = [sys.executable, "-m", "pumice.cli", "node", "--kubeconfig", str(cluster.kubeconfig), *options]
+    with (folder / "node.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as running:
+        yield
+        running.terminate()
+        running.wait()
+
+
+@pytest.fixture
+def written(process_node, pumice, until):
+    """A Job of two pods that each wrote two lines and ended."""
+    until(Node, lambda node: True, name="here", namespace="")
+    script = "import os; print('first'); print('second of', os.environ['HOSTNAME'])"
+    command = f'{sys.executable} -c "{script}"'
+    made = pumice("job", "run", "say", "-r", "2", "-m", "2", "-R", f"cpu=100m,{ONLY_THERE}=1", "-c", command)
+    assert made.code == 0
+    until(Job, lambda job: job.get("status", {}).get("succeeded") == 2, name="say")
+
+
+def test_the_lines_of_several_pods_begin_with_their_pod(pumice, written):
+    assert pumice("job", "logs", "say").lines == [
+        "[say-default0-0] first",
+        "[say-default0-0] second of say-default0-0",
+        "[say-default0-1] first",
+        "[say-default0-1] second of say-default0-1",
+    ]
+
+
+def test_one_pods_lines_are_its_own(pumice, written):
+    assert pumice("job", "logs", "say", "--index", "1").lines == ["first", "second of say-default0-1"]
+    assert pumice("job", "logs", "say", "--index", "1", "--tail", "1").lines == ["second of say-default0-1"]
+    assert sorted(pumice("job", "logs", "say", "-f", "-t", "default0", "--tail", "1").lines) == [
+        "[say-default0-0] second of say-default0-0",
+        "[say-default0-1] second of say-default0-1",
+    ]
+
+
+def test_logs_of_nobody_and_of_two_times_at_once_are_refused(pumice, written):
+    nobody = pumice("job", "logs", "say", "--index", "7")
+    assert (nobody.code, nobody.err) == (
+        3,
+        "pumice: job default/say has no such pod; `pumice pod list -j say` lists them\n",
+    )
+    both = pumice("job", "logs", "say", "-f", "--previous")
+    assert both.code == 2
+    assert "-f and --previous exclude each other" in both.err
