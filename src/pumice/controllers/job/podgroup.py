@@ -6,13 +6,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec.structs import replace
 
-from pumice import quantity
 from pumice.api import decoding, names
-from pumice.api.pods import NO_REQUIREMENTS, Pod, PodTemplate, ResourceRequirements
+from pumice.api.pods import PodTemplate
 from pumice.api.scheduling import PodGroup, SubGroupPolicy
-from pumice.cluster import amounts, requests
+from pumice.controllers import minimums
 from pumice.controllers.operations import Blame, Create, Patch
 from pumice.controllers.ownership import owned
 
@@ -20,13 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pumice.api.batch import Job, NetworkTopology, Task
-    from pumice.api.meta import ResourceList
-    from pumice.api.pods import Container, PodSpec
     from pumice.controllers.operations import Json, Operation
 
 TEMPLATES_CACHED_MAX = 4_096
-# Compute resources that ResourceQuota knows by their plain name and with `requests.` before it.
-_PLAIN = ("cpu", "memory", "ephemeral-storage")
 
 
 def group_name(job: Job) -> str:
@@ -116,7 +110,7 @@ def _changes(group: PodGroup, wanted: Json) -> Json:
         changes["priorityClassName"] = wanted.get("priorityClassName")
     if spec.min_member != wanted["minMember"]:
         changes["minMember"] = wanted["minMember"]
-    if not _same_amounts(spec.min_resources or {}, wanted["minResources"]):
+    if not minimums.same(spec.min_resources or {}, wanted["minResources"]):
         stale = dict.fromkeys((spec.min_resources or {}).keys() - wanted["minResources"].keys())
         changes["minResources"] = {**stale, **wanted["minResources"]}
     members = {
@@ -128,10 +122,6 @@ def _changes(group: PodGroup, wanted: Json) -> Json:
     if msgspec.convert(policies, tuple[SubGroupPolicy, ...]) != spec.sub_group_policy:
         changes["subGroupPolicy"] = policies
     return changes
-
-
-def _same_amounts(left: ResourceList, right: ResourceList) -> bool:
-    return left.keys() == right.keys() and all(quantity.compare(left[name], right[name]) == 0 for name in right)
 
 
 # ----------------------------------------------------------------------------------------------------- minResources
@@ -146,7 +136,7 @@ def minimum(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
     for task, pods in _smallest(job, priorities):
         for name, value in _usage(bytes(task.template)).items():
             total[name] = total.get(name, 0) + value * pods
-    return {name: amounts.quantity_text(_plain(name), value) for name, value in sorted(total.items())}
+    return minimums.resource_list(total)
 
 
 def _smallest(job: Job, priorities: Mapping[str, int]) -> list[tuple[Task, int]]:
@@ -176,39 +166,4 @@ def priority_class(template: bytes) -> str:
 @lru_cache(TEMPLATES_CACHED_MAX)
 def _usage(template: bytes) -> Mapping[str, int]:
     """What one pod of a template counts in quotas."""
-    spec = decoding.decode(PodTemplate, template).spec
-    usage = {"pods": amounts.MILLI, "count/pods": amounts.MILLI}
-    for name, value in _requests(spec).items():
-        usage[name] = value
-        if name in _PLAIN or "/" in name or name.startswith("hugepages-"):
-            usage[f"requests.{name}"] = value
-    for name, value in _requests(_with_limits_only(spec)).items():
-        if name in _PLAIN:
-            usage[f"limits.{name}"] = value
-    return usage
-
-
-def _requests(spec: PodSpec) -> dict[str, int]:
-    asked = requests.request_of(Pod(spec=spec)).amounts
-    return {name: int(value) for name, value in asked.items() if name != amounts.PODS}
-
-
-def _with_limits_only(spec: PodSpec) -> PodSpec:
-    """The same pod as though its limits were its requests."""
-    limited = {name for each in (*spec.containers, *spec.init_containers) for name in each.resources.limits}
-    return replace(
-        spec,
-        containers=tuple(map(_limits_only, spec.containers)),
-        init_containers=tuple(map(_limits_only, spec.init_containers)),
-        overhead={name: value for name, value in spec.overhead.items() if name in limited},
-        resources=None,
-    )
-
-
-def _limits_only(container: Container) -> Container:
-    limits = container.resources.limits
-    return replace(container, resources=ResourceRequirements(requests=limits) if limits else NO_REQUIREMENTS)
-
-
-def _plain(name: str) -> str:
-    return name.removeprefix("requests.").removeprefix("limits.")
+    return minimums.usage(decoding.decode(PodTemplate, template).spec)
