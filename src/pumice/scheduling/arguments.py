@@ -14,7 +14,7 @@ from pumice.scheduling.policy import PolicyError
 
 if TYPE_CHECKING:
     from pumice.instant import Duration
-    from pumice.scheduling.policy import PluginOption
+    from pumice.scheduling.policy import PluginOption, Policy
 
 
 class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -25,6 +25,7 @@ class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """
 
     PREFIXES: ClassVar[Mapping[str, str]] = {}
+    NAMED: ClassVar[Any] = Any  # the type of each argument with a free part
     IGNORED: ClassVar[frozenset[str]] = frozenset()  # Volcano's files carry them, nothing reads them
 
     named: dict[str, Any] = msgspec.field(default_factory=dict, name="<named>")
@@ -48,15 +49,37 @@ def read(kind: type[A], option: PluginOption, source: str) -> A:
         if key in known:
             fixed[key] = value
         elif any(key.startswith(prefix) for prefix in kind.PREFIXES):
-            named[key] = value
+            named[key] = _converted(value, kind.NAMED, f"policy {source}: plugin {option.name}: {key}")
         elif key not in kind.IGNORED:
             near = difflib.get_close_matches(key, known, n=1)
             advice = f"did you mean {near[0]}?" if near else f"it takes {', '.join(sorted(known)) or 'none'}"
             raise PolicyError(f"policy {source}: plugin {option.name}: unknown argument {key!r}; {advice}")
+    return _converted({**fixed, "<named>": named}, kind, f"policy {source}: plugin {option.name}")
+
+
+class ActionArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Of a policy file's `configurations` item that is named like an action."""
+
+
+class CachingArgs(ActionArgs, frozen=True):
+    """Of actions that Volcano lets remember why a node was refused; here equal pods are one shape, which is that memory."""
+
+    error_cache: bool = msgspec.field(name="predicateErrorCacheEnable", default=True)
+
+
+T = TypeVar("T")
+
+
+def read_action(kind: type[T], policy: Policy, action: str) -> T:
+    """The arguments of one action as `kind`."""
+    return _converted(policy.configurations.get(action, {}), kind, f"policy {policy.source}: configurations: {action}")
+
+
+def _converted(value: Any, kind: type[T], where: str) -> T:
     try:
-        return msgspec.convert({**fixed, "<named>": named}, kind, strict=False)
+        return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise PolicyError(f"policy {source}: plugin {option.name}: {error}; correct that argument") from error
+        raise PolicyError(f"{where}: {error}; correct that argument") from error
 
 
 def duration(name: str, text: str) -> Duration:

@@ -35,4 +35,6 @@ tiers:
 
 def parse(text: str | bytes, source: str, extra: Mapping[str, type[Plugin]] = NO_PLUGINS) -> policy.Policy:
     """A policy that may use every action and plugin that comes with Pumice, and those of `extra`."""
-    return policy.parse(text, source=source, actions=list(actions.NAMES), plugins=[*plugins.NAMES, *extra])
+    parsed = policy.parse(text, source=source, actions=list(actions.NAMES), plugins=[*plugins.NAMES, *extra])
+    actions.check(parsed)
+    return parsed

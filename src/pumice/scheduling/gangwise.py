@@ -20,8 +20,8 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.cluster.topology import ROOT
 from pumice.scheduling import bundles, closeness, eviction, filling
+from pumice.scheduling.arguments import ActionArgs
 from pumice.scheduling.heap import Heap
-from pumice.scheduling.policy import PolicyError
 from pumice.scheduling.statement import Placement
 from pumice.scheduling.verdict import Cure, Reason
 
@@ -42,8 +42,8 @@ TRIALS_MAX = 16  # plans tried for real in one domain; each failure takes twice 
 SPARED_BUNDLES_MAX = 64  # of a larger plan only single victims are spared
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Of the policy file's `configurations` item named like the action."""
+class Arguments(ActionArgs, frozen=True):
+    """Where to look, and whether a gang may be broken."""
 
     domains: int = msgspec.field(name="maxDomains", default=DOMAINS_MAX)
     allow_whole: bool = msgspec.field(name="allowWholeBundle", default=True)
@@ -51,14 +51,6 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def domains_max(self) -> int:
         return self.domains if self.domains > 0 else DOMAINS_MAX
-
-
-def read_arguments(session: Session, action: str) -> Arguments:
-    try:
-        return msgspec.convert(session.policy.configurations.get(action, {}), Arguments, strict=False)
-    except msgspec.ValidationError as error:
-        text = f"policy {session.policy.source}: configurations: {action}: {error}; correct that argument"
-        raise PolicyError(text) from error
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -166,7 +166,11 @@ class _Reader:
         if not isinstance(written, Mapping) or not isinstance(written.get("name"), str):
             raise self.fail(where, "expected a mapping with a name")
         name = written["name"]
-        written = {_spelling(str(key)): value for key, value in written.items()}
+        spelt = [_spelling(str(key)) for key in written]
+        written = dict(zip(spelt, written.values(), strict=True))
+        if len(written) < len(spelt):
+            twice = next(key for key in spelt if spelt.count(key) > 1)
+            raise self.fail(where, f"{twice} is given twice, in two spellings; keep one")
         self._choose(name, self.plugins, where, "plugin")
         where = f"{where} ({name})"
         self._known(written, _OPTION_KEYS, where)
@@ -189,7 +193,10 @@ class _Reader:
                 raise self.fail(where, "expected a mapping with the name of an action")
             self._known(item, ("name", "arguments"), where)
             self._choose(item["name"], self.actions, where, "action")
-            found.setdefault(item["name"], dict(item.get("arguments") or {}))
+            arguments = item.get("arguments") or {}
+            if not isinstance(arguments, Mapping):
+                raise self.fail(where, "arguments: expected a mapping")
+            found.setdefault(item["name"], {str(key): value for key, value in arguments.items()})
         return found
 
     def _check_conflicts(self, options: Sequence[PluginOption]) -> None:

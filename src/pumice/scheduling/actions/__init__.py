@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from pumice.scheduling import arguments
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pumice.scheduling.policy import Policy
     from pumice.scheduling.session import Session
 
 NAMES: Mapping[str, str] = {
@@ -25,3 +28,10 @@ NAMES: Mapping[str, str] = {
 def find(name: str) -> Callable[[Session], None]:
     action: Callable[[Session], None] = importlib.import_module(f"{__name__}.{NAMES[name]}").run
     return action
+
+
+def check(policy: Policy) -> None:
+    """Raises PolicyError where an action's `configurations` cannot be meant; an action declares its `Arguments`."""
+    for name in policy.configurations:
+        module = importlib.import_module(f"{__name__}.{NAMES[name]}")
+        arguments.read_action(getattr(module, "Arguments", arguments.ActionArgs), policy, name)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster.gangs import NO_POLICY
-from pumice.scheduling import filling
+from pumice.scheduling import arguments, filling
 from pumice.scheduling.closeness import allocate_close
 from pumice.scheduling.heap import Heap
 from pumice.scheduling.worksheet import Worksheet
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.session import Session
     from pumice.scheduling.statement import Statement
+
+
+Arguments = arguments.CachingArgs
 
 
 def run(session: Session) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster.tasks import Status
+from pumice.scheduling import arguments
 from pumice.scheduling.statement import Placement
 from pumice.scheduling.verdict import FitError
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
+
+
+Arguments = arguments.CachingArgs
 
 
 def run(session: Session) -> None:

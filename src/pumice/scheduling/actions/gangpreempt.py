@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import EVICTABLE
 from pumice.scheduling import gangwise
+from pumice.scheduling.arguments import read_action
 from pumice.scheduling.bundles import Candidates
+from pumice.scheduling.gangwise import Arguments
 from pumice.scheduling.points import Kind
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run(session: Session) -> None:
-    arguments = gangwise.read_arguments(session, Kind.PREEMPT.value)
+    arguments = read_action(Arguments, session.policy, Kind.PREEMPT.value)
     for queue, gangs in gangwise.starving(session):
         rules = _rules(session, queue)
         while gangs and session.spend(1):

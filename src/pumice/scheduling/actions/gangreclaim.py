@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
 from pumice.scheduling import eviction, gangwise
+from pumice.scheduling.arguments import read_action
 from pumice.scheduling.bundles import Candidates
+from pumice.scheduling.gangwise import Arguments
 from pumice.scheduling.points import Kind
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ _RUNNING = frozenset({Status.RUNNING})
 
 
 def run(session: Session) -> None:
-    arguments = gangwise.read_arguments(session, Kind.RECLAIM.value)
+    arguments = read_action(Arguments, session.policy, Kind.RECLAIM.value)
     for queue, gangs in gangwise.starving(session):
         if session.is_overused(queue):
             continue

@@ -15,9 +15,9 @@ import numpy as np
 from pumice import instant
 from pumice.cluster.tasks import EVICTABLE, Status
 from pumice.scheduling import eviction
+from pumice.scheduling.arguments import CachingArgs, read_action
 from pumice.scheduling.eviction import Pool
 from pumice.scheduling.heap import Heap
-from pumice.scheduling.policy import PolicyError
 from pumice.scheduling.statement import Placement
 
 if TYPE_CHECKING:
@@ -34,24 +34,18 @@ NAME = "preempt"
 PREEMPTED_BY_SCHEDULER = "PreemptionByScheduler"
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Of the policy file's `configurations` item named preempt."""
+class Arguments(CachingArgs, frozen=True):
+    """How far to look for victims, and by which rule."""
 
     topology_aware: bool = msgspec.field(name="enableTopologyAwarePreemption", default=False)
     workers: int = msgspec.field(name="topologyAwarePreemptWorkerNum", default=16)  # columns need no workers
     candidates_percent: int = msgspec.field(name="minCandidateNodesPercentage", default=10)
     candidates_least: int = msgspec.field(name="minCandidateNodesAbsolute", default=1)
     candidates_most: int = msgspec.field(name="maxCandidateNodesAbsolute", default=100)
-    error_cache: bool = msgspec.field(name="predicateErrorCacheEnable", default=True)  # shapes are the cache
 
 
 def run(session: Session) -> None:
-    try:
-        arguments = msgspec.convert(session.policy.configurations.get(NAME, {}), Arguments, strict=False)
-    except msgspec.ValidationError as error:
-        raise PolicyError(
-            f"policy {session.policy.source}: configurations: {NAME}: {error}; correct that argument"
-        ) from error
+    arguments = read_action(Arguments, session.policy, NAME)
     starving: dict[str, list[GangState]] = {}
     for gang in session.schedulable(with_enqueue=True):
         if not gang.wants_closeness and session.points.starves(gang):

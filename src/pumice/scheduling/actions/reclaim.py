@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling import eviction
+from pumice.scheduling import arguments, eviction
 from pumice.scheduling.eviction import Pool
 from pumice.scheduling.heap import Heap
 from pumice.scheduling.statement import Placement
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 NAME = "reclaim"
 _RUNNING = frozenset({Status.RUNNING})
+Arguments = arguments.CachingArgs
 
 
 def run(session: Session) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -25,6 +25,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
     """List the resources that matter (GPUs!): those not listed have no influence."""
 
     PREFIXES: ClassVar[Mapping[str, str]] = {"binpack.resources.": "weight of one resource of `binpack.resources`, 1"}
+    NAMED: ClassVar[Any] = int
 
     weight: Weight = msgspec.field(name="binpack.weight", default=1)
     cpu: Weight = msgspec.field(name="binpack.cpu", default=1)
@@ -37,7 +38,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
         """Resource -> weight; a negative weight counts as 1."""
         found = {"cpu": self.cpu, "memory": self.memory}
         for name in filter(None, (part.strip() for part in self.resources.split(","))):
-            found[name] = int(self.named.get(f"binpack.resources.{name}", 1))
+            found[name] = self.named.get(f"binpack.resources.{name}", 1)
         return {name: 1 if weight < 0 else weight for name, weight in found.items()}
 
 

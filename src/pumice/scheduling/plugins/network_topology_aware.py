@@ -7,7 +7,7 @@ all other pods it prefers hyper nodes that are in use already, closest tier firs
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -50,6 +50,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
     PREFIXES: ClassVar[Mapping[str, str]] = {
         "hypernode.binpack.resources.": "weight of one resource of `hypernode.binpack.resources`, 1"
     }
+    NAMED: ClassVar[Any] = int
 
     weight: Weight = 1
     cpu: Weight = msgspec.field(name="hypernode.binpack.cpu", default=1)
@@ -71,7 +72,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
         """Resource -> weight."""
         found = {"cpu": self.cpu, "memory": self.memory}
         for name in filter(None, (part.strip() for part in self.resources.split(","))):
-            found[name] = int(self.named.get(f"hypernode.binpack.resources.{name}", 1))
+            found[name] = self.named.get(f"hypernode.binpack.resources.{name}", 1)
         return {name: 1 if weight < 0 else weight for name, weight in found.items()}
 
 

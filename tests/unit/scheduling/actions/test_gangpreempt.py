@@ -275,6 +275,5 @@ def test_a_queue_at_its_limit_makes_room_within_itself():
 
 def test_an_argument_that_does_not_exist_is_refused():
     item = {"name": "gangpreempt", "arguments": {"maxDomain": 1}}
-    wrong = policy("gangpreempt", "gang", configurations=[item])
     with pytest.raises(PolicyError, match=r"configurations: gangpreempt: .*maxDomain.*; correct that argument"):
-        decide(nodes("n1"), policy=wrong)
+        policy("gangpreempt", "gang", configurations=[item])
