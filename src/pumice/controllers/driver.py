@@ -97,6 +97,10 @@ class Driver:
             known.of(wake.struct)  # so that its informer starts with the others
         self.plans = 0
 
+    @property
+    def name(self) -> str:
+        return self._controller.name
+
     async def run(self) -> None:
         """Controls until cancelled. Informers must be running."""
         await self._known.synced()

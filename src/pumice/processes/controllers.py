@@ -22,6 +22,7 @@ from pumice.controllers.podgroup import loop as podgroup
 from pumice.controllers.queue import loop as queue
 from pumice.kube.informer import Informer
 from pumice.kube.recorder import Recorder
+from pumice.processes.controlling import JobObserver
 from pumice.processes.health import Pulse
 from pumice.telemetry.meters import Meters
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pumice.kube.informer import Informers
 
 BEAT_S = 1.0
+OBSERVE_S = 5.0  # who scrapes does so less often
 COMPONENT = "vc-controller-manager"  # the source of events, by the name that Volcano's users look for
 
 # One line for each controller.
@@ -68,6 +70,7 @@ class Controllers:
         self._log = rim.log
         self.pulse = Pulse(rim.clock)
         self.meters = Meters()
+        self._observer = JobObserver(self.meters, self._known)
         self.carrier = Carrier(
             client,
             self._known,
@@ -86,12 +89,19 @@ class Controllers:
     async def run(self) -> None:
         """Control until cancelled. Informers must be running."""
         await self._known.synced()
+        self._observer.start()
         self.pulse.ready = True
         self._log("controllers_started", controllers=len(self._drivers))
         async with asyncio.TaskGroup() as crew:
             crew.create_task(self._recorder.run())
+            crew.create_task(self._observe())
             for driver in self._drivers:
                 crew.create_task(driver.run())
+
+    async def _observe(self) -> None:
+        while True:
+            self._observer.tell(self.carrier, self._drivers)
+            await self._clock.sleep(OBSERVE_S)
 
     async def beat(self) -> None:
         """The event loop comes round, whoever leads."""

@@ -105,6 +105,22 @@ VOLCANO: tuple[Metric, ...] = (
     Metric("volcano_queue_share", Kind.GAUGE, "Share of each queue in what it deserves.", ("queue_name",)),
     Metric("volcano_queue_weight", Kind.GAUGE, "Weight of each queue.", ("queue_name",)),
     Metric("volcano_queue_overused", Kind.GAUGE, "1 where a queue holds all that it deserves.", ("queue_name",)),
+    *(
+        Metric(f"volcano_queue_pod_group_{phase}_count", Kind.GAUGE, f"Gangs of each queue: {phase}.", ("queue_name",))
+        for phase in ("pending", "inqueue", "running", "unknown", "completed")
+    ),
+    # Gauges to Prometheus' client, which would add _total to the name of a counter.
+    Metric(
+        "volcano_job_completed_phase_count", Kind.GAUGE, "How often each Job completed.", ("job_name", "queue_name")
+    ),
+    Metric("volcano_job_failed_phase_count", Kind.GAUGE, "How often each Job failed.", ("job_name", "queue_name")),
+    Metric(
+        "volcano_controller_job_to_pod_creation_latency_milliseconds",
+        Kind.HISTOGRAM,
+        "From a Job's creation to that of its first pod.",
+        (),
+        exponential(10, 600_000, 20),
+    ),
 )
 
 PUMICE: tuple[Metric, ...] = (
@@ -137,6 +153,13 @@ PUMICE: tuple[Metric, ...] = (
     Metric("pumice_fragmented_dollars_per_hour", Kind.GAUGE, "What fragmented resources cost.", ("resource",)),
     Metric("pumice_queue_dollars_per_hour", Kind.GAUGE, "What each queue's pods cost.", ("queue", "resource")),
     Metric("pumice_policy_refused", Kind.GAUGE, "1 while the policy file as it is cannot be used."),
+    Metric("pumice_controller_writes_total", Kind.COUNTER, "Writes of the controllers.", ("operation",)),
+    Metric("pumice_controller_plans_total", Kind.COUNTER, "Plans of each controller.", ("controller",)),
+    Metric("pumice_jobs", Kind.GAUGE, "Jobs of each queue, by phase.", ("queue", "phase")),
+    Metric("pumice_job_restarts_total", Kind.COUNTER, "Restarts of Jobs, by what caused them.", ("queue", "reason")),
+    Metric(
+        "pumice_job_lost_seconds_total", Kind.COUNTER, "Run time that restarts threw away, over all pods.", ("queue",)
+    ),
     Metric("pumice_policy_refusals_total", Kind.COUNTER, "Policy files that were refused."),
 )
 

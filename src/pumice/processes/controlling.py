@@ -1,0 +1,117 @@
+"""Numbers about the controllers' work: what Jobs and gangs there are, how they end, what restarts cost, and what is written."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pumice import instant
+from pumice.api.batch import Job, JobPhase
+from pumice.api.pods import Pod
+from pumice.api.scheduling import PodGroup, PodGroupPhase
+from pumice.controllers.job.progress import progress_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pumice.controllers.carrying import Carrier
+    from pumice.controllers.driver import Driver
+    from pumice.controllers.known import Known
+    from pumice.telemetry.meters import Meters
+
+_ENDS = {
+    JobPhase.COMPLETED.value: "volcano_job_completed_phase_count",
+    JobPhase.FAILED.value: "volcano_job_failed_phase_count",
+}
+_LATENCY = "volcano_controller_job_to_pod_creation_latency_milliseconds"
+
+
+@dataclasses.dataclass(slots=True)
+class _Seen:
+    """What was last seen of a Job."""
+
+    name: str
+    queue: str
+    phase: str
+    lost_s: int
+    has_pods: bool
+    ends: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+
+
+class JobObserver:
+    """Sees every change of every Job; what it saw first, when the process began, is no change."""
+
+    def __init__(self, meters: Meters, known: Known) -> None:
+        self._meters = meters
+        self._known = known
+        self._seen: dict[str, _Seen] = {}
+        self._counted: collections.Counter[str] = collections.Counter()
+
+    def start(self) -> None:
+        """To be called when everything is known: changes count from now on."""
+        self._known.of(Job).subscribe(self._see)
+
+    def _see(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            if self._known.of(Job).get(job.metadata.namespace, job.metadata.name) is None:
+                self._seen.pop(job.metadata.uid, None)
+                continue
+            phase, lost_s = job.status.state.phase, progress_of(job.status).lost_s
+            has_pods = bool(job.status.task_status_count)
+            seen = self._seen.get(job.metadata.uid)
+            if seen is None:
+                self._seen[job.metadata.uid] = _Seen(job.metadata.key, job.spec.queue, phase, lost_s, has_pods)
+                continue
+            self._changed(job, seen, phase, lost_s)
+            seen.phase, seen.lost_s, seen.has_pods = phase, lost_s, seen.has_pods or has_pods
+
+    def _changed(self, job: Job, seen: _Seen, phase: str, lost_s: int) -> None:
+        if lost_s > seen.lost_s:
+            self._meters.count("pumice_job_lost_seconds_total", lost_s - seen.lost_s, queue=seen.queue)
+        if phase != seen.phase:
+            if phase in _ENDS:
+                seen.ends[phase] += 1
+            elif phase == JobPhase.RESTARTING:
+                reason = job.status.state.reason or "unknown"
+                self._meters.count("pumice_job_restarts_total", queue=seen.queue, reason=reason)
+        if not seen.has_pods and job.status.task_status_count:
+            self._observe_latency(job)
+
+    def _observe_latency(self, job: Job) -> None:
+        """Timestamps of objects are whole seconds; so are these figures, at their finest."""
+        born = [pod.metadata.creation_timestamp for pod in self._known.of(Pod).owned_by(job.metadata.uid)]
+        made, created = min((each for each in born if each), default=None), job.metadata.creation_timestamp
+        if made is not None and created is not None:
+            waited = instant.parse_instant(made) - instant.parse_instant(created)
+            self._meters.observe(_LATENCY, max(waited, 0) / instant.MILLISECOND)
+
+    # ------------------------------------------------------------------------------------------------- now and then
+
+    def tell(self, carrier: Carrier, drivers: Iterable[Driver]) -> None:
+        """Brings all gauges up to date, and counters up to what has been done."""
+        for operation, number in carrier.writes.items():
+            self._count("pumice_controller_writes_total", operation, number, operation=operation)
+        for driver in drivers:
+            self._count("pumice_controller_plans_total", driver.name, driver.plans, controller=driver.name)
+        for phase, metric in _ENDS.items():
+            ended = [(each.name, each.queue, each.ends[phase]) for each in self._seen.values() if each.ends[phase]]
+            self._meters.replace(metric, (((name, queue), float(number)) for name, queue, number in ended))
+        jobs = collections.Counter((each.queue, each.phase) for each in self._seen.values())
+        self._meters.replace("pumice_jobs", ((labels, float(number)) for labels, number in jobs.items()))
+        self._tell_groups()
+
+    def _tell_groups(self) -> None:
+        groups = collections.Counter(
+            (group.spec.queue, group.status.phase or PodGroupPhase.PENDING.value)
+            for group in self._known.of(PodGroup).all()
+        )
+        for phase in PodGroupPhase:
+            counts = (((queue,), float(number)) for (queue, at), number in groups.items() if at == phase)
+            self._meters.replace(f"volcano_queue_pod_group_{phase.lower()}_count", counts)
+
+    def _count(self, metric: str, label: str, total: int, **labels: str) -> None:
+        known = self._counted[f"{metric} {label}"]
+        if total > known:
+            self._meters.count(metric, total - known, **labels)
+            self._counted[f"{metric} {label}"] = total
