@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.unit.scheduling import clusters
 
 from pumice.scheduling import builtin, cycle
-from tests.unit.scheduling import clusters
 
 ROOT = Path(__file__).parents[3]
 
