@@ -11,6 +11,7 @@ from pumice.api.batch import Job
 from pumice.api.core import ConfigMap
 from pumice.api.flow import JobFlow, JobTemplate
 from pumice.api.pods import Pod
+from pumice.controllers.garbage import loop as garbage
 from pumice.controllers.jobflow import loop
 from pumice.controllers.jobflow.probes import Question
 from pumice.controllers.jobtemplate import loop as jobtemplate
@@ -92,6 +93,29 @@ def test_a_flow_that_succeeded_cleans_up_where_that_is_wanted_and_only_its_own()
         assert (await stage.get(JobFlow, "f"))["status"]["state"] == {"phase": "Succeed"}
 
     a_stage().run(body)
+
+
+def test_jobs_that_are_collected_as_soon_as_they_are_done_are_not_run_again():
+    async def body(stage):
+        spec = {
+            "minAvailable": 1,
+            "ttlSecondsAfterFinished": 0,
+            "tasks": [{"name": "w", "template": {"spec": {"containers": []}}}],
+        }
+        for name in ("a", "b"):
+            await stage.make(JobTemplate, name, spec=spec)
+        await flow(stage, {"a": [], "b": ["a"]})
+        await stage.settle(2)
+        for name in ("f-a", "f-b"):
+            state = {"phase": "Completed", "lastTransitionTime": "2026-03-28T12:00:00Z"}
+            await stage.patch(Job, name, {"status": {"state": state}}, subresource="status")
+            await stage.settle(5)
+        assert await stage.names(Job) == []
+        status = (await stage.get(JobFlow, "f"))["status"]
+        assert (status["state"], status["completedJobs"]) == ({"phase": "Succeed"}, ["f-a", "f-b"])
+        assert stage.carrier.writes["create Job"] == 2
+
+    Stage(garbage.controller, loop.controller, kinds=KINDS).run(body)
 
 
 def test_a_deleted_flow_takes_its_jobs_along():
