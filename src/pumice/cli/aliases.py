@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pumice.cli import job, main, queue
+from pumice.cli import job, main, queue, shell
 from pumice.cli.asking import Reach, asks, named
 
 if TYPE_CHECKING:
@@ -103,5 +103,18 @@ COMMANDS: dict[str, click.Command] = {
 }
 
 
+def complete(words: list[str]) -> None:
+    """What `kubectl pumice` may go on with, in the words that kubectl asks its plugins to use."""
+    from click.shell_completion import ShellComplete
+
+    *written, begun = words or [""]
+    for each in ShellComplete(main.pumice, {}, "pumice", "_PUMICE_COMPLETE").get_completions(written, begun):
+        click.echo(each.value)
+    click.echo(":4")  # kubectl's sign for: no file names
+
+
 if __name__ == "__main__":
+    if sys.argv[1] == shell.KUBECTL_COMPLETION:
+        complete(sys.argv[2:])
+        sys.exit()
     sys.exit(main.run(sys.argv[2:], COMMANDS[sys.argv[1]], name=sys.argv[1]))

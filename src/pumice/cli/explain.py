@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from pumice.cli import completing
 from pumice.cli.answers import Report
 from pumice.cli.asking import Reach, asks
-from pumice.errors import BadInput, NotFound
+from pumice.errors import BadInput, NotFound, Refused
 
 if TYPE_CHECKING:
+    from pumice.api.meta import Struct
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
     from pumice.cli.explanation import Facts
+
+T = TypeVar("T", bound="Struct")
 
 _WORDS = {
     **dict.fromkeys(("job", "jobs", "vcjob", "vj"), "job"),
@@ -90,23 +93,34 @@ def _alone(pod: Pod) -> str:
 
 async def _facts(reach: Reach, group: PodGroup, job: str) -> Facts:
     from pumice.api.core import Node
+    from pumice.api.kinds import by_struct
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup, Queue
     from pumice.cli.explanation import Facts, group_of
 
-    pods = (await reach.client.list(Pod)).items
-    queues = (await reach.client.list(Queue)).items
-    return Facts(
+    async def allowed(struct: type[T], narrower: str | None = None) -> list[T]:
+        """All objects of a kind; those of a namespace, or none, for a user who may not read them all."""
+        try:
+            return (await reach.client.list(struct)).items
+        except Refused:
+            unseen.append(by_struct(struct).plural)
+            return (await reach.client.list(struct, namespace=narrower)).items if narrower else []
+
+    unseen: list[str] = []
+    space = group.metadata.namespace
+    pods, queues = await allowed(Pod, space), await allowed(Queue)
+    facts = Facts(
         group=group,
         job=job,
-        members=[
-            pod
-            for pod in pods
-            if pod.metadata.namespace == group.metadata.namespace and group_of(pod) == group.metadata.name
-        ],
+        members=[pod for pod in pods if pod.metadata.namespace == space and group_of(pod) == group.metadata.name],
         queue=next((each for each in queues if each.metadata.name == group.spec.queue), None),
         queues=queues,
-        groups=(await reach.client.list(PodGroup)).items,
-        nodes=(await reach.client.list(Node)).items,
+        groups=await allowed(PodGroup, space),
+        nodes=await allowed(Node),
         pods=pods,
+        unseen=tuple(unseen),
     )
+    if unseen:
+        listed = ", ".join(unseen)
+        click.echo(f"pumice: you may not list all {listed}: numbers that need them are missing or too small", err=True)
+    return facts

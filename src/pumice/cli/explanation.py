@@ -44,6 +44,7 @@ class Facts:
     nodes: Sequence[Node] = ()
     pods: Sequence[Pod] = ()
     job: str = ""
+    unseen: Sequence[str] = ()  # kinds that the user may not list: what they would tell is left out
 
 
 def group_of(pod: Pod) -> str:
@@ -100,7 +101,7 @@ def _asks(group: PodGroup) -> dict[str, str]:
 def _queue(facts: Facts) -> dict[str, Any]:
     queue, name = facts.queue, facts.group.spec.queue
     if queue is None:
-        return {"name": name, "state": "does not exist"}
+        return {"name": name, "state": "not visible to you" if "queues" in facts.unseen else "does not exist"}
     spec, held = queue.spec, amounts.read(queue.status.allocated)
     listed = {"deserved": spec.deserved, "guarantee": spec.guarantee.resource, "capability": spec.capability}
     limits = {word: amounts.read(given) for word, given in listed.items()}
@@ -135,6 +136,8 @@ def _promised(facts: Facts, queue: str = "") -> amounts.Amounts:
 
 def _cluster(facts: Facts) -> list[dict[str, str]]:
     """What the gang asks for, against what all nodes have."""
+    if "nodes" in facts.unseen:
+        return []
     asked = amounts.read_minimum(facts.group.spec.min_resources or {})
     table, promised = room.table_of(facts.nodes, facts.pods), _promised(facts)
     total = table.total()
@@ -180,9 +183,9 @@ def _plain_reasons(facts: Facts) -> list[dict[str, Any]]:
     """What anybody can see while the scheduler has not spoken: no queue, a closed one, missing members."""
     found = []
     queue, least = facts.queue, facts.group.spec.min_member
-    if queue is None:
+    if queue is None and "queues" not in facts.unseen:
         found.append(_reason("queue", f"queue {facts.group.spec.queue} does not exist", "change"))
-    elif queue.status.state in {"Closed", "Closing"}:
+    elif queue is not None and queue.status.state in {"Closed", "Closing"}:
         found.append(_reason("queue", f"queue {queue.metadata.name} is {queue.status.state.lower()}", "change"))
     if len(facts.members) < least:
         text = f"{len(facts.members)} of the {least} pods that must start together exist"

@@ -88,7 +88,8 @@ def _reasons(reasons: Sequence[Mapping[str, Any]], nodes: int) -> str:
         )
     lines = []
     for each in reasons:
-        where = f"{each['nodes']} of {nodes} nodes" if each["nodes"] else "the whole gang"
+        of = f" of {nodes}" if nodes else ""  # unknown to a user who may not list nodes
+        where = f"{each['nodes']}{of} nodes" if each["nodes"] else "the whole gang"
         cure = f"; what could change it: {CURES[each['cure']]}" if each["cure"] in CURES else ""
         lines.append(f"  {where}: {each['reason']}\n    says {each['plugin']}{cure}\n")
     return f"Why it waits:\n{''.join(lines)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
     from pumice.cli.answers import Json, Query
     from pumice.kube.client import Client
+
+
+AGAIN_S = 1.0  # between watches: a server that ends each at once is not stormed
 
 
 class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
@@ -62,7 +66,8 @@ async def follow(query: Query, client: Client) -> AsyncIterator[list[Json]]:
                 if query.keep(each):
                     yield [each]
         except (errors.Expired, errors.Unreachable):
-            continue  # list again: what changed in between is printed then, what did not is not
+            pass  # list again: what changed in between is printed then, what did not is not
+        await asyncio.sleep(AGAIN_S)
 
 
 def _uid(obj: Json) -> str:

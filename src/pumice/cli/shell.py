@@ -14,7 +14,8 @@ from pumice.cli.answers import Report
 from pumice.cli.asking import Reach, asks
 from pumice.errors import BadInput, Conflict
 
-ALIASES = ("vcctl", "vsub", "vjobs", "vqueues", "vcancel", "vsuspend", "vresume")
+KUBECTL_COMPLETION = "kubectl_complete-pumice"  # kubectl runs it to complete `kubectl pumice`
+ALIASES = ("vcctl", "vsub", "vjobs", "vqueues", "vcancel", "vsuspend", "vresume", KUBECTL_COMPLETION)
 _MARK = "# made by `pumice install-aliases`"
 
 
@@ -41,7 +42,7 @@ def completion(shell: str) -> None:
 def install_aliases(folder: str | None, force: bool) -> None:
     """Put vcctl, vsub, vjobs, vqueues, vcancel, vsuspend and vresume beside pumice.
 
-    In the short ones -n is the name and -N the namespace, as in Volcano; in vcctl and pumice it is the other way round.
+    Beside them comes kubectl_complete-pumice, which lets kubectl complete `kubectl pumice`. In the short ones -n is the name and -N the namespace, as in Volcano; in vcctl and pumice it is the other way round.
     """
     place = Path(folder) if folder else Path(sys.executable).parent
     if not place.is_dir():

@@ -8,6 +8,7 @@ from pumice.api.batch import Job
 from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, Queue
+from pumice.kube.transport import Request
 
 CHANGE = "what could change it: a change of the job, its queue or the nodes"
 TIME = "what could change it: time alone"
@@ -196,3 +197,29 @@ def test_nodes_counts_cards_and_the_largest_gang(client, pumice, until):
     assert pumice("nodes", "--each", "nvidia.com/gpu=3").lines[-1] == (
         "Largest gang that fits now: 3 workers of nvidia.com/gpu 3"
     )
+
+
+def test_a_user_of_one_namespace_sees_what_he_may(why, cluster, client, pumice, tmp_path):
+    why(a_job("mine", replicas=3, resources={"nvidia.com/gpu": "5"}), "Insufficient nvidia.com/gpu")
+    rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}
+    group = {"apiGroup": "rbac.authorization.k8s.io"}
+    binding = {
+        "roleRef": {**group, "kind": "Role", "name": "reader"},
+        "subjects": [{**group, "kind": "User", "name": "dev"}],
+    }
+    for kind, plural, body in (("Role", "roles", {"rules": [rule]}), ("RoleBinding", "rolebindings", binding)):
+        whole = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": "reader"}, **body}
+        where = f"/apis/rbac.authorization.k8s.io/v1/namespaces/default/{plural}"
+        client("call", Request("POST", where, {}, {"content-type": "application/json"}, json.dumps(whole).encode()))
+    config = cluster.kubeconfig.with_name("as-dev")
+    config.write_text(cluster.kubeconfig.read_text().replace("client-key:", "as: dev\n    client-key:"))
+    result = pumice("explain", "job/mine", "--kubeconfig", str(config))
+    assert (result.code, result.err) == (
+        0,
+        "pumice: you may not list all pods, queues, podgroups, nodes: numbers that need them are missing or too small\n",
+    )
+    assert "Queue:      default (not visible to you)" in result.lines
+    assert "Members:    3 pods: 0 run, 3 wait; 3 must start together" in result.lines
+    assert "2 nodes: Insufficient nvidia.com/gpu" in result.out
+    refused = pumice("nodes", "--kubeconfig", str(config))
+    assert (refused.code, refused.out) == (4, "")

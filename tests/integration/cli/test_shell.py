@@ -60,7 +60,10 @@ def test_other_shells_get_their_script(pumice, shell, words):
 def aliases(pumice, cluster, tmp_path):
     """Runs one of the installed programs."""
     installed = pumice("install-aliases", "--dir", str(tmp_path))
-    assert installed.out == f"{tmp_path}: vcctl, vsub, vjobs, vqueues, vcancel, vsuspend, vresume\n"
+    assert (
+        installed.out
+        == f"{tmp_path}: vcctl, vsub, vjobs, vqueues, vcancel, vsuspend, vresume, kubectl_complete-pumice\n"
+    )
     env = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig), "VOLCANO_DEFAULT_IMAGE": "own:1"}
 
     def run(name, *arguments):
@@ -88,6 +91,12 @@ def test_the_short_commands_have_their_letters_swapped(aliases, pumice, until):
     assert aliases("vcancel", "-n", "short").stdout == "job.batch.volcano.sh/short deleted\n"
     missing = aliases("vcancel", "-n", "short", "-N", "nowhere")
     assert (missing.returncode, missing.stderr[:9]) == (3, "vcancel: ")
+
+
+def test_kubectl_can_complete_its_plugin(aliases, pumice):
+    pumice("job", "run", "train")
+    assert aliases("kubectl_complete-pumice", "job", "view", "tr").stdout == "train\n:4\n"
+    assert aliases("kubectl_complete-pumice", "expl").stdout == "explain\n:4\n"
 
 
 def test_aliases_do_not_replace_a_strangers_program(pumice, tmp_path):
