@@ -19,6 +19,8 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.decisions import Release
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pumice.cluster.gangs import GangSpec
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
@@ -41,14 +43,25 @@ def attempt_started(attempt: str) -> Instant | None:
     return int(match[1]) if match else None
 
 
-def has_started(spec: GangSpec) -> bool:
-    """True once the gang has run as a whole; its annotation outlives later changes of phase."""
-    return spec.phase in _STARTED or names.ATTEMPT in spec.annotations
+def has_started(spec: GangSpec, tasks: Iterable[Task]) -> bool:
+    """True once the gang has run as a whole; what its group has recorded of that outlives later changes of phase.
+
+    A job that is restarted keeps its group, and with it the record of its former run: that counts only while somebody of that
+    run is there.
+    """
+    if spec.phase in _STARTED:
+        return True
+    recorded = spec.annotations.get(names.ATTEMPT)
+    if recorded is None:
+        return False
+    run = attempt_started(recorded) or 0
+    attempts = (task.pod.metadata.annotations.get(names.ATTEMPT) for task in tasks)
+    return any(attempt == recorded or 0 < (attempt_started(attempt) or 0) <= run for attempt in attempts if attempt)
 
 
 def cut_short(gang: GangState) -> list[Task]:
     """Members bound by an attempt of ours that never made the gang start; empty where there is nothing to mend."""
-    if has_started(gang.spec) or not gang.tally.occupying:
+    if not gang.tally.occupying or has_started(gang.spec, gang.tasks):
         return []
     bound = gang.tasks_in(Status.BOUND, Status.RUNNING, Status.BINDING)
     return [task for task in bound if names.ATTEMPT in task.pod.metadata.annotations]

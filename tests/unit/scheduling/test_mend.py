@@ -1,0 +1,197 @@
+"""Attempts that were cut short are finished before anybody else may take their room, or given up whole; nothing else is touched."""
+
+import pytest
+from tests.unit.scheduling.clusters import (
+    NOW,
+    a_gang,
+    a_group,
+    a_node,
+    a_pod,
+    a_priority_class,
+    binds,
+    plan_for,
+    policy,
+)
+
+from pumice import instant
+from pumice.api import names
+from pumice.scheduling.mend import attempt_id, attempt_started
+
+POLICY = policy("enqueue, allocate, backfill", "priority gang", "predicates")
+GRACE = 30 * instant.SECOND
+CONTROLLER = {"ownerReferences": [{"kind": "Job", "name": "j", "uid": "j", "controller": True}]}
+OTHER_OWNER = {"ownerReferences": [{"kind": "Job", "name": "j", "uid": "j"}]}
+
+
+def attempt(age_s, nonce="abc"):
+    return attempt_id(NOW - age_s * instant.SECOND, nonce)
+
+
+def bound(name, *, age_s=5, node="n1", gang="g", note=None, metadata=CONTROLLER, **more):
+    """A pod that an attempt of ours has bound so long ago; with an empty note, one that somebody else has bound."""
+    note = attempt(age_s) if note is None else note
+    notes = {names.ATTEMPT: note} if note else {}
+    return a_pod(name, gang=gang, node=node, annotations=notes, metadata=metadata, **{"phase": "Pending", **more})
+
+
+def waiting(*members, gang="g", **more):
+    return [a_pod(name, gang=gang, **more) for name in members]
+
+
+def released(decisions):
+    return {release.gang: [task.name for task in release.tasks] for release in decisions.releases}
+
+
+def plan(*things, **more):
+    return plan_for(*things, policy=POLICY, **more)
+
+
+# ------------------------------------------------------------------------------------------------------ finishing
+
+
+def test_missing_members_are_placed_before_anybody_else():
+    decisions = plan(
+        a_node("n1", cpu="3"),
+        a_priority_class("high", 100),
+        a_group("g", 3, created=9), bound("g-w-0"), bound("g-w-1"), waiting("g-w-2"),
+        a_gang("first", 1, group={"priority_class": "high"}),
+    )  # fmt: skip
+    assert binds(decisions) == {"g-w-2": "n1"}
+    assert [(commit.gang, commit.mends, commit.needed) for commit in decisions.commits] == [("default/g", True, 3)]
+
+
+def test_the_oldest_attempt_is_finished_first():
+    decisions = plan(
+        a_node("n1", cpu="3"),
+        a_group("young", 2), bound("young-w-0", gang="young", age_s=3), waiting("young-w-1", gang="young"),
+        a_group("old", 2), bound("old-w-0", gang="old", age_s=9), waiting("old-w-1", gang="old"),
+    )  # fmt: skip
+    assert binds(decisions) == {"old-w-1": "n1"}
+
+
+def test_an_attempt_that_is_complete_needs_no_mending():
+    decisions = plan(a_node("n1"), a_group("g", 2), bound("g-w-0", age_s=99), bound("g-w-1", age_s=99))
+    assert (decisions.commits, decisions.releases) == ((), ())
+
+
+def test_a_gang_that_can_be_finished_after_the_grace_time_is_finished_all_the_same():
+    decisions = plan(a_node("n1"), a_group("g", 2), bound("g-w-0", age_s=9999), waiting("g-w-1"))
+    assert binds(decisions) == {"g-w-1": "n1"}
+    assert released(decisions) == {}
+
+
+# ------------------------------------------------------------------------------------------------------ giving up
+
+
+def cut_gang(age_s, **more):
+    return [a_node("n1", cpu="2"), a_group("g", 3), bound("g-w-0", age_s=age_s, **more), bound("g-w-1", age_s=age_s, **more),
+            waiting("g-w-2", cpu="2")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("age_s", "expected"), [(0, {}), (29, {}), (30, {"default/g": ["g-w-0", "g-w-1"]})])
+def test_a_gang_that_cannot_be_finished_is_released_after_the_grace_time(age_s, expected):
+    assert released(plan(*cut_gang(age_s))) == expected
+
+
+def test_the_grace_time_is_an_argument():
+    assert released(plan(*cut_gang(5), grace_s=5)) == {"default/g": ["g-w-0", "g-w-1"]}
+
+
+def test_the_newest_attempt_counts():
+    assert released(plan(*cut_gang(99), bound("g-w-3", age_s=1, cpu=None))) == {}
+
+
+def test_a_release_says_why():
+    (release,) = plan(*cut_gang(99)).releases
+    assert release.why == "2 of 3 members were bound, 1 found no room within 30 s"
+
+
+@pytest.mark.parametrize("metadata", [{}, OTHER_OWNER])
+def test_a_pod_without_a_controller_is_never_released(metadata):
+    assert released(plan(*cut_gang(99, metadata=metadata))) == {}
+
+
+def test_pods_that_somebody_else_has_bound_are_counted_and_never_released():
+    things = [a_node("n1", cpu="2"), a_group("g", 3), bound("g-w-0", note=""), waiting("g-w-1", "g-w-2")]
+    assert released(plan(*things)) == {}
+    things = [
+        a_node("n1", cpu="2"),
+        a_group("g", 3),
+        bound("g-w-0", note=""),
+        bound("g-w-1", age_s=99),
+        waiting("g-w-2"),
+    ]
+    assert released(plan(*things)) == {"default/g": ["g-w-1"]}
+
+
+def test_members_that_are_leaving_are_not_released_again():
+    leaving = {**CONTROLLER, "deletionTimestamp": "2026-01-01T00:30:00Z"}
+    things = [
+        a_node("n1", cpu="2"),
+        a_group("g", 3),
+        bound("g-w-0", age_s=99, metadata=leaving),
+        waiting("g-w-1", "g-w-2"),
+    ]
+    assert released(plan(*things)) == {}
+
+
+def test_an_id_that_is_not_ours_is_as_old_as_can_be():
+    assert released(plan(*cut_gang(0, note="somebody-elses"))) == {"default/g": ["g-w-0", "g-w-1"]}
+    assert attempt_started("somebody-elses") is None
+    assert attempt_started(attempt_id(77, "a1b2")) == 77
+
+
+# ------------------------------------------------------------------------------------------------------ what is left alone
+
+
+@pytest.mark.parametrize("phase", ["Running", "Unknown", "Completed"])
+def test_a_gang_that_has_started_is_never_touched(phase):
+    things = cut_gang(9999)
+    things[1] = a_group("g", 3, phase=phase)
+    assert released(plan(*things)) == {}
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Inqueue"])
+def test_a_started_gang_is_known_by_its_record_whatever_its_phase(phase):
+    things = cut_gang(9999)
+    things[1] = a_group("g", 3, phase=phase, annotations={names.ATTEMPT: attempt(9999)})
+    assert released(plan(*things)) == {}
+
+
+def test_a_started_gang_that_has_replaced_a_lost_member_is_still_a_started_gang():
+    things = [
+        a_node("n1", cpu="2"), a_group("g", 3, phase="Pending", annotations={names.ATTEMPT: attempt(9999)}),
+        bound("g-w-0", age_s=9999), bound("g-w-1", age_s=99), waiting("g-w-2"),
+    ]  # fmt: skip
+    assert released(plan(*things)) == {}
+
+
+def test_the_record_of_a_former_run_does_not_keep_a_restarted_gang_from_being_mended():
+    """A restarted job keeps its PodGroup: its old record says nothing about the pods of the new run."""
+    things = cut_gang(99)
+    things[1] = a_group("g", 3, phase="Inqueue", annotations={names.ATTEMPT: attempt(9999)})
+    assert released(plan(*things)) == {"default/g": ["g-w-0", "g-w-1"]}
+
+
+def test_a_raised_minimum_changes_nothing_that_runs():
+    record = {names.ATTEMPT: attempt(9999)}
+    things = [a_node("n1", cpu="2"), a_group("g", 5, phase="Running", annotations=record),
+              bound("g-w-0", age_s=9999, phase="Running"), bound("g-w-1", age_s=9999, phase="Running")]  # fmt: skip
+    decisions = plan(*things)
+    assert released(decisions) == {}
+    assert decisions.evictions == ()
+
+
+def test_surplus_members_of_an_elastic_gang_come_and_go_alone():
+    things = [
+        a_node("n1", cpu="2"),
+        a_group("g", 1),
+        bound("g-w-0", age_s=9999),
+        bound("g-w-1", age_s=99),
+        waiting("g-w-2"),
+    ]
+    assert released(plan(*things)) == {}
+
+
+def test_without_the_gang_plugin_there_is_nothing_to_mend():
+    assert released(plan_for(*cut_gang(99), policy=policy("allocate", "priority"))) == {}
