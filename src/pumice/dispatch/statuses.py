@@ -86,6 +86,9 @@ class Statuses:
         group = slot.group if slot is not None else None
         if slot is None or not isinstance(group, PodGroup) or self._is_forming(group, len(slot.tasks)):
             return None
+        if report.uid != group.metadata.uid:
+            self.unwritten = True  # what was true of the group before it would admit this one unasked
+            return None
         status = group.status
         patch: dict[str, Any] = {}
         conditions = self._merged_conditions(group, report.conditions)
@@ -104,7 +107,7 @@ class Statuses:
         if not patch and not annotations:
             return None
         return {
-            **({"metadata": {"annotations": annotations}} if annotations else {}),
+            "metadata": {"uid": report.uid, **({"annotations": annotations} if annotations else {})},
             **({"status": patch} if patch else {}),
         }
 

@@ -122,6 +122,7 @@ def _report(session: Session, gang: GangState) -> GangReport:
         message=f"{gang.tally[Status.PENDING]}/{len(gang.tasks)} tasks in gang unschedulable: {text}" if text else "",
         reasons=_reasons(gang),
         pods=tuple(messages.pod_verdicts(session, gang, text)) if has_queue else (),
+        uid=gang.spec.uid,
     )
 
 

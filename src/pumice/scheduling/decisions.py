@@ -111,6 +111,7 @@ class GangReport:
     message: str  # of the event that goes with it
     reasons: tuple[Reason, ...]
     pods: tuple[PodVerdict, ...]
+    uid: str = ""  # of the group that was looked at: a restarted Job's next group has the same name
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
