@@ -1,0 +1,42 @@
+"""Gangs of real processes on the real API server."""
+
+import asyncio
+import types
+
+import pytest
+from tools.kube.control_plane import ControlPlane
+
+from pumice.api import kinds
+from pumice.cli.crds import manifests
+from pumice.clock import RealClock
+from pumice.kube import config
+from pumice.kube.http import HttpTransport
+
+for name in ("gate", "jobs", "real_gangs", "world"):
+    pytest.register_assert_rewrite(f"tests.bodies.{name}")
+
+from tests.bodies import jobs, real_gangs  # noqa: E402  after assertions of the bodies may be rewritten
+from tests.bodies.gate import require_namespaces  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def process_plane(binaries, tmp_path_factory):
+    require_namespaces(tmp_path_factory.mktemp("probe"))
+    with ControlPlane(nodes=()) as plane:
+        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
+        names = [f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS]
+        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+        yield plane
+
+
+@pytest.mark.parametrize("body", real_gangs.BODIES, ids=lambda body: body.__name__)
+async def test_real_gangs(body, process_plane, tmp_path):
+    await asyncio.to_thread(process_plane.create_namespace, "team")
+    connection = config.find(str(process_plane.kubeconfig), clock=RealClock())
+    machine = types.SimpleNamespace(authority=process_plane.ca.read_bytes(), server=process_plane.url)
+    async with (
+        HttpTransport(connection, user_agent="pumice") as transport,
+        HttpTransport(connection, user_agent="pumice-test") as other,
+        jobs.job_world(transport, other, "team", nodes=0) as world,
+    ):
+        await body(world, machine, tmp_path)
