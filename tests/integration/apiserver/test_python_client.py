@@ -52,10 +52,12 @@ async def test_pods_are_created_read_listed_patched_bound_and_deleted(api):
 
 async def test_a_watch_tells_what_happens(api):
     core = client.CoreV1Api(api)
+    before = (await in_thread(core.list_namespaced_config_map, "default")).metadata.resource_version
 
     def follow():
         events = []
-        for event in watch.Watch().stream(core.list_namespaced_config_map, "default", timeout_seconds=20):
+        stream = watch.Watch().stream  # from a version on, so that it may begin after what it has to tell
+        for event in stream(core.list_namespaced_config_map, "default", resource_version=before, timeout_seconds=20):
             events.append((event["type"], event["object"].metadata.name))
             if event["type"] == "DELETED":
                 return events
