@@ -4,7 +4,8 @@ A controller is a pure function and a table of what wakes it; everything else is
 
     known.Known(informers)      what is there: `known.of(Pod).get(ns, name)`, `.owned_by(uid)`, `.find("job", "ns/train")`.
                                 It shows our own writes at once, before any watch does, so nothing is planned twice.
-    operations                  what a plan asks for: Create, Patch, Apply, Delete, Emit, in stages, and when to look again
+                                `.ghost(ns, name)` is what is gone, as it was last seen: to explain, not to decide by.
+    operations                  what a plan asks for: Create, Patch, Apply, Delete, Look, Emit, in stages, and when to plan again
     carrying.Carrier(...)       carries a plan out: idempotent, bounded, guarded by the lease, every write counted
     driver.Controller(...)      name, `plan(known, key, now) -> Plan`, and the kinds that wake it, each with a function to keys
     driver.Driver(...)          the loop: news -> keys -> plan -> carry out -> plan again until nothing is left to do
@@ -18,6 +19,7 @@ Rules that keep it safe to be killed at any moment:
 - A plan looks at the world as it is and never remembers. What must survive is written into the object it is about.
 - What is decided is written down before it is acted upon: first the status that says so, in a stage of its own, then the deeds.
 - Names are made from what they belong to, so that what was made before a crash is met again: AlreadyExists is fine if it is ours.
+- A watch may be late. Before much is done because something is *not* there, `Look` asks the server itself.
 - Write with `uid` or `version`, so that a namesake or a newer state is never hit. A Conflict means: look again, plan again.
 - Whatever only counts (`Patch(..., hurry=False)`) is written when it has been wanted for a second, not with each change.
 """

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pumice.kube.requests import KindLike
 
 WRITES_AT_ONCE = 64  # of all controllers of the process: enough to keep an API server busy, few enough for others
+WRITES_OF_ONE_PLAN = 32  # so that a Job of thousands of pods does not keep everybody else waiting
 FIELD_MANAGER = "pumice-controllers"
 Call: TypeAlias = Create | Apply | Patch | Delete | Look
 
@@ -87,16 +88,17 @@ class Carrier:
                 if isinstance(operation, Emit):
                     self._recorder.record(operation.regarding, operation.type, operation.reason, operation.message)
             calls = [operation for operation in stage if not isinstance(operation, Emit)]
+            lane = asyncio.Semaphore(WRITES_OF_ONE_PLAN)
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._one(operation)) for operation in calls]
+                tasks = [group.create_task(self._one(operation, lane)) for operation in calls]
             outcomes = [task.result() for task in tasks]
             changed = changed or True in outcomes
             if failure := next((each for each in outcomes if isinstance(each, Exception)), None):
                 raise failure
         return changed
 
-    async def _one(self, operation: Call) -> bool | Exception:
-        async with self._window:
+    async def _one(self, operation: Call, lane: asyncio.Semaphore) -> bool | Exception:
+        async with lane, self._window:
             try:
                 return await self._carry(operation)
             except (errors.KubeError, BadInput) as error:

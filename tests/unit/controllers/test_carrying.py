@@ -1,11 +1,13 @@
 """Operations over a real (embedded) API server: everything may be done twice, and nothing of somebody else's is touched."""
 
+import asyncio
+
 import pytest
 
 from pumice.api import kinds
 from pumice.api.core import ConfigMap, Node
 from pumice.api.events import CoreEvent
-from pumice.controllers.carrying import Carrier, Stale, Taken
+from pumice.controllers.carrying import WRITES_OF_ONE_PLAN, Carrier, Stale, Taken
 from pumice.controllers.operations import Apply, Blame, Create, Delete, Emit, Look, Patch, Plan
 from pumice.kube import errors
 
@@ -215,5 +217,32 @@ def test_a_patch_that_the_server_makes_nothing_of_changes_nothing(bench):
         assert not await bench.carrier.carry_out(plan([same]))
         other = Patch(kind=ConfigMap, name="m", namespace="team", body={"data": {"text": "other"}}, version=version)
         assert await bench.carrier.carry_out(plan([other]))
+
+    bench.run(body)
+
+
+def test_a_large_plan_does_not_keep_a_small_one_waiting(bench):
+    """Each call takes a second. 320 creates take ten; the one that comes after them takes one or two."""
+
+    async def body(bench):
+        uid = await the_owner(bench)
+        client = bench.client
+        inner, ended = client._transport, {}
+
+        class Slow:
+            async def call(self, request):
+                await bench.clock.sleep(1.0)
+                return await inner.call(request)
+
+        client._transport = Slow()
+        began = bench.clock.monotonic()
+
+        async def carry(name, *names):
+            await bench.carrier.carry_out(plan([Create(kind=ConfigMap, body=a_map(each, owner=uid)) for each in names]))
+            ended[name] = bench.clock.monotonic() - began
+
+        await asyncio.gather(carry("large", *(f"m{number}" for number in range(320))), carry("small", "one"))
+        assert ended["large"] == pytest.approx(320 / WRITES_OF_ONE_PLAN)
+        assert ended["small"] <= 2.0
 
     bench.run(body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pumice.instant import Instant
 
 QUEUE_GRACE = 5 * instant.SECOND  # a queue that was made just before its first Job may become known after it
+PODS_OF_ONE_PLAN = 2_000  # the rest is planned when these exist; their bodies are held in memory
 _PLUGIN = "plugin-"
 
 
@@ -172,7 +174,8 @@ def _pods(view: JobView, job: Job, roster: Roster, plugins: Sequence[JobPlugin])
     try:
         for task in job.spec.tasks:
             if task.name in starting:
-                indexes = [index for index in range(task.replicas) if pod_name(job, task.name, index) not in held]
+                missing = (index for index in range(task.replicas) if pod_name(job, task.name, index) not in held)
+                indexes = itertools.islice(missing, PODS_OF_ONE_PLAN - len(creates))
                 creates += [Create(kind=Pod, body=body, blame=blame) for body in maker.pods_of(task, indexes)]
     except PluginFault as fault:
         return (Emit(job, "Warning", "PluginError", str(fault)),)

@@ -19,6 +19,7 @@ from tests.unit.controllers.job.literals import (
 from pumice.api import decoding, names
 from pumice.api.batch import Job
 from pumice.api.scheduling import Queue
+from pumice.controllers.job.making import PODS_OF_ONE_PLAN
 from pumice.controllers.operations import Create, Patch
 
 GROUP = f"PodGroup/train-{UID}"
@@ -378,6 +379,15 @@ def test_a_pod_knows_its_partition_and_its_numa_policy():
 def test_scaling_up_makes_the_missing_indexes_only():
     found = told(a_job(a_task("worker", 5), minAvailable=3), *[a_pod("worker", index) for index in (0, 1, 3)])
     assert found.created == ["worker-2", "worker-4"]
+
+
+def test_a_giant_job_is_made_in_parts():
+    job = a_job(a_task("worker", PODS_OF_ONE_PLAN + 5), a_task("other", 3), phase="Pending")
+    first = told(job, group="Inqueue").created
+    assert len(first) == PODS_OF_ONE_PLAN
+    made = [a_pod("worker", index, "Pending") for index in range(PODS_OF_ONE_PLAN)]
+    rest = [f"worker-{PODS_OF_ONE_PLAN + index}" for index in range(5)]
+    assert told(job, *made, group="Inqueue").created == [*rest, "other-0", "other-1", "other-2"]
 
 
 def test_a_name_that_a_former_job_still_holds_is_waited_for():
