@@ -30,22 +30,28 @@ def run(session: Session) -> None:
     with_enqueue = "enqueue" in session.policy.actions
     worksheets: dict[str, Worksheet] = {}
     heaps: dict[str, Heap[GangState]] = {}
+    claimants: dict[str, GangState] = {}
     for gang in session.schedulable(with_enqueue=with_enqueue):
         has_claim = gang.key in session.holds.held
         sheet = Worksheet(session, gang, held=has_claim)
-        # Room that was made for a gang counts against its queue already: its turn comes before queues are weighed.
-        if sheet and (not has_claim or visit(session, gang, sheet)):
+        if sheet:
             worksheets[gang.key] = sheet
             heaps.setdefault(gang.queue, Heap(session.gang_before)).push(gang)
+            if has_claim:
+                claimants[gang.key] = gang
     queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in heaps))
     while queues and session.spend(1):
         queue = queues.pop()
         if not heaps[queue.name] or session.is_overused(queue):
             continue
         gang = heaps[queue.name].pop()
+        claimants.pop(gang.key, None)
         if visit(session, gang, worksheets[gang.key]):
             heaps[queue.name].push(gang)
         queues.push(queue)
+    # Room that was made for a gang counts against its queue already: it gets its turn even where that is used up by it.
+    for gang in claimants.values():
+        visit(session, gang, worksheets[gang.key])
 
 
 def visit(session: Session, gang: GangState, sheet: Worksheet) -> bool:
