@@ -15,6 +15,7 @@ from tests.unit.scheduling.clusters import (
 
 from pumice import instant
 from pumice.api import names
+from pumice.api.changes import Assumed, PodRef
 from pumice.scheduling.mend import attempt_id, attempt_started
 
 POLICY = policy("enqueue, allocate, backfill", "priority gang", "predicates")
@@ -98,7 +99,25 @@ def test_the_grace_time_is_an_argument():
 
 
 def test_the_newest_attempt_counts():
-    assert released(plan(*cut_gang(99), bound("g-w-3", age_s=1, cpu=None))) == {}
+    things = [a_node("n1", cpu="2"), a_group("g", 3), waiting("g-w-2", cpu="2")]
+    assert released(plan(*things, bound("g-w-0", age_s=99), bound("g-w-1", age_s=1))) == {}
+    assert released(plan(*things, bound("g-w-0", age_s=99), bound("g-w-1", age_s=31))) == {
+        "default/g": ["g-w-0", "g-w-1"]
+    }
+
+
+def test_a_member_whose_bind_is_under_way_is_not_released():
+    retried = a_pod("g-w-1", gang="g", annotations={names.ATTEMPT: attempt(99)}, metadata=CONTROLLER)
+    under_way = Assumed(PodRef.of(retried.metadata), "n1", attempt(1), NOW)
+    things = [
+        a_node("n1", cpu="2"),
+        a_group("g", 3),
+        bound("g-w-0", age_s=99),
+        retried,
+        under_way,
+        waiting("g-w-2", cpu="2"),
+    ]
+    assert released(plan(*things)) == {"default/g": ["g-w-0"]}
 
 
 def test_a_release_says_why():
@@ -183,14 +202,11 @@ def test_a_raised_minimum_changes_nothing_that_runs():
 
 
 def test_surplus_members_of_an_elastic_gang_come_and_go_alone():
-    things = [
-        a_node("n1", cpu="2"),
-        a_group("g", 1),
-        bound("g-w-0", age_s=9999),
-        bound("g-w-1", age_s=99),
-        waiting("g-w-2"),
-    ]
-    assert released(plan(*things)) == {}
+    elastic = [a_group("g", 1), bound("g-w-0", age_s=9999), bound("g-w-1", age_s=99), waiting("g-w-2")]
+    boss = [a_priority_class("high", 100), a_gang("boss", 1, group={"priority_class": "high"})]
+    decisions = plan(a_node("n1", cpu="3"), elastic, boss)
+    assert released(decisions) == {}
+    assert binds(decisions) == {"boss-w-0": "n1"}  # a further member is no unfinished business
 
 
 def test_without_the_gang_plugin_there_is_nothing_to_mend():
