@@ -57,6 +57,19 @@ def test_a_name_that_somebody_else_has_is_refused_and_told(bench):
     bench.run(body)
 
 
+def test_a_successor_is_not_made_before_its_namesake_of_the_same_owner_is_gone(bench):
+    async def body(bench):
+        uid = await the_owner(bench)
+        leaving = a_map("m", owner=uid)
+        leaving["metadata"]["finalizers"] = ["test/held"]
+        await bench.client.create(ConfigMap, leaving, namespace="team")
+        await bench.client.delete(ConfigMap, "m", namespace="team")
+        with pytest.raises(Stale, match="m is being deleted: its successor is made when it is gone"):
+            await bench.carrier.carry_out(plan([Create(kind=ConfigMap, body=a_map("m", owner=uid))]))
+
+    bench.run(body)
+
+
 def test_a_patch_of_an_old_version_is_stale(bench):
     async def body(bench):
         made = (await bench.client.create(ConfigMap, a_map("m", owner=""), namespace="team")).json()["metadata"]

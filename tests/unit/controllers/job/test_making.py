@@ -486,7 +486,7 @@ def test_a_claim_that_the_job_describes_is_made_and_its_name_written_back():
         volumes=[{"mountPath": "/data", "volumeClaim": wish, "volumeClaimName": create.name}],
     )
     then = told(named, group=None, claims=frozenset({create.name}))
-    assert GROUP in then.bodies
+    assert set(then.bodies) == {GROUP}
     assert then.job.status.controlled_resources[f"volume-pvc-{create.name}"] == create.name
 
 

@@ -277,6 +277,15 @@ def test_the_successor_of_a_restarted_pod_is_spared():
     assert running.progress.targets == ()
 
 
+def test_a_successor_is_spared_while_another_target_still_leaves():
+    targets = [{"task": "worker", "indexes": "1-2", "below": 1}]
+    job = a_job(status={"retryCount": 1}, progress={"targets": targets}, minAvailable=1)
+    pods = gang(worker1=a_pod("worker", 1, leaving=True), worker2=a_pod("worker", 2, retries=1))
+    assert told(job, *pods).killed == set()
+    slow = gang(worker1=a_pod("worker", 1), worker2=a_pod("worker", 2, retries=1))
+    assert told(job, *slow).killed == {"worker-1"}
+
+
 def test_a_pod_that_fails_again_costs_another_retry():
     job = a_job(policies=[policy("PodFailed", "RestartPod")], status={"retryCount": 1}, maxRetry=5)
     found = told(job, *gang(worker2=a_pod("worker", 2, "Failed", retries=1)))
@@ -398,6 +407,12 @@ def test_a_pending_pod_is_not_answered_without_a_timeout():
         assert told(a_job(policies=[policy(event, "AbortJob")], minAvailable=3), *pods).phase == "Running"
 
 
+def test_a_pending_policy_without_a_timeout_does_not_act_because_another_policy_has_one():
+    policies = [policy("PodPending", "AbortJob"), policy("PodFailed", "TerminateJob", timeout="1m")]
+    pods = gang(worker1=a_pod("worker", 1, "Pending"))
+    assert told(a_job(policies=policies, minAvailable=3), *pods).phase == "Running"
+
+
 def test_any_event_with_a_timeout_covers_pending_pods():
     found = told(a_job(policies=[policy("*", "AbortJob", timeout="1m")]), *gang(worker1=a_pod("worker", 1, "Pending")))
     assert found.phase == "Aborting"
@@ -464,6 +479,25 @@ def test_a_whole_action_ends_all_timers():
     }
     job = a_job(progress={"timers": [timer]})
     assert told(job, *gang(), commands=[a_command("RestartJob")]).progress.timers == ()
+
+
+def test_a_restart_of_single_pods_ends_their_timers_and_no_others():
+    timers = [
+        {
+            "event": "PodEvicted",
+            "action": "RestartJob",
+            "due": NOW + 10**9,
+            "task": "worker",
+            "pod": f"train-worker-{index}",
+            "index": index,
+        }
+        for index in (1, 2)
+    ]
+    policies = [policy("PodFailed", "RestartPod")]
+    pods = gang(worker1=a_pod("worker", 1, "Pending"), worker2=FAILED)
+    found = told(a_job(policies=policies, progress={"timers": timers}, minAvailable=1), *pods)
+    assert found.phase == "Restarting"
+    assert [timer.pod for timer in found.progress.timers] == ["train-worker-1"]
 
 
 def test_the_timer_of_unknown_ends_when_the_gang_is_whole_again():
