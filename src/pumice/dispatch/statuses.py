@@ -15,7 +15,7 @@ import msgspec
 from pumice import instant
 from pumice.api import names
 from pumice.api.pods import Pod
-from pumice.api.scheduling import PodGroup, PodGroupPhase, Queue
+from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase, Queue
 from pumice.cluster import amounts
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
@@ -91,7 +91,9 @@ class Statuses:
             return None
         status = group.status
         patch: dict[str, Any] = {}
-        conditions = self._merged_conditions(group, report.conditions)
+        # A gang whose binds are under way says Scheduled together with Running: one write instead of two.
+        is_starting = report.phase == PodGroupPhase.INQUEUE.value and _is_scheduled(report)
+        conditions = None if is_starting else self._merged_conditions(group, report.conditions)
         if conditions is not None:
             patch["conditions"] = conditions
         if status.phase != report.phase:
@@ -271,6 +273,10 @@ class Statuses:
             self._log("queue_status_failed", queue=name, reason=str(error))
         finally:
             self._window.release()
+
+
+def _is_scheduled(report: GangReport) -> bool:
+    return any(each.type == PodGroupConditionType.SCHEDULED.value and each.status for each in report.conditions)
 
 
 def _classes(text: str) -> str:
