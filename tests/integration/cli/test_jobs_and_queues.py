@@ -170,13 +170,18 @@ def test_a_server_that_is_not_there_is_exit_code_1(pumice):
 
 
 def test_a_watch_prints_what_changes_and_ends_with_130(pumice, cluster, train):
-    command = [sys.executable, "-u", "-m", "pumice.cli", "job", "list", "-w", "-o", "name"]
+    # What is started in the background inherits that Ctrl-C is ignored; a user's shell in the foreground does not do that.
+    program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from pumice.cli.main import main; main()"
+    command = [sys.executable, "-u", "-c", program, "job", "list", "-w", "-o", "name"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
-        assert watching.stdout.readline() == "job.batch.volcano.sh/train\n"
-        pumice("job", "run", "later")
-        assert "job.batch.volcano.sh/later\n" in watching.stdout
-        watching.send_signal(signal.SIGINT)
-        assert watching.wait() == 130
+        try:
+            assert watching.stdout.readline() == "job.batch.volcano.sh/train\n"
+            pumice("job", "run", "later")
+            assert "job.batch.volcano.sh/later\n" in watching.stdout
+            watching.send_signal(signal.SIGINT)
+            assert watching.wait(timeout=30) == 130
+        finally:
+            watching.kill()
 
 
 def test_a_deleted_job_is_gone(pumice, train):
