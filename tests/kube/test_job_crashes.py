@@ -11,6 +11,7 @@ import signal
 import sys
 
 import pytest
+from tests.bodies import jobs
 from tools.kube.control_plane import ControlPlane
 
 from pumice.api import kinds
@@ -21,10 +22,6 @@ from pumice.cli.crds import manifests
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
-
-pytest.register_assert_rewrite("tests.bodies.jobs")
-
-from tests.bodies import jobs  # noqa: E402  after its assertions may be rewritten
 
 SIZE = 4
 

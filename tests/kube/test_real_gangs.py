@@ -4,6 +4,8 @@ import asyncio
 import types
 
 import pytest
+from tests.bodies import jobs, real_gangs
+from tests.bodies.gate import require_namespaces
 from tools.kube.control_plane import ControlPlane
 
 from pumice.api import kinds
@@ -11,12 +13,6 @@ from pumice.cli.crds import manifests
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
-
-for name in ("gate", "jobs", "real_gangs", "world"):
-    pytest.register_assert_rewrite(f"tests.bodies.{name}")
-
-from tests.bodies import jobs, real_gangs  # noqa: E402  after assertions of the bodies may be rewritten
-from tests.bodies.gate import require_namespaces  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from tests.bodies import jobs
 
 from pumice.api.core import Namespace
 from pumice.apiserver.local import LocalTransport
@@ -10,10 +11,6 @@ from pumice.apiserver.server import Server, Settings
 from pumice.clock import RealClock
 from pumice.kube.client import Client
 from pumice.processes.up import install_kinds
-
-pytest.register_assert_rewrite("tests.bodies.jobs")
-
-from tests.bodies import jobs  # noqa: E402  after its assertions may be rewritten
 
 
 @pytest.fixture

@@ -1,22 +1,17 @@
 """Gangs of real processes on the embedded server."""
 
+import random
 import types
 
 import pytest
+from tests.bodies import jobs, real_gangs
+from tests.bodies.gate import require_namespaces
 
 from pumice.apiserver.local import LocalTransport
 from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
 from pumice.kube.client import Client
 from pumice.processes.up import install_kinds
-
-for name in ("gate", "jobs", "real_gangs", "world"):
-    pytest.register_assert_rewrite(f"tests.bodies.{name}")
-
-import random  # noqa: E402  after assertions of the bodies may be rewritten
-
-from tests.bodies import jobs, real_gangs  # noqa: E402
-from tests.bodies.gate import require_namespaces  # noqa: E402
 
 
 @pytest.fixture(scope="session")

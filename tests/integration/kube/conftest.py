@@ -13,8 +13,6 @@ from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 
-pytest.register_assert_rewrite("tests.bodies.client")
-
 
 @pytest.fixture(params=["in process", "over HTTP"])
 async def client(request, tmp_path):

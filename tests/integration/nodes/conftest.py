@@ -2,9 +2,6 @@
 
 import pytest
 
-for name in ("world", "gate", "pretend_nodes", "process_nodes", "process_files"):
-    pytest.register_assert_rewrite(f"tests.bodies.{name}")
-
 
 @pytest.fixture(scope="session")
 def namespaces(tmp_path_factory):

@@ -6,6 +6,7 @@ import random
 
 import msgspec
 import pytest
+from tests.bodies import scheduler as bodies
 
 from pumice import yamltext
 from pumice.api.core import Namespace
@@ -19,11 +20,6 @@ from pumice.kube.informer import Informers
 from pumice.kube.transport import Request
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.scheduling import builtin
-
-pytest.register_assert_rewrite("tests.bodies.scheduler")
-
-
-from tests.bodies import scheduler as bodies  # noqa: E402  after its assertions may be rewritten
 
 CRDS = [msgspec.json.encode(manifest) for manifest in yamltext.load_all(manifests(), source="pumice crds")]
 
