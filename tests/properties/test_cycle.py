@@ -143,6 +143,10 @@ def a_gang_is_ready_or_untouched(outcome):
         if gang.spec.min_member >= sum(gang.spec.role_minimums.values()):
             for role, least in gang.spec.role_minimums.items():
                 assert sum(task.role == role for task in counted) >= least
+        for number, policy_ in enumerate(gang.spec.policies):
+            parts = [sub for sub in gang.sub_gangs if sub.policy == number]
+            whole = sum(sum(task in counted for task in sub.tasks) >= sub.minimum for sub in parts)
+            assert whole >= policy_.min_sub_groups
 
 
 def counts(task, bound):

@@ -101,11 +101,20 @@ class World:
         minimums = {role: 1 for role in roles if role} if self.maybe(0.5) else {}
         phase = "Running" if running else chance.choice(("Pending", "Inqueue", "Inqueue"))
         minimum = {"cpu": str(least)} if self.maybe(0.4) else None
+        parts = [
+            {
+                "name": "part",
+                "matchLabelKeys": ["part"],
+                "subGroupSize": chance.randint(1, 2),
+                "minSubGroups": chance.randint(0, 2),
+            }
+        ]
+        spec = {"subGroupPolicy": parts} if self.maybe(0.1) else {}
         return [
             a_group(
                 name, least, namespace=namespace, queue=chance.choice(self.queues).metadata.name, phase=phase,
                 minimum=minimum, roles=minimums or None, priority_class=chance.choice(("", "low", "high")),
-                created=chance.randint(0, 3),
+                created=chance.randint(0, 3), spec=spec,
             ),
             pods,
         ]  # fmt: skip
@@ -152,7 +161,7 @@ class World:
             f"{gang}-t-{number}", gang=gang, namespace=namespace, role=chance.choice(roles), node=node or "",
             phase=chance.choice(("Running", "Running", "Pending")) if node else None,
             priority=chance.choice((None, 0, 5)), created=chance.randint(0, 3), spec=spec,
-            annotations={"volcano.sh/preemptable": "false"} if self.maybe(0.1) else {}, labels={"app": gang},
+            annotations={"volcano.sh/preemptable": "false"} if self.maybe(0.1) else {}, labels={"app": gang, "part": str(number // 2)},
             metadata=LEAVING if node and self.maybe(0.15) else {},
         )  # fmt: skip
 
