@@ -1,5 +1,6 @@
 """Cycle after cycle, with every decision carried out: plans come true, and the cluster comes to rest."""
 
+import pytest
 from hypothesis import given
 from tests.properties.test_cycle import POLICIES, RULES, Outcome, counts
 from tests.properties.worlds import worlds
@@ -66,12 +67,13 @@ def replaced(struct, **fields):
     return type(struct)(**{name: fields.get(name, getattr(struct, name)) for name in struct.__struct_fields__})
 
 
-def test_every_cycle_of_many_keeps_to_the_rules_and_the_cluster_comes_to_rest(rounds):
+@pytest.mark.parametrize("name", ["built in", "capacity"])
+def test_every_cycle_of_many_keeps_to_the_rules_and_the_cluster_comes_to_rest(rounds, name):
     """Nobody evicts whoever evicted him: after a while there is nothing left to do, or only waiting for others to finish."""
 
     @given(worlds())
     def holds(world):
-        unfolding = Unfolding(world, POLICIES["built in"])
+        unfolding = Unfolding(world, POLICIES[name])
         outcomes = [unfolding.cycle() for _ in range(12)]
         for outcome in outcomes:
             for rule in RULES:

@@ -85,6 +85,11 @@ class Holds:
             self.ended[gang.key] = "used"
 
     def lift_below(self, gang: GangState) -> dict[str, list[Placement]]:
-        """Holds of gangs of strictly lower priority: a claim protects from equals and lesser, not from its betters."""
-        lower = [self.session.gangs[key] for key in self.held if self.session.gangs[key].priority < gang.priority]
+        """Holds of gangs of strictly lower priority: a claim protects from equals and lesser, not from its betters.
+
+        That is a matter between gangs of one queue. Between queues shares decide, and whoever had to give room back by them
+        must not take it again by his rank, or the two would take turns for ever.
+        """
+        holders = [self.session.gangs[key] for key in self.held]
+        lower = [other for other in holders if other.queue == gang.queue and other.priority < gang.priority]
         return {other.key: self.lift(other) for other in lower}

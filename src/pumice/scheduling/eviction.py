@@ -125,7 +125,12 @@ def is_worth_it(session: Session, statement: Statement, gang: GangState) -> bool
     """Whether the plan may be carried out: the gang may wait for its places and, if others have to go, no plugin objects at all.
 
     A vote of a higher tier (sla's, for a gang that is due) may hold free room for half a gang. It may not cost anybody their life.
+    Members of a sub group are only ever started together, so half a sub group is worth nothing either.
     """
+    if gang.spec.policies:
+        touched = {gang.sub_of(task): None for placement in statement.placements for task in placement.tasks}
+        if not all(session.sub_is_ready(sub) or session.sub_is_pipelined(sub) for sub in touched):
+            return False
     if statement.evictions:
         return all(hook.call(gang) >= 0 for hook in session.points.hooks("pipelined"))
     return session.is_pipelined(gang)

@@ -8,6 +8,7 @@ from tests.unit.scheduling.clusters import (
     a_node,
     a_pod,
     a_priority_class,
+    a_queue,
     binds,
     evicted,
     plan_for,
@@ -114,6 +115,13 @@ def test_a_gang_of_higher_priority_may_pass():
     decisions = plan(*world, a_claim("g", "g-w-0"))
     assert binds(decisions) == {"boss-w-0": "n1"}
     assert decisions.unclaims == {"default/g": "nothing is left of its room"}
+
+
+def test_rank_does_not_count_between_queues():
+    """Else a gang that had to give room back to another queue would take it again, and so for ever."""
+    queues = [a_queue("a"), a_queue("b")]
+    boss, gang = a_gang("boss", 1, group=of("high", queue="a")), a_gang("g", 1, group=of("low", queue="b"))
+    assert binds(plan(a_node("n1", cpu="1"), queues, boss, gang, a_claim("g", "g-w-0"))) == {"g-w-0": "n1"}
 
 
 def test_a_gang_of_higher_priority_that_is_refused_room_by_a_role_elsewhere_still_may_pass():

@@ -68,6 +68,14 @@ def test_nobody_goes_for_a_gang_that_would_not_start_by_it():
     assert evicted(plan(*world)) == []
 
 
+@pytest.mark.parametrize(("size", "victims"), [(1, 1), (2, 0)])
+def test_nobody_goes_for_half_a_sub_group(size, victims):
+    """The gang is content with one member, but members of a sub group start together or not at all."""
+    part = {"name": "part", "matchLabelKeys": ["part"], "subGroupSize": size}
+    pair = waiting("g", 2, min_member=1, labels={"part": "0"}, group={"spec": {"subGroupPolicy": [part]}})
+    assert len(evicted(plan(a_node("n1", cpu="1"), running("old", "n1"), pair))) == victims
+
+
 def test_nobody_goes_where_there_is_room():
     assert evicted(plan(a_node("n1", cpu="1"), a_node("n2", cpu="1"), running("old", "n1"), waiting("g"))) == []
 
