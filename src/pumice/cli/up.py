@@ -40,6 +40,9 @@ class Running(msgspec.Struct, frozen=True):
 @click.command()
 @click.option("--nodes", default=4, show_default=True, help="Pretend nodes.")
 @click.option("--gpus", default=8, show_default=True, help="GPUs of each node.")
+@click.option(
+    "--policy", "policy_file", type=click.Path(dir_okay=False), help="Policy file; without it the built-in policy."
+)
 @click.option("--port", default=0, help="Port of the API server; 0 takes a free one.")
 @click.option(
     "--data-dir",
@@ -52,6 +55,7 @@ class Running(msgspec.Struct, frozen=True):
 def up(
     nodes: int,
     gpus: int,
+    policy_file: str | None,
     port: int,
     data_dir: str | None,
     kubeconfig_out: str | None,
@@ -66,15 +70,27 @@ def up(
         folder = (
             Path(data_dir) if data_dir else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pumice-up-")))
         )
-        asyncio.run(_run(folder, nodes, gpus, port, durable=data_dir is not None, out=kubeconfig_out, verbose=verbose))
+        kept = data_dir is not None
+        asyncio.run(
+            _run(folder, nodes, gpus, port, policy=policy_file, durable=kept, out=kubeconfig_out, verbose=verbose)
+        )
 
 
 async def _run(
-    folder: Path, nodes: int, gpus: int, port: int, *, durable: bool, out: str | None, verbose: bool
+    folder: Path,
+    nodes: int,
+    gpus: int,
+    port: int,
+    *,
+    policy: str | None,
+    durable: bool,
+    out: str | None,
+    verbose: bool,
 ) -> None:
     from pumice.apiserver.serving import Place
     from pumice.kube.informer import silent
     from pumice.nodes.pretend import pretend_nodes
+    from pumice.processes.policies import PolicyFile
     from pumice.processes.up import Up
     from pumice.telemetry import logs
 
@@ -83,8 +99,9 @@ async def _run(
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     log = cast("Log", logs.configure(as_json=False).info) if verbose else silent
     began = time.perf_counter()
+    chosen = PolicyFile(policy, extra={}, log=log).current
     place = Place(folder, port=port, durable=durable)
-    async with Up(place, pretend_nodes(nodes, gpus=gpus), log=log) as cluster:
+    async with Up(place, pretend_nodes(nodes, gpus=gpus), log=log, policy=lambda: chosen) as cluster:
         took = time.perf_counter() - began
         if out:
             _copy_kubeconfig(cluster.kubeconfig, Path(out))

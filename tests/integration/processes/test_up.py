@@ -55,6 +55,17 @@ def test_a_cluster_starts_is_listed_and_ends(environment, tmp_path):
     assert (gone.returncode, gone.stderr) == (3, "pumice: no embedded cluster runs here; start one with `pumice up`\n")
 
 
+def test_a_cluster_takes_a_policy_file_and_says_what_is_wrong_with_one(environment, tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("actions: allocate\ntiers:\n- plugins: [{name: gang}, {name: predicates}]\n")
+    with Started(environment, "--policy", str(policy)) as cluster:
+        assert "3 nodes with 2 GPUs each" in cluster.lines[0]
+    policy.write_text("actions: allocate\ntiers:\n- plugins: [{name: gagn}]\n")
+    refused = pumice(environment, "up", "--policy", str(policy))
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "did you mean gang" in refused.stderr
+
+
 def test_two_clusters_do_not_collide_and_down_asks_which(environment):
     with Started(environment) as first, Started(environment) as second:
         asked = pumice(environment, "down")
