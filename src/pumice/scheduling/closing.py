@@ -8,7 +8,7 @@ from pumice.api.changes import Claim
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
-from pumice.scheduling import feasibility, messages, verdict
+from pumice.scheduling import feasibility, mend, messages, verdict
 from pumice.scheduling.decisions import Bind, Condition, Decisions, Evict, GangCommit, GangReport
 from pumice.scheduling.statement import Eviction, Placement
 
@@ -167,7 +167,8 @@ def _phase(gang: GangState, *, unschedulable: bool, promised: bool) -> str:
     finished = tally[Status.SUCCEEDED] + tally[Status.FAILED]
     if gang.phase == PodGroupPhase.COMPLETED.value and finished == len(gang.tasks):
         return gang.phase  # finished stays finished, also while its pods are cleaned up
-    if tally[Status.RUNNING] and unschedulable:
+    # What was cut short has never started: to call it Unknown would be to say that it had, and nobody would mend it.
+    if tally[Status.RUNNING] and unschedulable and not mend.cut_short(gang):
         return PodGroupPhase.UNKNOWN.value
     scheduled = _scheduled(gang)
     if scheduled >= max(gang.spec.min_member, 1):  # with minMember 0 nothing at all would do, and look completed

@@ -65,14 +65,14 @@ def open_session(
 
 def mend_attempts(session: Session, grace_s: int) -> None:
     """Finish what was cut short before anybody else may take its room, or give it up."""
+    left = []
     for gang in mend.unfinished(session):
         sheet = Worksheet(session, gang)
         if sheet:
             allocate.visit(session, gang, sheet)
         if session.is_ready(gang):
             session.mended.add(gang.key)
-            continue
-        session.has_cut_commits = True
-        release = mend.release(session, gang, grace_s=grace_s)
-        if release is not None:
-            session.releases.append(release)
+        else:
+            left.append(gang)
+    session.has_cut_commits = bool(left)
+    session.releases += mend.releases(session, left, grace_s=grace_s)

@@ -19,7 +19,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.decisions import Release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pumice.cluster.gangs import GangSpec
     from pumice.cluster.tasks import Task
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.session import Session
 
+LAST_CALL = 2  # grace times: whoever is unfinished for so long is given up, whatever he waits for
 _SECOND = 1_000_000_000
 _STARTED = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value, PodGroupPhase.COMPLETED.value})
 _ATTEMPT = re.compile(r"([0-9]{1,19})-[0-9a-z]+")
@@ -81,15 +82,31 @@ def _age_key(task: Task) -> Instant:
     return attempt_started(task.pod.metadata.annotations[names.ATTEMPT]) or 0
 
 
-def release(session: Session, gang: GangState, *, grace_s: int) -> Release | None:
-    """Give the gang up if its newest attempt is older than the grace time."""
-    members = cut_short(gang)
-    newest = max(_age_key(task) for task in members)
-    if session.now - newest < grace_s * _SECOND:
-        return None
+def releases(session: Session, left: Sequence[GangState], *, grace_s: int) -> list[Release]:
+    """Who of the gangs that could not be finished is given up now; they stand in the order of their attempts.
+
+    One in a cycle, and that of the youngest attempt: its room may be all that the older ones lack. A gang whose missing members
+    wait only for room that others are leaving is not given up at all. Both have an end: LAST_CALL.
+    """
+    chosen = []
+    for gang in reversed(left):
+        late = session.now - max(_age_key(task) for task in cut_short(gang))
+        if late < grace_s * _SECOND:
+            continue
+        is_last_call = late >= LAST_CALL * grace_s * _SECOND
+        if not is_last_call and (chosen or session.is_pipelined(gang)):
+            continue
+        release = _release(gang, grace_s)
+        if release is not None:
+            chosen.append(release)
+    return chosen
+
+
+def _release(gang: GangState, grace_s: int) -> Release | None:
+    """Everybody who can be released; None where that is nobody."""
     bound = tuple(
         task
-        for task in members
+        for task in cut_short(gang)
         if gang.status(task) in {Status.BOUND, Status.RUNNING} and task.pod.metadata.controller is not None
     )
     if not bound:
