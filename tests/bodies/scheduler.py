@@ -7,13 +7,26 @@ the test. Nodes belong to the test: each pod of it can only land there.
 import asyncio
 import contextlib
 import json
+import random
+
+import pytest
 
 from pumice.api import kinds, names
+from pumice.api.changes import Evicting, Forgotten, Upserted
 from pumice.api.core import Node
 from pumice.api.events import CoreEvent
 from pumice.api.pods import Pod
+from pumice.api.policy import PodDisruptionBudget
 from pumice.api.scheduling import PodGroup, Queue
+from pumice.clock import RealClock
+from pumice.cluster.intake import Intake
+from pumice.cluster.state import Cluster
+from pumice.dispatch.dispatcher import Dispatcher
+from pumice.dispatch.evictor import Manners
+from pumice.dispatch.rim import Rim
 from pumice.kube import errors
+from pumice.kube.recorder import Recorder
+from pumice.scheduling.decisions import Decisions, Evict
 
 WAIT_S = 20.0  # how long a test waits for what must come; what must not come is asked for at the end of something else
 
@@ -65,7 +78,7 @@ class World:
         for number in range(size):
             await self.pod(f"{name}-worker-{number}", gang=name, gpus=gpus)
 
-    async def pod(self, name, *, gang=None, gpus=1, scheduler="volcano", **spec):
+    async def pod(self, name, *, gang=None, gpus=1, scheduler="volcano", labels=None, **spec):
         fixed = {
             "schedulerName": scheduler,
             "nodeSelector": {"test": self.namespace},
@@ -74,7 +87,7 @@ class World:
             "containers": [{"name": "main", "image": "train", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}],
         }
         annotations = {names.GROUP_NAME: gang} if gang else {}
-        metadata = {"name": name, "annotations": annotations}
+        metadata = {"name": name, "annotations": annotations, "labels": labels or {}}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**fixed, **spec}}
         await self.client.create(Pod, body, namespace=self.namespace)
 
@@ -312,3 +325,28 @@ async def test_status_is_written_only_when_it_changes(world):
     before = (await world.group("train"))["metadata"]["resourceVersion"]
     await world.stir()
     assert (await world.group("train"))["metadata"]["resourceVersion"] == before
+
+
+@pytest.mark.parametrize("delete_then", [False, True])
+async def test_a_victim_whose_budget_refuses_is_deleted_only_where_that_is_configured(world, delete_then):
+    node = await world.node("a", gpus=1)
+    await world.pod("victim-0", nodeName=node, labels={"app": world.namespace})
+    await world.run_bound("victim")
+    spec = {"minAvailable": 9, "selector": {"matchLabels": {"app": world.namespace}}}
+    await world.client.create(
+        PodDisruptionBudget, {"metadata": {"name": "web"}, "spec": spec}, namespace=world.namespace
+    )
+    cluster, learnt, said = Cluster(), [], []
+    Intake(cluster).apply(Upserted((await world.client.get(Pod, "victim-0", namespace=world.namespace)).into(Pod)))
+    (task,) = cluster.tasks.values()
+    clock = RealClock()
+    rim = Rim(clock=clock, chance=random.Random(0), log=lambda event, **facts: said.append((event, facts)))
+    recorder = Recorder(world.client, component="test", clock=clock)
+    manners = Manners(patience_s=0.0, delete_then=delete_then)
+    dispatcher = Dispatcher(world.client, cluster, learnt.append, recorder, rim, manners=manners)
+    dispatcher.carry_out(Decisions(evictions=(Evict(task, "preempt", "", ""),)))
+    await dispatcher.settle()
+    found = (await world.client.get(Pod, "victim-0", namespace=world.namespace)).into(Pod)
+    assert (found.metadata.deletion_timestamp is not None) is delete_then, said
+    assert [type(change) for change in learnt] == ([Evicting] if delete_then else [Evicting, Forgotten])
+    assert "429 TooManyRequests" in said[0][1]["reason"]

@@ -11,6 +11,7 @@ import click
 
 from pumice import __version__
 from pumice.clock import RealClock
+from pumice.dispatch.evictor import Manners
 from pumice.dispatch.rim import Rim
 from pumice.errors import BadInput
 from pumice.kube import config
@@ -25,6 +26,7 @@ from pumice.processes.neighbours import VOLCANO_LEASES, refuse_two_masters
 from pumice.processes.outside import plugins_from_outside
 from pumice.processes.policies import PolicyFile
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.scheduling.cycle import GRACE_SECONDS
 from pumice.telemetry import logs
 
 if TYPE_CHECKING:
@@ -54,6 +56,30 @@ if TYPE_CHECKING:
     "--volcano-metrics/--no-volcano-metrics", default=True, show_default=True, help="Export Volcano's metric names too."
 )
 @click.option("--lease-name", default="pumice-scheduler", show_default=True)
+@click.option(
+    "--gang-grace",
+    "grace_s",
+    type=click.IntRange(min=1),
+    default=GRACE_SECONDS,
+    show_default=True,
+    help="Seconds after which a gang that is bound in part, because its commit was cut short, is released.",
+)
+@click.option(
+    "--eviction-patience",
+    "patience_s",
+    type=click.FloatRange(min=0),
+    default=Manners().patience_s,
+    show_default=True,
+    help="Seconds for which a PodDisruptionBudget may refuse an eviction.",
+)
+@click.option(
+    "--eviction-fallback",
+    "fallback",
+    type=click.Choice(["none", "delete"]),
+    default="none",
+    show_default=True,
+    help="What becomes of a pod whose budget refuses for longer, or whose server knows no evictions: it stays, or is deleted.",
+)
 def scheduler(
     kubeconfig: str,
     context: str,
@@ -66,6 +92,9 @@ def scheduler(
     listen: str,
     prices: tuple[str, ...],
     volcano_metrics: bool,
+    grace_s: int,
+    patience_s: float,
+    fallback: str,
 ) -> None:
     """Schedule gangs on a cluster until stopped."""
     clock = RealClock()
@@ -73,7 +102,15 @@ def scheduler(
     log = cast("Log", logs.configure().info)
     extra = plugins_from_outside()
     policies = PolicyFile(policy_file, extra=extra, log=log)
-    served = Served(frozenset(names), default_queue, extra, volcano_metrics, dict(_price(text) for text in prices))
+    served = Served(
+        scheduler_names=frozenset(names),
+        default_queue=default_queue,
+        extra_plugins=extra,
+        volcano_metrics=volcano_metrics,
+        prices=dict(_price(text) for text in prices),
+        grace_s=grace_s,
+        manners=Manners(patience_s, delete_then=fallback == "delete"),
+    )
     lease = (lease_namespace, lease_name) if leader_elect else None
     asyncio.run(_run(connection, policies, served, lease, listen, log))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pumice.api import changes
 from pumice.dispatch import revalidation
 from pumice.dispatch.binder import Binder
-from pumice.dispatch.evictor import Evictor
+from pumice.dispatch.evictor import Evictor, Manners
 from pumice.dispatch.statuses import Statuses
 
 if TYPE_CHECKING:
@@ -36,14 +36,21 @@ class Dispatcher:
     """The only writer to the API server; everything it learns returns through `learn`."""
 
     def __init__(
-        self, client: Client, cluster: Cluster, learn: Callable[[changes.Change], None], recorder: Recorder, rim: Rim
+        self,
+        client: Client,
+        cluster: Cluster,
+        learn: Callable[[changes.Change], None],
+        recorder: Recorder,
+        rim: Rim,
+        *,
+        manners: Manners | None = None,
     ) -> None:
         self._cluster = cluster
         self._learn = learn
         self._log = rim.log
         self._reach = rim.reach
         self._binder = Binder(client, learn, rim)
-        self._evictor = Evictor(client, learn, recorder, rim)
+        self._evictor = Evictor(client, learn, recorder, rim, manners or Manners())
         self._statuses = Statuses(client, cluster, recorder, rim)
         self._under_way: set[asyncio.Task[None]] = set()
         self._dropped = 0
@@ -80,6 +87,7 @@ class Dispatcher:
         for eviction in evictions:
             self._start(self._evictor.evict(eviction))
         for release in decisions.releases:
+            self._evictor.announce_release(release)
             self._start(self._evictor.release(release))
         self._reach("dispatched")
         if self._unwritten is None and not self._writing:

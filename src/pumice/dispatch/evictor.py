@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice import instant
@@ -22,14 +23,24 @@ if TYPE_CHECKING:
 
 PREEMPTED = "PreemptionByScheduler"
 RELEASED = "GangReleased"  # not a failure: it neither costs a retry nor fires a policy
-BUDGET_RETRIES_MAX = 5
 BUDGET_RETRY_S = 2.0
+REFUSED_S = 2.0  # how long a refusal is believed before the next cycle may ask for the same again
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Manners:
+    """How long a disruption budget may say no, and whether a pod that cannot be evicted is deleted then or stays."""
+
+    patience_s: float = 10.0
+    delete_then: bool = False
 
 
 class Evictor:
     """Carries out evictions and releases; belongs to one event loop."""
 
-    def __init__(self, client: Client, learn: Callable[[changes.Change], None], recorder: Recorder, rim: Rim) -> None:
+    def __init__(
+        self, client: Client, learn: Callable[[changes.Change], None], recorder: Recorder, rim: Rim, manners: Manners
+    ) -> None:
         self._client = client
         self._learn = learn
         self._recorder = recorder
@@ -37,15 +48,13 @@ class Evictor:
         self._guard = rim.guard
         self._log = rim.log
         self._reach = rim.reach
+        self._manners = manners
+
+    # ------------------------------------------------------------------------------------------------- evicting
 
     def announce(self, eviction: Evict) -> None:
         """From now on the victim's room is on its way out, and claimed."""
-        task = eviction.task
-        ref = PodRef(namespace=task.namespace, name=task.name, uid=task.uid)
-        at = self._clock.now()
-        self._learn(
-            changes.Evicting(pod=ref, node=task.node, at=at, claimant=eviction.claimant, reason=eviction.reason)
-        )
+        self._leaves(eviction.task, claimant=eviction.claimant, reason=eviction.reason)
 
     async def evict(self, eviction: Evict) -> None:
         task = eviction.task
@@ -58,34 +67,56 @@ class Evictor:
         try:
             await self._say_why(task, PREEMPTED, message)
             self._reach("evicting")
-            await self._ask(task)
+            await self._remove(task)
             self._log("pod_evicted", pod=task.key, node=task.node, by=eviction.reason, claimant=eviction.claimant)
-        except errors.NotFound:
-            return  # it left by itself
         except errors.KubeError as error:
-            self._give_up(eviction, str(error))
+            if not _is_gone(error):
+                await self._give_up(eviction, str(error))
+
+    async def _remove(self, task: Task) -> None:
+        """Evict the pod; delete it where that is configured and evicting it is forbidden for too long or cannot be asked for."""
+        try:
+            await self._ask(task)
+        except errors.StatusError as error:
+            if not self._manners.delete_then or not (isinstance(error, errors.TooManyRequests) or _is_unserved(error)):
+                raise
+            self._guard()
+            await self._client.delete(Pod, task.name, namespace=task.namespace, uid=task.uid)
+            self._log("pod_deleted_instead", pod=task.key, reason=str(error))
 
     async def _ask(self, task: Task) -> None:
-        for _ in range(BUDGET_RETRIES_MAX):
+        """Ask until the budget allows it; raises TooManyRequests where that takes longer than patience lasts."""
+        until = self._clock.monotonic() + self._manners.patience_s
+        while True:
             try:
                 await self._client.evict(task.name, namespace=task.namespace, uid=task.uid, guard=self._guard)
             except errors.TooManyRequests as error:
+                left = until - self._clock.monotonic()
+                if left <= 0:
+                    raise
                 self._log("eviction_delayed", pod=task.key, reason=str(error))
-                await self._clock.sleep(error.retry_after or BUDGET_RETRY_S)
+                await self._clock.sleep(min(error.retry_after or BUDGET_RETRY_S, left))
             else:
                 return
-        await self._client.evict(task.name, namespace=task.namespace, uid=task.uid, guard=self._guard)
 
-    def _give_up(self, eviction: Evict, reason: str) -> None:
+    async def _give_up(self, eviction: Evict, reason: str) -> None:
         task = eviction.task
         self._log("eviction_failed", pod=task.key, reason=reason)
-        ref = PodRef(namespace=task.namespace, name=task.name, uid=task.uid)
-        self._learn(changes.Forgotten(pod=ref, at=self._clock.now(), reason=reason))
+        await self._clock.sleep(REFUSED_S)
+        self._stays(task, reason)
         if eviction.claimant:
             self._learn(changes.Unclaimed(gang=eviction.claimant, reason=f"{task.key} could not be evicted: {reason}"))
 
+    # ------------------------------------------------------------------------------------------------- releasing
+
+    def announce_release(self, release: Release) -> None:
+        """From now on the members' room is on its way out: nobody releases them twice, and older attempts may count on it."""
+        for task in release.tasks:
+            self._leaves(task, claimant="", reason=RELEASED)
+
     async def release(self, release: Release) -> None:
         """Delete members of a gang that was never whole, so that their controller makes new ones."""
+        refused: list[tuple[Task, str]] = []
         for task in release.tasks:
             try:
                 await self._say_why(task, RELEASED, release.why)
@@ -96,6 +127,20 @@ class Evictor:
                 continue
             except errors.KubeError as error:
                 self._log("release_failed", pod=task.key, gang=release.gang, reason=str(error))
+                refused.append((task, str(error)))
+        if refused:
+            await self._clock.sleep(REFUSED_S)
+        for task, reason in refused:
+            self._stays(task, reason)
+
+    # ------------------------------------------------------------------------------------------------- both
+
+    def _leaves(self, task: Task, *, claimant: str, reason: str) -> None:
+        at = self._clock.now()
+        self._learn(changes.Evicting(pod=_ref(task), node=task.node, at=at, claimant=claimant, reason=reason))
+
+    def _stays(self, task: Task, reason: str) -> None:
+        self._learn(changes.Forgotten(pod=_ref(task), at=self._clock.now(), reason=reason))
 
     async def _say_why(self, task: Task, reason: str, message: str) -> None:
         condition = {
@@ -109,3 +154,17 @@ class Evictor:
         await self._client.patch(
             Pod, task.name, body, how=PatchType.STRATEGIC, namespace=task.namespace, subresource="status"
         )
+
+
+def _is_unserved(error: errors.StatusError) -> bool:
+    """The server has no eviction subresource: it says so of the path, or of the verb, and names no pod."""
+    return error.code in {404, 405} and not error.details.name
+
+
+def _is_gone(error: errors.KubeError) -> bool:
+    """The pod left by itself."""
+    return isinstance(error, errors.NotFound) and not _is_unserved(error)
+
+
+def _ref(task: Task) -> PodRef:
+    return PodRef(namespace=task.namespace, name=task.name, uid=task.uid)

@@ -30,6 +30,7 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
 from pumice.dispatch.dispatcher import Dispatcher
+from pumice.dispatch.evictor import Manners
 from pumice.errors import NotFound
 from pumice.kube import errors
 from pumice.kube.discovery import served_kinds
@@ -103,6 +104,8 @@ class Served:
     extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
     volcano_metrics: bool = True  # export Volcano's metric names beside ours
     prices: Mapping[str, float] = dataclasses.field(default_factory=dict)  # dollars per hour: a card, a core, a GiB
+    grace_s: int = cycle.GRACE_SECONDS  # how long a gang whose commit was cut short may stay incomplete
+    manners: Manners = dataclasses.field(default_factory=Manners)  # towards pods that have to go
 
 
 class Scheduler:
@@ -127,8 +130,9 @@ class Scheduler:
         self._ports = Ports(measure=self._observer.measure)
         self._reports: Mapping[str, GangReport] = {}
         self._extra_plugins = served.extra_plugins
+        self._grace_s = served.grace_s
         self._recorder = Recorder(client, component="pumice-scheduler", clock=rim.clock, log=rim.log)
-        self.dispatcher = Dispatcher(client, self._cluster, self._learn, self._recorder, rim)
+        self.dispatcher = Dispatcher(client, self._cluster, self._learn, self._recorder, rim, manners=served.manners)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan")
         self.cycles = 0
         self._planned_at = float("-inf")
@@ -204,7 +208,9 @@ class Scheduler:
         ports = dataclasses.replace(self._ports, extender=self._extending.of(chosen), loads=self._loads.current)
         now = self._clock.now()
         loop = asyncio.get_running_loop()
-        plan = functools.partial(cycle.plan, now=now, ports=ports, extra_plugins=self._extra_plugins)
+        plan = functools.partial(
+            cycle.plan, now=now, ports=ports, extra_plugins=self._extra_plugins, grace_s=self._grace_s
+        )
         decisions = await loop.run_in_executor(self._thread, plan, snapshot, chosen)
         self.cycles += 1
         self._reports = decisions.gangs
