@@ -59,8 +59,8 @@ async def reached(target: Target) -> AsyncIterator[Reach]:
     """The cluster that the target means, for as long as the block lasts."""
     from pumice.clock import RealClock
     from pumice.kube import config
+    from pumice.kube.brief import BriefTransport
     from pumice.kube.client import Client
-    from pumice.kube.http import HttpTransport
 
     clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
     connection = config.find(
@@ -68,7 +68,7 @@ async def reached(target: Target) -> AsyncIterator[Reach]:
     )
     if target.master:
         connection = dataclasses.replace(connection, server=target.master)
-    async with HttpTransport(connection, user_agent=f"pumice-cli/{__version__}") as transport:
+    async with BriefTransport(connection, user_agent=f"pumice-cli/{__version__}") as transport:
         client = Client(transport, clock=clock, chance=chance)
         yield Reach(client, clock, target.namespace or connection.namespace, target.everywhere, bool(target.namespace))
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from pumice.kube.errors import NoCredentials
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
+
+    from pumice.kube.transport import Response
 
 FILE_CHECK_S_MIN = 5.0  # a kubelet renews a token long before it expires; 5 s later is early enough
 FILE_BYTES_MAX = 2**20  # certificate bundles of whole companies fit; a wrong path to a big file does not
@@ -38,6 +40,15 @@ class Credentials(Protocol):
     def rejected(self, access: Access) -> bool:
         """The server answered 401 to `access`; True where the next access() may give a better one."""
         ...
+
+
+async def persuaded(credentials: Credentials, send: Callable[[Access], Awaitable[Response]]) -> Response:
+    """Sends once, and once more with fresher credentials after a 401, which the server gives before it acts."""
+    access = await credentials.access()
+    response = await send(access)
+    if response.status == 401 and credentials.rejected(access):
+        response = await send(await credentials.access())
+    return response
 
 
 class Source(Protocol):

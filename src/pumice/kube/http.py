@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import socket
 from typing import TYPE_CHECKING, Self
-from urllib.parse import quote, urlencode
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
 from pumice.kube.connection import Connection, TlsContexts
+from pumice.kube.credentials import persuaded
 from pumice.kube.errors import Malformed, Unreachable
-from pumice.kube.transport import Request, Response
+from pumice.kube.transport import (
+    CALL_S_MAX,
+    CONNECT_S_MAX,
+    HEADER_BYTES_MAX,
+    RESPONSE_BYTES_MAX,
+    Request,
+    Response,
+    is_stream,
+    target,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,19 +33,13 @@ if TYPE_CHECKING:
     from pumice.kube.credentials import Access
 
 CONNECTIONS_MAX = 256  # calls in flight and open watches together
-CONNECT_S_MAX = 5.0  # name, connection and TLS: no longer than a leader's margin between its last check and its write
-CALL_S_MAX = 65.0  # kube-apiserver gives up by itself after 60 s
 READ_S_MAX = 60.0  # silence in the middle of an answer that is no stream
 KEEP_ALIVE_S = 60.0  # kube-apiserver closes idle connections after 90 s: we are first, so no call meets a closing one
-RESPONSE_BYTES_MAX = 256 * 2**20  # a page of 500 objects; the largest object is 3 MiB
-HEADER_BYTES_MAX = 64 * 2**10  # warnings are headers
 
 _CALL_TIMEOUT = aiohttp.ClientTimeout(total=CALL_S_MAX, connect=CONNECT_S_MAX, sock_read=READ_S_MAX)
 # Who reads a stream knows how long it may be silent; a dead peer is found by TCP itself.
 _STREAM_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=CONNECT_S_MAX, sock_read=None)
 _TCP_KEEP_ALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-
-_PATH_SAFE = "/:@!$&'()*+,;=~"
 
 
 class HttpTransport:
@@ -61,13 +64,7 @@ class HttpTransport:
             self._session = None
 
     async def call(self, request: Request) -> Response:
-        """Sends once, and once more with fresher credentials after a 401, which the server gives before it acts."""
-        credentials = self._connection.credentials
-        access = await credentials.access()
-        response = await self._send(request, access)
-        if response.status == 401 and credentials.rejected(access):
-            response = await self._send(request, await credentials.access())
-        return response
+        return await persuaded(self._connection.credentials, lambda access: self._send(request, access))
 
     async def _send(self, request: Request, access: Access) -> Response:
         stream = is_stream(request)
@@ -107,8 +104,7 @@ class HttpTransport:
         return self._session
 
     def _url(self, request: Request) -> URL:
-        query = f"?{urlencode(request.query)}" if request.query else ""
-        return URL(f"{self._server}{quote(request.path, safe=_PATH_SAFE)}{query}", encoded=True)
+        return URL(f"{self._server}{target(request)}", encoded=True)
 
     def _headers_of(self, request: Request, access: Access, *, stream: bool) -> dict[str, str]:
         headers = dict(request.headers)
@@ -125,18 +121,6 @@ class HttpTransport:
             f"the certificates in {self._connection.origin}, and that the API server runs",
             acted=not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError),
         )
-
-
-def is_stream(request: Request) -> bool:
-    """Whether the answer goes on until somebody ends it: a watch, or a log that is followed."""
-    query = request.query
-    return request.method == "GET" and (
-        _true(query.get("watch")) or (_true(query.get("follow")) and request.path.endswith("/log"))
-    )
-
-
-def _true(value: str | None) -> bool:
-    return value in {"true", "1"}
 
 
 class _Chunks:

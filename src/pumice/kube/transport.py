@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -37,6 +38,12 @@ class Response:
 
 
 BODY_BYTES_MAX = 3 * 2**20  # kube-apiserver's own limit for a request
+CONNECT_S_MAX = 5.0  # name, connection and TLS: no longer than a leader's margin between its last check and its write
+CALL_S_MAX = 65.0  # kube-apiserver gives up by itself after 60 s
+RESPONSE_BYTES_MAX = 256 * 2**20  # a page of 500 objects; the largest object is 3 MiB
+HEADER_BYTES_MAX = 64 * 2**10  # warnings are headers
+
+_PATH_SAFE = "/:@!$&'()*+,;=~"
 
 
 class Transport(Protocol):
@@ -45,3 +52,21 @@ class Transport(Protocol):
     async def call(self, request: Request) -> Response: ...
 
     async def close(self) -> None: ...
+
+
+def is_stream(request: Request) -> bool:
+    """Whether the answer goes on until somebody ends it: a watch, or a log that is followed."""
+    query = request.query
+    return request.method == "GET" and (
+        _true(query.get("watch")) or (_true(query.get("follow")) and request.path.endswith("/log"))
+    )
+
+
+def _true(value: str | None) -> bool:
+    return value in {"true", "1"}
+
+
+def target(request: Request) -> str:
+    """Path and query as they stand in a URL."""
+    query = f"?{urlencode(request.query)}" if request.query else ""
+    return f"{quote(request.path, safe=_PATH_SAFE)}{query}"

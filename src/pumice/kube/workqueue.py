@@ -50,6 +50,10 @@ class WorkQueue(Generic[K]):
         """How many keys wait for a worker now, those that wait for their time not counted."""
         return len(self._waiting)
 
+    def remembered(self) -> int:
+        """How many keys anything is known of: those that wait, also for their time, are at work or have failed."""
+        return len({*self._waiting, *self._at_work, *self._again, *self._failures, *self._timers})
+
     def add(self, key: K) -> None:
         """The key is handled once more, from now on; a delay that it was waiting for is over."""
         if timer := self._timers.pop(key, None):

@@ -4,6 +4,7 @@ import pytest
 from tests.unit.kube.peers import serve
 
 from pumice.clock import RealClock
+from pumice.kube.brief import BriefTransport
 from pumice.kube.client import Client
 from pumice.kube.connection import Connection
 from pumice.kube.http import HttpTransport
@@ -15,9 +16,15 @@ async def server():
         yield running
 
 
+@pytest.fixture(params=[HttpTransport, BriefTransport])
+def carrier(request):
+    """Both kinds of Transport over HTTP: what one promises, the other keeps."""
+    return request.param
+
+
 @pytest.fixture
-async def transport(server):
-    async with HttpTransport(Connection(server=server.url), user_agent="pumice-test/1") as made:
+async def transport(server, carrier):
+    async with carrier(Connection(server=server.url), user_agent="pumice-test/1") as made:
         yield made
 
 

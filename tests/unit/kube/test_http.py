@@ -8,11 +8,10 @@ from aiohttp import web
 from tests.unit.kube.peers import serve
 
 from pumice.api.pods import Pod
-from pumice.kube import http
+from pumice.kube import brief, http
 from pumice.kube.connection import Connection
 from pumice.kube.credentials import Access, Fixed, Presented
 from pumice.kube.errors import BadConfig, Malformed, NoCredentials, Unreachable
-from pumice.kube.http import HttpTransport
 from pumice.kube.transport import Request
 
 
@@ -46,9 +45,9 @@ async def test_names_with_odd_characters_arrive_as_they_were(server, transport):
     assert server.requests[0].path == "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a b#?c"
 
 
-async def test_a_prefix_in_the_servers_address_stays_in_front(server):
+async def test_a_prefix_in_the_servers_address_stays_in_front(carrier, server):
     server.handler = answering()
-    async with HttpTransport(Connection(server=f"{server.url}/k8s/c-1/"), user_agent="x") as transport:
+    async with carrier(Connection(server=f"{server.url}/k8s/c-1/"), user_agent="x") as transport:
         await transport.call(Request("GET", "/api/v1/pods"))
     assert server.requests[0].path == "/k8s/c-1/api/v1/pods"
 
@@ -89,9 +88,9 @@ async def test_gzip_is_asked_for_in_reads_but_not_in_streams_or_writes(server, t
     assert [seen.headers["accept-encoding"] for seen in server.requests] == ["gzip", "identity", "identity"]
 
 
-async def test_disable_compression_asks_for_none(server):
+async def test_disable_compression_asks_for_none(carrier, server):
     server.handler = answering()
-    async with HttpTransport(Connection(server=server.url, compress=False), user_agent="x") as transport:
+    async with carrier(Connection(server=server.url, compress=False), user_agent="x") as transport:
         await transport.call(Request("GET", "/api/v1/pods"))
     assert server.requests[0].headers["accept-encoding"] == "identity"
 
@@ -100,7 +99,8 @@ async def test_disable_compression_asks_for_none(server):
 async def test_an_answer_beyond_the_limit_is_refused_though_it_is_small_on_the_wire(
     server, transport, monkeypatch, compressed
 ):
-    monkeypatch.setattr(http, "RESPONSE_BYTES_MAX", 2**20)
+    for module in (http, brief):
+        monkeypatch.setattr(module, "RESPONSE_BYTES_MAX", 2**20)
     body = b" " * (2**20 + 1)
     if compressed:
         server.handler = answering(gzip.compress(body), headers={"Content-Encoding": "gzip"})
@@ -171,8 +171,8 @@ async def test_closing_a_stream_ends_the_connection_to_the_server(server, transp
     await gone.wait()
 
 
-async def test_a_server_that_is_not_there_cannot_have_acted(unused_tcp_port):
-    async with HttpTransport(
+async def test_a_server_that_is_not_there_cannot_have_acted(carrier, unused_tcp_port):
+    async with carrier(
         Connection(server=f"http://127.0.0.1:{unused_tcp_port}", origin="context 'x'"), user_agent="x"
     ) as transport:
         with pytest.raises(
@@ -225,6 +225,7 @@ async def test_a_server_that_says_when_to_come_back_is_asked_again_then(server, 
 
 async def test_a_body_that_never_ends_is_given_up(server, transport, monkeypatch):
     monkeypatch.setattr(http, "_CALL_TIMEOUT", http.aiohttp.ClientTimeout(total=None, sock_read=0.05))
+    monkeypatch.setattr(brief, "CALL_S_MAX", 0.05)
 
     async def handler(request):
         response = web.StreamResponse()
@@ -233,7 +234,7 @@ async def test_a_body_that_never_ends_is_given_up(server, transport, monkeypatch
         await asyncio.get_running_loop().create_future()
 
     server.handler = handler
-    with pytest.raises(Unreachable, match="no data for 60 s"):
+    with pytest.raises(Unreachable, match=r"no data for 60 s|not all of it within 0.05 s"):
         await transport.call(Request("GET", "/api/v1/pods"))
 
 
@@ -261,28 +262,26 @@ async def only_new(request):
     return web.Response(status=200 if request.headers["authorization"] == "Bearer new" else 401)
 
 
-async def test_after_a_401_the_call_is_sent_once_more_with_fresher_credentials(server):
+async def test_after_a_401_the_call_is_sent_once_more_with_fresher_credentials(carrier, server):
     server.handler = only_new
-    async with HttpTransport(
-        Connection(server=server.url, credentials=Renewing("old", "new")), user_agent="x"
-    ) as transport:
+    async with carrier(Connection(server=server.url, credentials=Renewing("old", "new")), user_agent="x") as transport:
         response = await transport.call(Request("POST", "/api/v1/pods", body=b"{}"))
     assert response.status == 200
     assert len(server.requests) == 2
 
 
-async def test_a_401_without_anything_fresher_is_the_answer(server):
+async def test_a_401_without_anything_fresher_is_the_answer(carrier, server):
     server.handler = only_new
-    async with HttpTransport(Connection(server=server.url, credentials=Renewing("old")), user_agent="x") as transport:
+    async with carrier(Connection(server=server.url, credentials=Renewing("old")), user_agent="x") as transport:
         response = await transport.call(Request("GET", "/api/v1/pods"))
     assert response.status == 401
     assert len(server.requests) == 1
 
 
-async def test_impersonation_headers_go_with_every_call_each_as_often_as_it_was_given(server):
+async def test_impersonation_headers_go_with_every_call_each_as_often_as_it_was_given(carrier, server):
     server.handler = answering()
     headers = (("impersonate-user", "alice"), ("impersonate-group", "a"), ("impersonate-group", "b"))
-    async with HttpTransport(Connection(server=server.url, headers=headers), user_agent="x") as transport:
+    async with carrier(Connection(server=server.url, headers=headers), user_agent="x") as transport:
         await transport.call(Request("GET", "/api/v1/pods"))
     seen = server.requests[0].headers
     assert (seen["impersonate-user"], seen.getall("impersonate-group")) == ("alice", ["a", "b"])
@@ -310,37 +309,39 @@ def authority_of(authority):
     return Fixed(authority.cert_pem.bytes())
 
 
-async def call_once(connection):
-    async with HttpTransport(connection, user_agent="x") as transport:
+async def call_once(carrier, connection):
+    async with carrier(connection, user_agent="x") as transport:
         return await transport.call(Request("GET", "/version"))
 
 
-async def test_a_server_that_its_authority_vouches_for_is_trusted(tls_server, authority):
+async def test_a_server_that_its_authority_vouches_for_is_trusted(carrier, tls_server, authority):
     tls_server.handler = answering(b"yes")
-    assert (await call_once(Connection(server=tls_server.url, authority=authority_of(authority)))).body == b"yes"
+    assert (
+        await call_once(carrier, Connection(server=tls_server.url, authority=authority_of(authority)))
+    ).body == b"yes"
 
 
-async def test_a_server_of_another_authority_is_not_trusted_and_saw_nothing(tls_server):
+async def test_a_server_of_another_authority_is_not_trusted_and_saw_nothing(carrier, tls_server):
     with pytest.raises(Unreachable, match="certificate verify failed") as caught:
-        await call_once(Connection(server=tls_server.url, authority=authority_of(trustme.CA())))
+        await call_once(carrier, Connection(server=tls_server.url, authority=authority_of(trustme.CA())))
     assert caught.value.acted is False
     assert tls_server.requests == []
 
 
-async def test_insecure_skip_tls_verify_trusts_anyone(tls_server):
+async def test_insecure_skip_tls_verify_trusts_anyone(carrier, tls_server):
     tls_server.handler = answering(b"yes")
-    assert (await call_once(Connection(server=tls_server.url, verify=False))).body == b"yes"
+    assert (await call_once(carrier, Connection(server=tls_server.url, verify=False))).body == b"yes"
 
 
 @pytest.mark.parametrize(("name", "is_trusted"), [("kubernetes.default", True), ("another.name", False)])
-async def test_tls_server_name_is_the_name_that_is_checked(tls_server, authority, name, is_trusted):
+async def test_tls_server_name_is_the_name_that_is_checked(carrier, tls_server, authority, name, is_trusted):
     tls_server.handler = answering(b"yes")
     connection = Connection(server=tls_server.url, authority=authority_of(authority), tls_server_name=name)
     if is_trusted:
-        assert (await call_once(connection)).body == b"yes"
+        assert (await call_once(carrier, connection)).body == b"yes"
     else:
         with pytest.raises(Unreachable, match="Hostname mismatch"):
-            await call_once(connection)
+            await call_once(carrier, connection)
 
 
 async def common_name(request):
@@ -362,7 +363,9 @@ def pair(authority, name):
     return issued.cert_chain_pems[0].bytes(), issued.private_key_pem.bytes()
 
 
-async def test_a_client_certificate_is_shown_and_a_rotated_one_replaces_it_without_a_restart(tls_server, authority):
+async def test_a_client_certificate_is_shown_and_a_rotated_one_replaces_it_without_a_restart(
+    carrier, tls_server, authority
+):
     tls_server.handler = common_name
     certificate, key = map(Swappable, pair(authority, "alice"))
     connection = Connection(
@@ -370,7 +373,7 @@ async def test_a_client_certificate_is_shown_and_a_rotated_one_replaces_it_witho
         authority=authority_of(authority),
         credentials=Presented(certificate=certificate, key=key),
     )
-    async with HttpTransport(connection, user_agent="x") as transport:
+    async with carrier(connection, user_agent="x") as transport:
         first = await transport.call(Request("GET", "/version"))
         for source, content in zip((certificate, key), pair(authority, "bob"), strict=True):
             source.replace(content)
@@ -378,7 +381,7 @@ async def test_a_client_certificate_is_shown_and_a_rotated_one_replaces_it_witho
     assert (first.body, second.body) == (b"alice", b"bob")
 
 
-async def test_a_certificate_with_the_key_of_another_is_told_by_name(tls_server, authority):
+async def test_a_certificate_with_the_key_of_another_is_told_by_name(carrier, tls_server, authority):
     certificate, key = pair(authority, "alice")[0], pair(authority, "bob")[1]
     connection = Connection(
         server=tls_server.url,
@@ -389,26 +392,28 @@ async def test_a_certificate_with_the_key_of_another_is_told_by_name(tls_server,
     with pytest.raises(
         NoCredentials, match="context 'prod': the client certificate and its key do not belong together"
     ):
-        await call_once(connection)
+        await call_once(carrier, connection)
 
 
-async def test_an_authority_that_is_no_certificate_is_told_by_name(tls_server):
+async def test_an_authority_that_is_no_certificate_is_told_by_name(carrier, tls_server):
     with pytest.raises(BadConfig, match="context 'prod': the certificate authority is not a PEM certificate"):
-        await call_once(Connection(server=tls_server.url, authority=Fixed(b"nonsense"), origin="context 'prod'"))
+        await call_once(
+            carrier, Connection(server=tls_server.url, authority=Fixed(b"nonsense"), origin="context 'prod'")
+        )
 
 
 # ------------------------------------------------------------------------------------------------------ proxies
 
 
-async def test_a_proxy_is_asked_to_connect_to_the_server(server):
+async def test_a_proxy_is_asked_to_connect_to_the_server(carrier, server):
     server.handler = answering(b"via proxy")
     connection = Connection(server="http://api.invalid:6443", proxy=server.url)
-    response = await call_once(connection)
+    response = await call_once(carrier, connection)
     assert response.body == b"via proxy"
     assert str(server.requests[0].url) == "http://api.invalid:6443/version"
 
 
-async def test_a_tunnel_through_a_proxy_ends_at_the_server_whose_name_is_checked(tls_server, authority):
+async def test_a_tunnel_through_a_proxy_ends_at_the_server_whose_name_is_checked(carrier, tls_server, authority):
     tls_server.handler = answering(b"through a tunnel")
     asked = []
 
@@ -431,5 +436,5 @@ async def test_a_tunnel_through_a_proxy_ends_at_the_server_whose_name_is_checked
         server="https://kubernetes.default:6443", authority=authority_of(authority), proxy=f"http://127.0.0.1:{port}"
     )
     async with proxy:
-        assert (await call_once(connection)).body == b"through a tunnel"
+        assert (await call_once(carrier, connection)).body == b"through a tunnel"
     assert asked == [b"CONNECT kubernetes.default:6443 HTTP/1.1"]
