@@ -127,15 +127,14 @@ class _Preempting:
 
 
 def _may_preempt(session: Session, task: Task, shape: Shape) -> bool:
-    """Not while an earlier preemption for this very pod is still under way on the node that it was promised."""
+    """Not while an earlier preemption for this very pod is still under way on the node that it was promised.
+
+    A nomination alone proves nothing: whoever made it may have died before it had evicted everybody.
+    """
     if task.pod.spec.preemption_policy == "Never":
         return False
-    if not task.nominated_node:
-        return True
     node = session.room.table.index.get(task.nominated_node)
-    if node is None or session.placer.passes(shape, node):
-        return False
-    if not session.placer.evictable(shape)[node]:
+    if node is None or not session.placer.evictable(shape)[node]:
         return True
     return not any(
         other.status is Status.RELEASING and other.priority < task.priority and _is_preempted(other)

@@ -287,6 +287,13 @@ def test_a_pod_that_waits_on_its_nominated_node_for_its_victim_preempts_nobody_e
     assert evicted(plan(*world, preempted("better", "n1", priority=99), policy=rules)) == ["old-w-0"]
 
 
+@pytest.mark.parametrize("nominated", ["n1", "gone"])
+def test_a_gang_whose_preemption_was_cut_short_is_not_bound_by_its_nominations(nominated):
+    """One of two victims has left, then the scheduler died; nobody is on the way out any more."""
+    gang = waiting("g", 2, status={"nominatedNodeName": nominated})
+    assert evicted(plan(a_node("n1", cpu="2"), running("old", "n1"), gang)) == ["old-w-0"]
+
+
 def test_nobody_is_evicted_twice_for_the_same_gang():
     first = plan(a_node("n1", cpu="1"), a_node("n2", cpu="1"), running("a", "n1"), running("b", "n2"), waiting("g"))
     (victim,) = evicted(first)
