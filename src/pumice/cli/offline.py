@@ -15,6 +15,8 @@ from pumice.api import changes, decoding, kinds
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.errors import BadInput, NotFound
+from pumice.processes import policies
+from pumice.processes.outside import plugins_from_outside
 from pumice.scheduling import builtin, cycle
 from pumice.scheduling.decisions import VolumeChoice
 
@@ -89,7 +91,8 @@ def _opened(documents: Iterable[Any], source: str) -> Iterable[Mapping[str, Any]
 
 def schedule_objects(objects: Iterable[Mapping[str, Any]], policy_text: bytes | None, *, source: str) -> dict[str, Any]:
     """The answer of `pumice schedule -o json` as data."""
-    chosen = builtin.parse(builtin.TEXT if policy_text is None else policy_text, source)
+    extra = plugins_from_outside()
+    chosen = policies.checked(builtin.TEXT if policy_text is None else policy_text, source, extra)
     cluster = Cluster()
     intake = Intake(cluster)
     newest = _EPOCH
@@ -99,7 +102,7 @@ def schedule_objects(objects: Iterable[Mapping[str, Any]], policy_text: bytes | 
             continue  # Deployments, Services and the like say nothing about one cycle
         intake.apply(changes.Upserted(object=decoding.decode_value(kind.struct, thing)))
         newest = max(newest, (thing.get("metadata") or {}).get("creationTimestamp") or "")
-    decisions = cycle.plan(cluster.snapshot(), chosen, now=instant.parse_instant(newest))
+    decisions = cycle.plan(cluster.snapshot(), chosen, now=instant.parse_instant(newest), extra_plugins=extra)
     return as_data(decisions)
 
 

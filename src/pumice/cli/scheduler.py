@@ -147,6 +147,8 @@ async def _run(
         log("listening", port=await health.start(listen))
         work = election.lead(worker.run) if election is not None else worker.run()
         try:
-            await life.until_stopped(work, [informers.run(), policies.run(clock), worker.idle_pulse()])
+            await life.until_stopped(
+                work, [informers.run(), policies.run(clock, worker.policy_refused), worker.idle_pulse()]
+            )
         finally:
             await health.stop()

@@ -7,21 +7,17 @@ loads at once; without one the last loads stay with their time, and whoever read
 from __future__ import annotations
 
 import asyncio
-import base64
-import dataclasses
 import math
 from typing import TYPE_CHECKING, Any, Protocol
 
 import aiohttp
 import msgspec
 
-from pumice import instant, quantity
+from pumice import quantity
 from pumice.errors import PumiceError
 from pumice.kube import errors
 from pumice.kube.transport import Request
-from pumice.processes.extending import read_address
-from pumice.scheduling import arguments
-from pumice.scheduling.policy import PolicyError
+from pumice.processes.measuring import settings_of
 from pumice.scheduling.ports import NodeLoad
 
 if TYPE_CHECKING:
@@ -30,10 +26,9 @@ if TYPE_CHECKING:
     from pumice.clock import Clock
     from pumice.kube.client import Client
     from pumice.kube.informer import Log
+    from pumice.processes.measuring import Settings
     from pumice.scheduling.policy import Policy
 
-INTERVAL_DEFAULT = "30s"
-INTERVAL_S_MIN = 1.0  # averages over ten minutes hardly change faster
 LOOK_S = 1.0  # how soon another policy is noticed
 ANSWER_S_MAX = 10.0
 ANSWER_BYTES_MAX = 10 * 2**20
@@ -58,49 +53,6 @@ class Percentages(Protocol):
 
 class NotMeasured(PumiceError):
     """The source did not answer, or answered something else than measurements."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
-    """The policy's `metrics` map, checked."""
-
-    type: str
-    address: str
-    interval_s: float
-    is_verified: bool
-    index: str
-    host_field: str
-    login: str = dataclasses.field(repr=False)  # the value of the authorization header; empty for none
-
-
-def settings_of(policy: Policy) -> Settings | None:
-    """Whom to ask and how often; None where the policy names nobody, PolicyError where it cannot be asked."""
-    written = policy.metrics
-    kind = written.get("type", "")
-    if not kind:
-        return None
-    if kind not in _SOURCES:
-        raise PolicyError(f"policy {policy.source}: metrics: type {kind!r}: use one of {', '.join(_SOURCES)}")
-    try:
-        if kind != "prometheus_adaptor":
-            read_address(written.get("address", ""))
-        interval = arguments.duration("interval", written.get("interval", INTERVAL_DEFAULT))
-    except ValueError as error:
-        raise PolicyError(f"policy {policy.source}: metrics: {error}") from error
-    user = written.get("elasticsearch.username", "")
-    return Settings(
-        type=kind,
-        address=written.get("address", "").rstrip("/"),
-        interval_s=max(INTERVAL_S_MIN, interval / instant.SECOND),
-        is_verified=written.get("tls.insecureSkipVerify", "").lower() != "true",
-        index=written.get("elasticsearch.index", "metricbeat-*"),
-        host_field=written.get("elasticsearch.hostnameFieldName", "host.hostname"),
-        login=_basic(user, written.get("elasticsearch.password", "")) if user else "",
-    )
-
-
-def _basic(user: str, password: str) -> str:
-    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 class MeasuredLoads:

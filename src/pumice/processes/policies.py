@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from pumice.errors import BadInput, PumiceError
 from pumice.processes.extending import extender_of
-from pumice.processes.loads import settings_of
+from pumice.processes.measuring import settings_of
 from pumice.scheduling import builtin, plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pumice.clock import Clock
     from pumice.kube.informer import Log
@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from pumice.scheduling.policy import Policy
 
 LOOK_S = 1.0  # a ConfigMap's files are swapped by the kubelet about once a minute: looking is cheaper than watching
+
+
+def checked(text: str | bytes, source: str, extra: Mapping[str, type[Plugin]]) -> Policy:
+    """The policy in the text, with every plugin's arguments and every address understood; raises for anything else."""
+    policy = builtin.parse(text, source, extra=extra)
+    for option in policy.options:
+        plugins.make(option, policy.source, extra)
+    extender_of(policy)
+    settings_of(policy)
+    return policy
 
 
 class PolicyFile:
@@ -31,7 +41,6 @@ class PolicyFile:
         self._text = self._read()
         self.current: Policy = self._checked(self._text)
         self.refused = ""
-        self.refusals = 0
 
     def _read(self) -> bytes:
         if self._path is None:
@@ -44,13 +53,7 @@ class PolicyFile:
             ) from error
 
     def _checked(self, text: bytes) -> Policy:
-        """The policy in the text, with every plugin's arguments and every address understood; raises for anything else."""
-        policy = builtin.parse(text, str(self._path or "built-in policy"), extra=self._extra)
-        for option in policy.options:
-            plugins.make(option, policy.source, self._extra)
-        extender_of(policy)
-        settings_of(policy)
-        return policy
+        return checked(text, str(self._path or "built-in policy"), self._extra)
 
     def look(self) -> bool:
         """Read the file again if it changed; True where a new policy is in force."""
@@ -63,15 +66,18 @@ class PolicyFile:
         except PumiceError as error:
             if str(error) != self.refused:
                 self.refused = str(error)
-                self.refusals += 1
                 self._log("policy_refused", error=str(error), still="the last good policy is in force")
             return False
         self.refused = ""
         self._log("policy_loaded", path=str(self._path), actions=self.current.actions)
         return True
 
-    async def run(self, clock: Clock) -> None:
-        """Look for changes until cancelled."""
+    async def run(self, clock: Clock, tell: Callable[[str], None]) -> None:
+        """Look for changes until cancelled; `tell` hears each refusal, and an empty text when the file is good again."""
+        told = ""
         while True:
             await clock.sleep(LOOK_S)
             self.look()
+            if self.refused != told:
+                told = self.refused
+                tell(told)

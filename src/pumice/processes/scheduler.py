@@ -26,6 +26,7 @@ from pumice.api import (
     storage,
     topology,
 )
+from pumice.api.meta import ObjectReference
 from pumice.cluster.intake import Intake
 from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
@@ -64,6 +65,8 @@ TIMED_PLUGINS = frozenset(
 )  # what they say changes with the clock
 # What arrives this soon after the first piece of news is planned with it: a gang's pods are created one by one.
 GATHER_S = 0.005
+
+_QUEUES = "scheduling.volcano.sh/v1beta1"
 
 WATCHED: tuple[type[Struct], ...] = (
     pods.Pod,
@@ -231,6 +234,14 @@ class Scheduler:
         """What the last cycle knows of a gang."""
         return self._reports.get(gang)
 
+    def policy_refused(self, why: str) -> None:
+        """The policy file as it is now cannot be used, and the last good one stays in force; empty: it can be used again."""
+        self.meters.set("pumice_policy_refused", bool(why))
+        if why:
+            self.meters.count("pumice_policy_refusals_total")
+            everything = ObjectReference(kind="Queue", name=scheduling.ROOT_QUEUE, api_version=_QUEUES)
+            self._recorder.record(everything, "Warning", "PolicyRefused", f"the last good policy stays in force: {why}")
+
     def _count_dispatch(self) -> None:
         tally = self.dispatcher.take_tally()
         self.meters.count("pumice_binds_total", tally.bound)
@@ -246,7 +257,7 @@ class Scheduler:
 
     async def _make_queue(self, name: str, *, reclaimable: bool) -> bool:
         body = {
-            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "apiVersion": _QUEUES,
             "kind": "Queue",
             "metadata": {"name": name},
             "spec": {"weight": 1, "reclaimable": reclaimable},

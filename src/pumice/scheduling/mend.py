@@ -88,7 +88,7 @@ def releases(session: Session, left: Sequence[GangState], *, grace_s: int) -> li
     One in a cycle, and that of the youngest attempt: its room may be all that the older ones lack. A gang whose missing members
     wait only for room that others are leaving is not given up at all. Both have an end: LAST_CALL.
     """
-    chosen = []
+    chosen: list[Release] = []
     for gang in reversed(left):
         late = session.now - max(_age_key(task) for task in cut_short(gang))
         if late < grace_s * _SECOND:
