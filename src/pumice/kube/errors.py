@@ -20,6 +20,7 @@ KubeError
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from pumice.kube.transport import Request
 
+_UNAUTHORIZED = re.compile(r'User ".*" cannot ', re.DOTALL)
 MESSAGE_CHARS_MAX = 2_000  # an apiserver's longest useful sentence; a proxy's error page is cut
 
 
@@ -105,12 +107,17 @@ class StatusError(KubeError):
             or f"the API server answered {status.code} without a reason"
         )
         what = f"{status.code} {status.reason}".rstrip()
-        super().__init__(f"{cause} ({asked}: {what}); {self.next_step}")
+        super().__init__(f"{cause} ({asked}: {what}); {self.advice(status)}")
         self.code = status.code
         self.reason = status.reason
         self.message = status.message
         self.details = status.details or Details()
         self.retry_after = retry_after
+
+    @classmethod
+    def advice(cls, status: Status) -> str:
+        del status
+        return cls.next_step
 
 
 class Invalid(StatusError, errors.BadInput):
@@ -120,9 +127,16 @@ class Invalid(StatusError, errors.BadInput):
 
 
 class Refused(StatusError, errors.Refused):
-    """The server does not know who asks (401), or knows and says no (403)."""
+    """The server does not know who asks (401), or knows and says no (403): for want of rights, or by a rule about objects."""
 
     next_step = "check this user's rights with `kubectl auth can-i --list`, or log in again"
+
+    @classmethod
+    def advice(cls, status: Status) -> str:
+        # Authorizers say `User "x" cannot ...`; quotas, webhooks and admission policies refuse the object, whoever sends it.
+        if status.code == 401 or not status.message or _UNAUTHORIZED.search(status.message):
+            return cls.next_step
+        return "change what it names, or ask whoever set that rule: rights would not help"
 
 
 class NotFound(StatusError, errors.NotFound):

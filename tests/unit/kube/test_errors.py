@@ -48,6 +48,30 @@ def test_a_message_has_subject_cause_and_next_step():
     )
 
 
+RIGHTS = "check this user's rights with `kubectl auth can-i --list`, or log in again"
+RULES = "change what it names, or ask whoever set that rule: rights would not help"
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "advice"),
+    [
+        (401, "Unauthorized", RIGHTS),
+        (403, "", RIGHTS),
+        (
+            403,
+            'pods is forbidden: User "joe" cannot create resource "pods" in API group "" in the namespace "a"',
+            RIGHTS,
+        ),
+        (403, 'pods "p" is forbidden: exceeded quota: gpus, requested: pods=1, used: pods=8, limited: pods=8', RULES),
+        (403, 'admission webhook "rules.example.com" denied the request: no', RULES),
+        (403, "ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no", RULES),
+        (403, 'pods "p" is forbidden: violates PodSecurity "restricted:latest": hostNetwork', RULES),
+    ],
+)
+def test_only_a_want_of_rights_is_advised_to_look_at_rights(code, message, advice):
+    assert str(answered(code, "Forbidden", message)).endswith(f"; {advice}")
+
+
 def test_details_name_the_fields_at_fault():
     error = answered(
         422,
