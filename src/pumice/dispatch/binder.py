@@ -95,10 +95,17 @@ class Binder:
         except PumiceError as error:
             self._fail(bind, attempt, str(error))
             return
-        self._rim.reach("locked")
-        await self._window.acquire()
-        if not await self._bind(bind, attempt):
-            await self._locks.release(held)
+        keeps = False
+        try:
+            self._rim.reach("locked")
+            await self._window.acquire()
+            keeps = (
+                True  # a bind that is cancelled half way may have happened: then the lock is the device plugin's to end
+            )
+            keeps = await self._bind(bind, attempt)
+        finally:
+            if not keeps:
+                await self._locks.release(held)
 
     async def _bind(self, bind: Bind, attempt: str) -> bool:
         """Whether the pod is bound where it should be; gives its place in the window back."""

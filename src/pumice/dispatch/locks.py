@@ -1,7 +1,7 @@
 """Locks on nodes, as device plugins for shared GPUs want them: an annotation that holds the time at which it was taken.
 
     take --> bind --> the device plugin hands the cards out, and takes the annotation away
-               `----> the bind failed: we take it away
+               `----> the bind failed, or was called off before it was sent: we take it away
 
 The plugin serves one pod at a time and finds it by what is pending on its node, so a second pod must not be bound there before the
 first has its cards. Whoever crashes between loses the lock after EXPIRY.
@@ -65,7 +65,7 @@ class NodeLocks:
                 ours = Held(node, name, instant.format_micro_instant(clock.now()))
                 try:
                     holder = await self._try(ours)
-                except errors.KubeError:
+                except (errors.KubeError, asyncio.CancelledError):
                     await self.release(ours)  # nobody knows whether the write arrived
                     raise
                 if holder is None:

@@ -14,7 +14,7 @@ from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.dispatch.binder import Binder
+from pumice.dispatch.binder import BIND_WINDOW, Binder
 from pumice.dispatch.locks import RETRY_S, TAKE_S_MAX, NodeLocks, NotLocked
 from pumice.dispatch.rim import Rim
 from pumice.kube import errors
@@ -77,18 +77,24 @@ class Harmed:
     def __init__(self, inner):
         self.inner = inner
         self.harm = lambda request: None
+        self.delay = nobody_waits  # after the server has acted
 
     async def call(self, request):
         harm = self.harm(request)
         if isinstance(harm, errors.Unreachable) and not harm.acted:
             raise harm
         response = await self.inner.call(request)
+        await self.delay(request)
         if harm is not None:
             raise harm
         return response
 
     async def close(self):
         await self.inner.close()
+
+
+async def nobody_waits(request):
+    pass
 
 
 def play(body):
@@ -281,5 +287,54 @@ def test_a_node_that_is_gone_fails_its_member_cleanly():
         await place.commit("p0")
         assert [name for name, _ in place.failures] == ["p0"]
         assert await place.bound() == []
+
+    play(body)
+
+
+async def cancelled_at(place, step):
+    """The lock that is left when a commit is cancelled at a step of it."""
+    await place.pods("p0")
+    committing = asyncio.create_task(place.commit("p0"))
+    reached = asyncio.Event()
+
+    async def wait_there(request):
+        if (request.method, request.path.rpartition("/")[2]) == step:
+            reached.set()
+            await asyncio.sleep(3600)
+
+    place.transport.delay = wait_there
+    await reached.wait()
+    place.transport.delay = nobody_waits
+    committing.cancel()
+    await asyncio.wait([committing])
+    assert committing.cancelled()
+    return await place.lock()
+
+
+def test_a_lock_that_was_just_written_when_its_bind_was_called_off_is_given_back():
+    async def body(place):
+        assert await cancelled_at(place, ("PATCH", "n1")) is None
+
+    play(body)
+
+
+def test_whoever_waits_for_his_turn_to_bind_gives_the_lock_back_when_he_is_called_off():
+    async def body(place):
+        await place.pods("p0")
+        for _ in range(BIND_WINDOW):
+            await place.binder._window.acquire()
+        committing = asyncio.create_task(place.commit("p0"))
+        await place.clock.sleep(1)
+        assert await place.lock() is not None
+        committing.cancel()
+        await asyncio.wait([committing])
+        assert await place.lock() is None
+
+    play(body)
+
+
+def test_a_bind_that_is_called_off_half_way_keeps_the_lock_because_it_may_have_happened():
+    async def body(place):
+        assert await cancelled_at(place, ("POST", "binding")) is not None
 
     play(body)
