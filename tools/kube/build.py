@@ -1,6 +1,6 @@
 """Every binary that the kube tests need lies in the user's cache folder, built from pinned sources by the Go tool chain.
 
-    python tools/kube/build.py               build what is missing: 6 to 8 minutes on 2 cores the first time, nothing after
+    python tools/kube/build.py               build what is missing: 8 to 10 minutes on 2 cores the first time, nothing after
     python tools/kube/build.py --print-dir   the same, then print the folder that holds the binaries
 
 The cache folder ($XDG_CACHE_HOME or ~/.cache, then pumice/kube) looks like this:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 COMMAND = "python tools/kube/build.py"
 
-FOLDERS_MAX = 4  # combinations kept in the cache; the least recently used goes first. About 450 MB each
+FOLDERS_MAX = 4  # combinations kept in the cache; the least recently used goes first. About 520 MB each
 PROGRESS_EVERY_S = 15.0
 OUTPUT_LINES_MAX = 40  # of a failed build, shown to the user
 
@@ -68,6 +68,8 @@ BINARIES = (
     Binary("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler", stamp=KUBERNETES_STAMP),
     Binary("oracle", "./oracle", sources="oracle/*.go"),
     Binary("kwok", "sigs.k8s.io/kwok/cmd/kwok", module="kwok"),
+    Binary("helm", "helm.sh/helm/v4/cmd/helm", module="helm"),
+    Binary("kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform", module="kubeconform"),
 )
 
 
@@ -126,7 +128,7 @@ def require() -> Path:
     missing = [b.name for b in BINARIES if not (folder / b.name).exists()]
     if missing:
         raise BuildError(
-            f"the real control plane is not built ({', '.join(missing)} missing): run `{COMMAND}`, about 8 minutes, once"
+            f"the real control plane is not built ({', '.join(missing)} missing): run `{COMMAND}`, about 10 minutes, once"
         )
     os.utime(folder)  # used now: _forget_old keeps it
     return folder
