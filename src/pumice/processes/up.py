@@ -26,6 +26,7 @@ from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Request
+from pumice.nodes.claims import FolderClaims
 from pumice.nodes.lifecycle import NodeLifecycle
 from pumice.nodes.ordinary import OrdinaryPods
 from pumice.nodes.pretend import PretendAgent
@@ -101,6 +102,7 @@ class Up:
         self._run(self.controllers.run())
         self._run(NodeLifecycle(self.client, informers, clock=clock, chance=chance, log=self._log).run())
         self._run(OrdinaryPods(self.client, informers, clock=clock, log=self._log).run())
+        self._run(FolderClaims(self.client, informers, clock=clock, log=self._log).run())
         self._informers = informers
         async with asyncio.timeout(READY_S_MAX):
             await self.add_nodes(self._nodes)
