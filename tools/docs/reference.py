@@ -21,6 +21,7 @@ from pumice.api import kinds
 from pumice.cli import main as command_line
 from pumice.scheduling import actions, builtin, plugins, policy
 from pumice.telemetry.catalogue import PUMICE, VOLCANO, Metric
+from tools.docs import fields
 
 if typing.TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,14 +110,16 @@ def _command(command: click.Command, name: str) -> list[str]:
 
 
 def kind_reference() -> str:
-    parts = ["# Kinds\n\nPrinted as manifests by `pumice crds`; `kubectl explain` knows every field.\n\n"]
+    parts = ["# Kinds\n\nPrinted as manifests by `pumice crds`; `kubectl explain` tells the same on a cluster.\n\n"]
     parts.append("| kind | API version | short names | scope | status subresource |\n| --- | --- | --- | --- | --- |\n")
     for kind in kinds.CUSTOM_KINDS:
         short = ", ".join(kind.short_names)
         parts.append(
-            f"| {kind.kind} | {kind.api_version} | {short} | {kind.scope} | {'yes' if kind.has_status else 'no'} |\n"
+            f"| [{kind.kind}](#{kind.singular}) | {kind.api_version} | {short} | {kind.scope} "
+            f"| {'yes' if kind.has_status else 'no'} |\n"
         )
-    return "".join(parts)
+    parts.append("\n`[]` stands for each item of a list, `*` for each key of a map.\n")
+    return "".join([*parts, *fields.sections()])
 
 
 def _paragraph(module: Any) -> str:
