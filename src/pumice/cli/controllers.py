@@ -61,7 +61,7 @@ async def _run(connection: Connection, lease: tuple[str, str] | None, listen: st
             )
             rim = dataclasses.replace(rim, guard=election.check)
         worker = Controllers(client, informers, rim)
-        health = HealthServer(worker.pulse, worker.meters)
+        health = HealthServer(worker.pulse, worker.meters, election=election)
         log("listening", port=await health.start(listen))
         work = election.lead(worker.run) if election is not None else worker.run()
         try:

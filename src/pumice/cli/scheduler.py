@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import random
 from typing import TYPE_CHECKING, cast
@@ -27,7 +28,7 @@ from pumice.processes.outside import plugins_from_outside
 from pumice.processes.policies import PolicyFile
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.scheduling.cycle import GRACE_SECONDS
-from pumice.telemetry import logs
+from pumice.telemetry import logs, traces
 
 if TYPE_CHECKING:
     from pumice.kube.connection import Connection
@@ -112,7 +113,9 @@ def scheduler(
         manners=Manners(patience_s, delete_then=fallback == "delete"),
     )
     lease = (lease_namespace, lease_name) if leader_elect else None
-    asyncio.run(_run(connection, policies, served, lease, listen, log))
+    with contextlib.closing(traces.from_environment("pumice-scheduler", log)) as tracing:
+        rim = Rim(clock=clock, chance=random.Random(), log=log, reach=from_environment(), tracing=tracing)  # noqa: S311  jitter, not secrets
+        asyncio.run(_run(connection, policies, served, rim, lease=lease, listen=listen))
 
 
 def _price(text: str) -> tuple[str, float]:
@@ -127,14 +130,19 @@ def _price(text: str) -> tuple[str, float]:
 
 
 async def _run(
-    connection: Connection, policies: PolicyFile, served: Served, lease: tuple[str, str] | None, listen: str, log: Log
+    connection: Connection,
+    policies: PolicyFile,
+    served: Served,
+    rim: Rim,
+    *,
+    lease: tuple[str, str] | None,
+    listen: str,
 ) -> None:
-    clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
+    clock, chance, log = rim.clock, rim.chance, rim.log
     async with HttpTransport(connection, user_agent=f"pumice-scheduler/{__version__}") as transport:
         client = Client(transport, clock=clock, chance=chance)
         await refuse_two_masters(client, served.scheduler_names, clock=clock, lease=VOLCANO_LEASES[0])
         informers = Informers(client, clock=clock, chance=chance, log=log)
-        rim = Rim(clock=clock, chance=chance, log=log, reach=from_environment())
         election = None
         if lease is not None:
             namespace, name = lease
@@ -146,9 +154,8 @@ async def _run(
         health = HealthServer(worker.pulse, worker.meters, client=client, explain=worker.explain)
         log("listening", port=await health.start(listen))
         work = election.lead(worker.run) if election is not None else worker.run()
+        beside = [informers.run(), policies.run(clock, worker.policy_refused), worker.idle_pulse()]
         try:
-            await life.until_stopped(
-                work, [informers.run(), policies.run(clock, worker.policy_refused), worker.idle_pulse()]
-            )
+            await life.until_stopped(work, beside)
         finally:
             await health.stop()

@@ -79,6 +79,11 @@ class Election:
                 f"{self._identity} does not hold lease {self._namespace}/{self._name}: nothing was sent; the new leader will"
             )
 
+    @property
+    def stands_by(self) -> bool:
+        """True while another is known to hold the lease: this process has nothing to do, and is ready to take over."""
+        return self._holder not in {"", self._identity}
+
     async def lead(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Waits for the lease and runs `work` while holding it; returns what it returns.
 

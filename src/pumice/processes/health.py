@@ -1,7 +1,7 @@
 """What a process says of itself over HTTP: /livez, /readyz, /metrics, and (the leader's) why a gang waits.
 
 /livez     the loop has made progress; never depends on the API server
-/readyz    caches are filled
+/readyz    caches are filled, or another leads and we would take over
 /metrics   Prometheus
 /explain/NAMESPACE/NAME    JSON; needs a token of somebody who may `get` that PodGroup
 """
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from pumice.clock import Clock
     from pumice.kube.client import Client
+    from pumice.kube.lease import Election
     from pumice.scheduling.decisions import GangReport
     from pumice.telemetry.meters import Meters
 
@@ -57,11 +58,13 @@ class HealthServer:
         *,
         client: Client | None = None,
         explain: Callable[[str], GangReport | None] | None = None,
+        election: Election | None = None,
     ) -> None:
         self._pulse = pulse
         self._meters = meters
         self._client = client
         self._explain = explain
+        self._election = election
         self._runner: web.AppRunner | None = None
 
     async def start(self, address: str) -> int:
@@ -90,7 +93,9 @@ class HealthServer:
         return _answer(ok=self._pulse.is_alive, otherwise=f"the loop has not come round for {STALLED_S:.0f} s")
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        return _answer(ok=self._pulse.ready, otherwise="caches are not filled yet")
+        # A replica that waits to lead would never be ready otherwise, and no update of a Deployment would ever end.
+        stands_by = self._election is not None and self._election.stands_by
+        return _answer(ok=self._pulse.ready or stands_by, otherwise="caches are not filled yet")
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=self._meters.text(), headers={"content-type": CONTENT_TYPE})

@@ -97,6 +97,18 @@ def test_the_first_leads_and_the_second_waits_as_long_as_it_renews():
     assert all(name == "a" for _, name, _ in world.story)
 
 
+def test_only_who_knows_another_leader_stands_by():
+    async def script(world):
+        world.candidate("a")
+        await world.clock.sleep(1)
+        world.candidate("b")
+        before_it_looked = world.elections["b"].stands_by
+        await world.clock.sleep(60)
+        return before_it_looked, {name: each.stands_by for name, each in world.elections.items()}
+
+    assert World().run(script) == (False, {"a": False, "b": True})
+
+
 def test_a_leader_that_dies_without_a_word_is_replaced_within_twenty_seconds():
     async def script(world):
         world.candidate("a")
