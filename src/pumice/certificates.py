@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-AUTHORITY_DAYS = 3_650
-PAIR_DAYS = 365
+AUTHORITY_LIFE = dt.timedelta(days=3_650)
+PAIR_LIFE = dt.timedelta(days=365)
+PEM = serialization.Encoding.PEM
 # A peer whose clock is a little behind must not find the certificate from the future.
 CLOCK_SKEW = dt.timedelta(minutes=5)
+_SKEW_SHARE = 20  # of a short life at most one in so many parts lies before its beginning
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,6 +47,13 @@ class Pair:
     def expires(self) -> dt.datetime:
         return x509.load_pem_x509_certificate(self.certificate).not_valid_after_utc
 
+    @property
+    def issued(self) -> dt.datetime:
+        """When it was made, which is a little after it began to be valid."""
+        loaded = x509.load_pem_x509_certificate(self.certificate)
+        start, end = loaded.not_valid_before_utc, loaded.not_valid_after_utc
+        return start + min(CLOCK_SKEW, (end - start) / (_SKEW_SHARE + 1))
+
     def is_due(self, now: dt.datetime) -> bool:
         """True after two thirds of the certificate's life: time to make a new one."""
         loaded = x509.load_pem_x509_certificate(self.certificate)
@@ -63,7 +72,7 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def authority(common_name: str, *, now: dt.datetime) -> Pair:
+def authority(common_name: str, *, now: dt.datetime, life: dt.timedelta = AUTHORITY_LIFE) -> Pair:
     """A self-signed authority that may sign pairs but no further authorities."""
     key, name = ec.generate_private_key(ec.SECP256R1()), _name(common_name)
     usage = x509.KeyUsage(
@@ -78,19 +87,19 @@ def authority(common_name: str, *, now: dt.datetime) -> Pair:
         decipher_only=False,
     )
     certificate = (
-        _builder(name, name, key.public_key(), now, AUTHORITY_DAYS)
+        _builder(name, name, key.public_key(), now, life)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    return Pair(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
+    return Pair(certificate.public_bytes(PEM), _key_pem(key))
 
 
-def serving_pair(signer: Pair, hosts: Sequence[str], *, now: dt.datetime) -> Pair:
+def serving_pair(signer: Pair, hosts: Sequence[str], *, now: dt.datetime, life: dt.timedelta = PAIR_LIFE) -> Pair:
     """A pair for a server that is reached under these names and addresses."""
     alternatives = x509.SubjectAlternativeName([_alternative(host) for host in hosts])
-    return _signed(signer, _name(hosts[0]), ExtendedKeyUsageOID.SERVER_AUTH, alternatives, now)
+    return _signed(signer, _name(hosts[0]), ExtendedKeyUsageOID.SERVER_AUTH, alternatives, now, life)
 
 
 def client_pair(signer: Pair, user: str, groups: Sequence[str] = (), *, now: dt.datetime) -> Pair:
@@ -106,7 +115,7 @@ def _alternative(host: str) -> x509.GeneralName:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: dt.datetime, days: int
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: dt.datetime, life: dt.timedelta
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -114,8 +123,8 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - CLOCK_SKEW)
-        .not_valid_after(now + dt.timedelta(days=days))
+        .not_valid_before(now - min(CLOCK_SKEW, life / _SKEW_SHARE))
+        .not_valid_after(now + life)
     )
 
 
@@ -125,13 +134,14 @@ def _signed(
     usage: x509.ObjectIdentifier,
     alternatives: x509.SubjectAlternativeName | None,
     now: dt.datetime,
+    life: dt.timedelta = PAIR_LIFE,
 ) -> Pair:
     issuer = x509.load_pem_x509_certificate(signer.certificate)
     issuer_key = serialization.load_pem_private_key(signer.key, password=None)
     assert isinstance(issuer_key, ec.EllipticCurvePrivateKey)
     key = ec.generate_private_key(ec.SECP256R1())
     builder = (
-        _builder(subject, issuer.subject, key.public_key(), now, PAIR_DAYS)
+        _builder(subject, issuer.subject, key.public_key(), now, life)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
@@ -139,4 +149,4 @@ def _signed(
     if alternatives is not None:
         builder = builder.add_extension(alternatives, critical=False)
     certificate = builder.sign(issuer_key, hashes.SHA256())
-    return Pair(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
+    return Pair(certificate.public_bytes(PEM), _key_pem(key))

@@ -125,6 +125,10 @@ DEVICES = (
 )
 CPUSETS = "pumice.dev/cpusets"  # A pod: JSON, container -> the CPUs chosen for it alone, `0-3,8`
 VERDICT = "pumice.dev/verdict"  # A PodGroup: JSON, why the gang waits, in classes of reasons with counts
+SUBMITTED_BY = (
+    "pumice.dev/submitted-by"  # A Job, CronJob, JobFlow, PodGroup, pod: the user for whom it takes a queue's room
+)
+SUBMITTER_GROUPS = "pumice.dev/submitter-groups"  # A, beside the one above: that user's groups, one a line
 PROGRESS = "pumice.dev/progress"  # in a Job's status.controlledResources: JSON, what its controller must not forget
 NODE_AGENT = "pumice.dev/node-agent"  # A process node: the agent that keeps it, by its machine and folder
 PRETEND_RUN = "pumice.dev/pretend-run"  # A pod on a pretend node: ends after this time, with success

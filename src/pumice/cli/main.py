@@ -57,6 +57,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "version": ("pumice.cli.shell", "version", "Print the versions of this program and of the API server."),
     "completion": ("pumice.cli.shell", "completion", "Print the completion script for bash, zsh or fish."),
     "install-aliases": ("pumice.cli.shell", "install_aliases", "Put vcctl, vsub, vjobs and the like beside pumice."),
+    "webhooks": ("pumice.cli.webhooks", "webhooks", "Review what is written to an API server until stopped."),
     "schedule": ("pumice.cli.offline", "schedule", "Ask what one cycle would do with the objects in files."),
 }
 

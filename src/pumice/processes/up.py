@@ -59,7 +59,7 @@ class Up:
         self, place: Place, nodes: Sequence[NodeFacts], *, log: Log, policy: Callable[[], Policy] | None = None
     ) -> None:
         self._reviewer: Reviewer | None = None
-        self._embedded = EmbeddedServer(place, Settings(hooks=[self._hook(path) for path in PATHS]))
+        self._embedded = EmbeddedServer(place, Settings(hooks=[self._hook(path) for path in PATHS if path.operations]))
         self._nodes = nodes
         self._log = log
         chosen = builtin.parse(builtin.TEXT, "built-in policy")

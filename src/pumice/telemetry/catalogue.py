@@ -160,6 +160,22 @@ PUMICE: tuple[Metric, ...] = (
     Metric(
         "pumice_job_lost_seconds_total", Kind.COUNTER, "Run time that restarts threw away, over all pods.", ("queue",)
     ),
+    Metric("pumice_admission_reviews_total", Kind.COUNTER, "Reviews answered by the webhooks.", ("path", "verdict")),
+    Metric(
+        "pumice_admission_seconds",
+        Kind.HISTOGRAM,
+        "From a review's first byte to its answer.",
+        ("path",),
+        exponential(0.0005, 5, 14),
+    ),
+    Metric(
+        "pumice_admission_access_reviews_total", Kind.COUNTER, "Questions to the API server about who may use a queue."
+    ),
+    Metric(
+        "pumice_admission_certificate_expiry",
+        Kind.GAUGE,
+        "When the webhooks' certificate expires, in seconds since 1970.",
+    ),
     Metric("pumice_policy_refusals_total", Kind.COUNTER, "Policy files that were refused."),
 )
 

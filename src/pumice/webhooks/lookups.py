@@ -1,13 +1,19 @@
-"""What reviewed objects refer to, answered from informers: a moment old at worst."""
+"""What reviewed objects refer to, answered from informers: a moment old at worst.
+
+Sums over all nodes and the tree of queues are kept and made anew only when something in them has changed: a review must not
+take longer on a larger cluster.
+"""
 
 from __future__ import annotations
 
+import collections
 from typing import TYPE_CHECKING
 
+from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import Namespace, Node
 from pumice.api.flow import JobTemplate
 from pumice.api.priority import PriorityClass
-from pumice.api.scheduling import ROOT_QUEUE, Queue
+from pumice.api.scheduling import ROOT_QUEUE, PodGroup, Queue
 from pumice.api.validation import ClusterSize
 from pumice.quantity import compare, parse_milli, parse_value
 
@@ -15,18 +21,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pumice.api.meta import ResourceList
-    from pumice.kube.informer import Informers
+    from pumice.kube.informer import Informers, News
 
 
 class InformerLookup:
     """The Lookup of api.validation. Somebody else runs the informers."""
 
     def __init__(self, informers: Informers) -> None:
+        self._informers = informers
         self._queues = informers.of(Queue)
         self._templates = informers.of(JobTemplate)
         self._namespaces = informers.of(Namespace)
         self._classes = informers.of(PriorityClass)
-        self._nodes = informers.of(Node)
+        self._allocatable: dict[str, ResourceList] = {}
+        self._size: ClusterSize | None = None
+        self._children: dict[str, list[Queue]] | None = None
+        informers.of(Node).subscribe(self._see_nodes)
+        self._queues.subscribe(self._see_queues)
 
     def queue(self, name: str) -> Queue | None:
         return self._queues.get("", name)
@@ -35,11 +46,12 @@ class InformerLookup:
         return self._queues.objects.values()
 
     def children(self, queue: str) -> Sequence[Queue]:
-        return [
-            each
-            for each in self.queues()
-            if each.metadata.name != ROOT_QUEUE and (each.spec.parent or ROOT_QUEUE) == queue
-        ]
+        if self._children is None:
+            self._children = collections.defaultdict(list)
+            for each in self.queues():
+                if each.metadata.name != ROOT_QUEUE:
+                    self._children[each.spec.parent or ROOT_QUEUE].append(each)
+        return self._children.get(queue, ())
 
     def job_template(self, namespace: str, name: str) -> JobTemplate | None:
         return self._templates.get(namespace, name)
@@ -51,18 +63,43 @@ class InformerLookup:
     def priority_class(self, name: str) -> PriorityClass | None:
         return self._classes.get("", name)
 
+    def pod_group(self, namespace: str, name: str) -> PodGroup | None:
+        """Its informer begins with the first question: only queue rights ask."""
+        return self._informers.of(PodGroup).get(namespace, name)
+
     def cluster_size(self) -> ClusterSize | None:
-        nodes = self._nodes.objects.values()
-        if not nodes:
-            return None
-        total: dict[str, int] = {}
-        largest: dict[str, str | int | float] = {}
-        for node in nodes:
-            for name, quantity in node.status.allocatable.items():
-                total[name] = total.get(name, 0) + _units(name, quantity)
-                if name not in largest or compare(largest[name], quantity) < 0:
-                    largest[name] = quantity
-        return ClusterSize(total=_quantities(total), largest_node=largest)
+        if self._size is None and self._allocatable:
+            self._size = _size(self._allocatable.values())
+        return self._size
+
+    # ------------------------------------------------------------------------------------------------- news
+
+    def _see_queues(self, _: Sequence[News]) -> None:
+        self._children = None
+
+    def _see_nodes(self, news: Sequence[News]) -> None:
+        """Heartbeats change a node, but not what it has."""
+        for change in news:
+            if isinstance(change, Upserted) and isinstance(node := change.object, Node):
+                if self._allocatable.get(node.metadata.name) == node.status.allocatable:
+                    continue
+                self._allocatable[node.metadata.name] = node.status.allocatable
+            elif isinstance(change, Deleted) and isinstance(node := change.object, Node):
+                self._allocatable.pop(node.metadata.name, None)
+            else:
+                continue
+            self._size = None
+
+
+def _size(nodes: Iterable[ResourceList]) -> ClusterSize:
+    total: dict[str, int] = {}
+    largest: dict[str, str | int | float] = {}
+    for allocatable in nodes:
+        for name, quantity in allocatable.items():
+            total[name] = total.get(name, 0) + _units(name, quantity)
+            if name not in largest or compare(largest[name], quantity) < 0:
+                largest[name] = quantity
+    return ClusterSize(total=_quantities(total), largest_node=largest)
 
 
 def _units(name: str, quantity: str | float) -> int:

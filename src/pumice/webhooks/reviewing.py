@@ -14,6 +14,7 @@ from pumice.api.validation import Operation, Request, Settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pumice.api.defaults import ResourceGroup
     from pumice.api.validation import Lookup
 
 Json: TypeAlias = dict[str, Any]
@@ -21,6 +22,15 @@ Json: TypeAlias = dict[str, Any]
 WARNING_CHARS_MAX = 256  # API servers cut what is longer
 WARNINGS_MAX = 8
 REFUSED = 403
+UNAVAILABLE = 503
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PodRules:
+    """What the operator lays down for pods."""
+
+    groups: tuple[ResourceGroup, ...] = ()
+    queue_gate: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,56 +41,75 @@ class Path:
     collection: str
     operations: frozenset[str]
     mutates: bool
+    records: bool = False  # the object says who submitted it, where somebody asks who may use a queue
+
+    @property
+    def is_cluster_wide(self) -> bool:
+        return self.collection.startswith(("queues.", "hypernodes."))
 
 
+_NONE: frozenset[str] = frozenset()
 _CREATE = frozenset({"CREATE"})
 _CREATE_UPDATE = frozenset({"CREATE", "UPDATE"})
 _ALL = frozenset({"CREATE", "UPDATE", "DELETE"})
 
 PATHS: tuple[Path, ...] = (
-    Path("/jobs/mutate", "jobs.batch.volcano.sh", _CREATE, mutates=True),
-    Path("/jobs/validate", "jobs.batch.volcano.sh", _CREATE_UPDATE, mutates=False),
-    Path("/podgroups/mutate", "podgroups.scheduling.volcano.sh", _CREATE, mutates=True),
-    Path("/podgroups/validate", "podgroups.scheduling.volcano.sh", _CREATE, mutates=False),
+    Path("/jobs/mutate", "jobs.batch.volcano.sh", _CREATE, mutates=True, records=True),
+    Path("/jobs/validate", "jobs.batch.volcano.sh", _CREATE_UPDATE, mutates=False, records=True),
+    Path("/podgroups/mutate", "podgroups.scheduling.volcano.sh", _CREATE, mutates=True, records=True),
+    Path("/podgroups/validate", "podgroups.scheduling.volcano.sh", _CREATE, mutates=False, records=True),
+    Path("/pods/mutate", "pods", _CREATE, mutates=True, records=True),
+    Path("/pods/validate", "pods", _CREATE, mutates=False, records=True),
     Path("/queues/mutate", "queues.scheduling.volcano.sh", _CREATE, mutates=True),
     Path("/queues/validate", "queues.scheduling.volcano.sh", _ALL, mutates=False),
-    Path("/jobflows/validate", "jobflows.flow.volcano.sh", _CREATE_UPDATE, mutates=False),
-    Path("/cronjobs/validate", "cronjobs.batch.volcano.sh", _CREATE_UPDATE, mutates=False),
+    Path("/jobflows/mutate", "jobflows.flow.volcano.sh", _NONE, mutates=True, records=True),
+    Path("/jobflows/validate", "jobflows.flow.volcano.sh", _CREATE_UPDATE, mutates=False, records=True),
+    Path("/cronjobs/mutate", "cronjobs.batch.volcano.sh", _NONE, mutates=True, records=True),
+    Path("/cronjobs/validate", "cronjobs.batch.volcano.sh", _CREATE_UPDATE, mutates=False, records=True),
     Path("/hypernodes/validate", "hypernodes.topology.volcano.sh", _CREATE_UPDATE, mutates=False),
 )
 
 
 class Reviewer:
-    """Answers reviews; what an object refers to is asked of the look-up."""
+    """Answers reviews; what an object refers to is asked of the look-up, what the operator lays down for pods of `pod_rules`."""
 
-    def __init__(self, lookup: Lookup, settings: Settings | None = None) -> None:
+    def __init__(
+        self, lookup: Lookup, settings: Settings | None = None, pod_rules: Callable[[], PodRules] = PodRules
+    ) -> None:
         self._lookup = lookup
         self._settings = settings or Settings(scheduler_names=("volcano", "pumice"))
+        self._pod_rules = pod_rules
 
     def answer(self, path: Path) -> Callable[[Json], Json]:
         """The function behind one path."""
         return self.mutate if path.mutates else self.validate
 
     def mutate(self, request: Json) -> Json:
-        new = request.get("object") or {}
-        patch, warnings = self._patch(request, new)
-        response = _response(request, warnings)
-        if patch:
-            response["patchType"] = "JSONPatch"
-            response["patch"] = base64.b64encode(msgspec.json.encode(patch)).decode()
-        return response
+        patch, warnings = self.patch(request)
+        return allowed(request, warnings, patch)
 
-    def _patch(self, request: Json, new: Json) -> tuple[list[Json], list[str]]:
-        kind = request["kind"]["kind"]
-        if kind == "Job":
-            warnings = [f"{path}: {text}" for path, text in defaults.job_warnings(new)]
-            return defaults.job_patch(new, scheduler_name=self._settings.scheduler_names[0]), warnings
-        if kind == "PodGroup":
-            annotations = self._lookup.namespace_annotations(request.get("namespace", ""))
-            return defaults.pod_group_patch(new, annotations), []
-        return defaults.queue_patch(new) if kind == "Queue" else [], []
+    def patch(self, request: Json) -> tuple[list[Json], list[str]]:
+        """What a new object lacks, and what to tell whoever sends it."""
+        if request["operation"] != Operation.CREATE:
+            return [], []
+        new, namespace = request.get("object") or {}, request.get("namespace", "")
+        match request["kind"]["kind"]:
+            case "Job":
+                warnings = [f"{path}: {text}" for path, text in defaults.job_warnings(new)]
+                return defaults.job_patch(new, scheduler_name=self._settings.scheduler_names[0]), warnings
+            case "PodGroup":
+                return defaults.pod_group_patch(new, self._lookup.namespace_annotations(namespace)), []
+            case "Queue":
+                return defaults.queue_patch(new), []
+            case "Pod":
+                rules = self._pod_rules()
+                patch = defaults.pod_patch(new, namespace=namespace, groups=rules.groups, queue_gate=rules.queue_gate)
+                return patch, []
+        return [], []
 
     def validate(self, request: Json) -> Json:
+        if request["operation"] not in _ALL:
+            return refused(request, f"{request['operation']}: expected one of {', '.join(sorted(_ALL))}")
         question = Request(
             Operation(request["operation"]),
             new=request.get("object"),
@@ -89,16 +118,24 @@ class Reviewer:
             settings=self._settings,
         )
         findings = validation.review(request["kind"]["kind"], question)
-        response = _response(request, findings.warnings)
         if findings.errors:
-            response["allowed"] = False
-            message = validation.message(findings.errors)
-            response["status"] = {"code": REFUSED, "reason": "Forbidden", "message": message}
-        return response
+            return refused(request, validation.message(findings.errors), findings.warnings)
+        return allowed(request, findings.warnings)
 
 
-def _response(request: Json, warnings: Sequence[str]) -> Json:
+def allowed(request: Json, warnings: Sequence[str] = (), patch: Sequence[Json] = ()) -> Json:
+    """The answer that lets an object pass, changed by a patch or as it is."""
     response: Json = {"uid": request.get("uid", ""), "allowed": True}
+    if patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(msgspec.json.encode(patch)).decode()
     if warnings:
         response["warnings"] = [text[:WARNING_CHARS_MAX] for text in warnings[:WARNINGS_MAX]]
     return response
+
+
+def refused(request: Json, message: str, warnings: Sequence[str] = (), *, code: int = REFUSED) -> Json:
+    """The answer that says no, and why."""
+    reason = "Forbidden" if code == REFUSED else "ServiceUnavailable"
+    status = {"code": code, "reason": reason, "message": message}
+    return allowed(request, warnings) | {"allowed": False, "status": status}

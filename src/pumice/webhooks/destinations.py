@@ -1,0 +1,88 @@
+"""To which queues an object leads: its own, and those of the objects that controllers will make from it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+
+from pumice.api import names
+from pumice.api.batch import DEFAULT_QUEUE
+from pumice.api.scheduling import PodGroup
+from pumice.api.validation.jobs import same_json
+
+if TYPE_CHECKING:
+    from pumice.api.validation import Lookup
+
+Json: TypeAlias = dict[str, Any]
+PodGroups: TypeAlias = Callable[[str, str], PodGroup | None]  # by namespace and name
+
+QUEUES_MAX: Final = 64  # of one JobFlow: each is a question to the API server
+
+
+def is_submission(request: Json) -> bool:
+    """True where a request asks for room in a queue: a creation, or an update of what somebody wants."""
+    if request["operation"] == "CREATE":
+        return True
+    if request["operation"] != "UPDATE" or request["kind"]["kind"] == "Pod":
+        return False
+    old, new = _object((request.get("oldObject") or {}).get("spec")), _object((request.get("object") or {}).get("spec"))
+    if request["kind"]["kind"] == "PodGroup":
+        return old.get("queue") != new.get("queue")
+    return not same_json(old, new)
+
+
+class Destinations:
+    """Finds queues; what an object refers to is asked of the look-ups."""
+
+    def __init__(self, lookup: Lookup, pod_groups: PodGroups, scheduler_names: tuple[str, ...]) -> None:
+        self._lookup = lookup
+        self._pod_groups = pod_groups
+        self._scheduler_names = scheduler_names
+
+    def of(self, request: Json) -> list[str]:
+        """The queues, each once; of a JobFlow those of its templates as they are now: its Jobs are looked at again."""
+        subject, namespace = request.get("object") or {}, request.get("namespace", "")
+        spec = _object(subject.get("spec"))
+        match request["kind"]["kind"]:
+            case "Job" | "PodGroup":
+                return [_queue(spec)]
+            case "CronJob":
+                return [_queue(_object(_object(spec.get("jobTemplate")).get("spec")))]
+            case "JobFlow":
+                return self._of_flow(spec, namespace)
+            case "Pod" if spec.get("schedulerName") in self._scheduler_names:
+                return self._of_pod(_object(_object(subject.get("metadata")).get("annotations")), namespace)
+        return []
+
+    def _of_flow(self, spec: Json, namespace: str) -> list[str]:
+        found: dict[str, None] = {}
+        for part in spec.get("flows") or ():
+            template = self._lookup.job_template(namespace, str(_object(part).get("name", "")))
+            if template is None:
+                continue  # whoever makes it cannot know of this flow; the Job will be looked at
+            patched = _queue(_object(_object(_object(part).get("patch")).get("jobSpec")))
+            own = _queue(_object(msgspec.json.decode(template.spec)))
+            found[patched if patched != DEFAULT_QUEUE else own] = None
+        return list(found)[:QUEUES_MAX]
+
+    def _of_pod(self, annotations: Json, namespace: str) -> list[str]:
+        """The queue of the group that the pod joins, or of the one that will be made for it."""
+        group = annotations.get(names.GROUP_NAME) or annotations.get(names.VOLCANO_GROUP_NAME)
+        if group:
+            joined = self._pod_groups(namespace, group)
+            return [joined.spec.queue or DEFAULT_QUEUE] if joined is not None else []
+        queue = annotations.get(names.QUEUE_NAME) or DEFAULT_QUEUE
+        if queue == DEFAULT_QUEUE:
+            queue = self._lookup.namespace_annotations(namespace).get(names.QUEUE_NAME) or DEFAULT_QUEUE
+        return [queue]
+
+
+def _object(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _queue(spec: Json) -> str:
+    queue = spec.get("queue")
+    return queue if isinstance(queue, str) and queue else DEFAULT_QUEUE

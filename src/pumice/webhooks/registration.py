@@ -1,0 +1,217 @@
+"""The webhook configurations, made here and nowhere else: `pumice webhooks manifests` prints them, and the chart is held to them.
+
+They cannot take a cluster down. Only our own kinds fail closed. Pods are asked about only if our scheduler serves them, and
+fail open: what a missed review would have filled in, the controllers fill in. Neither kube-system nor our own namespace is
+ever asked about, so that what is needed to bring the webhooks back can always be created.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import enum
+import json
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from pumice.api import names
+from pumice.webhooks.reviewing import PATHS, Path
+from pumice.webhooks.submitters import RECORD
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pumice.api.defaults import ResourceGroup
+
+Json: TypeAlias = dict[str, Any]
+
+TIMEOUT_S: Final = 5
+API_VERSION: Final = "admissionregistration.k8s.io/v1"
+DOMAIN: Final = "pumice.dev"
+CONFIGURATION: Final = "pumice-webhooks"  # the name of both configurations, unless told otherwise
+_SYSTEM_NAMESPACE: Final = "kube-system"
+_VERSIONS: Final = {
+    "batch.volcano.sh": "v1alpha1",
+    "flow.volcano.sh": "v1alpha1",
+    "scheduling.volcano.sh": "v1beta1",
+    "topology.volcano.sh": "v1alpha1",
+    "": "v1",
+}
+
+
+class AccessMode(enum.StrEnum):
+    """What happens to submissions to queues that the submitter may not use."""
+
+    OFF = "off"
+    WARN = "warn"
+    ENFORCE = "enforce"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """Whom an API server asks, and about what."""
+
+    namespace: str
+    service: str = CONFIGURATION
+    configuration: str = CONFIGURATION
+    url: str = ""  # instead of a Service: https://host:port
+    ca: bytes = b""
+    scheduler_names: tuple[str, ...] = ("volcano", "pumice")
+    access: AccessMode = AccessMode.OFF
+    controllers: tuple[str, ...] = ()  # user names of our controllers
+    groups: tuple[ResourceGroup, ...] = ()
+
+    def manifests(self) -> list[Json]:
+        """Both configurations."""
+        return [
+            self._configuration("MutatingWebhookConfiguration", mutates=True),
+            self._configuration("ValidatingWebhookConfiguration", mutates=False),
+        ]
+
+    def _configuration(self, kind: str, *, mutates: bool) -> Json:
+        hooks = [hook for path in PATHS if path.mutates == mutates for hook in self._hooks(path)]
+        metadata = {"name": self.configuration, "labels": {"app.kubernetes.io/part-of": "pumice"}}
+        return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "webhooks": hooks}
+
+    # ------------------------------------------------------------------------------------------------- one path each
+
+    def _hooks(self, path: Path) -> list[Json]:
+        if path.records and self.access == AccessMode.OFF and not path.operations:
+            return []  # only there to record submitters
+        match path.collection:
+            case "pods":
+                return self._pod_hooks(path)
+            case "podgroups.scheduling.volcano.sh":
+                return self._group_hooks(path)
+        return [self._hook(path, self._operations(path), fails_closed=True)]
+
+    def _operations(self, path: Path) -> frozenset[str]:
+        records = path.records and self.access != AccessMode.OFF
+        return path.operations | {"CREATE", "UPDATE"} if records else path.operations
+
+    def _group_hooks(self, path: Path) -> list[Json]:
+        """Our controllers' groups wait for the webhooks only where somebody's right to a queue is to be enforced."""
+        ours = f"request.userInfo.username in {_texts(self.controllers)}"
+        others = {"name": "not-by-our-controllers", "expression": f"!({ours})"}
+        by_ours = {"name": "by-our-controllers", "expression": ours}
+        # Status is written through the same door: most updates are none of ours.
+        news = [
+            {"name": "new-wish", "expression": _any("request.operation != 'UPDATE'", _QUEUE_CHANGED, _RECORD_CHANGED)}
+        ]
+        operations = self._operations(path)
+        conditions = news if "UPDATE" in operations else []
+        hooks = [self._hook(path, operations, fails_closed=True, conditions=[others, *conditions])]
+        if self.controllers:
+            closed = self.access == AccessMode.ENFORCE
+            hooks.append(
+                self._hook(
+                    path, operations, fails_closed=closed, conditions=[by_ours, *conditions], prefix="controllers."
+                )
+            )
+        return hooks
+
+    def _pod_hooks(self, path: Path) -> list[Json]:
+        ours = f"has(object.spec.schedulerName) && object.spec.schedulerName in {_texts(self.scheduler_names)}"
+        wanted = [ours, *(_takes(group) for group in self.groups)] if path.mutates else [ours]
+        conditions = [{"name": "our-scheduler", "expression": _any(*wanted)}]
+        hooks = [self._hook(path, path.operations, fails_closed=False, conditions=conditions)]
+        if path.mutates or self.access == AccessMode.OFF:
+            return hooks
+        # Pods that carry a record which is not their maker's: nobody needs those, so that even without us there are none.
+        forged = {"name": "forged", "expression": _forged(self.controllers)}
+        operations = frozenset({"CREATE", "UPDATE"})
+        return [*hooks, self._hook(path, operations, fails_closed=True, conditions=[forged], prefix="forged.")]
+
+    def _hook(
+        self,
+        path: Path,
+        operations: frozenset[str],
+        *,
+        fails_closed: bool,
+        conditions: Sequence[Json] = (),
+        prefix: str = "",
+    ) -> Json:
+        plural, _, group = path.collection.partition(".")
+        rule = {
+            "apiGroups": [group],
+            "apiVersions": [_VERSIONS[group]],
+            "operations": sorted(operations),
+            "resources": [plural],
+            "scope": "Cluster" if path.is_cluster_wide else "Namespaced",
+        }
+        hook: Json = {
+            "name": f"{prefix}{path.path.rpartition('/')[2]}.{plural}.{DOMAIN}",
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": self._client_config(path),
+            "rules": [rule],
+            "failurePolicy": "Fail" if fails_closed else "Ignore",
+            "matchPolicy": "Equivalent",
+            "sideEffects": "None",
+            "timeoutSeconds": TIMEOUT_S,
+        }
+        if path.mutates:
+            hook["reinvocationPolicy"] = "Never"
+        if not path.is_cluster_wide:
+            hook["namespaceSelector"] = {
+                "matchExpressions": [
+                    {"key": names.NAMESPACE_NAME, "operator": "NotIn", "values": [_SYSTEM_NAMESPACE, self.namespace]}
+                ]
+            }
+        if conditions:
+            hook["matchConditions"] = list(conditions)
+        return hook
+
+    def _client_config(self, path: Path) -> Json:
+        if self.url:
+            config: Json = {"url": f"{self.url}{path.path}"}
+        else:
+            config = {"service": {"name": self.service, "namespace": self.namespace, "path": path.path, "port": 443}}
+        if self.ca:
+            config["caBundle"] = base64.b64encode(self.ca).decode()
+        return config
+
+
+# ------------------------------------------------------------------------------------------------------------ CEL
+
+
+def _texts(values: Sequence[str]) -> str:
+    return json.dumps(list(values))
+
+
+def _any(*expressions: str) -> str:
+    return " || ".join(f"({each})" for each in expressions)
+
+
+def annotation(variable: str, key: str) -> str:
+    """The value of an annotation in CEL; an empty text where there is none."""
+    where = f"{variable}.metadata.annotations"
+    return f"(has({where}) && {json.dumps(key)} in {where} ? {where}[{json.dumps(key)}] : '')"
+
+
+def _queue(variable: str) -> str:
+    return f"(has({variable}.spec) && has({variable}.spec.queue) ? {variable}.spec.queue : '')"
+
+
+_QUEUE_CHANGED: Final = f"{_queue('object')} != {_queue('oldObject')}"
+_RECORD_CHANGED: Final = _any(*(f"{annotation('object', key)} != {annotation('oldObject', key)}" for key in RECORD))
+
+
+def _forged(controllers: Sequence[str]) -> str:
+    """True where a record was not written by admission for whoever sends the request, nor by our controllers."""
+    user, groups = (annotation("object", key) for key in RECORD)
+    maker = "request.userInfo.username"
+    line = "(has(request.userInfo.groups) ? request.userInfo.groups.join('\\n') : '')"
+    created = f"({user} != '' && {user} != {maker}) || ({groups} != '' && {groups} != {line})"
+    changed = f"request.operation == 'UPDATE' ? ({_RECORD_CHANGED}) : ({created})"
+    return f"!({maker} in {_texts(controllers)}) && ({changed})"
+
+
+def _takes(group: ResourceGroup) -> str:
+    """The pods that a resource group takes."""
+    match group.object.key:
+        case "namespace":
+            return f"request.namespace in {_texts(group.object.value)}"
+        case "annotation":
+            pairs = (entry.partition(":") for entry in group.object.value)
+            each = (f"{annotation('object', key.strip())} == {json.dumps(value.strip())}" for key, _, value in pairs)
+            return _any(*each) if group.object.value else "false"
+    return f"{annotation('object', names.RESOURCE_GROUP)} == {json.dumps(group.resource_group)}"
