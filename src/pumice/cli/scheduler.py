@@ -151,7 +151,7 @@ async def _run(
             )
             rim = dataclasses.replace(rim, guard=election.check)
         worker = Scheduler(client, informers, lambda: policies.current, rim, served)
-        health = HealthServer(worker.pulse, worker.meters, client=client, explain=worker.explain)
+        health = HealthServer(worker.pulse, worker.meters, client=client, explain=worker.explain, election=election)
         log("listening", port=await health.start(listen))
         work = election.lead(worker.run) if election is not None else worker.run()
         beside = [informers.run(), policies.run(clock, worker.policy_refused), worker.idle_pulse()]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pumice.dispatch.rim import Rim
     from pumice.kube.client import Client
     from pumice.scheduling.decisions import Bind, GangCommit
+    from pumice.telemetry.traces import Fact, Span
 
 BIND_WINDOW = 64  # calls in flight: enough to keep an API server busy, few enough not to starve everybody else
 READ_BACK_S_FIRST = 0.1
@@ -64,37 +65,51 @@ class Binder:
 
     async def commit(self, commit: GangCommit, attempt: str) -> None:
         """Bind all members of one gang, once their volumes are there; every outcome is told to the state."""
-        if any(bind.first for bind in commit.binds):
+        facts: dict[str, Fact] = {"gang": commit.gang, "attempt": attempt, "mends": commit.mends}
+        with self._rim.tracing.span("attempt", pods=len(commit.binds), needed=commit.needed, **facts) as span:
             try:
-                await self._preparations.prepare(commit.binds)
+                if any(bind.first for bind in commit.binds):
+                    with self._rim.tracing.span("prepare"):
+                        await self._preparations.prepare(commit.binds)
             except PreparationFailed as error:
+                span.fail(str(error))
                 for bind in commit.binds:
                     self._fail(bind, attempt, str(error))
                 return
+            await self._bind_all(commit, attempt, span)
+
+    async def _bind_all(self, commit: GangCommit, attempt: str, span: Span) -> None:
         began = self._clock.monotonic()
         async with asyncio.TaskGroup() as group:
+            calls = []
             for bind in commit.binds:
                 if bind.lock:
-                    group.create_task(self._bind_locked(bind, attempt))
+                    calls.append(group.create_task(self._bind_locked(bind, attempt)))
                 else:
                     await self._window.acquire()
-                    group.create_task(self._bind(bind, attempt))
+                    calls.append(group.create_task(self._bind(bind, attempt)))
         self._rim.reach("bound")
+        failures = [(bind, why) for bind, call in zip(commit.binds, calls, strict=True) if (why := call.result())]
+        for bind, why in failures:
+            span.event("bind_failed", pod=bind.task.key, node=bind.node, reason=why)
+        span.note(bound=len(commit.binds) - len(failures), failed=len(failures))
+        if failures:
+            span.fail(f"{len(failures)} of {len(commit.binds)} binds failed")
         self._rim.log(
             "gang_bound",
             gang=commit.gang,
-            pods=len(commit.binds),
+            pods=len(commit.binds) - len(failures),
+            failed=len(failures),
             attempt=attempt,
             seconds=round(self._clock.monotonic() - began, 3),
         )
 
-    async def _bind_locked(self, bind: Bind, attempt: str) -> None:
+    async def _bind_locked(self, bind: Bind, attempt: str) -> str:
         """Bind under the lock that the node's device plugin wants held; whoever waits for it waits outside the window."""
         try:
             held = await self._locks.take(bind.node, bind.lock)
         except PumiceError as error:
-            self._fail(bind, attempt, str(error))
-            return
+            return self._fail(bind, attempt, str(error))
         keeps = False
         try:
             self._rim.reach("locked")
@@ -102,13 +117,15 @@ class Binder:
             keeps = (
                 True  # a bind that is cancelled half way may have happened: then the lock is the device plugin's to end
             )
-            keeps = await self._bind(bind, attempt)
+            why = await self._bind(bind, attempt)
+            keeps = not why
         finally:
             if not keeps:
                 await self._locks.release(held)
+        return why
 
-    async def _bind(self, bind: Bind, attempt: str) -> bool:
-        """Whether the pod is bound where it should be; gives its place in the window back."""
+    async def _bind(self, bind: Bind, attempt: str) -> str:
+        """Why the pod is not bound where it should be, empty where it is; gives its place in the window back."""
         try:
             self._rim.reach("binding")
             task = bind.task
@@ -123,21 +140,21 @@ class Binder:
         except (errors.Unreachable, errors.Conflict, errors.ServerError) as error:
             return await self._unknown(bind, attempt, str(error))
         except errors.KubeError as error:
-            self._fail(bind, attempt, str(error))
-            return False
+            return self._fail(bind, attempt, str(error))
         finally:
             self._window.release()
         self.bound += 1
-        return True
+        return ""
 
-    def _fail(self, bind: Bind, attempt: str, reason: str) -> None:
+    def _fail(self, bind: Bind, attempt: str, reason: str) -> str:
         self.failed += 1
         self._rim.log("bind_failed", pod=bind.task.key, node=bind.node, attempt=attempt, reason=reason)
         now = self._clock.now()
         self._learn(changes.BindFailed(pod=_ref(bind), node=bind.node, attempt=attempt, at=now, reason=reason))
+        return reason
 
-    async def _unknown(self, bind: Bind, attempt: str, reason: str) -> bool:
-        """Nobody knows whether the pod is bound: the charge stays until it has been read back. What was found."""
+    async def _unknown(self, bind: Bind, attempt: str, reason: str) -> str:
+        """Nobody knows whether the pod is bound: the charge stays until it has been read back. As _bind."""
         now = self._clock.now()
         self._learn(changes.BindUnknown(pod=_ref(bind), node=bind.node, attempt=attempt, at=now, reason=reason))
         delay = READ_BACK_S_FIRST
@@ -147,8 +164,7 @@ class Binder:
                 pod = reply.into(Pod)
                 break
             except errors.NotFound:
-                self._fail(bind, attempt, f"{reason}; the pod is gone")
-                return False
+                return self._fail(bind, attempt, f"{reason}; the pod is gone")
             except errors.KubeError as error:
                 self._rim.log("read_back_failed", pod=bind.task.key, error=str(error))
                 await self._clock.sleep(delay)
@@ -156,9 +172,8 @@ class Binder:
         if pod.metadata.uid == bind.task.uid and pod.spec.node_name:
             self.bound += 1
             self._learn(changes.Upserted(object=pod))
-            return pod.spec.node_name == bind.node
-        self._fail(bind, attempt, f"{reason}; the pod turned out not to be bound")
-        return False
+            return "" if pod.spec.node_name == bind.node else f"{reason}; the pod is on {pod.spec.node_name}"
+        return self._fail(bind, attempt, f"{reason}; the pod turned out not to be bound")
 
 
 def _ref(bind: Bind) -> PodRef:

@@ -48,6 +48,7 @@ class Evictor:
         self._guard = rim.guard
         self._log = rim.log
         self._reach = rim.reach
+        self._tracing = rim.tracing
         self._manners = manners
 
     # ------------------------------------------------------------------------------------------------- evicting
@@ -64,14 +65,17 @@ class Evictor:
         message = (
             f"{eviction.reason} for gang {eviction.claimant}: {eviction.why}" if eviction.claimant else eviction.reason
         )
-        try:
-            await self._say_why(task, PREEMPTED, message)
-            self._reach("evicting")
-            await self._remove(task)
-            self._log("pod_evicted", pod=task.key, node=task.node, by=eviction.reason, claimant=eviction.claimant)
-        except errors.KubeError as error:
-            if not _is_gone(error):
-                await self._give_up(eviction, str(error))
+        facts = {"pod": task.key, "node": task.node, "by": eviction.reason, "claimant": eviction.claimant}
+        with self._tracing.span("evict", **facts) as span:
+            try:
+                await self._say_why(task, PREEMPTED, message)
+                self._reach("evicting")
+                await self._remove(task)
+                self._log("pod_evicted", **facts)
+            except errors.KubeError as error:
+                if not _is_gone(error):
+                    span.fail(str(error))
+                    await self._give_up(eviction, str(error))
 
     async def _remove(self, task: Task) -> None:
         """Evict the pod; delete it where that is configured and evicting it is forbidden for too long or cannot be asked for."""
@@ -116,6 +120,16 @@ class Evictor:
 
     async def release(self, release: Release) -> None:
         """Delete members of a gang that was never whole, so that their controller makes new ones."""
+        with self._tracing.span("release", gang=release.gang, pods=len(release.tasks), why=release.why) as span:
+            refused = await self._release(release)
+            if refused:
+                span.fail(f"{len(refused)} of {len(release.tasks)} pods stay: {refused[0][1]}")
+                await self._clock.sleep(REFUSED_S)
+        for task, reason in refused:
+            self._stays(task, reason)
+
+    async def _release(self, release: Release) -> list[tuple[Task, str]]:
+        """Who could not be deleted, and why."""
         refused: list[tuple[Task, str]] = []
         for task in release.tasks:
             try:
@@ -128,10 +142,7 @@ class Evictor:
             except errors.KubeError as error:
                 self._log("release_failed", pod=task.key, gang=release.gang, reason=str(error))
                 refused.append((task, str(error)))
-        if refused:
-            await self._clock.sleep(REFUSED_S)
-        for task, reason in refused:
-            self._stays(task, reason)
+        return refused
 
     # ------------------------------------------------------------------------------------------------- both
 

@@ -1,18 +1,19 @@
-"""What every part of dispatch gets from outside: time, chance, a log, permission to write, and the fail points of crash tests."""
+"""What every part of dispatch gets from outside: time, chance, a log, traces, permission to write, and fail points for crash tests."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING
 
+from pumice.errors import PumiceError
 from pumice.kube.informer import Log, silent
+from pumice.telemetry.traces import OFF, Tracing
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
     from pumice.clock import Clock
-from pumice.errors import PumiceError
 
 
 class PreparationFailed(PumiceError):
@@ -37,3 +38,4 @@ class Rim:
     log: Log = silent
     guard: Callable[[], None] = _always
     reach: Callable[[str], None] = _nowhere
+    tracing: Tracing = OFF

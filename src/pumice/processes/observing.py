@@ -10,6 +10,7 @@ from pumice import __version__, instant
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.scheduling import bill
+from pumice.telemetry.traces import OFF, Tracing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,10 +27,11 @@ _MS = 1000.0
 
 
 class Observer:
-    """Feeds the meters. `measure` is the stopwatch that the engine is given."""
+    """Feeds the meters and the traces. `measure` is the stopwatch that the engine is given."""
 
-    def __init__(self, meters: Meters, prices: Mapping[str, float]) -> None:
+    def __init__(self, meters: Meters, prices: Mapping[str, float], tracing: Tracing = OFF) -> None:
         self._meters = meters
+        self._tracing = tracing
         self._prices = prices  # dollars per hour for one unit: one card, one core, one GiB
         meters.set("pumice_build_info", 1, version=__version__)
 
@@ -37,7 +39,8 @@ class Observer:
     def measure(self, what: str, name: str, /) -> Iterator[None]:
         began = time.perf_counter()
         try:
-            yield
+            with self._tracing.span(f"{what} {name}"):
+                yield
         finally:
             took_ms = (time.perf_counter() - began) * _MS
             if what == "action":

@@ -7,6 +7,7 @@ thread on an immutable snapshot, so that watches, binds and the lease never wait
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import dataclasses
 import functools
 import gc
@@ -49,10 +50,12 @@ if TYPE_CHECKING:
 
     from pumice.api.changes import Change
     from pumice.api.meta import Struct
+    from pumice.cluster.state import Snapshot
     from pumice.dispatch.rim import Rim
+    from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
-    from pumice.scheduling.decisions import GangReport
+    from pumice.scheduling.decisions import Decisions, GangReport
     from pumice.scheduling.plugins import Plugin
     from pumice.scheduling.policy import Policy
 
@@ -127,7 +130,8 @@ class Scheduler:
         self._news = asyncio.Event()
         self.meters = Meters(with_volcano_names=served.volcano_metrics)
         self.pulse = Pulse(rim.clock)
-        self._observer = Observer(self.meters, served.prices)
+        self._tracing = rim.tracing
+        self._observer = Observer(self.meters, served.prices, rim.tracing)
         self._extending = Extending()
         self._loads = MeasuredLoads(client, chosen, clock=rim.clock, log=rim.log)
         self._ports = Ports(measure=self._observer.measure)
@@ -205,30 +209,33 @@ class Scheduler:
         self._news.clear()
         self.pulse.beat()
         began = self._planned_at = self._clock.monotonic()
-        snapshot = self._cluster.snapshot()
-        opened_s = self._clock.monotonic() - began
+        with self._tracing.span("cycle", number=self.cycles) as span:
+            snapshot = self._cluster.snapshot()
+            opened_s = self._clock.monotonic() - began
+            now = self._clock.now()
+            decisions = await self._plan(snapshot, now)
+            self.cycles += 1
+            self._reports = decisions.gangs
+            self.dispatcher.carry_out(decisions)
+            seconds = self._clock.monotonic() - began
+            binds, evictions = sum(len(commit.binds) for commit in decisions.commits), len(decisions.evictions)
+            span.note(nodes=len(snapshot.nodes.names), gangs=len(snapshot.gangs), binds=binds, evictions=evictions)
+        self._observer.cycle(snapshot, decisions, now=now, seconds=seconds, opened_s=opened_s)
+        self._count_dispatch()
+        if binds or evictions:
+            self._log("cycle", binds=binds, evictions=evictions, seconds=round(seconds, 4))
+
+    async def _plan(self, snapshot: Snapshot, now: Instant) -> Decisions:
+        """What one cycle decides, found in the worker thread."""
         chosen = self._policy()
         ports = dataclasses.replace(self._ports, extender=self._extending.of(chosen), loads=self._loads.current)
-        now = self._clock.now()
-        loop = asyncio.get_running_loop()
         plan = functools.partial(
             cycle.plan, now=now, ports=ports, extra_plugins=self._extra_plugins, grace_s=self._grace_s
         )
-        decisions = await loop.run_in_executor(self._thread, plan, snapshot, chosen)
-        self.cycles += 1
-        self._reports = decisions.gangs
+        in_context = contextvars.copy_context().run  # so that spans of the plan lie within the cycle's
+        decisions = await asyncio.get_running_loop().run_in_executor(self._thread, in_context, plan, snapshot, chosen)
         self._restless = decisions.restless or any(option.name in TIMED_PLUGINS for option in chosen.options)
-        self.dispatcher.carry_out(decisions)
-        seconds = self._clock.monotonic() - began
-        self._observer.cycle(snapshot, decisions, now=now, seconds=seconds, opened_s=opened_s)
-        self._count_dispatch()
-        if decisions.commits or decisions.evictions:
-            self._log(
-                "cycle",
-                binds=sum(len(commit.binds) for commit in decisions.commits),
-                evictions=len(decisions.evictions),
-                seconds=round(seconds, 4),
-            )
+        return decisions
 
     def explain(self, gang: str) -> GangReport | None:
         """What the last cycle knows of a gang."""
