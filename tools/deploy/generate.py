@@ -1,0 +1,93 @@
+"""What the deployment is made from stands in the code once; this writes the rest from it.
+
+    python -m tools.deploy.generate            write deploy/helm/pumice/admission/ and deploy/pumice.yaml
+    python -m tools.deploy.generate --check    exit code 1 if a file is not what it would write
+
+The chart's webhook configurations come from pumice.webhooks.registration, with places for the names that a release chooses.
+The plain manifest comes from the chart, by Helm, which tools/kube/build.py builds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from pumice import yamltext
+from pumice.webhooks.registration import AccessMode, Registration
+from tools.kube import build
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "deploy" / "helm" / "pumice"
+ADMISSION = CHART / "admission"
+MANIFEST = ROOT / "deploy" / "pumice.yaml"
+NAMESPACE = "pumice-system"
+HELM_S_MAX = 120.0
+
+HEAD = "Written by `python -m tools.deploy.generate`; change the {source}, not this file."
+PLAIN = f"""\
+# {HEAD.format(source="chart")}
+#   kubectl apply --server-side -f pumice.yaml
+---
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: {NAMESPACE}
+"""
+
+
+def admission_files() -> dict[Path, str]:
+    """The chart's webhook configurations for each mode, with @PLACES@ that its template fills."""
+    found = {}
+    for mode in AccessMode:
+        registration = Registration(
+            namespace="@NAMESPACE@",
+            service="@SERVICE@",
+            configuration="@CONFIGURATION@",
+            scheduler_names=("@SCHEDULERS@",),
+            access=mode,
+            controllers=("@CONTROLLERS@",),
+        )
+        for manifest in registration.manifests():
+            kind = manifest["kind"].removesuffix("WebhookConfiguration").lower()
+            text = f"# {HEAD.format(source='code')}\n{yamltext.dump(manifest)}"
+            found[ADMISSION / f"{mode.value}-{kind}.yaml"] = text
+    return found
+
+
+def template(*arguments: str) -> str:
+    """What Helm makes of the chart."""
+    helm = build.require() / "helm"
+    command = [str(helm), "template", "pumice", str(CHART), "--namespace", NAMESPACE, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HELM_S_MAX, check=False)
+    if done.returncode != 0:
+        raise SystemExit(done.stderr)
+    return done.stdout
+
+
+def manifest_file() -> dict[Path, str]:
+    """The plain manifest. It must be asked for after the admission files are up to date."""
+    return {MANIFEST: PLAIN + template("--include-crds", "--skip-tests")}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Write the generated parts of deploy/.")
+    parser.add_argument("--check", action="store_true", help="only say which files are stale")
+    check = parser.parse_args().check
+    stale = []
+    for make in (admission_files, manifest_file):
+        for path, text in make().items():
+            if path.exists() and path.read_text() == text:
+                continue
+            stale.append(path.relative_to(ROOT))
+            if not check:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+    for path in stale:
+        print(f"{path} {'is stale: run python -m tools.deploy.generate' if check else 'written'}")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
