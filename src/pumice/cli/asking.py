@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pumice.cli.answers import Answer
     from pumice.clock import Clock
     from pumice.kube.client import Client
+    from pumice.kube.connection import Connection
 
 NAMESPACE = ("-n", "--namespace")
 _SHOWN = ("output", "headers", "watch")
@@ -43,6 +44,7 @@ class Reach:
     """A client of the chosen cluster, and the chosen namespace."""
 
     client: Client
+    connection: Connection
     clock: Clock
     namespace: str
     everywhere: bool = False
@@ -70,7 +72,8 @@ async def reached(target: Target) -> AsyncIterator[Reach]:
         connection = dataclasses.replace(connection, server=target.master)
     async with BriefTransport(connection, user_agent=f"pumice-cli/{__version__}") as transport:
         client = Client(transport, clock=clock, chance=chance)
-        yield Reach(client, clock, target.namespace or connection.namespace, target.everywhere, bool(target.namespace))
+        namespace = target.namespace or connection.namespace
+        yield Reach(client, connection, clock, namespace, target.everywhere, bool(target.namespace))
 
 
 def asks(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -9,16 +10,19 @@ import click
 from pumice.cli import completing
 from pumice.cli.answers import Report
 from pumice.cli.asking import Reach, asks
+from pumice.cli.printing import aligned
 from pumice.errors import BadInput, NotFound, Refused
 
 if TYPE_CHECKING:
+    from pumice.api.core import PersistentVolumeClaim
     from pumice.api.meta import Struct
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
-    from pumice.cli.explanation import Facts
+    from pumice.cli.surroundings import Facts
 
 T = TypeVar("T", bound="Struct")
 
+SCHEDULERS = frozenset({"volcano", "pumice"})
 _WORDS = {
     **dict.fromkeys(("job", "jobs", "vcjob", "vj"), "job"),
     **dict.fromkeys(("pg", "podgroup", "podgroups"), "podgroup"),
@@ -29,20 +33,33 @@ _WORDS = {
 @click.command()
 @asks()
 @click.argument("subject", metavar="KIND/NAME", shell_complete=completing.subjects)
-async def explain(reach: Reach, subject: str) -> Report:
+@click.option(
+    "--scheduler",
+    default="",
+    metavar="URL",
+    envvar="PUMICE_SCHEDULER",
+    show_envvar=True,
+    help="Ask the leading scheduler's --listen address for the verdict of this moment, with the kubeconfig's token.",
+)
+async def explain(reach: Reach, subject: str, scheduler: str) -> Report:
     """Say why a gang waits: job/NAME, pg/NAME or pod/NAME.
 
     Which constraint fails on how many nodes, what its queue holds and may hold, how many of its pods would fit now, who holds
-    what is short, and what could change it.
+    what is short, and what could change it. The scheduler's verdict is read from the PodGroup, and its age is told; with
+    --scheduler (through `kubectl port-forward`, say) it is asked afresh.
     """
-    from pumice.cli import describing, explanation, explanationtext
+    from pumice.cli import describing, explanation, explanationtext, verdicts
 
     word, slash, name = subject.partition("/")
     kind = _WORDS.get(word.lower())
     if not slash or not name or kind is None:
         raise BadInput(f"{subject!r}: expected job/NAME, pg/NAME or pod/NAME")
-    group, job = await _found(reach, kind, name)
-    facts = await _facts(reach, group, job)
+    found = await _found(reach, kind, name)
+    if isinstance(found, Report):
+        return found
+    group, job = found
+    answered = await verdicts.ask(reach, scheduler, group.metadata.key) if scheduler else None
+    facts = dataclasses.replace(await _facts(reach, group, job), answer=answered)
     answer = explanation.explain(facts, reach.clock.now())
     if kind == "pod":
         answer["pod"] = explanation.one_pod(facts, name)
@@ -54,12 +71,12 @@ async def explain(reach: Reach, subject: str) -> Report:
     return Report(text, {**answer, "events": [each.get("message", "") for each in events]})
 
 
-async def _found(reach: Reach, kind: str, name: str) -> tuple[PodGroup, str]:
-    """The PodGroup that is meant, and the key of its Job."""
+async def _found(reach: Reach, kind: str, name: str) -> tuple[PodGroup, str] | Report:
+    """The PodGroup that is meant, and the key of its Job; for a pod without one, all that there is to say."""
     from pumice.api.batch import Job
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
-    from pumice.cli.explanation import group_of
+    from pumice.cli.surroundings import group_of
 
     if kind == "job":
         job = (await reach.client.get(Job, name, namespace=reach.namespace)).into(Job)
@@ -76,19 +93,38 @@ async def _found(reach: Reach, kind: str, name: str) -> tuple[PodGroup, str]:
         pod = (await reach.client.get(Pod, name, namespace=reach.namespace)).into(Pod)
         name = group_of(pod)
         if not name:
-            raise NotFound(_alone(pod))
-    group = (await reach.client.get(PodGroup, name, namespace=reach.namespace)).into(PodGroup)
+            return _groupless(pod, "is in no PodGroup")
+    try:
+        group = (await reach.client.get(PodGroup, name, namespace=reach.namespace)).into(PodGroup)
+    except NotFound:
+        if kind != "pod":
+            raise
+        return _groupless(pod, f"names the PodGroup {name}, which does not exist")
     owner = next((ref.name for ref in group.metadata.owner_references if ref.kind == "Job"), "")
     return group, f"{group.metadata.namespace}/{owner}" if owner else ""
 
 
-def _alone(pod: Pod) -> str:
+def _groupless(pod: Pod, what: str) -> Report:
+    """A pod that no gang explains."""
+    from pumice.cli.surroundings import group_of
+
     said = next((each.message for each in pod.status.conditions if each.type == "PodScheduled" and each.message), "")
-    what = f"it runs on {pod.spec.node_name}" if pod.spec.node_name else said or "no scheduler has said why it waits"
-    return (
-        f"pod {pod.metadata.key} is in no PodGroup (schedulerName {pod.spec.scheduler_name}): {what}; "
-        "`kubectl describe pod` shows the rest"
-    )
+    rows = [("Pod:", f"{pod.metadata.key}, {pod.status.phase or 'Pending'}"), ("Scheduler:", pod.spec.scheduler_name)]
+    data = {"pod": pod.metadata.key, "phase": pod.status.phase, "scheduler": pod.spec.scheduler_name}
+    if pod.spec.node_name:
+        return Report(
+            aligned([*rows, ("Node:", pod.spec.node_name)]).rstrip("\n"), {**data, "node": pod.spec.node_name}
+        )
+    why = [f"it {what}"]
+    if group_of(pod):
+        why.append("no scheduler looks at it before there is one: create it, or correct scheduling.k8s.io/group-name")
+    elif pod.spec.scheduler_name in SCHEDULERS:
+        why.append("the controllers make one for such a pod: see whether `pumice controllers` runs")
+    else:
+        why.append("Pumice has no part in it: `kubectl describe pod` shows what its own scheduler says")
+    told = f"\nWhat the pod was told:\n  {said}" if said else ""
+    text = f"{aligned(rows)}\nWhy it waits:\n  {'; '.join(why)}{told}"
+    return Report(text, {**data, "reasons": why, "told": said})
 
 
 async def _facts(reach: Reach, group: PodGroup, job: str) -> Facts:
@@ -96,7 +132,7 @@ async def _facts(reach: Reach, group: PodGroup, job: str) -> Facts:
     from pumice.api.kinds import by_struct
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup, Queue
-    from pumice.cli.explanation import Facts, group_of
+    from pumice.cli.surroundings import Facts, group_of
 
     async def allowed(struct: type[T], narrower: str | None = None) -> list[T]:
         """All objects of a kind; those of a namespace, or none, for a user who may not read them all."""
@@ -118,9 +154,19 @@ async def _facts(reach: Reach, group: PodGroup, job: str) -> Facts:
         groups=await allowed(PodGroup, space),
         nodes=await allowed(Node),
         pods=pods,
+        claims=await _claims(reach, space),
         unseen=tuple(unseen),
     )
     if unseen:
         listed = ", ".join(unseen)
         click.echo(f"pumice: you may not list all {listed}: numbers that need them are missing or too small", err=True)
     return facts
+
+
+async def _claims(reach: Reach, namespace: str) -> list[PersistentVolumeClaim] | None:
+    from pumice.api.core import PersistentVolumeClaim
+
+    try:
+        return (await reach.client.list(PersistentVolumeClaim, namespace=namespace)).items
+    except Refused:
+        return None  # which claims there are is then not told

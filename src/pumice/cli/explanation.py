@@ -1,63 +1,38 @@
 """Why something waits, from what the objects say: pure. The scheduler's verdict is read, not guessed again.
 
-The numbers of nodes stand in the PodGroup's verdict as the scheduler wrote them when the reasons last changed; queues' holdings,
-members and room are reckoned from the listing itself.
+The verdict is what the scheduler answered just now or, where it was not asked, what stands in the PodGroup: with the numbers of
+the moment when its reasons last changed, which is why its age is told. Queues' holdings, members and room are reckoned from
+the listing itself.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from pumice import instant, quantity
+from pumice import instant
 from pumice.api import names
-from pumice.cli import room
-from pumice.cluster import amounts, requests
+from pumice.cli import room, surroundings
+from pumice.cli.surroundings import FINISHED
+from pumice.cluster import amounts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pumice.api.core import Node
     from pumice.api.pods import Pod
-    from pumice.api.scheduling import PodGroup, Queue
+    from pumice.api.scheduling import PodGroup
+    from pumice.cli.surroundings import Facts
 
 REASONS_SHOWN_MAX = 10
-SHAPES_SHOWN_MAX = 5
 MESSAGES_SHOWN_MAX = 5
-_SHORT_OF = re.compile(r"Insufficient (\S+)")
-_FINISHED = frozenset({"Succeeded", "Failed"})
 STARTED = frozenset({"Running", "Completed"})
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What was read of the cluster. `pods` and `groups` are everybody's, `members` the gang's own."""
-
-    group: PodGroup
-    members: Sequence[Pod]
-    queue: Queue | None
-    queues: Sequence[Queue] = ()
-    groups: Sequence[PodGroup] = ()
-    nodes: Sequence[Node] = ()
-    pods: Sequence[Pod] = ()
-    job: str = ""
-    unseen: Sequence[str] = ()  # kinds that the user may not list: what they would tell is left out
-
-
-def group_of(pod: Pod) -> str:
-    """The name of the PodGroup that a pod is a member of; empty for none."""
-    annotations = pod.metadata.annotations
-    return annotations.get(names.GROUP_NAME) or annotations.get(names.VOLCANO_GROUP_NAME) or ""
 
 
 def explain(facts: Facts, now: instant.Instant) -> dict[str, Any]:
     """Everything that is known about a gang's waiting, as data."""
     group = facts.group
-    waiting = [pod for pod in facts.members if not pod.spec.node_name and pod.status.phase not in _FINISHED]
-    reasons = [*_gates(facts), *_reasons(facts)]
+    waiting = [pod for pod in facts.members if not pod.spec.node_name and pod.status.phase not in FINISHED]
     phase = group.status.phase or "Pending"
     answer: dict[str, Any] = {
         "podGroup": group.metadata.key,
@@ -70,9 +45,15 @@ def explain(facts: Facts, now: instant.Instant) -> dict[str, Any]:
         "cluster": _cluster(facts),
     }
     if phase not in STARTED or waiting:
-        answer["reasons"] = reasons
-        answer["room"] = _room(facts, waiting)
-        answer["eviction"] = _eviction(facts, reasons)
+        verdict = _verdict(facts)
+        reasons = [*_gates(facts), *_closing(facts), *_reasons(facts, verdict)]
+        answer["verdict"] = _source(facts, verdict, now)
+        answer["reasons"] = _cured(reasons, answer["queue"])
+        answer["room"] = surroundings.room_for(facts, waiting)
+        answer["leaving"] = surroundings.leaving(facts, waiting, now)
+        answer["ahead"] = surroundings.ahead(facts)
+        answer["volumes"] = surroundings.volumes(facts)
+        answer["eviction"] = surroundings.eviction(facts, reasons)
         answer["pods"] = _messages(waiting)
     return answer
 
@@ -115,12 +96,20 @@ def _queue(facts: Facts) -> dict[str, Any]:
             "allocated": amounts.quantity_text(each, held.get(each, 0)),
             "promised": amounts.quantity_text(each, promised.get(each, 0)),
             **{word: amounts.quantity_text(each, limit[each]) for word, limit in limits.items() if each in limit},
+            "over": _over(each, asked, held, promised, limits["capability"]),
             "alone": asked.get(each, 0) > limits["capability"].get(each, amounts.UNLIMITED),
         }
         for each in shown
     ]
     state = queue.status.state or "Open"
     return {"name": name, "state": state, "weight": spec.weight, "parent": spec.parent or "", "shares": shares}
+
+
+def _over(name: str, *parts: amounts.Amounts) -> str:
+    """By how much all but the last of the parts together are more than the last one allows; empty where they are not."""
+    *taken, limit = parts
+    excess = sum(each.get(name, 0) for each in taken) - limit.get(name, amounts.UNLIMITED)
+    return amounts.quantity_text(name, excess) if excess > 0 else ""
 
 
 def _promised(facts: Facts, queue: str = "") -> amounts.Amounts:
@@ -149,15 +138,38 @@ def _cluster(facts: Facts) -> list[dict[str, str]]:
             "used": amounts.quantity_text(name, used.get(name, 0)),
             "promised": amounts.quantity_text(name, promised.get(name, 0)),
             "total": amounts.quantity_text(name, total.get(name, 0)),
+            "over": _over(name, asked, used, promised, {name: total.get(name, 0)}),
         }
         for name in sorted(set(asked) - {amounts.PODS})
     ]
 
 
-def _reasons(facts: Facts) -> list[dict[str, Any]]:
-    """The verdict's reasons; where there is no verdict, what the conditions say."""
+def _verdict(facts: Facts) -> Mapping[str, Any]:
+    """What the scheduler said: just now, or when it last wrote it down."""
+    if facts.answer is not None:
+        return facts.answer
     try:
         verdict = json.loads(facts.group.metadata.annotations.get(names.VERDICT, "{}"))
+    except ValueError:
+        return {}  # somebody else wrote it
+    return verdict if isinstance(verdict, dict) else {}
+
+
+def _source(facts: Facts, verdict: Mapping[str, Any], now: instant.Instant) -> dict[str, str]:
+    """Whose words the reasons are, and how old."""
+    if facts.answer is not None:
+        return {"from": "scheduler", "age": "0s"}
+    if not verdict.get("reasons"):
+        return {"from": "objects", "age": "0s"}
+    try:
+        return {"from": "podgroup", "age": instant.human_duration(now - instant.parse_instant(str(verdict["at"])))}
+    except (KeyError, ValueError):
+        return {"from": "podgroup", "age": ""}
+
+
+def _reasons(facts: Facts, verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The verdict's reasons; where there is none, what the conditions say."""
+    try:
         found = [
             {
                 "plugin": str(each.get("plugin", "")),
@@ -171,6 +183,8 @@ def _reasons(facts: Facts) -> list[dict[str, Any]]:
         found = []  # somebody else wrote it
     if found:
         return found
+    if any(pod.spec.scheduling_gates for pod in facts.members):
+        return []  # the gates are the reason, and they are told
     said = [
         _reason("condition", each.message or each.reason)
         for each in facts.group.status.conditions
@@ -179,18 +193,34 @@ def _reasons(facts: Facts) -> list[dict[str, Any]]:
     return said or _plain_reasons(facts)
 
 
+def _cured(reasons: Sequence[dict[str, Any]], queue: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Where the gang can never start as things are, no reason says that time would help."""
+    never = any(each["plugin"] == "cluster" for each in reasons) or any(
+        each["alone"] for each in queue.get("shares", ())
+    )
+    if not never:
+        return list(reasons)
+    return [{**each, "cure": "change" if each["cure"] == "waiting" else each["cure"]} for each in reasons]
+
+
 def _plain_reasons(facts: Facts) -> list[dict[str, Any]]:
-    """What anybody can see while the scheduler has not spoken: no queue, a closed one, missing members."""
+    """What anybody can see while the scheduler has not spoken: no queue, missing members."""
     found = []
     queue, least = facts.queue, facts.group.spec.min_member
     if queue is None and "queues" not in facts.unseen:
         found.append(_reason("queue", f"queue {facts.group.spec.queue} does not exist", "change"))
-    elif queue is not None and queue.status.state in {"Closed", "Closing"}:
-        found.append(_reason("queue", f"queue {queue.metadata.name} is {queue.status.state.lower()}", "change"))
     if len(facts.members) < least:
         text = f"{len(facts.members)} of the {least} pods that must start together exist"
         found.append(_reason("members", text, "waiting"))
     return found
+
+
+def _closing(facts: Facts) -> list[dict[str, Any]]:
+    queue = facts.queue
+    if queue is None or queue.status.state not in {"Closed", "Closing"}:
+        return []
+    text = f"queue {queue.metadata.name} is {queue.status.state.lower()}: it keeps the gangs that it has, and takes no new ones"
+    return [_reason("queue", text, "change")]
 
 
 def _gates(facts: Facts) -> list[dict[str, Any]]:
@@ -202,61 +232,6 @@ def _gates(facts: Facts) -> list[dict[str, Any]]:
 
 def _reason(plugin: str, text: str, cure: str = "") -> dict[str, Any]:
     return {"plugin": plugin, "reason": text, "nodes": 0, "cure": cure}
-
-
-def _room(facts: Facts, waiting: Sequence[Pod]) -> list[dict[str, Any]]:
-    """For each shape of waiting pods, how many of them the nodes' free resources would take."""
-    if not facts.nodes or not waiting:
-        return []
-    table = room.table_of(facts.nodes, facts.pods)
-    shapes = Counter(requests.request_of(pod) for pod in waiting)
-    found = []
-    for shape, count in shapes.most_common(SHAPES_SHOWN_MAX):
-        each = {name: value for name, value in shape.amounts.items() if name != amounts.PODS}
-        counts = room.fits(table, each)
-        text = amounts.text(each) or "nothing"
-        found.append({"each": text, "waiting": count, "fit": sum(counts), "onNodes": sum(map(bool, counts))})
-    return found
-
-
-def _eviction(facts: Facts, reasons: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Who holds what is short: pods of lower priority in the same queue, and queues beyond what they deserve."""
-    short = [match[1] for each in reasons if (match := _SHORT_OF.fullmatch(each["reason"]))]
-    own, rank = facts.group.spec.queue, max((pod.spec.priority or 0 for pod in facts.members), default=0)
-    queue_of = {group.metadata.key: group.spec.queue for group in facts.groups}
-    lower = [
-        pod
-        for pod in facts.pods
-        if pod.spec.node_name
-        and pod.status.phase not in _FINISHED
-        and (pod.spec.priority or 0) < rank
-        and queue_of.get(f"{pod.metadata.namespace}/{group_of(pod)}") == own
-    ]
-    found = []
-    for name in dict.fromkeys(short):
-        held = [value for pod in lower if (value := requests.request_of(pod).amounts.get(name, 0)) > 0]
-        found.append(
-            {
-                "resource": name,
-                "lowerPriorityPods": len(held),
-                "heldByThem": amounts.quantity_text(name, sum(held)),
-                "beyondDeserved": _beyond_deserved(facts, name),
-            }
-        )
-    return found
-
-
-def _beyond_deserved(facts: Facts, name: str) -> dict[str, str]:
-    found = {}
-    for queue in facts.queues:
-        written = queue.spec.deserved.get(name)
-        if written is None or queue.metadata.name == facts.group.spec.queue or queue.spec.reclaimable is False:
-            continue
-        held = queue.status.allocated.get(name, "0")
-        if quantity.compare(held, written) > 0:
-            excess = amounts.amount(name, held) - amounts.amount(name, written)
-            found[queue.metadata.name] = amounts.quantity_text(name, excess)
-    return found
 
 
 def _messages(waiting: Sequence[Pod]) -> list[dict[str, Any]]:

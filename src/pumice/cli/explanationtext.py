@@ -21,7 +21,10 @@ def text(answer: Mapping[str, Any], nodes: int) -> str:
     parts = [_head(answer)]
     if "reasons" in answer:
         parts += [
-            _reasons(answer["reasons"], nodes),
+            _reasons(answer["reasons"], nodes, answer["verdict"]),
+            _volumes(answer["volumes"]),
+            _leaving(answer["leaving"]),
+            _ahead(answer["ahead"]),
             _share(answer["queue"]),
             _cluster(answer["cluster"]),
             _room(answer["room"]),
@@ -51,7 +54,7 @@ def _head(answer: Mapping[str, Any]) -> str:
     if members["finished"]:
         counts.append(f"{members['finished']} have finished")
     need = f"{members['minimum']} must start together"
-    rows.append(("Members:", f"{members['pods']} pods: {', '.join(counts)}; {need}"))
+    rows.append(("Members:", f"{_counted(members['pods'], 'pod')}: {', '.join(counts)}; {need}"))
     if answer["asks"]:
         rows.append(("Asks for:", ", ".join(f"{name} {amount}" for name, amount in answer["asks"].items())))
     return aligned(rows)
@@ -68,11 +71,22 @@ def _share(queue: Mapping[str, Any]) -> str:
                 f"  {each['resource']}: {each['asked']} asked are more than the capability of {each['capability']}: "
                 "waiting does not help; ask for less, or raise the capability\n"
             )
+        elif each["over"]:
+            text += f"  {_sum(each, 'allocated')} are {each['over']} more than the capability of {each['capability']}\n"
     return text
 
 
 def _cluster(rows: Sequence[Mapping[str, Any]]) -> str:
-    return f"All nodes:\n{_amounts(rows, ('asked', 'used', 'promised', 'total'))}" if rows else ""
+    if not rows:
+        return ""
+    text = f"All nodes:\n{_amounts(rows, ('asked', 'used', 'promised', 'total'))}"
+    return text + "".join(
+        f"  {_sum(each, 'used')} are {each['over']} more than there are\n" for each in rows if each["over"]
+    )
+
+
+def _sum(row: Mapping[str, Any], held: str) -> str:
+    return f"{row['resource']}: {row['asked']} asked, {row[held]} {held} and {row['promised']} promised to others"
 
 
 def _amounts(rows: Sequence[Mapping[str, Any]], words: Sequence[str]) -> str:
@@ -80,7 +94,7 @@ def _amounts(rows: Sequence[Mapping[str, Any]], words: Sequence[str]) -> str:
     return _indented(aligned([("RESOURCE", *(word.upper() for word in words)), *cells]))
 
 
-def _reasons(reasons: Sequence[Mapping[str, Any]], nodes: int) -> str:
+def _reasons(reasons: Sequence[Mapping[str, Any]], nodes: int, verdict: Mapping[str, str]) -> str:
     if not reasons:
         return (
             "Why it waits: no scheduler has said so far.\n"
@@ -92,17 +106,55 @@ def _reasons(reasons: Sequence[Mapping[str, Any]], nodes: int) -> str:
         where = f"{each['nodes']}{of} nodes" if each["nodes"] else "the whole gang"
         cure = f"; what could change it: {CURES[each['cure']]}" if each["cure"] in CURES else ""
         lines.append(f"  {where}: {each['reason']}\n    says {each['plugin']}{cure}\n")
-    return f"Why it waits:\n{''.join(lines)}"
+    return f"Why it waits{_source(verdict)}:\n{''.join(lines)}"
+
+
+def _source(verdict: Mapping[str, str]) -> str:
+    if verdict["from"] == "objects":
+        return ""
+    if verdict["from"] == "scheduler":
+        return ", as the scheduler says now"
+    age = f"{verdict['age']} ago" if verdict["age"] else "at an unknown time"
+    return f", as the scheduler wrote {age}"
+
+
+def _volumes(rows: Sequence[Mapping[str, str]]) -> str:
+    lines = [
+        f"  {each['claim']}: {each['phase']}{', storage class ' + each['storageClass'] if each['storageClass'] else ''}\n"
+        for each in rows
+    ]
+    return f"Volume claims without a volume:\n{''.join(lines)}" if lines else ""
+
+
+def _leaving(rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = [
+        f"  {each['node']}, for {_counted(each['forPods'], 'pod')} of it: "
+        f"{_counted(each['pods'], 'pod')} with {each['hold']} must end there, within {each['within']}\n"
+        for each in rows
+    ]
+    return f"Room that is being made for it:\n{''.join(lines)}" if lines else ""
+
+
+def _ahead(rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = [
+        f"  {each['podGroup']}: {each['want']} on {each['node']}, for {_counted(each['pods'], 'pod')}\n"
+        for each in rows
+    ]
+    return f"Room that others have claimed:\n{''.join(lines)}" if lines else ""
 
 
 def _room(shapes: Sequence[Mapping[str, Any]]) -> str:
-    lines = [
-        f"  {each['fit']} of {each['waiting']} such pods fit, on {each['onNodes']} nodes: {each['each']}\n"
-        if each["fit"] < each["waiting"]
-        else f"  all {each['waiting']} such pods fit, on {each['onNodes']} nodes: {each['each']}\n"
-        for each in shapes
-    ]
-    return f"Room now, by free resources alone:\n{''.join(lines)}" if lines else ""
+    lines = []
+    for each in shapes:
+        more = f" (and {each['fit'] - each['waiting']} more would)" if each["fit"] > each["waiting"] else ""
+        fit = f"{min(each['fit'], each['waiting'])} of {each['waiting']} pods would fit{more}"
+        lines.append(f"  {each['each']} each: {fit}; {each['mayTake']} of {each['nodes']} nodes may take them\n")
+        lines += [
+            f"    {one['resource']}: {one['free']} free on those, at most {one['mostOnOneNode']} on one of them\n"
+            for one in each["short"]
+            if each["mayTake"]
+        ]
+    return f"Room now, by resources, taints and node labels alone:\n{''.join(lines)}" if lines else ""
 
 
 def _eviction(short: Sequence[Mapping[str, Any]], queue: str) -> str:

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 @click.option("--resource", default="", help="Which card to count; else the GPU that the nodes have most of.")
 @click.option("--each", default="", metavar="AMOUNTS", help="Count workers like cpu=4,nvidia.com/gpu=2 instead.")
 async def nodes(reach: Reach, resource: str, each: str) -> Report:
-    """Show free, used and fragmented GPUs of each node, and the largest gang that fits now by resources alone.
+    """Show free, used and fragmented GPUs of each node, and the largest gang that fits now.
 
-    Fragmented GPUs are free, but beside used ones: a worker that wants all GPUs of a node cannot have them.
+    Fragmented GPUs are free, but beside used ones: a worker that wants all GPUs of a node cannot have them. Nodes that are not
+    ready, cordoned or tainted do not count for the largest gang, and are named.
     """
     from pumice.api.core import Node
     from pumice.api.pods import Pod
@@ -36,7 +37,8 @@ async def nodes(reach: Reach, resource: str, each: str) -> Report:
     if worker:
         count = sum(room.fits(table, worker))
         data["largestGangs"] = [{"each": amounts.text(worker), "workers": count}]
-        text = f"{cards_text(seen)}\nLargest gang that fits now: {count} workers of {amounts.text(worker)}"
+        gang = f"Largest gang that fits now: {count} workers of {amounts.text(worker)}"
+        text = f"{cards_text(seen)}\n{gang}{_left_out(seen)}"
     return Report(text, data)
 
 
@@ -58,4 +60,13 @@ def rooms_text(seen: Rooms) -> str:
     gangs = ", ".join(f"{count} of {size}" for size, count in seen.gangs.items())
     if not gangs:
         return f"{cards_text(seen)}\nNo node has any {seen.resource}."
-    return f"{cards_text(seen)}\nLargest gang that fits now, by {seen.resource} of each worker: {gangs}"
+    return (
+        f"{cards_text(seen)}\nLargest gang that fits now, by {seen.resource} of each worker: {gangs}{_left_out(seen)}"
+    )
+
+
+def _left_out(seen: Rooms) -> str:
+    if not seen.left_out:
+        return ""
+    listed = ", ".join(f"{count} {'node' if count == 1 else 'nodes'} ({why})" for why, count in seen.left_out.items())
+    return f"\nNot counted in it: {listed}"

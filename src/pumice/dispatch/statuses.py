@@ -153,7 +153,7 @@ class Statuses:
         found: dict[str, str | None] = {}
         have = group.metadata.annotations
         waits = report.phase in {PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value} and report.reasons
-        wanted = _verdict(report) if waits else None
+        wanted = _verdict(report, instant.format_instant(self._clock.now())) if waits else None
         old = have.get(names.VERDICT)
         if wanted is None and old is not None:
             found[names.VERDICT] = None
@@ -284,9 +284,10 @@ def _classes(text: str) -> str:
     return _NUMBERS.sub("#", text)
 
 
-def _verdict(report: GangReport) -> str:
+def _verdict(report: GangReport, now: str) -> str:
+    """The reasons with their numbers of this moment; `at` says which, because numbers alone are no cause to write again."""
     reasons = [
         {"plugin": each.plugin, "reason": each.text, "nodes": each.nodes, "cure": each.cure.value}
         for each in report.reasons[:VERDICT_REASONS_MAX]
     ]
-    return msgspec.json.encode({"phase": report.phase, "reasons": reasons}).decode()
+    return msgspec.json.encode({"phase": report.phase, "at": now, "reasons": reasons}).decode()

@@ -4,13 +4,13 @@ from pumice.api import decoding
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.cli import explanation, explanationtext
-from pumice.cli.explanation import Facts
+from pumice.cli.surroundings import Facts
 from pumice.instant import parse_instant
 
 NOW = parse_instant("2026-11-15T12:00:00Z")
 
 VERDICT = (
-    '{"phase":"Inqueue","reasons":['
+    '{"phase":"Inqueue","at":"2026-11-15T11:59:00Z","reasons":['
     '{"plugin":"resources","reason":"Insufficient nvidia.com/gpu","nodes":3,"cure":"eviction"},'
     '{"plugin":"predicates","reason":"node(s) were unschedulable","nodes":1,"cure":"change"}]}'
 )
@@ -99,7 +99,7 @@ def test_every_number_has_its_place():
         "Members:    2 pods: 0 run, 2 wait; 2 must start together\n"
         "Asks for:   nvidia.com/gpu 4\n"
         "\n"
-        "Why it waits:\n"
+        "Why it waits, as the scheduler wrote 60s ago:\n"
         "  3 of 4 nodes: Insufficient nvidia.com/gpu\n"
         "    says resources; what could change it: pods that end, or are evicted\n"
         "  1 of 4 nodes: node(s) were unschedulable\n"
@@ -112,6 +112,7 @@ def test_every_number_has_its_place():
         "All nodes:\n"
         "  RESOURCE         ASKED   USED   PROMISED   TOTAL\n"
         "  nvidia.com/gpu   4       0      7          0\n"
+        "  nvidia.com/gpu: 4 asked, 0 used and 7 promised to others are 11 more than there are\n"
         "\n"
         "Who could be evicted:\n"
         "  1 pod of lower priority in queue a: nvidia.com/gpu 2\n"
@@ -134,7 +135,9 @@ def test_without_a_verdict_it_says_what_anybody_can_see():
     ]
     closed = a_queue("a", "0", deserved="1", state="Closed")
     members = [a_pod("w-0", "train"), a_pod("w-1", "train")]
-    assert reasons(Facts(group=group, members=members, queue=closed)) == ["queue a is closed"]
+    assert reasons(Facts(group=group, members=members, queue=closed)) == [
+        "queue a is closed: it keeps the gangs that it has, and takes no new ones"
+    ]
     silent = explanation.explain(Facts(group=group, members=members, queue=a_queue("a", "0", deserved="1")), NOW)
     assert "Why it waits: no scheduler has said so far." in explanationtext.text(silent, 0)
 
@@ -166,3 +169,34 @@ def test_gates_are_named_beside_the_verdict():
         "1 of 2 pods are held by the scheduling gate example.com/hold",
         "Insufficient nvidia.com/gpu",
     ]
+
+
+def text_of(facts):
+    return explanationtext.text(explanation.explain(facts, NOW), 4)
+
+
+def test_what_the_scheduler_answers_just_now_is_believed_before_what_it_wrote():
+    answer = {"reasons": [{"plugin": "resources", "reason": "Insufficient cpu", "nodes": 2, "cure": "eviction"}]}
+    facts = Facts(group=a_group("train", verdict=VERDICT), members=[], queue=None, answer=answer)
+    assert "Why it waits, as the scheduler says now:\n  2 of 4 nodes: Insufficient cpu\n" in text_of(facts)
+
+
+def test_a_verdict_without_a_time_is_of_an_unknown_one():
+    verdict = VERDICT.replace('"at":"2026-11-15T11:59:00Z",', "")
+    facts = Facts(group=a_group("train", verdict=verdict), members=[], queue=None)
+    assert "Why it waits, as the scheduler wrote at an unknown time:\n" in text_of(facts)
+
+
+def test_time_is_no_cure_where_the_gang_can_never_start():
+    never = '{"plugin":"cluster","reason":"can never run here: x","nodes":0,"cure":"change"}'
+    later = '{"plugin":"overcommit","reason":"overused cpu","nodes":0,"cure":"waiting"}'
+    both = a_group("train", verdict=f'{{"reasons":[{never},{later}]}}')
+    alone = a_group("train", verdict=f'{{"reasons":[{later}]}}')
+    beyond = a_group("train", verdict=f'{{"reasons":[{later}]}}', gpus="13")
+    queue = a_queue("a", "0", deserved="1", capability="12")
+
+    def cures(group):
+        answer = explanation.explain(Facts(group=group, members=[], queue=queue), NOW)
+        return [each["cure"] for each in answer["reasons"]]
+
+    assert (cures(both), cures(alone), cures(beyond)) == (["change", "change"], ["waiting"], ["change"])
