@@ -108,7 +108,9 @@ async def running(client: Client, settings: WebhookSettings) -> AsyncIterator[tu
 
 
 @contextlib.asynccontextmanager
-async def hooked(transport: Transport, settings: WebhookSettings) -> AsyncIterator[Hooked]:
+async def hooked(
+    transport: Transport, settings: WebhookSettings, edit: Callable[[list[Json]], list[Json]] = lambda same: same
+) -> AsyncIterator[Hooked]:
     """The process, serving, and the API server asking it; afterwards it asks nobody."""
     client = client_of(transport)
     with contextlib.suppress(errors.AlreadyExists):
@@ -125,7 +127,7 @@ async def hooked(transport: Transport, settings: WebhookSettings) -> AsyncIterat
         )
         here = Hooked(transport, client, webhooks, informers, registration)
         try:
-            for kind, manifest in zip(CONFIGURATIONS, registration.manifests(), strict=True):
+            for kind, manifest in zip(CONFIGURATIONS, edit(registration.manifests()), strict=True):
                 await client.create(kind, manifest)
             await until(lambda: _asks(client), "the API server asks")
             yield here

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import dataclasses
+import functools
 import ssl
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ READ_TIMEOUT_S = 30.0  # for a whole request's body
 STREAMS_MAX = 8_192  # watches and followed logs; each node agent and controller holds a few
 SHUTDOWN_TIMEOUT_S = 1.0
 KEEPALIVE_S = 90.0  # as kube-apiserver: clients close first, so no call meets a closing connection
+TRUSTS_KEPT_MAX = 64  # bundles of webhooks' authorities
 WEBHOOK_ANSWER_BYTES_MAX = 3 * 2**20
 _JSON = {"content-type": "application/json"}
 
@@ -190,6 +192,12 @@ def _by_certificate(authenticator: Authenticator, peer: dict[str, Any]) -> Calle
     return authenticator.by_certificate(name, organisations)
 
 
+@functools.lru_cache(TRUSTS_KEPT_MAX)
+def _trusting(bundle: str) -> ssl.SSLContext:
+    """Kept, because connections are kept for as long as their context is the same one."""
+    return ssl.create_default_context(cadata=base64.b64decode(bundle).decode() if bundle else None)
+
+
 class WebhookClient:
     """Calls admission webhooks over HTTPS; the answer is capped and timed."""
 
@@ -202,9 +210,7 @@ class WebhookClient:
         if self._session is None:
             self._session = aiohttp.ClientSession()
         url, name = self._url(config)
-        context = ssl.create_default_context()
-        if bundle := config.get("caBundle"):
-            context = ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
+        context = _trusting(config.get("caBundle", ""))
         timeout = aiohttp.ClientTimeout(total=seconds)
         async with self._session.post(
             url, data=body, headers=_JSON, timeout=timeout, ssl=context, server_hostname=name, allow_redirects=False
