@@ -46,7 +46,7 @@ def explain(facts: Facts, now: instant.Instant) -> dict[str, Any]:
     }
     if phase not in STARTED or waiting:
         verdict = _verdict(facts)
-        reasons = [*_gates(facts), *_closing(facts), *_reasons(facts, verdict)]
+        reasons = [*_gates(facts), *_reasons(facts, verdict)]
         answer["verdict"] = _source(facts, verdict, now)
         answer["reasons"] = _cured(reasons, answer["queue"])
         answer["room"] = surroundings.room_for(facts, waiting)
@@ -185,6 +185,10 @@ def _reasons(facts: Facts, verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
         return found
     if any(pod.spec.scheduling_gates for pod in facts.members):
         return []  # the gates are the reason, and they are told
+    placed = sum(bool(pod.status.nominated_node_name and not pod.spec.node_name) for pod in facts.members)
+    if placed:
+        text = f"{placed} of its {len(facts.members)} pods have got a place that others must leave first"
+        return [_reason("claims", text, "waiting")]
     said = [
         _reason("condition", each.message or each.reason)
         for each in facts.group.status.conditions
@@ -204,23 +208,17 @@ def _cured(reasons: Sequence[dict[str, Any]], queue: Mapping[str, Any]) -> list[
 
 
 def _plain_reasons(facts: Facts) -> list[dict[str, Any]]:
-    """What anybody can see while the scheduler has not spoken: no queue, missing members."""
+    """What anybody can see while the scheduler has not spoken: no queue, a closed one, missing members."""
     found = []
     queue, least = facts.queue, facts.group.spec.min_member
     if queue is None and "queues" not in facts.unseen:
         found.append(_reason("queue", f"queue {facts.group.spec.queue} does not exist", "change"))
+    elif queue is not None and queue.status.state in {"Closed", "Closing"}:
+        found.append(_reason("queue", f"queue {queue.metadata.name} is {queue.status.state.lower()}", "change"))
     if len(facts.members) < least:
         text = f"{len(facts.members)} of the {least} pods that must start together exist"
         found.append(_reason("members", text, "waiting"))
     return found
-
-
-def _closing(facts: Facts) -> list[dict[str, Any]]:
-    queue = facts.queue
-    if queue is None or queue.status.state not in {"Closed", "Closing"}:
-        return []
-    text = f"queue {queue.metadata.name} is {queue.status.state.lower()}: it keeps the gangs that it has, and takes no new ones"
-    return [_reason("queue", text, "change")]
 
 
 def _gates(facts: Facts) -> list[dict[str, Any]]:

@@ -1,27 +1,18 @@
-"""Ten reasons to wait, made on a whole cluster, and what `pumice explain` says of each."""
+"""`pumice explain` and `pumice nodes` beside the causes themselves, which are in test_causes.py."""
 
 import json
 
 import pytest
+from tests.integration.cli.causes import a_job, a_pod
 
 from pumice.api.batch import Job
 from pumice.api.core import Node
 from pumice.api.pods import Pod
-from pumice.api.scheduling import PodGroup, Queue
+from pumice.api.scheduling import PodGroup
 from pumice.kube.transport import Request
+from pumice.processes.health import HealthServer
 
-CHANGE = "what could change it: a change of the job, its queue or the nodes"
-TIME = "what could change it: time alone"
-EVICTION = "what could change it: pods that end, or are evicted"
-
-
-def a_job(name, *, replicas=1, minimum=None, queue="default", resources=None, **pod):
-    resources = resources or {"cpu": "1"}
-    container = {"name": "c", "image": "i", "resources": {"requests": resources, "limits": resources}}
-    template = {"spec": {"restartPolicy": "Never", "containers": [container], **pod}}
-    tasks = [{"name": "w", "replicas": replicas, "template": template}]
-    spec = {"minAvailable": minimum or replicas, "schedulerName": "volcano", "queue": queue, "tasks": tasks}
-    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+SHORT = {"resource": "cpu", "free": "0", "mostOnOneNode": "0"}
 
 
 def reasons_of(group):
@@ -46,106 +37,13 @@ def why(client, until, pumice):
     return ask
 
 
-def test_too_few_gpus_on_every_node(why):
-    lines = why(a_job("big", replicas=3, resources={"cpu": "1", "nvidia.com/gpu": "5"}), "Insufficient nvidia.com/gpu")
-    assert "Members:    3 pods: 0 run, 3 wait; 3 must start together" in lines
-    assert "Asks for:   cpu 3, nvidia.com/gpu 15" in lines
-    at = lines.index("2 of 2 nodes: Insufficient nvidia.com/gpu")
-    assert lines[at + 1] == f"says resources; {EVICTION}"
-    assert "2 of 3 such pods fit, on 2 nodes: cpu 1, nvidia.com/gpu 5" in lines
-    assert "nvidia.com/gpu   15      0      0          16" in lines
-    assert "1 pod: 0/2 nodes are unavailable: 2 Insufficient nvidia.com/gpu." in lines
-
-
-def test_a_gang_that_could_never_run_here(why):
-    lines = why(a_job("never", replicas=3, resources={"cpu": "1", "nvidia.com/gpu": "5"}), "can never run here")
-    at = lines.index(
-        "the whole gang: can never run here: 3 such pods must start together (cpu 1, nvidia.com/gpu 5 each), "
-        "and the nodes that may take them hold 2 even when empty"
-    )
-    assert lines[at + 1] == f"says cluster; {CHANGE}"
-
-
-def test_more_than_the_whole_cluster_has(why):
-    lines = why(a_job("vast", resources={"nvidia.com/gpu": "99"}), "overused nvidia.com/gpu")
-    at = lines.index("the whole gang: resource in cluster is overused: overused nvidia.com/gpu")
-    assert lines[at + 1] == f"says overcommit; {TIME}"
-    assert "nvidia.com/gpu   99      0      0          16" in lines
-
-
-def test_no_node_has_the_label(why):
-    words = "node(s) didn't match Pod's node affinity/selector"
-    lines = why(a_job("picky", nodeSelector={"disk": "ssd"}), words)
-    assert lines[lines.index(f"2 of 2 nodes: {words}") + 1] == f"says predicates; {CHANGE}"
-    assert "all 1 such pods fit, on 2 nodes: cpu 1" in lines
-
-
-def test_every_node_is_cordoned(why, client):
-    for name in ("node-0", "node-1"):
-        client("patch", Node, name, {"spec": {"unschedulable": True}})
-    try:
-        lines = why(a_job("shut"), "node(s) were unschedulable")
-        assert lines[lines.index("2 of 2 nodes: node(s) were unschedulable") + 1] == f"says predicates; {CHANGE}"
-        assert "0 of 1 such pods fit, on 0 nodes: cpu 1" in lines
-    finally:
-        for name in ("node-0", "node-1"):
-            client("patch", Node, name, {"spec": {"unschedulable": None}})
-
-
-def test_every_node_has_a_taint(why, client):
-    taint = {"key": "team", "value": "a", "effect": "NoSchedule"}
-    for name in ("node-0", "node-1"):
-        client("patch", Node, name, {"spec": {"taints": [taint]}})
-    try:
-        lines = why(a_job("tainted"), "had untolerated taint")
-        assert lines[lines.index("2 of 2 nodes: node(s) had untolerated taint(s)") + 1] == f"says predicates; {CHANGE}"
-    finally:
-        for name in ("node-0", "node-1"):
-            client("patch", Node, name, {"spec": {"taints": None}})
-
-
-def test_a_queue_whose_capability_is_too_small(why, client, until):
-    body = {"metadata": {"name": "small"}, "spec": {"weight": 1, "capability": {"nvidia.com/gpu": "2"}}}
-    client("create", Queue, {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", **body})
-    until(Queue, lambda queue: queue.get("status", {}).get("state") == "Open", name="small", namespace="")
-    lines = why(a_job("capped", replicas=3, queue="small", resources={"nvidia.com/gpu": "1"}), "quota insufficient")
-    assert "Queue:      small (Open, weight 1, below root)" in lines
-    assert "the whole gang: queue resource quota insufficient: insufficient nvidia.com/gpu" in lines
-    assert "nvidia.com/gpu   3       0           0          -           -          2" in lines
-    assert (
-        "nvidia.com/gpu: 3 asked are more than the capability of 2: "
-        "waiting does not help; ask for less, or raise the capability"
-    ) in lines
-
-
-def test_room_that_is_promised_to_a_gang_that_was_admitted_first(why):
-    why(a_job("first", replicas=3, resources={"nvidia.com/gpu": "5"}), "Insufficient nvidia.com/gpu")
-    lines = why(a_job("second", replicas=4, resources={"nvidia.com/gpu": "1"}), "quota insufficient")
-    assert "nvidia.com/gpu   4       0      15         16" in lines
-    assert lines[lines.index("the whole gang: queue resource quota insufficient: insufficient nvidia.com/gpu") + 1] == (
-        f"says proportion; {TIME}"
-    )
-
-
 def test_pods_behind_a_scheduling_gate(client, pumice, until):
     client("create", Job, a_job("gated", schedulingGates=[{"name": "example.com/hold"}]), namespace="default")
     until(Pod, lambda pod: True, name="gated-w-0")
     result = pumice("explain", "pod/gated-w-0")
     assert result.lines[0] == ("Pod:        default/gated-w-0, Pending: held by its scheduling gates example.com/hold")
-    assert (
-        "Members:    1 pods: 0 run, 1 wait, 1 of them behind a scheduling gate; 1 must start together" in result.lines
-    )
+    assert "Members:    1 pod: 0 run, 1 wait, 1 of them behind a scheduling gate; 1 must start together" in result.lines
     assert "the whole gang: 1 of 1 pods are held by the scheduling gate example.com/hold" in result.out
-
-
-def test_a_gang_whose_members_are_not_there_yet(client, pumice, until):
-    body = {"metadata": {"name": "lonely"}, "spec": {"minMember": 4, "queue": "default"}}
-    group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", **body}
-    client("create", PodGroup, group, namespace="default")
-    until(PodGroup, lambda group: group.get("status", {}).get("phase") == "Inqueue", name="lonely")
-    result = pumice("explain", "pg/lonely")
-    assert "Members:    0 pods: 0 run, 0 wait; 4 must start together" in result.lines
-    assert f"  the whole gang: 0 of the 4 pods that must start together exist\n    says members; {TIME}\n" in result.out
 
 
 def test_a_gang_that_runs_needs_no_reasons(client, pumice, until):
@@ -180,7 +78,7 @@ def test_the_same_is_there_as_data(why, pumice):
             "cure": "change",
         },
     ]
-    assert data["room"] == [{"each": "cpu 1", "waiting": 1, "fit": 64, "onNodes": 2}]
+    assert data["room"] == [{"each": "cpu 1", "waiting": 1, "fit": 0, "nodes": 2, "mayTake": 0, "short": [SHORT]}]
 
 
 def test_nodes_counts_cards_and_the_largest_gang(client, pumice, until):
@@ -197,6 +95,39 @@ def test_nodes_counts_cards_and_the_largest_gang(client, pumice, until):
     assert pumice("nodes", "--each", "nvidia.com/gpu=3").lines[-1] == (
         "Largest gang that fits now: 3 workers of nvidia.com/gpu 3"
     )
+
+
+def test_tainted_nodes_do_not_count_in_the_largest_gang(client, pumice):
+    taint = {"key": "team", "value": "a", "effect": "NoSchedule"}
+    client("patch", Node, "node-1", {"spec": {"taints": [taint]}})
+    try:
+        shown = pumice("nodes")
+        assert shown.lines[2].split()[:5] == ["node-1", "Ready,Tainted", "8", "0", "8"]
+        assert shown.lines[-2:] == [
+            "Largest gang that fits now, by nvidia.com/gpu of each worker: 8 of 1, 4 of 2, 2 of 4, 1 of 8",
+            "Not counted in it: 1 node (taint team=a:NoSchedule)",
+        ]
+        assert json.loads(pumice("nodes", "-o", "json").out)["leftOut"] == [
+            {"nodes": 1, "because": "taint team=a:NoSchedule"}
+        ]
+    finally:
+        client("patch", Node, "node-1", {"spec": {"taints": None}})
+
+
+def test_a_pod_without_a_group_says_whose_it_is(client, pumice):
+    body = a_pod("plain", "", schedulerName="somebody-else")
+    del body["metadata"]["annotations"]
+    client("create", Pod, body, namespace="default")
+    try:
+        assert pumice("explain", "pod/plain").out == (
+            "Pod:         default/plain, Pending\n"
+            "Scheduler:   somebody-else\n"
+            "\n"
+            "Why it waits:\n"
+            "  it is in no PodGroup; Pumice has no part in it: `kubectl describe pod` shows what its own scheduler says\n"
+        )
+    finally:
+        client("delete", Pod, "plain", namespace="default", grace_s=0)
 
 
 def test_a_user_of_one_namespace_sees_what_he_may(why, cluster, client, pumice, tmp_path):
@@ -223,3 +154,85 @@ def test_a_user_of_one_namespace_sees_what_he_may(why, cluster, client, pumice, 
     assert "2 nodes: Insufficient nvidia.com/gpu" in result.out
     refused = pumice("nodes", "--kubeconfig", str(config))
     assert (refused.code, refused.out) == (4, "")
+
+
+@pytest.fixture
+def leader(cluster, background):
+    """The address at which the cluster's scheduler answers."""
+    health = HealthServer(
+        cluster.scheduler.pulse, cluster.scheduler.meters, client=cluster.client, explain=cluster.scheduler.explain
+    )
+    port = background.run(health.start("127.0.0.1:0"))
+    yield f"http://127.0.0.1:{port}"
+    background.run(health.stop())
+
+
+@pytest.fixture
+def with_token(cluster, client, tmp_path):
+    """A kubeconfig whose user shows a service account's token and may do everything."""
+
+    def post(where, body):
+        request = Request("POST", where, {}, {"content-type": "application/json"}, json.dumps(body).encode())
+        return json.loads(client("call", request).body)
+
+    account = "/api/v1/namespaces/default/serviceaccounts"
+    post(account, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "asker"}})
+    group = "rbac.authorization.k8s.io"
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "asker"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "namespace": "default", "name": "asker"}],
+    }
+    post(f"/apis/{group}/v1/clusterrolebindings", binding)
+    wanted = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = post(f"{account}/asker/token", wanted)["status"]["token"]
+    authority = cluster.kubeconfig.with_name("ca.crt")
+    path = tmp_path / "kubeconfig"
+    path.write_text(
+        json.dumps(
+            {
+                "clusters": [
+                    {"name": "c", "cluster": {"server": cluster.url, "certificate-authority": str(authority)}}
+                ],
+                "users": [{"name": "u", "user": {"token": token}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "x",
+            }
+        )
+    )
+    yield str(path)
+    for where in (f"{account}/asker", f"/apis/{group}/v1/clusterrolebindings/asker"):
+        client("call", Request("DELETE", where))
+
+
+def test_the_leading_scheduler_is_asked_for_the_numbers_of_this_moment(why, pumice, leader, with_token):
+    why(a_job("now", replicas=3, resources={"nvidia.com/gpu": "5"}), "Insufficient nvidia.com/gpu")
+    fresh = pumice("explain", "job/now", "--scheduler", leader, "--kubeconfig", with_token)
+    assert (fresh.code, fresh.err) == (0, "")
+    assert "Why it waits, as the scheduler says now:\n" in fresh.out
+    assert "  2 of 2 nodes: Insufficient nvidia.com/gpu\n" in fresh.out
+
+
+def test_a_scheduler_that_does_not_answer_is_told_and_its_last_words_are_shown(why, pumice, leader):
+    why(a_job("then", replicas=3, resources={"nvidia.com/gpu": "5"}), "Insufficient nvidia.com/gpu")
+    nobody = pumice("explain", "job/then", "--scheduler", leader)  # by a certificate, which it cannot see
+    assert nobody.code == 0
+    assert nobody.err.startswith(f"pumice: {leader} was asked and did not say why default/then-")
+    assert ": send a bearer token of somebody who may get this PodGroup; the verdict in the PodGroup" in nobody.err
+    assert "Why it waits, as the scheduler wrote " in nobody.out
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("127.0.0.1:8080", "expected an address such as http://127.0.0.1:8080"),
+        ("http://scheduler.example", "your token would travel there for all to read; use `kubectl port-forward`"),
+    ],
+)
+def test_a_token_is_not_sent_anywhere_in_the_clear(why, pumice, url, said):
+    why(a_job("safe", nodeSelector={"disk": "ssd"}), "affinity/selector")
+    refused = pumice("explain", "job/safe", "--scheduler", url)
+    assert (refused.code, refused.out) == (2, "")
+    assert said in refused.err

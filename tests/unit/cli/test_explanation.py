@@ -135,9 +135,7 @@ def test_without_a_verdict_it_says_what_anybody_can_see():
     ]
     closed = a_queue("a", "0", deserved="1", state="Closed")
     members = [a_pod("w-0", "train"), a_pod("w-1", "train")]
-    assert reasons(Facts(group=group, members=members, queue=closed)) == [
-        "queue a is closed: it keeps the gangs that it has, and takes no new ones"
-    ]
+    assert reasons(Facts(group=group, members=members, queue=closed)) == ["queue a is closed"]
     silent = explanation.explain(Facts(group=group, members=members, queue=a_queue("a", "0", deserved="1")), NOW)
     assert "Why it waits: no scheduler has said so far." in explanationtext.text(silent, 0)
 
