@@ -20,6 +20,7 @@ from pumice.api.events import CoreEvent
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.clock import RealClock
+from pumice.controllers.job.plugins.svc import NETWORK_POLICY
 from pumice.dispatch.rim import Rim
 from pumice.kube import errors
 from pumice.kube.client import Client
@@ -27,29 +28,50 @@ from pumice.kube.informer import Informers
 from pumice.kube.requests import PatchType
 from pumice.kube.transport import Transport
 from pumice.nodes.pretend import PretendAgent, pretend_nodes
+from pumice.processes.controller_settings import ControllerSettings
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.scheduling import builtin
 
 PATIENCE_S = 60.0  # a busy machine takes its time
+RESTORE_S = 0.5  # how often plugins' objects are looked for: nobody here wants to wait
 WORKERS = 8
+PLUGIN_OBJECTS = (
+    (Service, "train"),
+    (ConfigMap, "train-svc"),
+    (Secret, "train-ssh"),
+    (NETWORK_POLICY, "train"),
+)
 
 Json = dict[str, Any]
 
 
 class Counting:
-    """A transport that counts the writes that leave, by verb and resource; events and leases are not counted."""
+    """A transport that counts the writes that leave, by verb and resource; events and leases are not counted.
+
+    Writes of a Job's or a group's status that change no phase are counted for each object, too: how often these come depends on
+    how long it lives.
+    """
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
         self.writes: collections.Counter[str] = collections.Counter()
+        self.numbers: collections.Counter[tuple[str, str]] = collections.Counter()  # by resource and name
 
     async def call(self, request):
         if request.method != "GET":
             resource = self._resource(request.path)
             if resource not in {"events", "leases", "queues"}:
                 self.writes[f"{request.method} {resource}"] += 1
+            if request.method == "PATCH" and resource in {"jobs", "podgroups"}:
+                status = json.loads(request.body).get("status", {})
+                if "state" not in status and "phase" not in status:
+                    self.numbers[resource, self._name(request.path, resource)] += 1
         return await self._inner.call(request)
+
+    @staticmethod
+    def _name(path: str, resource: str) -> str:
+        return path.partition(f"/{resource}/")[2].partition("/")[0]
 
     @staticmethod
     def _resource(path: str) -> str:
@@ -210,7 +232,7 @@ async def job_world(transport, other, namespace, *, nodes=2, gpus=8, controls=Tr
     policy = builtin.parse(builtin.TEXT, "built-in policy")
     rim = Rim(clock=clock, chance=chance)
     scheduler = Scheduler(ours, informers, lambda: policy, rim, Served())
-    controllers = Controllers(ours, informers, rim)
+    controllers = Controllers(ours, informers, rim, ControllerSettings(restore_s=RESTORE_S))
     facts = pretend_nodes(nodes, prefix=f"{namespace}-", gpus=gpus, labels={"test": namespace})
     agent = PretendAgent(client, watching, facts, clock=clock, chance=chance)
     works = [informers.run(), watching.run(), scheduler.run(), agent.run(), *([controllers.run()] if controls else [])]
@@ -428,6 +450,59 @@ async def the_ssh_plugins_keys_survive_a_restart(world):
     assert again["metadata"]["uid"] == secret["metadata"]["uid"]
 
 
+async def what_somebody_deletes_of_a_jobs_plugins_is_made_again(world):
+    await world.submit(plugins={"ssh": [], "svc": []}, workers=1)
+    await world.phase("Running", running=2)
+    before = await world.uids()
+    for kind, name in PLUGIN_OBJECTS:
+        await world.client.delete(kind, name, namespace=world.namespace)
+
+    async def all_are_back():
+        with contextlib.suppress(errors.NotFound):
+            return [await world.client.get(kind, name, namespace=world.namespace) for kind, name in PLUGIN_OBJECTS]
+
+    async def all_were_told():
+        events = [each["message"] for each in await world.all(CoreEvent) if each["reason"] == "PluginObjectMissing"]
+        return len(events) == len(PLUGIN_OBJECTS) and events
+
+    await world.until(all_are_back, "the plugins' objects", ConfigMap, Service, Secret)
+    told = await world.until(all_were_told, "an event for each", CoreEvent)
+    assert any("Secret train-ssh was deleted" in message and "new keys" in message for message in told)
+    assert await world.uids() == before
+
+
+async def a_restart_goes_on_when_the_node_of_a_stuck_pod_is_removed(world):
+    """The node has lost its power: its pods are told to go, and nobody is there to say that they have."""
+    await world.submit(workers=3, policies=[{"event": "PodEvicted", "action": "RestartJob"}])
+    await world.phase("Running", running=4)
+    pods = await world.pods()
+    node = pods["train-worker-1"]["spec"]["nodeName"]
+    stuck = {name for name, pod in pods.items() if pod["spec"]["nodeName"] == node}
+    before = await world.uids()
+    await world.client.patch(Node, node, {"metadata": {"annotations": {names.PRETEND_GONE: "true"}}})
+    await world.client.patch(Node, node, {"spec": {"unschedulable": True}})
+    await world.evict("train-worker-1")
+
+    async def all_must_go():
+        found = await world.pods()
+        return all(name in found and "deletionTimestamp" in found[name]["metadata"] for name in stuck)
+
+    await world.until(all_must_go, "pods that cannot end")
+    await world.phase("Restarting", retryCount=1)
+    assert stuck <= {name for name, uid in (await world.uids()).items() if uid == before[name]}
+    await world.client.delete(Node, node)
+    await world.phase("Running", retryCount=1, running=4)
+    assert not set((await world.uids()).values()) & set(before.values())
+
+    async def told():
+        events = [each for each in await world.all(CoreEvent) if each["reason"] == "PodGivenUp"]
+        return events if len(events) >= len(stuck) else None
+
+    found = await world.until(told, "an event for each pod that was given up", CoreEvent)
+    assert all(f"node {node} no longer exists" in each["message"] for each in found)
+    assert {each["involvedObject"]["name"] for each in found} == {"train"}
+
+
 BODIES = [
     an_eight_worker_pytorch_job_goes_from_pending_over_running_to_completed,
     a_gang_costs_its_controller_one_write_a_pod_and_five_for_itself,
@@ -439,4 +514,6 @@ BODIES = [
     a_deleted_job_takes_everything_with_it,
     a_job_of_the_same_name_follows_one_that_was_deleted,
     the_ssh_plugins_keys_survive_a_restart,
+    what_somebody_deletes_of_a_jobs_plugins_is_made_again,
+    a_restart_goes_on_when_the_node_of_a_stuck_pod_is_removed,
 ]

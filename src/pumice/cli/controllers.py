@@ -9,23 +9,35 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from pumice import __version__
+from pumice import __version__, instant
 from pumice.clock import RealClock
 from pumice.dispatch.rim import Rim
+from pumice.errors import BadInput
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 from pumice.kube.informer import Informers
 from pumice.kube.lease import Election
-from pumice.processes import life
+from pumice.processes import controller_settings, life
+from pumice.processes.controller_settings import ControllerSettings
 from pumice.processes.controllers import Controllers
 from pumice.processes.health import HealthServer
 from pumice.processes.neighbours import VOLCANO_LEASES, VOLCANO_NAME, refuse_two_masters
 from pumice.telemetry import logs
 
 if TYPE_CHECKING:
+    from pumice.instant import Duration
     from pumice.kube.connection import Connection
     from pumice.kube.informer import Log
+
+_WORKERS = click.IntRange(1, controller_settings.WORKERS_MAX)
+_THREADS = {  # option, and the controller whose workers it counts
+    "worker_threads": "job",
+    "worker_threads_for_podgroup": "podgroup",
+    "worker_threads_for_queue": "queue",
+    "worker_threads_for_cronjob": "cronjob",
+    "worker_threads_for_gc": "garbage",
+}
 
 
 @click.command()
@@ -37,16 +49,78 @@ if TYPE_CHECKING:
 @click.option("--lease-namespace", default="kube-system", show_default=True)
 @click.option("--lease-name", default="pumice-controllers", show_default=True)
 @click.option("--listen", default="127.0.0.1:8081", show_default=True, help="Address of /metrics, /livez and /readyz.")
+@click.option(
+    "--scheduler-name",
+    "names",
+    multiple=True,
+    default=("volcano", "pumice"),
+    show_default=True,
+    help="Whose pods get a PodGroup where they name none.",
+)
+@click.option(
+    "--inherit-owner-annotations/--no-inherit-owner-annotations",
+    default=True,
+    show_default=True,
+    help="PodGroups take over the annotations of their pods' workloads.",
+)
+@click.option(
+    "--controllers",
+    "wanted",
+    default="*",
+    show_default=True,
+    help=f"Which run: '*', NAME, -NAME, separated by commas. Names: {', '.join(controller_settings.NAMES)}.",
+)
+@click.option("--worker-threads", type=_WORKERS, help="Jobs that are looked at side by side.")
+@click.option("--worker-threads-for-podgroup", type=_WORKERS, help="The same for PodGroups.")
+@click.option("--worker-threads-for-queue", type=_WORKERS, help="The same for Queues.")
+@click.option("--worker-threads-for-cronjob", type=_WORKERS, help="The same for CronJobs.")
+@click.option("--worker-threads-for-gc", type=_WORKERS, help="The same for finished Jobs that are to go.")
+@click.option(
+    "--silent-node-grace",
+    default="10m",
+    show_default=True,
+    help="How long pods that are to go wait for a node that says nothing, before they are removed by force; 0: for ever.",
+)
 def controllers(
-    *, kubeconfig: str, context: str, leader_elect: bool, lease_namespace: str, lease_name: str, listen: str
+    *,
+    kubeconfig: str,
+    context: str,
+    leader_elect: bool,
+    lease_namespace: str,
+    lease_name: str,
+    listen: str,
+    names: tuple[str, ...],
+    inherit_owner_annotations: bool,
+    wanted: str,
+    silent_node_grace: str,
+    **workers: int | None,
 ) -> None:
     """Run Jobs and everything around them until stopped."""
+    settings = ControllerSettings(
+        scheduler_names=frozenset(names),
+        inherits_annotations=inherit_owner_annotations,
+        enabled=controller_settings.enabled(wanted),
+        workers={_THREADS[option]: number for option, number in workers.items() if number is not None},
+        silence=_grace(silent_node_grace),
+    )
     connection = config.find(kubeconfig, clock=RealClock(), context=context)
     lease = (lease_namespace, lease_name) if leader_elect else None
-    asyncio.run(_run(connection, lease, listen, cast("Log", logs.configure().info)))
+    asyncio.run(_run(connection, settings, lease, listen, cast("Log", logs.configure().info)))
 
 
-async def _run(connection: Connection, lease: tuple[str, str] | None, listen: str, log: Log) -> None:
+def _grace(text: str) -> Duration:
+    try:
+        grace = instant.parse_duration(text)
+    except instant.DurationError as error:
+        raise BadInput(f"--silent-node-grace {text!r}: {error}; give a duration such as 10m, or 0 for never") from error
+    if grace < 0:
+        raise BadInput(f"--silent-node-grace {text!r} is negative; give a duration such as 10m, or 0 for never")
+    return grace
+
+
+async def _run(
+    connection: Connection, settings: ControllerSettings, lease: tuple[str, str] | None, listen: str, log: Log
+) -> None:
     clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
     async with HttpTransport(connection, user_agent=f"pumice-controllers/{__version__}") as transport:
         client = Client(transport, clock=clock, chance=chance)
@@ -60,7 +134,7 @@ async def _run(connection: Connection, lease: tuple[str, str] | None, listen: st
                 client, namespace=namespace, name=name, identity=life.identity(), clock=clock, chance=chance, log=log
             )
             rim = dataclasses.replace(rim, guard=election.check)
-        worker = Controllers(client, informers, rim)
+        worker = Controllers(client, informers, rim, settings)
         health = HealthServer(worker.pulse, worker.meters, election=election)
         log("listening", port=await health.start(listen))
         work = election.lead(worker.run) if election is not None else worker.run()

@@ -112,6 +112,8 @@ class Carrier:
     async def _carry(self, operation: Call) -> bool:
         match operation:
             case Create():
+                if operation.restored is not None and await self._is_there(operation):
+                    return False
                 await self._create(operation)
             case Apply():
                 await self._apply(operation)
@@ -141,6 +143,17 @@ class Carrier:
         except errors.AlreadyExists as error:
             reply = await self._ours(create, error)
         self._learn(create.kind, reply)
+
+    async def _is_there(self, create: Create) -> bool:
+        """True if the name is taken, by whomever: what is there is no longer ours to judge. Who has to make it again says so."""
+        assert create.restored is not None
+        try:
+            await self._client.get(create.kind, create.name, namespace=create.namespace)
+        except errors.NotFound:
+            told = create.restored
+            self._recorder.record(told.regarding, told.type, told.reason, told.message)
+            return False
+        return True
 
     async def _ours(self, create: Create, taken: errors.AlreadyExists) -> Reply:
         """The object that has the name already, if it has the controller that we would have given it."""
@@ -201,12 +214,23 @@ class Carrier:
         return not patch.version or reply.into(Object).metadata.resource_version != patch.version
 
     async def _look(self, look: Look) -> None:
+        if look.listed:
+            await self._look_by_list(look)
+            return
         try:
             reply = await self._client.get(look.kind, look.name, namespace=look.namespace)
         except errors.NotFound:
             self._known.of(look.kind).note_absence(look.namespace, look.name)
         else:
             self._learn(look.kind, reply)
+
+    async def _look_by_list(self, look: Look) -> None:
+        named = f"metadata.name={look.name}"
+        found = await self._client.list(look.kind, namespace=look.namespace, fields=named)
+        for each in found.items:
+            self._known.of(look.kind).learn(each)
+        if not found.items:
+            self._known.of(look.kind).note_absence(look.namespace, look.name)
 
     async def _delete(self, delete: Delete) -> None:
         uid = delete.uid or await self._uid_of(delete)

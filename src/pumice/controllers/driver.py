@@ -11,6 +11,7 @@ Job of 2,000 pods is not planned 2,000 times because its pods start one by one.
 from __future__ import annotations
 
 import asyncio
+import collections
 import dataclasses
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -69,8 +70,13 @@ def itself(each: Any) -> tuple[Key]:
     return (Key(each.metadata.namespace, each.metadata.name),)
 
 
+def _unobserved(controller: str, seconds: float) -> None:
+    """Nobody wants to know."""
+    del controller, seconds
+
+
 class Driver:
-    """Runs one controller."""
+    """Runs one controller; `observe` hears how long each look at a key took, with what it led to."""
 
     def __init__(
         self,
@@ -81,7 +87,9 @@ class Driver:
         clock: Clock,
         chance: random.Random,
         log: Log = silent,
+        observe: Callable[[str, float], None] = _unobserved,
     ) -> None:
+        self._observe = observe
         self._controller = controller
         self._known = known
         self._carrier = carrier
@@ -96,10 +104,20 @@ class Driver:
         for wake in controller.wakes:
             known.of(wake.struct)  # so that its informer starts with the others
         self.plans = 0
+        self.retries: collections.Counter[str] = collections.Counter()  # by why: the world had changed, or an error
 
     @property
     def name(self) -> str:
         return self._controller.name
+
+    @property
+    def waiting(self) -> int:
+        """Keys that nobody has time for yet."""
+        return len(self._queue)
+
+    def remembered(self) -> int:
+        """How many keys anything is kept for, paces aside: these are swept."""
+        return self._queue.remembered() + len({*self._unhurried, *self._told})
 
     async def run(self) -> None:
         """Controls until cancelled. Informers must be running."""
@@ -132,6 +150,7 @@ class Driver:
             self._queue.add(key)
         if plan.again_at is not None:
             self._queue.add_after(key, min(max((plan.again_at - now) / instant.SECOND, 0.0), AGAIN_S_MAX))
+        self._observe(self._controller.name, self._clock.monotonic() - began)
         await self._clock.sleep(planned_s * REST_SHARE)
 
     def _due(self, key: Key, plan: Plan) -> Plan:
@@ -161,6 +180,7 @@ class Driver:
         return _only(plan, lambda each: not isinstance(each, Emit) or (each.reason, each.message) not in told)
 
     def _failed(self, key: Key, error: Exception, retry_s: float) -> None:
+        self.retries["stale" if isinstance(error, Stale) else "error"] += 1
         if isinstance(error, Stale):
             return  # the news that made it so is on its way
         self._log(

@@ -62,6 +62,10 @@ class Store(Generic[T]):
     def all(self) -> Iterable[T]:
         return self._objects.values()
 
+    def __len__(self) -> int:
+        """How many objects are known; what is kept of those that are gone is not counted, but has a limit."""
+        return len(self._objects)
+
     def owned_by(self, uid: str) -> list[T]:
         """What the object of this uid controls, by name."""
         return self.find("owner", uid)

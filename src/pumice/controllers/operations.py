@@ -27,11 +27,15 @@ class Blame:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Create:
-    """The object exists. One of that name is fine if it has the same controller; it is left as it is."""
+    """The object exists. One of that name is fine if it has the same controller; it is left as it is.
+
+    With `restored`, it has existed before: the server is asked for it, and only if it is gone it is made and people are told so.
+    """
 
     kind: KindLike
     body: Json
     blame: Blame | None = None
+    restored: Emit | None = None
     filled_by: str = ""  # name of the rim's function that adds what a pure plan cannot make, such as keys
 
     @property
@@ -98,11 +102,15 @@ class Delete:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The server itself is asked for an object, before something is done because a watch does not show it; the kind is known."""
+    """The server itself is asked for an object, before something is done because a watch does not show it; the kind is known.
+
+    `listed` asks by a list of one, which whoever may watch a kind may do.
+    """
 
     kind: type[Struct]
     name: str
     namespace: str = ""
+    listed: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

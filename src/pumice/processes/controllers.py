@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from pumice.controllers.podgroup import loop as podgroup
 from pumice.controllers.queue import loop as queue
 from pumice.kube.informer import Informer
 from pumice.kube.recorder import Recorder
+from pumice.processes.controller_settings import ControllerSettings
 from pumice.processes.controlling import JobObserver
 from pumice.processes.health import Pulse
 from pumice.telemetry.meters import Meters
@@ -34,20 +36,28 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers
 
+DEFAULT_SETTINGS = ControllerSettings()
 BEAT_S = 1.0
 OBSERVE_S = 5.0  # who scrapes does so less often
 COMPONENT = "vc-controller-manager"  # the source of events, by the name that Volcano's users look for
 
-# One line for each controller.
-CONTROLLERS: tuple[Callable[[Known], Controller], ...] = (
-    job.controller,
-    podgroup.controller,
-    queue.controller,
-    cronjob.controller,
-    jobflow.controller,
-    jobtemplate.controller,
-    garbage.controller,
-)
+
+def _controllers(known: Known, settings: ControllerSettings, discovery: Informer[ConfigMap]) -> list[Controller]:
+    """One line for each controller; those that are wanted, with as many workers as wanted."""
+    makers: dict[str, Callable[[], Controller]] = {
+        "job": lambda: job.controller(known, silence=settings.silence, restore_s=settings.restore_s),
+        "podgroup": lambda: podgroup.controller(
+            known, settings.scheduler_names, inherits=settings.inherits_annotations
+        ),
+        "queue": lambda: queue.controller(known),
+        "cronjob": lambda: cronjob.controller(known),
+        "jobflow": lambda: jobflow.controller(known),
+        "jobtemplate": lambda: jobtemplate.controller(known),
+        "garbage": lambda: garbage.controller(known),
+        "hypernode": lambda: hypernode.controller(known, discovery),
+    }
+    made = [make() for name, make in makers.items() if name in settings.enabled]
+    return [dataclasses.replace(each, workers=settings.workers.get(each.name, each.workers)) for each in made]
 
 
 def _discovery_config(client: Client, rim: Rim) -> Informer[ConfigMap]:
@@ -63,44 +73,52 @@ def _discovery_config(client: Client, rim: Rim) -> Informer[ConfigMap]:
 class Controllers:
     """All controllers over one API server."""
 
-    def __init__(self, client: Client, informers: Informers, rim: Rim) -> None:
-        self._known = Known(informers, rim.clock)
+    def __init__(
+        self, client: Client, informers: Informers, rim: Rim, settings: ControllerSettings = DEFAULT_SETTINGS
+    ) -> None:
+        self.known = Known(informers, rim.clock)
         self._recorder = Recorder(client, component=COMPONENT, clock=rim.clock, log=rim.log)
         self._clock = rim.clock
         self._log = rim.log
         self.pulse = Pulse(rim.clock)
         self.meters = Meters()
-        self._observer = JobObserver(self.meters, self._known)
+        self._observer = JobObserver(self.meters, self.known)
         self.carrier = Carrier(
             client,
-            self._known,
+            self.known,
             self._recorder,
             guard=rim.guard,
             reach=rim.reach,
             fillings={ssh.KEYS: keys.fill},
         )
-        controllers = [make(self._known) for make in CONTROLLERS]
-        controllers.append(hypernode.controller(self._known, _discovery_config(client, rim)))
-        self._drivers = [
-            Driver(each, self._known, self.carrier, clock=rim.clock, chance=rim.chance, log=rim.log)
-            for each in controllers
+        self.drivers = [
+            Driver(
+                each,
+                self.known,
+                self.carrier,
+                clock=rim.clock,
+                chance=rim.chance,
+                log=rim.log,
+                observe=self._observer.looked,
+            )
+            for each in _controllers(self.known, settings, _discovery_config(client, rim))
         ]
 
     async def run(self) -> None:
         """Control until cancelled. Informers must be running."""
-        await self._known.synced()
+        await self.known.synced()
         self._observer.start()
         self.pulse.ready = True
-        self._log("controllers_started", controllers=len(self._drivers))
+        self._log("controllers_started", controllers=len(self.drivers))
         async with asyncio.TaskGroup() as crew:
             crew.create_task(self._recorder.run())
             crew.create_task(self._observe())
-            for driver in self._drivers:
+            for driver in self.drivers:
                 crew.create_task(driver.run())
 
     async def _observe(self) -> None:
         while True:
-            self._observer.tell(self.carrier, self._drivers)
+            self._observer.tell(self.carrier, self.drivers)
             await self._clock.sleep(OBSERVE_S)
 
     async def beat(self) -> None:

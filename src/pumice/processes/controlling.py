@@ -7,13 +7,15 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice import instant
+from pumice.api import kinds
 from pumice.api.batch import Job, JobPhase
+from pumice.api.flow import JobFlow, JobFlowPhase
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, PodGroupPhase
 from pumice.controllers.job.progress import progress_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from pumice.controllers.carrying import Carrier
     from pumice.controllers.driver import Driver
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 _ENDS = {
     JobPhase.COMPLETED.value: "volcano_job_completed_phase_count",
     JobPhase.FAILED.value: "volcano_job_failed_phase_count",
+}
+_FLOW_ENDS = {
+    JobFlowPhase.SUCCEED.value: "volcano_jobflow_succeed_phase_count",
+    JobFlowPhase.FAILED.value: "volcano_jobflow_failed_phase_count",
 }
 _LATENCY = "volcano_controller_job_to_pod_creation_latency_milliseconds"
 
@@ -46,11 +52,18 @@ class JobObserver:
         self._meters = meters
         self._known = known
         self._seen: dict[str, _Seen] = {}
+        self._flows: dict[str, str] = {}  # the phase of each JobFlow, by uid
+        self._flow_ends: collections.Counter[tuple[str, str]] = collections.Counter()  # by phase and namespace
         self._counted: collections.Counter[str] = collections.Counter()
 
     def start(self) -> None:
         """To be called when everything is known: changes count from now on."""
         self._known.of(Job).subscribe(self._see)
+        self._known.of(JobFlow).subscribe(self._see_flows)
+
+    def looked(self, controller: str, seconds: float) -> None:
+        """A controller has looked at an object and done what followed."""
+        self._meters.observe("pumice_controller_seconds", seconds, controller=controller)
 
     def _see(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
@@ -65,6 +78,17 @@ class JobObserver:
                 continue
             self._changed(job, seen, phase, lost_s)
             seen.phase, seen.lost_s, seen.has_pods = phase, lost_s, seen.has_pods or has_pods
+
+    def _see_flows(self, flows: Sequence[JobFlow]) -> None:
+        for flow in flows:
+            metadata, phase = flow.metadata, flow.status.state.phase
+            if self._known.of(JobFlow).get(metadata.namespace, metadata.name) is None:
+                self._flows.pop(metadata.uid, None)
+                continue
+            before = self._flows.get(metadata.uid)
+            if before is not None and before != phase and phase in _FLOW_ENDS:
+                self._flow_ends[phase, metadata.namespace] += 1
+            self._flows[metadata.uid] = phase
 
     def _changed(self, job: Job, seen: _Seen, phase: str, lost_s: int) -> None:
         if lost_s > seen.lost_s:
@@ -88,12 +112,22 @@ class JobObserver:
 
     # ------------------------------------------------------------------------------------------------- now and then
 
-    def tell(self, carrier: Carrier, drivers: Iterable[Driver]) -> None:
+    def tell(self, carrier: Carrier, drivers: Sequence[Driver]) -> None:
         """Brings all gauges up to date, and counters up to what has been done."""
         for operation, number in carrier.writes.items():
             self._count("pumice_controller_writes_total", operation, number, operation=operation)
         for driver in drivers:
-            self._count("pumice_controller_plans_total", driver.name, driver.plans, controller=driver.name)
+            name = driver.name
+            self._count("pumice_controller_plans_total", name, driver.plans, controller=name)
+            for reason, number in driver.retries.items():
+                label = f"{name} {reason}"
+                self._count("pumice_controller_retries_total", label, number, controller=name, reason=reason)
+        self._meters.replace("pumice_controller_waiting", (((each.name,), float(each.waiting)) for each in drivers))
+        sizes = {kinds.by_struct(struct).kind: len(store) for struct, store in self._known.stores.items()}
+        self._meters.replace("pumice_controller_known", (((kind,), float(size)) for kind, size in sizes.items()))
+        for phase, metric in _FLOW_ENDS.items():
+            ended_flows = (((where,), float(number)) for (at, where), number in self._flow_ends.items() if at == phase)
+            self._meters.replace(metric, ended_flows)
         for phase, metric in _ENDS.items():
             ended = [(each.name, each.queue, each.ends[phase]) for each in self._seen.values() if each.ends[phase]]
             self._meters.replace(metric, (((name, queue), float(number)) for name, queue, number in ended))

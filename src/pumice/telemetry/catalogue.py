@@ -114,6 +114,8 @@ VOLCANO: tuple[Metric, ...] = (
         "volcano_job_completed_phase_count", Kind.GAUGE, "How often each Job completed.", ("job_name", "queue_name")
     ),
     Metric("volcano_job_failed_phase_count", Kind.GAUGE, "How often each Job failed.", ("job_name", "queue_name")),
+    Metric("volcano_jobflow_succeed_phase_count", Kind.GAUGE, "JobFlows that succeeded.", ("jobflow_namespace",)),
+    Metric("volcano_jobflow_failed_phase_count", Kind.GAUGE, "JobFlows that failed.", ("jobflow_namespace",)),
     Metric(
         "volcano_controller_job_to_pod_creation_latency_milliseconds",
         Kind.HISTOGRAM,
@@ -155,6 +157,21 @@ PUMICE: tuple[Metric, ...] = (
     Metric("pumice_policy_refused", Kind.GAUGE, "1 while the policy file as it is cannot be used."),
     Metric("pumice_controller_writes_total", Kind.COUNTER, "Writes of the controllers.", ("operation",)),
     Metric("pumice_controller_plans_total", Kind.COUNTER, "Plans of each controller.", ("controller",)),
+    Metric(
+        "pumice_controller_seconds",
+        Kind.HISTOGRAM,
+        "From a controller's look at an object to the last write that followed.",
+        ("controller",),
+        _SECONDS,
+    ),
+    Metric(
+        "pumice_controller_retries_total",
+        Kind.COUNTER,
+        "Looks that failed and are repeated: because the world had changed (stale), or by an error.",
+        ("controller", "reason"),
+    ),
+    Metric("pumice_controller_waiting", Kind.GAUGE, "Objects that wait for a controller's time.", ("controller",)),
+    Metric("pumice_controller_known", Kind.GAUGE, "Objects that the controllers know, by kind.", ("kind",)),
     Metric("pumice_jobs", Kind.GAUGE, "Jobs of each queue, by phase.", ("queue", "phase")),
     Metric("pumice_job_restarts_total", Kind.COUNTER, "Restarts of Jobs, by what caused them.", ("queue", "reason")),
     Metric(

@@ -259,3 +259,32 @@ def test_a_large_plan_does_not_keep_a_small_one_waiting(bench):
         assert ended["small"] <= 2.0
 
     bench.run(body)
+
+
+def test_what_has_been_there_before_is_asked_for_first_and_made_again_with_a_word_if_it_is_gone(bench):
+    async def body(bench):
+        uid = await the_owner(bench)
+        root = (await bench.client.get(ConfigMap, "root", namespace="team")).into(ConfigMap)
+        word = Emit(root, "Warning", "Missing", "m was deleted")
+        create = Create(kind=ConfigMap, body=a_map("m", owner=uid), restored=word)
+        assert await bench.carrier.carry_out(plan([create]))
+        assert not await bench.carrier.carry_out(plan([create]))
+        assert bench.carrier.writes == {"create ConfigMap": 1}
+        await bench.recorder.write(everything=True)
+        (event,) = await bench.client.list_json(kinds.by_struct(CoreEvent), namespace="team")
+        assert (event["reason"], event["message"], event["count"]) == ("Missing", "m was deleted", 1)
+
+    bench.run(body)
+
+
+def test_a_look_by_list_takes_in_what_is_there_and_that_nothing_is(bench):
+    async def body(bench):
+        nodes = bench.known.of(Node)
+        await bench.client.create(Node, {"metadata": {"name": "there"}})
+        looks = [Look(kind=Node, name=name, listed=True) for name in ("there", "gone")]
+        await bench.carrier.carry_out(plan(looks))
+        assert nodes.get("", "there") is not None
+        assert (nodes.is_absent("", "there"), nodes.is_absent("", "gone")) == (False, True)
+        assert bench.carrier.writes == {}
+
+    bench.run(body)

@@ -8,7 +8,7 @@ import pytest
 from pumice.api import kinds
 from pumice.api.core import ConfigMap
 from pumice.api.events import CoreEvent
-from pumice.controllers.driver import UNHURRIED_S, Controller, Driver, Wake, itself
+from pumice.controllers.driver import SWEEP_S, UNHURRIED_S, Controller, Driver, Wake, itself
 from pumice.controllers.operations import NOTHING_TO_DO, Create, Emit, Patch, Plan
 from pumice.kube.informer import Key
 
@@ -257,5 +257,59 @@ def test_what_consecutive_plans_repeat_is_told_once_and_what_comes_back_is_told_
         await bench.recorder.write(everything=True)
         (event,) = await bench.client.list_json(kinds.by_struct(CoreEvent), namespace="team")
         assert event["count"] == 2
+
+    bench.run(body)
+
+
+def test_looks_that_fail_are_counted_by_why_and_all_others_are_timed(bench):
+    timed = []
+
+    def plan(known, key, now):
+        if key.name == "broken":
+            raise ValueError("a bug")
+        if key.name != "stale":
+            return NOTHING_TO_DO
+        patch = Patch(kind=ConfigMap, name="stale", namespace="team", body={"data": {"a": "b"}}, uid="another's")
+        return Plan(((patch,),))
+
+    async def body(bench):
+        controller = Controller("test", plan, (Wake(ConfigMap, itself),))
+        driver = Driver(
+            controller,
+            bench.known,
+            bench.carrier,
+            clock=bench.clock,
+            chance=random.Random(0),
+            observe=lambda *seen: timed.append(seen),
+        )
+        bench.beside(driver.run())
+        for name in ("fine", "broken", "stale"):
+            await bench.client.create(ConfigMap, a_map(name), namespace="team")
+        await bench.clock.sleep(1)
+        assert driver.retries["stale"] >= 2
+        assert driver.retries["error"] >= 2
+        assert {name for name, _ in timed} == {"test"}
+
+    bench.run(body)
+
+
+def test_nothing_is_kept_for_keys_that_are_at_rest(bench):
+    """What may wait is wanted once, told once and written; after that nothing is left of the key, its pace neither."""
+
+    def plan(known, key, now):
+        found = known.of(ConfigMap).get("team", key.name)
+        if found is None or found.data.get("written") or key.name != "count":
+            return NOTHING_TO_DO
+        fixed = {"kind": ConfigMap, "name": key.name, "namespace": "team", "uid": found.metadata.uid}
+        patch = Patch(**fixed, body={"data": {"written": "yes"}}, hurry=False)
+        return Plan(((Emit(found, "Normal", "Counting", "one"), patch),))
+
+    async def body(bench):
+        driver = drive(bench, plan)
+        await bench.client.create(ConfigMap, a_map("count"), namespace="team")
+        await bench.clock.sleep(UNHURRIED_S / 2)
+        assert driver.remembered() == 2  # the queue's timer, and what waits
+        await bench.clock.sleep(4 * SWEEP_S)
+        assert (driver.remembered(), driver.waiting, driver._paces) == (0, 0, {})
 
     bench.run(body)

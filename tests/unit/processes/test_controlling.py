@@ -8,6 +8,7 @@ import pytest
 from pumice.api import decoding, names
 from pumice.api.batch import Job
 from pumice.api.changes import Deleted, Upserted
+from pumice.api.flow import JobFlow
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.clock import VirtualClock
@@ -65,7 +66,7 @@ def a_job(version, phase, *, reason="", lost=0, counted=False, name="train"):
 
 
 CARRIER = types.SimpleNamespace(writes={"create Pod": 3})
-DRIVER = types.SimpleNamespace(name="job", plans=7)
+DRIVER = types.SimpleNamespace(name="job", plans=7, retries={"stale": 2, "error": 1}, waiting=4)
 
 
 def said(world):
@@ -131,3 +132,40 @@ def test_writes_and_plans_are_counted_however_often_somebody_asks(world):
     found = said(world)
     assert found['pumice_controller_writes_total{operation="create Pod"}'] == 3
     assert found['pumice_controller_plans_total{controller="job"}'] == 7
+    assert found['pumice_controller_retries_total{controller="job",reason="stale"}'] == 2
+    assert found['pumice_controller_retries_total{controller="job",reason="error"}'] == 1
+
+
+def test_what_waits_and_what_is_known_is_told_as_it_is(world):
+    world[0].bring(Job, a_job(1, "Running"))
+    assert said(world)['pumice_controller_waiting{controller="job"}'] == 4
+    assert said(world)['pumice_controller_known{kind="Job"}'] == 1
+    world[0].bring(Job, a_job(2, "Running"), Deleted)
+    assert said(world)['pumice_controller_known{kind="Job"}'] == 0
+
+
+def test_looks_are_timed_by_controller(world):
+    world[1].looked("job", 0.25)
+    assert said(world)['pumice_controller_seconds_sum{controller="job"}'] == 0.25
+
+
+def a_flow(version, phase):
+    metadata = {"name": "f", "namespace": "team", "uid": "f1", "resourceVersion": str(version)}
+    return {"metadata": metadata, "spec": {"flows": []}, "status": {"state": {"phase": phase}}}
+
+
+@pytest.mark.parametrize(("phase", "word"), [("Succeed", "succeed"), ("Failed", "failed")])
+def test_ends_of_flows_are_counted_by_namespace_and_stay_counted(world, phase, word):
+    informers = world[0]
+    series = f'volcano_jobflow_{word}_phase_count{{jobflow_namespace="team"}}'
+    informers.bring(JobFlow, a_flow(1, "Running"))
+    assert series not in said(world)
+    informers.bring(JobFlow, a_flow(2, phase))
+    informers.bring(JobFlow, a_flow(3, phase))
+    informers.bring(JobFlow, a_flow(4, phase), Deleted)
+    assert said(world)[series] == 1
+
+
+def test_a_flow_that_was_over_before_the_process_began_is_no_news(world):
+    world[0].bring(JobFlow, a_flow(1, "Succeed"))
+    assert not [series for series in said(world) if series.startswith("volcano_jobflow_succeed")]

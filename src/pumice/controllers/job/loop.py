@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.api import names
 from pumice.api.batch import DEFAULT_QUEUE, Job
 from pumice.api.bus import Command
-from pumice.api.core import PersistentVolumeClaim
+from pumice.api.core import Node, PersistentVolumeClaim
 from pumice.api.kinds import by_struct
 from pumice.api.pods import Pod
 from pumice.api.priority import PriorityClass
@@ -17,6 +18,8 @@ from pumice.controllers.driver import Controller, Wake, itself
 from pumice.controllers.job import volumes
 from pumice.controllers.job.plan import plan
 from pumice.controllers.job.podgroup import group_name
+from pumice.controllers.job.restoring import RESTORE_S_MIN, Rounds
+from pumice.controllers.job.stuck import SILENCE, Nodes, farewell
 from pumice.controllers.job.view import JobView
 from pumice.controllers.operations import NOTHING_TO_DO, Delete, Emit, Plan
 from pumice.errors import BadInput
@@ -26,22 +29,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pumice.api.meta import OwnerReference
+    from pumice.controllers.job.stuck import Farewell
     from pumice.controllers.known import Known
-    from pumice.instant import Instant
+    from pumice.controllers.operations import Operation
+    from pumice.instant import Duration, Instant
 
 PODS_GATHER_S = 0.01  # a gang's pods change together
 ORPHAN_S = 60  # a Command whose Job is not known after so long has none
 _KIND = by_struct(Job)
-_BY_JOB, _BY_CLAIM, _BY_QUEUE = "job", "claim", "queue"
+_BY_JOB, _BY_CLAIM, _BY_QUEUE, _LEAVING = "job", "claim", "queue", "leaving a node"
 
 
-def controller(known: Known) -> Controller:
-    """The Job controller over what is known."""
+def controller(known: Known, *, silence: Duration = SILENCE, restore_s: float = RESTORE_S_MIN) -> Controller:
+    """The Job controller over what is known.
+
+    Pods that cannot end because their node says nothing are given up after `silence`; whether plugins' objects are still there is
+    looked at every `restore_s` at most.
+    """
     known.of(Pod).index(_BY_JOB, _job_of_pod)
     known.of(Command).index(_BY_JOB, _job_of_command)
     known.of(Job).index(_BY_CLAIM, _claims_of)
     known.of(Job).index(_BY_QUEUE, lambda job: (job.spec.queue or DEFAULT_QUEUE,))
-    for struct in (PersistentVolumeClaim, PriorityClass, Queue):
+    known.of(Pod).index(_LEAVING, _node_that_it_leaves)
+    for struct in (PersistentVolumeClaim, PriorityClass, Queue, Node):
         known.of(struct)
 
     def wants_claim(claim: PersistentVolumeClaim) -> Iterable[Key]:
@@ -51,10 +61,25 @@ def controller(known: Known) -> Controller:
 
     def waits_for_queue(queue: Queue) -> Iterable[Key]:
         # A queue's status changes all the time and concerns no Job; its appearance does.
+        if known.of(Queue).get("", queue.metadata.name) is None:
+            seen.discard(queue.metadata.uid)
+            return ()
         if queue.metadata.uid in seen:
             return ()
         seen.add(queue.metadata.uid)
         return [_key(job) for job in known.of(Job).find(_BY_QUEUE, queue.metadata.name) if _waits(job)]
+
+    def has_leavers(node: Node) -> Iterable[Key]:
+        pods = known.of(Pod).find(_LEAVING, node.metadata.name)
+        return [_as_key(job) for pod in pods for job in _job_of_pod(pod)]
+
+    nodes = Nodes(
+        lambda name: known.of(Node).get("", name), lambda name: known.of(Node).is_absent("", name), silence=silence
+    )
+    rounds = Rounds(restore_s)
+
+    def look(_: Known, key: Key, now: Instant) -> Plan:
+        return _plan(known, key, now, nodes, rounds)
 
     wakes = (
         Wake(Job, itself),
@@ -63,17 +88,21 @@ def controller(known: Known) -> Controller:
         Wake(Command, lambda command: map(_as_key, _job_of_command(command))),
         Wake(PersistentVolumeClaim, wants_claim),
         Wake(Queue, waits_for_queue),
+        Wake(Node, has_leavers),
     )
-    return Controller("job", _plan, wakes)
+    return Controller("job", look, wakes)
 
 
-def _plan(known: Known, key: Key, now: Instant) -> Plan:
+def _plan(known: Known, key: Key, now: Instant, nodes: Nodes, rounds: Rounds) -> Plan:
     job = known.of(Job).get(key.namespace, key.name)
     commands = tuple(known.of(Command).find(_BY_JOB, f"{key.namespace}/{key.name}"))
     if job is None:
-        return _orphans(commands, now)
+        rounds.leave(key)
+        pods = known.of(Pod).find(_BY_JOB, f"{key.namespace}/{key.name}")
+        return _orphans(commands, farewell(pods, nodes, now, None), now)
+    view = dataclasses.replace(_view(known, job, commands, now), nodes=nodes, restores=rounds.is_due(job, now))
     try:
-        return plan(_view(known, job, commands, now))
+        return rounds.followed(plan(view), job)
     except BadInput as error:
         # Admission refuses such Jobs; where there is none, their owner must hear of it.
         return Plan(((Emit(job, "Warning", "InvalidJob", str(error)),),))
@@ -104,10 +133,13 @@ def _owns(job: Job, group: PodGroup | None) -> bool:
     return controller is not None and controller.uid == job.metadata.uid
 
 
-def _orphans(commands: Iterable[Command], now: Instant) -> Plan:
-    """Commands whose Job is gone are of no use to anybody; one that is merely early is given some time."""
-    old: list[Delete] = []
-    again_at: Instant | None = None
+def _orphans(commands: Iterable[Command], left: Farewell, now: Instant) -> Plan:
+    """Commands whose Job is gone are of no use to anybody; one that is merely early is given some time.
+
+    Pods that a Job left on dead nodes go: a Job of its name would wait for theirs.
+    """
+    old: list[Operation] = list(left.operations)
+    again_at = left.again_at
     for command in commands:
         metadata = command.metadata
         due = instant.parse_instant(metadata.creation_timestamp or "1970-01-01T00:00:00Z") + ORPHAN_S * instant.SECOND
@@ -132,6 +164,11 @@ def _as_key(text: str) -> Key:
 
 def _waits(job: Job) -> bool:
     return job.status.state.phase in {"", "Pending"}
+
+
+def _node_that_it_leaves(pod: Pod) -> tuple[str, ...]:
+    is_leaving = pod.metadata.deletion_timestamp is not None and pod.spec.node_name
+    return (pod.spec.node_name,) if is_leaving else ()
 
 
 def _is_job(reference: OwnerReference) -> bool:

@@ -65,7 +65,7 @@ def made(view: JobView, job: Job, roster: Roster, status: JobStatus, progress: P
         plugins = plugins_of(job)
     except PluginFault as fault:
         return Made((*complaints, Emit(job, "Warning", "PluginError", str(fault))), status=noted(status, progress))
-    objects, recorded, progress = _plugin_objects(job, plugins, progress)
+    objects, recorded, progress = _plugin_objects(job, plugins, progress, restores=view.restores)
     first = (*complaints, *claims.operations, *objects)
     if claims.missing:
         text = f"claim {', '.join(claims.missing)} does not exist: the job waits for it; create it, or correct spec.volumes"
@@ -125,9 +125,12 @@ def is_forwarded(view: JobView) -> bool:
 
 
 def _plugin_objects(
-    job: Job, plugins: Sequence[JobPlugin], progress: Progress
+    job: Job, plugins: Sequence[JobPlugin], progress: Progress, *, restores: bool
 ) -> tuple[list[Operation], dict[str, str], Progress]:
-    """What plugins make once, and what they change when the number of pods does; with what to record of both."""
+    """What plugins make once, and what they change when the number of pods does; with what to record of both.
+
+    `restores`: and what somebody has deleted since.
+    """
     operations: list[Operation] = []
     recorded: dict[str, str] = {}
     digest = _hosts_digest(job) if plugins else ""
@@ -136,9 +139,20 @@ def _plugin_objects(
             operations += plugin.objects(job)
             if plugin.is_recorded:
                 recorded[f"{_PLUGIN}{plugin.name}"] = plugin.name
-        elif digest != progress.hosts:
+            continue
+        if restores:
+            operations += [_restored(job, each) for each in plugin.objects(job) if isinstance(each, Create)]
+        if digest != progress.hosts:
             operations += plugin.refresh(job)
     return operations, recorded, replace(progress, hosts=digest)
+
+
+def _restored(job: Job, create: Create) -> Create:
+    kind = create.body["kind"]
+    text = f"{kind} {create.name} was deleted while the job runs: it is made again"
+    if create.filled_by:
+        text += ", with new keys: pods that run keep the old ones; restart the job if they have to talk to new pods"
+    return dataclasses.replace(create, restored=Emit(job, "Warning", "PluginObjectMissing", text))
 
 
 def _hosts_digest(job: Job) -> str:

@@ -24,6 +24,7 @@ from pumice.controllers.job.progress import in_ranges, progress_of
 from pumice.controllers.job.reading import defaulted
 from pumice.controllers.job.roster import roster_of
 from pumice.controllers.job.status import count, counted, entered, noted, roll, written
+from pumice.controllers.job.stuck import farewell
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Look, Plan
 
 if TYPE_CHECKING:
@@ -43,9 +44,13 @@ PHASELESS_S = 3
 
 
 def plan(view: JobView) -> Plan:
-    """What to do about the Job now; nothing if it is being deleted, because the API server cleans up after it."""
-    if view.job.metadata.deletion_timestamp is not None:
-        return NOTHING_TO_DO
+    """What to do about the Job now; if it is being deleted, only what the API server cannot clean up: pods of dead nodes."""
+    found = farewell(view.pods, view.nodes, view.now, view.job)
+    rest = _planned(view) if view.job.metadata.deletion_timestamp is None else NOTHING_TO_DO
+    return _staged(_earliest(found.again_at, rest.again_at), found.operations, *rest.stages)
+
+
+def _planned(view: JobView) -> Plan:
     job = defaulted(view.job)
     roster = roster_of(job, view.pods)
     scene = Scene(
@@ -170,8 +175,12 @@ def _continued(view: JobView, scene: Scene, roster: Roster, weighed: Weighed, he
             return _staged(view.now, [patch] if patch else [])
     made = making.made(view, job, roster, wanted, progress)
     patch = written(view.job, made.status) if made.status is not None else None
-    again_at = min((at for at in (weighed.again_at, made.again_at) if at is not None), default=None)
+    again_at = _earliest(weighed.again_at, made.again_at)
     return _staged(again_at, [*first, *made.first], [*made.second, *([patch] if patch else [])], made.pods)
+
+
+def _earliest(*moments: Instant | None) -> Instant | None:
+    return min((at for at in moments if at is not None), default=None)
 
 
 def _staged(again_at: Instant | None, *stages: Sequence[Operation]) -> Plan:

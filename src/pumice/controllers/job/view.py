@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from pumice.controllers.job.stuck import Nodes
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -25,6 +27,9 @@ def _believed(name: str) -> bool:
     return True
 
 
+EVERYTHING_IS_WELL = Nodes()
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class JobView:
     """The world around one Job at one moment."""
@@ -41,3 +46,5 @@ class JobView:
     # Whether the server itself has said that there is no pod of that name: a watch may merely be late.
     is_gone: Callable[[str], bool] = _believed
     priorities: Mapping[str, int] = dataclasses.field(default_factory=dict)  # value of each PriorityClass
+    nodes: Nodes = EVERYTHING_IS_WELL
+    restores: bool = False  # it is time to see whether what plugins made is still there

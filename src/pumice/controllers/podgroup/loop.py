@@ -25,7 +25,8 @@ SCHEDULER_NAMES = frozenset({"volcano", "pumice"})
 GATHER_S = 0.02  # a workload's pods come one by one, and share a group
 
 
-def controller(known: Known, scheduler_names: frozenset[str] = SCHEDULER_NAMES) -> Controller:
+def controller(known: Known, scheduler_names: frozenset[str] = SCHEDULER_NAMES, *, inherits: bool = True) -> Controller:
+    """`inherits`: groups take over the annotations of workloads, the wish for a gang among them."""
     pods, groups = known.of(Pod), known.of(PodGroup)
     workloads = {kinds.by_struct(struct).kind: known.of(struct) for struct in WORKLOADS}
 
@@ -52,7 +53,7 @@ def controller(known: Known, scheduler_names: frozenset[str] = SCHEDULER_NAMES) 
 
     def look(_: Known, key: Key, now: Instant) -> Plan:
         members = pods.find("implied group", f"{key.namespace}/{key.name}")
-        return plan(View(key.name, groups.get(*key), members, owners_of(members, key)), now)
+        return plan(View(key.name, groups.get(*key), members, owners_of(members, key), inherits), now)
 
     pods.index("implied group", implied)
     for store in workloads.values():

@@ -42,6 +42,12 @@ class View:
     group: PodGroup | None
     members: Sequence[Pod] = ()
     owners: Sequence[Workload] = ()  # of the newest member, in the order of its references
+    inherits: bool = True
+
+    @property
+    def examples(self) -> Sequence[Workload]:
+        """The owners whose annotations count."""
+        return self.owners if self.inherits else ()
 
 
 def plan(view: View, now: Instant) -> Plan:
@@ -108,13 +114,13 @@ def _create(view: View, model: Pod) -> tuple[Operation, ...]:
         "namespace": model.metadata.namespace,
         "ownerReferences": _references(model),
         "labels": {key: model.metadata.labels[key] for key in _LABELS if key in model.metadata.labels},
-        "annotations": _annotations(view.owners, model),
+        "annotations": _annotations(view.examples, model),
     }
     body: Json = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
         "metadata": metadata,
-        "spec": _spec(view.owners, model),
+        "spec": _spec(view.examples, model),
         "status": {"phase": PodGroupPhase.PENDING.value},
     }
     return (Create(kind=PodGroup, body=body, blame=Blame(model, "PodGroupError")),)
@@ -187,7 +193,7 @@ def _topology(annotations: Mapping[str, str]) -> Json:
 
 def _update(view: View, group: PodGroup, model: Pod) -> tuple[Operation, ...]:
     """A workload that asks for a gang may ask for another, of other pods; whoever asks for nothing changes nothing."""
-    minimum = _min_member(view.owners)
+    minimum = _min_member(view.examples)
     if minimum is None:
         return ()
     resources = _min_resources(model, minimum)

@@ -30,7 +30,7 @@ class Theatre(Stage):
         async def played(stage):
             chance = random.Random(0)
             informers = Informers(self.client, clock=self.clock, chance=chance)
-            agent = PretendAgent(self.client, informers, pretend_nodes(1), clock=self.clock, chance=chance)
+            self.agent = agent = PretendAgent(self.client, informers, pretend_nodes(1), clock=self.clock, chance=chance)
             crew = [asyncio.create_task(each) for each in (informers.run(), agent.run(), self._schedule(informers))]
             await agent.ready.wait()
             await self.make(Queue, "default", spec={"weight": 1})

@@ -131,6 +131,17 @@ def test_annotations_come_from_the_owners_first_one_first_and_the_pod_has_the_la
     assert metadata["labels"] == {names.COOLDOWN_TIME: "5m"}
 
 
+def test_where_nothing_is_inherited_workloads_ask_for_nothing_and_are_known_all_the_same():
+    owner = a_workload(**{names.GROUP_MIN_MEMBER: "3", "volcano.sh/color": "red"})
+    view = View("podgroup-u-web", None, [a_pod(owners=[REPLICAS])], [owner], inherits=False)
+    body = made(view)
+    assert body["spec"]["minMember"] == 1
+    assert body["metadata"]["annotations"] == {}
+    group = a_group(min_member=1)
+    again = View("podgroup-u-web", group, view.members, [owner], inherits=False)
+    assert list(plan(again, NOW)) == joins(again) != []
+
+
 def test_queue_priority_and_topology_come_from_the_pod():
     marks = {
         names.QUEUE_NAME: "research",

@@ -1,0 +1,124 @@
+"""Pods that cannot end because nobody is left on their node to end them: when they are given up, and by whose word.
+
+A pod that is being deleted keeps its name until its node says that its processes are gone, and a restarted Job needs the name. A dead
+node says nothing, so a restart, a suspension or a deletion would wait for ever. Such a pod is removed by force as soon as that is safe:
+
+    the node no longer exists                                        at once, on the API server's own word
+    it is not ready and tainted node.kubernetes.io/out-of-service    at once: an operator says that it is switched off
+    it has been silent, and the pod due to be gone, for `silence`    then; before that people are told, with the way to hurry it
+
+A node that is not ready and speaks ends its pods itself, sooner or later. One that is silent may be cut off and still run them, so the
+silence is long, and 0 means never.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pumice import instant
+from pumice.api.core import Node
+from pumice.api.pods import Pod
+from pumice.controllers.operations import Blame, Delete, Emit, Look
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pumice.api.meta import Struct
+    from pumice.controllers.operations import Operation
+    from pumice.instant import Duration, Instant
+
+SILENCE = 10 * 60 * instant.SECOND
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+
+
+def _well(name: str) -> Node:
+    del name
+    return Node()
+
+
+def _there(name: str) -> bool:
+    del name
+    return False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Nodes:
+    """What is known of nodes: the one of a name, and whether the API server itself has said that there is none."""
+
+    get: Callable[[str], Node | None] = _well
+    is_gone: Callable[[str], bool] = _there
+    silence: Duration = SILENCE
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Farewell:
+    """What to do about pods that cannot end, and when to look again."""
+
+    operations: tuple[Operation, ...] = ()
+    again_at: Instant | None = None
+
+
+def farewell(pods: Iterable[Pod], nodes: Nodes, now: Instant, regarding: Struct | None) -> Farewell:
+    """Of these pods; events are about `regarding`, or about the pod itself where that is gone."""
+    operations: list[Operation] = []
+    later: list[Instant] = []
+    for pod in pods:
+        if pod.metadata.deletion_timestamp is None or not pod.spec.node_name:
+            continue
+        node = nodes.get(pod.spec.node_name)
+        if node is None and not nodes.is_gone(pod.spec.node_name):
+            operations.append(Look(kind=Node, name=pod.spec.node_name, listed=True))
+            continue
+        why, due = _why(pod, node, nodes.silence)
+        if why and due <= now:
+            operations += _removed(pod, why, regarding or pod)
+        elif why and now < (ends := instant.parse_instant(pod.metadata.deletion_timestamp)):
+            later.append(ends)  # until then nothing is wrong
+        elif why:
+            later.append(due)
+            operations.append(_warning(pod, due, regarding or pod))
+    return Farewell(tuple(operations), min(later, default=None))
+
+
+def _why(pod: Pod, node: Node | None, silence: Duration) -> tuple[str, Instant]:
+    """Why the pod is given up, and when; no reason where its node can still end it."""
+    name = pod.spec.node_name
+    if node is None:
+        return f"node {name} no longer exists", 0
+    ready = next((each for each in node.status.conditions if each.type == "Ready"), None)
+    if ready is None or ready.status == "True":
+        return "", 0
+    if any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints):
+        return f"node {name} is out of service", 0
+    if ready.status != "Unknown" or silence <= 0:
+        return "", 0
+    since = max(_when(pod.metadata.deletion_timestamp), _when(ready.last_transition_time))
+    return f"node {name} has said nothing for {instant.format_duration(silence)}", since + silence
+
+
+def _when(text: str | None) -> Instant:
+    return instant.parse_instant(text) if text else 0
+
+
+def _removed(pod: Pod, why: str, regarding: Struct) -> list[Operation]:
+    metadata = pod.metadata
+    text = f"pod {metadata.name} is removed by force, because nobody is left to end it: {why}"
+    delete = Delete(
+        kind=Pod,
+        name=metadata.name,
+        namespace=metadata.namespace,
+        uid=metadata.uid,
+        grace_s=0,
+        blame=Blame(regarding, "FailedDelete"),
+    )
+    return [delete, Emit(regarding, "Warning", "PodGivenUp", text)]
+
+
+def _warning(pod: Pod, due: Instant, regarding: Struct) -> Emit:
+    node = pod.spec.node_name
+    text = (
+        f"pod {pod.metadata.name} does not end, because node {node} says nothing: it is removed by force at "
+        f"{instant.format_instant(due)}; if the node is switched off, delete it or taint it {OUT_OF_SERVICE}:NoExecute to go on now"
+    )
+    return Emit(regarding, "Warning", "PodStuck", text)

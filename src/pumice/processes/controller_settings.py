@@ -1,0 +1,58 @@
+"""What operators may set of the controllers, under the names that Volcano's users know."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pumice.controllers.job.restoring import RESTORE_S_MIN
+from pumice.controllers.job.stuck import SILENCE
+from pumice.controllers.podgroup.loop import SCHEDULER_NAMES
+from pumice.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.instant import Duration
+
+# Volcano's name of each controller, and ours.
+NAMES = {
+    "job-controller": "job",
+    "pg-controller": "podgroup",
+    "queue-controller": "queue",
+    "cronjob-controller": "cronjob",
+    "jobflow-controller": "jobflow",
+    "jobtemplate-controller": "jobtemplate",
+    "gc-controller": "garbage",
+    "hyperNode-controller": "hypernode",
+}
+# Volcano's that we do not have: they may be named, so that its command lines work, and nothing is started for them.
+ABSENT = frozenset({"colocation-config-controller", "sharding-controller"})
+WORKERS_MAX = 256
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    scheduler_names: frozenset[str] = SCHEDULER_NAMES  # whose pods get PodGroups
+    inherits_annotations: bool = True  # PodGroups of pods take over what their workloads say
+    enabled: frozenset[str] = frozenset(NAMES.values())
+    workers: Mapping[str, int] = dataclasses.field(default_factory=dict)  # by our name; the driver's default otherwise
+    silence: Duration = SILENCE  # after which pods on silent nodes are given up
+    restore_s: float = RESTORE_S_MIN  # how often plugins' objects are looked for
+
+
+def enabled(text: str) -> frozenset[str]:
+    """Which controllers a list names: `*` for all, `name` or `+name` for one, `-name` for all but one. The first word on each counts."""
+    said: dict[str, bool] = {}
+    everybody = False
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        name = word.lstrip("+-")
+        if word == "*":
+            everybody = True
+        elif name not in NAMES and name not in ABSENT:
+            raise BadInput(f"--controllers: there is no controller {name!r}; choose of *, {', '.join(NAMES)}")
+        elif name in said:
+            raise BadInput(f"--controllers: {name!r} is named twice; name it once")
+        else:
+            said[name] = not word.startswith("-")
+    return frozenset(ours for name, ours in NAMES.items() if said.get(name, everybody))
