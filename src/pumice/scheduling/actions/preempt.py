@@ -115,7 +115,9 @@ class _Preempting:
             return False
         scores = session.placer.scores(shape, task, nodes)
         trial = _Trial(session, statement, gang, task, pool, of)
-        ordered = [int(node) for node in nodes[np.argsort(-scores, kind="stable")]]
+        # Free room first, whatever the scores say: what it takes off the plan is somebody's life.
+        is_full = ~shape.fits(session.room.future)[nodes]
+        ordered = [int(node) for node in nodes[np.lexsort((-scores, is_full))]]
         if self.arguments.topology_aware:
             return trial.on_gentlest([int(node) for node in nodes], self._candidates(len(nodes)))
         return any(session.spend(1) and trial.on(node) for node in ordered)

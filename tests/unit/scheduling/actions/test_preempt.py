@@ -287,6 +287,14 @@ def test_a_pod_that_waits_on_its_nominated_node_for_its_victim_preempts_nobody_e
     assert evicted(plan(*world, preempted("better", "n1", priority=99), policy=rules)) == ["old-w-0"]
 
 
+def test_free_room_is_used_before_anybody_has_to_go():
+    """Ten slots, six of them taken; where pods are spread, the full node looks as good as the other once somebody has left it."""
+    rules = policy("allocate, preempt", ["priority", GANG, "conformance"], "predicates proportion nodeorder binpack")
+    nodes = [a_node("n1", cpu="10", gpu=5), a_node("n2", cpu="10", gpu=5)]
+    old = running("old", *["n1"] * 5, "n2", cpu="0", gpu=1)
+    assert len(evicted(plan(*nodes, old, waiting("g", 6, cpu="0", gpu=1), policy=rules))) == 2
+
+
 @pytest.mark.parametrize("nominated", ["n1", "gone"])
 def test_a_gang_whose_preemption_was_cut_short_is_not_bound_by_its_nominations(nominated):
     """One of two victims has left, then the scheduler died; nobody is on the way out any more."""
