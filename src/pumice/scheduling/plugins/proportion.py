@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from pumice.scheduling.shapes import Shape
 
 
+HAIR, HAIR_PART = 1e-6, 1e-12  # thousandths of a card or bytes, and parts of the amount: what adding up floats may miss
+
+
 class Proportion:
     """A queue may hold its deserved part and no more; others may take back what lies beyond it."""
 
@@ -130,6 +133,19 @@ class Proportion:
 
 
 def divide(total: amounts.Amounts, accounts: list[Account]) -> None:
+    """Give every queue its deserved part of the total."""
+    _fill(total, accounts)
+    for account in accounts:
+        account.deserved = {name: _snapped(value) for name, value in account.deserved.items()}
+
+
+def _snapped(value: float) -> float:
+    """A sum of fractions that misses a whole number by a hair means that number: two cards less a hair would be one."""
+    whole = round(value)
+    return whole if abs(value - whole) <= max(HAIR, abs(value) * HAIR_PART) else value
+
+
+def _fill(total: amounts.Amounts, accounts: list[Account]) -> None:
     """Water filling: what is left goes to unsatisfied queues by weight, until nobody wants more or nothing is left."""
     left = dict(total)
     unmet = list(accounts)

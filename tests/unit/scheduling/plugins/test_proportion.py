@@ -55,6 +55,15 @@ def test_queues_share_by_weight_within_capability_and_guarantee(queues, expected
     assert deserved_cpu(a_node(cpu="12"), queues, wanting("a", 12), wanting("b", 12)) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("idle", range(8))
+def test_queues_that_want_nothing_cost_the_others_not_a_hair(idle):
+    """A twelfth of this and a sixth of that add up to 1999.9999999999998 thousandths, and a queue of two cards would get one."""
+    others = [[a_queue(f"q{n}", weight=1 + n % 3), a_group(f"empty{n}", 1, queue=f"q{n}")] for n in range(idle)]
+    queues = [a_queue("a", weight=1), a_queue("b", weight=2), a_queue("c", weight=3)]
+    found = accounts(a_node(cpu="12"), others, queues, wanting("a", 12), wanting("b", 12), wanting("c", 12))
+    assert {name: found[name].deserved["cpu"] for name in "abc"} == {"a": 2000, "b": 4000, "c": 6000}
+
+
 def test_a_queue_deserves_its_guarantee_even_where_it_asks_for_less():
     world = [a_node(cpu="12"), a_queue("a", guarantee={"cpu": "8"}), a_queue("b"), wanting("a", 2), wanting("b", 12)]
     assert deserved_cpu(*world) == pytest.approx({"a": 8, "b": 4})
