@@ -14,6 +14,7 @@ from pumice.api.meta import ObjectMeta
 from pumice.api.names import GROUP_NAME
 from pumice.api.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
 from pumice.api.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueStatus
+from pumice.cli import progress
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.scheduling import builtin, cycle
@@ -40,7 +41,8 @@ def plan(nodes: int, gangs: int, size: int, output: str) -> None:
 
 def measure(nodes: int, gangs: int, size: int) -> dict[str, float]:
     """One measurement: taking the snapshot, and planning on it."""
-    cluster = full_of_work(nodes, gangs, size)
+    with progress.shown(f"making {nodes} nodes and {gangs} gangs of {size}"):  # nothing may move while it is measured
+        cluster = full_of_work(nodes, gangs, size)
     policy = builtin.parse(builtin.TEXT, "built-in policy")
     now = instant.parse_instant(_CREATED)
     started = time.perf_counter()

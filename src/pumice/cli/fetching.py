@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +12,7 @@ from pumice.kube import errors, requests, watch
 from pumice.kube.transport import Request
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from pumice.cli.answers import Json, Query
     from pumice.kube.client import Client
@@ -52,19 +53,20 @@ async def follow(query: Query, client: Client) -> AsyncIterator[list[Json]]:
         await client.get(query.kind, query.name, namespace=query.namespace)  # not there is an error, not silence
     seen: dict[str, str] = {}
     while True:
-        listed, version = await _list(query, client)
-        fresh = [each for each in listed if seen.get(_uid(each)) != _version(each)]
-        seen = {_uid(each): _version(each) for each in listed}
+        found, version = await listed(query, client)
+        fresh = [each for each in found if seen.get(_uid(each)) != _version(each)]
+        seen = {_uid(each): _version(each) for each in found}
         if fresh:
             yield fresh
         try:
-            async for kind, each in _changes(query, client, version):
-                if kind == "DELETED":
-                    seen.pop(_uid(each), None)
-                else:
-                    seen[_uid(each)] = _version(each)
-                if query.keep(each):
-                    yield [each]
+            async with contextlib.aclosing(changes(query, client, version)) as events:
+                async for kind, each in events:
+                    if kind == "DELETED":
+                        seen.pop(_uid(each), None)
+                    else:
+                        seen[_uid(each)] = _version(each)
+                    if query.keep(each):
+                        yield [each]
         except (errors.Expired, errors.Unreachable):
             pass  # list again: what changed in between is printed then, what did not is not
         await asyncio.sleep(AGAIN_S)
@@ -83,14 +85,16 @@ def _selection(query: Query) -> dict[str, str]:
     return requests.query(labelSelector=query.labels, fieldSelector=fields)
 
 
-async def _list(query: Query, client: Client) -> tuple[list[Json], str]:
+async def listed(query: Query, client: Client) -> tuple[list[Json], str]:
+    """All objects that the query keeps, and the version from which their changes are to be had."""
     where = requests.collection_path(query.kind, query.namespace)
     response = await client.call(Request("GET", where, _selection(query), {"accept": "application/json"}))
     read = msgspec.json.decode(response.body, type=_List)
     return sorted((each for each in read.items if query.keep(each)), key=_place), read.metadata.resource_version
 
 
-async def _changes(query: Query, client: Client, version: str) -> AsyncIterator[tuple[str, Json]]:
+async def changes(query: Query, client: Client, version: str) -> AsyncGenerator[tuple[str, Json], None]:
+    """What happens to objects of the query's kind from a version on: ADDED, MODIFIED or DELETED, and the object."""
     where = requests.collection_path(query.kind, query.namespace)
     wanted = {**_selection(query), "watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
     lines = watch.Lines()

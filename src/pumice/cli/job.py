@@ -13,6 +13,26 @@ ASKED = "cpu=1000m,memory=100Mi"  # vcctl's defaults
 KIND = "jobs.batch.volcano.sh"
 
 
+def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+    """`90s`, `10m` or `1h30m`, as kubectl takes them."""
+    if text is None:
+        return None
+    from pumice import instant
+
+    try:
+        seconds = instant.parse_duration(text) / instant.SECOND
+    except instant.DurationError as error:
+        raise BadInput(f"--timeout: {error}") from error
+    if seconds <= 0:
+        raise BadInput(f"--timeout {text!r}: expected more than no time at all, such as 90s")
+    return seconds
+
+
+_TIMEOUT = click.option(
+    "--timeout", "timeout_s", callback=_seconds, metavar="TIME", help="Wait so long at most, such as 10m; then code 5."
+)
+
+
 @click.group()
 def job() -> None:
     """Run, look at and steer Jobs."""
@@ -75,6 +95,8 @@ async def viewed(reach: Reach, name: str) -> Report:
 @click.option("-c", "--command", default="", help="What each pod runs, as a shell would split it.")
 @click.option("-f", "--filename", default="", help="Read the Job from this file instead; - for stdin.")
 @click.option("--dry-run", is_flag=True, help="Let the server check it, and make nothing.")
+@click.option("--wait", is_flag=True, help="Come back when the Job is over: code 0 where it completed, else 1.")
+@_TIMEOUT
 async def run(
     reach: Reach,
     name: str,
@@ -88,10 +110,16 @@ async def run(
     command: str,
     filename: str,
     dry_run: bool,
+    wait: bool,
+    timeout_s: float | None,
 ) -> Done:
     """Create a Job of equal pods, or the one in a file."""
     from pumice.cli import submitting
 
+    if timeout_s is not None and not wait:
+        raise BadInput("--timeout says how long --wait waits; add --wait, or drop it")
+    if wait and dry_run:
+        raise BadInput("--wait and --dry-run exclude each other: what is not made never ends; drop one")
     if filename:
         wanted = submitting.read_job(filename)
         if name:
@@ -101,7 +129,13 @@ async def run(
     else:
         shape = submitting.Shape(image, replicas, minimum, requests, limits or requests, command)
         wanted = submitting.job_of(name, shape, scheduler=scheduler, queue=queue)
-    return await submitting.submit(reach, wanted, dry_run=dry_run)
+    made = await submitting.submit(reach, wanted, dry_run=dry_run)
+    if not wait:
+        return made
+    from pumice.cli import waiting
+
+    click.echo(f"job {made.object['metadata']['name']} created", err=True)
+    return Done(made.kind, await waiting.job_ends(reach, made.object, timeout_s), "completed")
 
 
 @job.command()
@@ -133,9 +167,18 @@ async def commanded(reach: Reach, name: str, action: str, deed: str) -> Done:
 @job.command()
 @asks()
 @named("-N", "--name", kind=KIND)
-async def delete(reach: Reach, name: str) -> Done:
+@click.option("--wait", is_flag=True, help="Come back when the Job and all its pods are gone.")
+@_TIMEOUT
+async def delete(reach: Reach, name: str, wait: bool, timeout_s: float | None) -> Done:
     """Delete a Job and its pods."""
-    return await deleted(reach, name)
+    if timeout_s is not None and not wait:
+        raise BadInput("--timeout says how long --wait waits; add --wait, or drop it")
+    done = await deleted(reach, name)
+    if wait:
+        from pumice.cli import waiting
+
+        await waiting.job_is_gone(reach, name, timeout_s)
+    return done
 
 
 async def deleted(reach: Reach, name: str) -> Done:

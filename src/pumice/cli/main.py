@@ -115,6 +115,9 @@ def run(arguments: list[str] | None = None, command: click.Command = pumice, *, 
         sys.stdout = None
         return ExitCode.OK
     except errors.PumiceError as error:
-        click.echo(f"{name}: {error}", err=True)
+        from pumice.cli import colours
+
+        red = colours.wanted(sys.stderr)
+        click.echo(f"{click.style(f'{name}:', fg='red') if red else f'{name}:'} {error}", err=True, color=red)
         return next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
     return ExitCode.OK

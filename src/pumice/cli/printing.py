@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pumice.cli import fetching
+from pumice.cli import colours, fetching
 from pumice.cli.answers import Done, Query, Report
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pumice.api.kinds import Kind
     from pumice.cli.answers import Answer, Json
@@ -32,13 +33,14 @@ class Form:
     template: str = ""
     headers: bool = True
     watch: bool = False
+    coloured: bool = False
 
     @staticmethod
     def parse(output: str = "table", *, headers: bool = True, watch: bool = False) -> Form:
         name, _, template = output.partition("=")
         if name not in _FORMS or (name == "jsonpath") != bool(template):
             raise BadInput(f"-o {output}: no such form; take table, wide, json, yaml, name or jsonpath=TEMPLATE")
-        return Form(name, template, headers, watch)
+        return Form(name, template, headers, watch, coloured=colours.wanted(sys.stdout))
 
     @property
     def is_table(self) -> bool:
@@ -51,13 +53,21 @@ async def show(answer: Answer, reach: Reach, form: Form) -> None:
         case Query():
             await _show_query(answer, reach, form)
         case Report():
-            click.echo(answer.text if form.is_table else document(answer.data, form), nl=form.name != "jsonpath")
+            if form.is_table:
+                echo(colours.report(answer.text) if form.coloured else answer.text, form)
+            else:
+                click.echo(document(answer.data, form), nl=form.name != "jsonpath")
         case Done():
             name = f"{_word(answer.kind)}/{answer.object['metadata']['name']}"
             if form.is_table:
                 click.echo(f"{name} {answer.deed}")
             else:
                 click.echo(_whole(answer.kind, answer.object, form), nl=form.name != "jsonpath")
+
+
+def echo(text: str, form: Form, *, nl: bool = True) -> None:
+    """Text for a person: colours stay in it where they are wanted, on whatever stream that is."""
+    click.echo(text, nl=nl, color=form.coloured)
 
 
 async def _show_query(query: Query, reach: Reach, form: Form) -> None:
@@ -69,7 +79,7 @@ async def _show_query(query: Query, reach: Reach, form: Form) -> None:
     objects = await fetching.fetch(query, reach.client)
     if form.is_table:
         if objects:
-            click.echo(Table(query, form).text(objects, reach.clock.now()), nl=False)
+            echo(Table(query, form).text(objects, reach.clock.now()), form, nl=False)
         else:
             where = f" in {query.namespace} namespace" if query.namespace else ""
             click.echo(f"No resources found{where}.", err=True)
@@ -88,7 +98,7 @@ async def _follow(query: Query, reach: Reach, form: Form) -> None:
         if form.is_table:
             if query.before is not None:
                 await query.before()
-            click.echo(table.text(objects, reach.clock.now()), nl=False)
+            echo(table.text(objects, reach.clock.now()), form, nl=False)
         else:
             for each in objects:
                 click.echo(_whole(query.kind, each, form), nl=form.name != "jsonpath")
@@ -136,17 +146,25 @@ class Table:
         self._columns = [each for each in query.columns if form.name == "wide" or not each.wide]
         self._heads = [each.name for each in self._columns] if form.headers else None
         self._widths = [_NARROWEST] * len(self._columns)
+        self._painted = {
+            place for place, each in enumerate(self._columns) if form.coloured and each.name in colours.PAINTED
+        }
 
     def text(self, objects: Sequence[Json], now: int) -> str:
         rows = [[str(column.cell(each, now)) for column in self._columns] for each in objects]
         if self._heads and rows:
             rows.insert(0, self._heads)
             self._heads = None
-        return aligned(rows, self._widths)
+        return aligned(rows, self._widths, self._painted)
 
 
-def aligned(rows: Sequence[Sequence[str]], widths: list[int] | None = None) -> str:
-    """Rows as lines, each column as wide as its widest cell; `widths` are the least, and are widened."""
+def aligned(
+    rows: Sequence[Sequence[str]], widths: list[int] | None = None, painted: Collection[int] = frozenset()
+) -> str:
+    """Rows as lines, each column as wide as its widest cell; `widths` are the least, and are widened.
+
+    Columns that are `painted` hold phases and states, which get their colours.
+    """
     if widths is None:
         widths = [_NARROWEST] * max(map(len, rows), default=0)
     for row in rows:
@@ -154,6 +172,9 @@ def aligned(rows: Sequence[Sequence[str]], widths: list[int] | None = None) -> s
             widths[index] = max(widths[index], len(cell) + _GAP)
     lines = []
     for row in rows:
-        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        padded = [
+            (colours.word(cell) if place in painted else cell) + " " * (widths[place] - len(cell))
+            for place, cell in enumerate(row)
+        ]
         lines.append("".join(padded).rstrip() + "\n")
     return "".join(lines)

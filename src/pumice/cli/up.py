@@ -88,6 +88,7 @@ async def _run(
     verbose: bool,
 ) -> None:
     from pumice.apiserver.serving import Place
+    from pumice.cli import progress
     from pumice.kube.informer import silent
     from pumice.nodes.pretend import pretend_nodes
     from pumice.processes.policies import PolicyFile
@@ -101,7 +102,10 @@ async def _run(
     began = time.perf_counter()
     chosen = PolicyFile(policy, extra={}, log=log).current
     place = Place(folder, port=port, durable=durable)
-    async with Up(place, pretend_nodes(nodes, gpus=gpus), log=log, policy=lambda: chosen) as cluster:
+    async with contextlib.AsyncExitStack() as stack:
+        with progress.shown(f"starting a cluster of {nodes} nodes"):
+            made = Up(place, pretend_nodes(nodes, gpus=gpus), log=log, policy=lambda: chosen)
+            cluster = await stack.enter_async_context(made)
         took = time.perf_counter() - began
         if out:
             _copy_kubeconfig(cluster.kubeconfig, Path(out))
