@@ -29,9 +29,17 @@ def bench() -> None:
 
 
 @bench.command("plan")
-@click.option("--nodes", default=1000, show_default=True, help="Empty nodes with 8 GPUs each.")
-@click.option("--gangs", default=20, show_default=True, help="Gangs that want to start.")
-@click.option("--size", default=50, show_default=True, help="One-GPU pods per gang; all must start together.")
+@click.option(
+    "--nodes", type=click.IntRange(min=0), default=1000, show_default=True, help="Empty nodes with 8 GPUs each."
+)
+@click.option("--gangs", type=click.IntRange(min=0), default=20, show_default=True, help="Gangs that want to start.")
+@click.option(
+    "--size",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="One-GPU pods per gang; all must start together.",
+)
 @click.option("-o", "--output", type=click.Choice(["json"]), default="json")
 def plan(nodes: int, gangs: int, size: int, output: str) -> None:
     """Plan GANGS gangs of SIZE one-GPU pods on NODES empty nodes with the built-in policy."""
