@@ -9,6 +9,7 @@ import pytest
 from tests.bodies import scheduler as bodies
 from tests.bodies import stormy
 from tests.bodies.scheduler import *  # noqa: F403
+from tests.bodies.sharing import *  # noqa: F403
 from tools.kube.control_plane import ControlPlane
 
 from pumice.api import kinds

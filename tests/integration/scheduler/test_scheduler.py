@@ -1,6 +1,7 @@
 """The scheduler on the embedded server; its bodies run on the real one too."""
 
 from tests.bodies.scheduler import *  # noqa: F403
+from tests.bodies.sharing import *  # noqa: F403
 
 from pumice.api import kinds
 from pumice.api.core import Node
