@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pumice.api import names
 from pumice.api.kinds import by_struct
 from pumice.kube.watch import metadata_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pumice.api.meta import Struct
     from pumice.controllers.operations import Json
+
+SUBMISSION = (names.SUBMITTED_BY, names.SUBMITTER_GROUPS)
 
 
 def controller_reference(owner: Struct) -> Json:
@@ -31,3 +36,10 @@ def owned(owner: Struct, name: str) -> Json:
     metadata: Json = {"name": name, "ownerReferences": [controller_reference(owner)]}
     namespace = metadata_of(owner).namespace
     return {**metadata, "namespace": namespace} if namespace else metadata
+
+
+def submitted_by_the_owner(owner: Struct, annotations: Mapping[str, str]) -> dict[str, str]:
+    """Annotations of an object that is made for the owner: its submitter is the owner's, whatever a template says."""
+    own = metadata_of(owner).annotations
+    rest = {key: value for key, value in annotations.items() if key not in SUBMISSION}
+    return {**rest, **{key: own[key] for key in SUBMISSION if key in own}}

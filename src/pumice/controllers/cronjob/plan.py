@@ -14,7 +14,7 @@ from pumice.api.batch import ConcurrencyPolicy, CronJob, Job, JobPhase
 from pumice.api.meta import ObjectReference
 from pumice.controllers.cronjob.times import MISSED_MAX, times
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Emit, Patch, Plan
-from pumice.controllers.ownership import owned
+from pumice.controllers.ownership import owned, submitted_by_the_owner
 from pumice.kube.requests import Propagation
 
 if TYPE_CHECKING:
@@ -214,7 +214,8 @@ def _job(cron_job: CronJob, schedule: Schedule, at: Instant) -> Json:
     text = instant.format_instant(at) if zone is UTC else local.isoformat(timespec="seconds")
     metadata = owned(cron_job, job_name(cron_job, schedule, at))
     metadata["labels"] = dict(template.metadata.labels)
-    metadata["annotations"] = {**template.metadata.annotations, names.CRONJOB_SCHEDULED_TIMESTAMP: text}
+    annotations = {**template.metadata.annotations, names.CRONJOB_SCHEDULED_TIMESTAMP: text}
+    metadata["annotations"] = submitted_by_the_owner(cron_job, annotations)
     return {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",

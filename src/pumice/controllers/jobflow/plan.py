@@ -15,7 +15,7 @@ from pumice.api.validation.graphs import cycle, unknown_targets
 from pumice.controllers.jobflow import probes, status
 from pumice.controllers.jobflow.patching import patched
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Emit, Plan
-from pumice.controllers.ownership import owned
+from pumice.controllers.ownership import owned, submitted_by_the_owner
 from pumice.kube.requests import Propagation
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _job(flow: JobFlow, part: Flow, template: JobTemplate) -> Json:
     if part.patch is not None and bytes(part.patch.job_spec) != bytes(ABSENT):
         spec = patched(spec, msgspec.json.decode(part.patch.job_spec))
     metadata = owned(flow, job_name(flow, part))
-    metadata["annotations"] = origin
+    metadata["annotations"] = submitted_by_the_owner(flow, origin)
     # A label has 63 characters at most; we find our Jobs by their owner.
     metadata["labels"] = {key: value for key, value in origin.items() if not selectors.label_value_problem(value)}
     return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}

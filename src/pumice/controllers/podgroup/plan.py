@@ -16,7 +16,7 @@ from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, PodGroupPhase, is_workload
 from pumice.controllers import minimums
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Patch, Plan
-from pumice.controllers.ownership import controller_reference
+from pumice.controllers.ownership import SUBMISSION, controller_reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ Workload: TypeAlias = ReplicaSet | StatefulSet | DaemonSet | KubeJob
 OWNER_S_MAX = 10  # a pod whose workload nobody has seen by then is an orphan: its group is one of one
 _FINISHED = frozenset({"Succeeded", "Failed"})
 _NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
-_INHERITED = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE)
+_INHERITED = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE, *SUBMISSION)
 _BUDGETS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)  # the first one wins
 _LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
 

@@ -131,6 +131,14 @@ def test_annotations_come_from_the_owners_first_one_first_and_the_pod_has_the_la
     assert metadata["labels"] == {names.COOLDOWN_TIME: "5m"}
 
 
+def test_a_group_says_who_submitted_its_pod_whatever_a_workload_says():
+    record = {names.SUBMITTED_BY: "alice", names.SUBMITTER_GROUPS: "blue"}
+    assert made(View("podgroup-u-p", None, [a_pod(annotations=record)]))["metadata"]["annotations"] == record
+    owner = a_workload(**record)
+    group = made(View("podgroup-u-web", None, [a_pod(owners=[REPLICAS])], [owner]))
+    assert names.SUBMITTED_BY not in group["metadata"]["annotations"]
+
+
 def test_where_nothing_is_inherited_workloads_ask_for_nothing_and_are_known_all_the_same():
     owner = a_workload(**{names.GROUP_MIN_MEMBER: "3", "volcano.sh/color": "red"})
     view = View("podgroup-u-web", None, [a_pod(owners=[REPLICAS])], [owner], inherits=False)

@@ -1,0 +1,174 @@
+"""The deny matrix: users, queues and kinds, with queue rights off, warned about and enforced."""
+
+import base64
+
+import msgspec
+import pytest
+from tests.cases import admission
+from tests.cases.editing import edited
+from tests.unit.webhooks.reviews import CONTROLLERS, group, marked, pod, request
+
+from pumice.api import names
+from pumice.api.validation import Settings
+from pumice.kube import errors
+from pumice.webhooks.admission import Admission, QueueRights
+from pumice.webhooks.destinations import Destinations
+from pumice.webhooks.registration import AccessMode
+from pumice.webhooks.reviewing import PATHS, Reviewer
+from pumice.webhooks.submitters import Submitters
+
+WORLD = admission.World([*admission.QUEUES, admission.queue("research", parent="root"), admission.job_template("a")])
+# Alice may use research by name, the group red may use q; nobody else anything.
+GRANTS = {("alice", "research"), ("red", "q")}
+RECORD = {names.SUBMITTED_BY: "alice", names.SUBMITTER_GROUPS: "blue"}
+
+
+class Rights:
+    """An API server's answers, from a literal."""
+
+    def __init__(self, *, fails=False):
+        self.fails = fails
+
+    async def may_use(self, subject, queue):
+        if self.fails:
+            raise errors.Unreachable("nobody answers")
+        return any((name, queue) in GRANTS for name in (subject.user, *subject.groups))
+
+
+def admitting(mode=AccessMode.ENFORCE, **rights):
+    reviewer = Reviewer(WORLD, Settings(scheduler_names=("volcano", "pumice")))
+    if mode == AccessMode.OFF:
+        return Admission(reviewer)
+    destinations = Destinations(WORLD, lambda *_: None, ("volcano", "pumice"))
+    return Admission(reviewer, QueueRights(mode, Submitters([CONTROLLERS]), destinations, Rights(**rights)))
+
+
+def path(subject, verb):
+    plural = {"Job": "jobs", "PodGroup": "podgroups", "Pod": "pods", "CronJob": "cronjobs", "JobFlow": "jobflows"}
+    wanted = f"/{plural[subject['kind']]}/{verb}"
+    return next(each for each in PATHS if each.path == wanted)
+
+
+async def answer(review, verb="validate", **how):
+    return await admitting(**how).answer(path(review["object"], verb), review)
+
+
+def submission(kind, queue):
+    return {
+        "Job": admission.job({"spec.queue": queue}),
+        "PodGroup": group(queue),
+        "Pod": pod(**{names.QUEUE_NAME: queue}),
+        "CronJob": admission.cron_job({"spec.jobTemplate.spec.queue": queue}),
+        "JobFlow": edited(admission.flow({}, ("a", [])), {"spec.flows[0].patch": {"jobSpec": {"queue": queue}}}),
+    }[kind]
+
+
+each_kind = pytest.mark.parametrize("kind", ["Job", "PodGroup", "Pod", "CronJob", "JobFlow"])
+MATRIX = [
+    ("alice", ("blue",), "research", True),
+    ("alice", ("blue",), "q", False),
+    ("alice", ("red",), "q", True),
+    ("bob", ("blue",), "research", False),
+    ("bob", ("red",), "q", True),
+    ("bob", ("red",), "research", False),
+    ("system:serviceaccount:team:robot", ("system:serviceaccounts",), "q", False),
+    ("system:serviceaccount:team:robot", ("system:serviceaccounts", "red"), "q", True),
+]
+
+
+@each_kind
+@pytest.mark.parametrize(("user", "groups", "queue", "may"), MATRIX)
+async def test_a_submission_needs_the_right_to_its_queue(kind, user, groups, queue, may):
+    review = request(submission(kind, queue), user=user, groups=groups)
+    response = await answer(review)
+    assert response["allowed"] == may
+    if not may:
+        message = response["status"]["message"]
+        shown = user.removeprefix("system:serviceaccount:").replace(":", "/")
+        assert f'"{shown}"' in message
+        assert f'"{queue}"' in message
+        assert "the verb use on queues.scheduling.volcano.sh is missing" in message
+
+
+@each_kind
+@pytest.mark.parametrize(("user", "groups", "queue", "may"), MATRIX)
+async def test_what_our_controllers_make_needs_the_right_of_the_submitter(kind, user, groups, queue, may):
+    record = {names.SUBMITTED_BY: user, names.SUBMITTER_GROUPS: "\n".join(groups)}
+    review = request(marked(submission(kind, queue), **record), user=CONTROLLERS, groups=("red",))
+    response = await answer(review)
+    assert response["allowed"] == may
+    if not may:
+        assert f"for whom this {kind} is made" in response["status"]["message"]
+
+
+@each_kind
+async def test_a_warning_lets_pass(kind):
+    response = await answer(request(submission(kind, "research"), user="bob"), mode=AccessMode.WARN)
+    assert response["allowed"]
+    assert 'user "bob" may not use queue "research"' in response["warnings"][0]
+
+
+@each_kind
+async def test_switched_off_nobody_is_asked_and_nothing_recorded(kind):
+    review = request(submission(kind, "research"), user="bob")
+    response = await answer(review, mode=AccessMode.OFF)
+    assert response["allowed"]
+    assert not any("use queue" in text for text in response.get("warnings", ()))
+    mutated = await answer(review, "mutate", mode=AccessMode.OFF)
+    assert "submitted-by" not in base64.b64decode(mutated.get("patch", "")).decode()
+
+
+@each_kind
+async def test_mutation_records_the_submitter_beside_the_defaults(kind):
+    response = await answer(request(submission(kind, "q")), "mutate")
+    patch = msgspec.json.decode(base64.b64decode(response["patch"]))
+    values = {each["path"].rpartition("/")[2]: each["value"] for each in patch}
+    assert values[names.SUBMITTED_BY.replace("/", "~1")] == "alice"
+
+
+@each_kind
+@pytest.mark.parametrize("verb", ["mutate", "validate"])
+async def test_a_forged_record_is_refused(kind, verb):
+    review = request(marked(submission(kind, "research"), **RECORD), user="bob")
+    response = await answer(review, verb)
+    assert not response["allowed"]
+    assert "may not set it to 'alice'" in response["status"]["message"]
+
+
+async def test_whoever_changes_what_another_submitted_needs_the_right_as_well():
+    old = marked(submission("CronJob", "research"), **RECORD)
+    new = edited(old, {"spec.schedule": "1 * * * *"})
+    assert not (await answer(request(new, old=old, user="bob")))["allowed"]
+    assert (await answer(request(new, old=old, user="alice", groups=("blue",))))["allowed"]
+
+
+async def test_whoever_only_labels_it_needs_none():
+    old = marked(submission("CronJob", "research"), **RECORD)
+    new = edited(old, {"metadata.labels": {"a": "b"}})
+    assert (await answer(request(new, old=old, user="bob")))["allowed"]
+
+
+async def test_a_group_is_not_moved_into_a_queue_without_the_right_to_it():
+    old = marked(group("q"), **RECORD)
+    assert not (await answer(request(edited(old, {"spec.queue": "research"}), old=old, user="bob")))["allowed"]
+
+
+async def test_a_refused_object_is_refused_for_its_own_faults_first():
+    review = request(admission.job({"spec.queue": "research", "spec.tasks": []}), user="bob")
+    assert "use queue" not in (await answer(review))["status"]["message"]
+
+
+@each_kind
+async def test_where_nobody_can_be_asked_only_pods_pass(kind):
+    response = await answer(request(submission(kind, "q")), fails=True)
+    assert response["allowed"] == (kind == "Pod")
+    if kind != "Pod":
+        assert response["status"]["code"] == 503
+        assert "try again" in response["status"]["message"]
+
+
+@each_kind
+async def test_where_nobody_can_be_asked_a_warning_says_so(kind):
+    response = await answer(request(submission(kind, "q")), mode=AccessMode.WARN, fails=True)
+    assert response["allowed"]
+    assert "could not be asked" in response["warnings"][0]

@@ -1,0 +1,191 @@
+"""HTTPS: what is answered, what is refused, and that nobody can fill the memory or the time of others."""
+
+import asyncio
+import contextlib
+import datetime as dt
+import ssl
+
+import aiohttp
+import msgspec
+import pytest
+from tests.cases import admission
+from tests.unit.webhooks.reviews import request
+
+from pumice.errors import BadInput
+from pumice.telemetry.meters import Meters
+from pumice.webhooks import serving
+from pumice.webhooks.admission import Admission
+from pumice.webhooks.keeping import ServingContext
+from pumice.webhooks.keys import Lives, renewed
+from pumice.webhooks.reviewing import Reviewer
+from pumice.webhooks.serving import BODY_BYTES_MAX, ReviewServer
+
+JSON = {"content-type": "application/json"}
+HEAD = b"POST /jobs/validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+SLOW_BODIES = 100
+PATIENCE_S = 60.0
+
+
+def review(subject=None, **fields):
+    body = {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": request(subject or admission.JOB),
+        **fields,
+    }
+    return msgspec.json.encode(body)
+
+
+class Place:
+    """A server, and a client that trusts it."""
+
+    def __init__(self, server, session, context, port):
+        self.server = server
+        self.session = session
+        self.context = context
+        self.port = port
+
+    async def post(self, body, path="/jobs/validate", headers=JSON):
+        url = f"https://127.0.0.1:{self.port}{path}"
+        async with self.session.post(url, data=body, headers=headers, ssl=self.context) as answer:
+            return answer.status, await answer.read()
+
+    async def connect(self):
+        return await asyncio.open_connection("127.0.0.1", self.port, ssl=self.context, server_hostname="127.0.0.1")
+
+
+class Admitting(Admission):
+    """An admission that may be told to think for ever."""
+
+    thinks = False
+
+    async def answer(self, path, asked):
+        if self.thinks:
+            await asyncio.Event().wait()
+        return await super().answer(path, asked)
+
+
+@pytest.fixture
+async def place():
+    made = renewed(None, ["127.0.0.1"], now=dt.datetime.now(dt.UTC), lives=Lives(), trusted=b"")
+    context = ServingContext()
+    context.take_up(made.pair)
+    server = ReviewServer(Admitting(Reviewer(admission.World(admission.QUEUES))), Meters())
+    port = await server.start("127.0.0.1:0", context.context)
+    try:
+        async with aiohttp.ClientSession() as session:
+            yield Place(server, session, ssl.create_default_context(cadata=made.bundle.decode()), port)
+    finally:
+        await server.stop()
+
+
+async def test_a_review_is_answered_with_its_uid(place):
+    status, body = await place.post(review())
+    answer = msgspec.json.decode(body)
+    assert status == 200
+    assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    assert answer["response"] == {"uid": "1", "allowed": True}
+
+
+async def test_a_refusal_is_an_answer_too(place):
+    _, body = await place.post(review(admission.job({"spec.tasks": []})))
+    response = msgspec.json.decode(body)["response"]
+    assert not response["allowed"]
+    assert response["status"]["code"] == 403
+
+
+async def test_reviews_are_counted_by_path_and_verdict(place):
+    await place.post(review())
+    await place.post(review(admission.job({"spec.tasks": []})))
+    await place.post(b"no")
+    text = place.server._meters.text().decode()
+    for verdict in ("allowed", "refused", "failed"):
+        assert f'pumice_admission_reviews_total{{path="/jobs/validate",verdict="{verdict}"}} 1.0' in text
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b"no", JSON, 400),
+        (b"{}", JSON, 400),
+        (b"[" * 100_000, JSON, 400),
+        (b"\xff", JSON, 400),
+        (review(apiVersion="admission.k8s.io/v1beta1"), JSON, 400),
+        (review(kind="Pod"), JSON, 400),
+        (review(request={"uid": 1}), JSON, 400),
+        (review(), {"content-type": "text/plain"}, 415),
+    ],
+    ids=["text", "empty", "deep", "bytes", "old version", "other kind", "bad request", "content type"],
+)
+async def test_what_is_no_review_is_refused(place, body, headers, status):
+    assert (await place.post(body, headers=headers))[0] == status
+
+
+async def test_unknown_paths_and_methods_are_refused(place):
+    assert (await place.post(review(), path="/nodes/mutate"))[0] == 404
+    url = f"https://127.0.0.1:{place.port}/jobs/validate"
+    async with place.session.get(url, ssl=place.context) as answer:
+        assert answer.status == 405
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        (b"Content-Length: 4194304", b""),
+        (b"Transfer-Encoding: chunked", b"%x\r\n%s" % (BODY_BYTES_MAX + 1, b" " * (BODY_BYTES_MAX + 1))),
+    ],
+    ids=["announced", "not announced"],
+)
+async def test_a_body_of_four_megabytes_is_not_read(place, head, body):
+    reader, writer = await place.connect()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            writer.write(HEAD + head + b"\r\n\r\n" + body)
+            assert (await reader.readline()).startswith(b"HTTP/1.1 413")
+    finally:
+        await _close(writer)
+    assert (await place.post(review()))[0] == 200
+    assert place.server._buffered == 0
+
+
+async def test_all_bodies_together_have_a_limit(place, monkeypatch):
+    monkeypatch.setattr(serving, "BUFFERED_BYTES_MAX", 1000)
+    assert (await place.post(review() + b" " * 2000))[0] == 503
+
+
+async def test_slow_bodies_keep_nobody_waiting_and_are_given_up(place, monkeypatch):
+    monkeypatch.setattr(serving, "BODY_S_MAX", 1.0)
+    async with contextlib.AsyncExitStack() as stack, asyncio.timeout(PATIENCE_S):
+        readers = []
+        for _ in range(SLOW_BODIES):
+            reader, writer = await place.connect()
+            stack.push_async_callback(_close, writer)
+            writer.write(HEAD + b"Content-Length: 1000000\r\n\r\n{")
+            readers.append(reader)
+        assert (await place.post(review()))[0] == 200
+        assert all([(await reader.readline()).startswith(b"HTTP/1.1 408") for reader in readers])
+    assert place.server._buffered == 0
+
+
+async def _close(writer):
+    writer.close()
+    with contextlib.suppress(OSError, ssl.SSLError):
+        await writer.wait_closed()
+
+
+async def test_a_review_that_takes_too_long_is_given_up(place, monkeypatch):
+    monkeypatch.setattr(serving, "REVIEW_S_MAX", 0.05)
+    monkeypatch.setattr(Admitting, "thinks", True)
+    assert (await place.post(review()))[0] == 503
+
+
+async def test_plain_http_is_not_spoken(place):
+    with pytest.raises(aiohttp.ClientError):
+        async with place.session.post(f"http://127.0.0.1:{place.port}/jobs/validate", data=review()):
+            pass
+
+
+async def test_an_address_without_a_port_is_refused():
+    server = ReviewServer(Admission(Reviewer(admission.World(()))), Meters())
+    with pytest.raises(BadInput, match="--bind"):
+        await server.start("localhost", ServingContext().context)
