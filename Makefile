@@ -61,6 +61,7 @@ test: $(VENV)/dev.stamp  ## all tests that need no Go tool chain
 
 test-kube: $(VENV)/dev.stamp  ## tests on the real kube-apiserver, etcd, kubectl and KWOK
 	tools/kube/packages
+	$(BIN)/python tools/kube/environments.py
 	$(BIN)/python tools/kube/build.py
 	$(BIN)/pytest tests/kube -m "not soak"
 
@@ -90,6 +91,7 @@ requirements: $(BIN)/uv  ## newest versions into the hash-pinned files
 	$(COMPILE) pyproject.toml requirements/core.in -o requirements/core.txt
 	$(COMPILE) pyproject.toml requirements/dev.in -o requirements/dev.txt
 	$(COMPILE) requirements/docs.in -o requirements/docs.txt
+	$(COMPILE) requirements/torchx.in -o requirements/torchx.txt
 
 changelog: $(VENV)/dev.stamp  ## fragments of changes/ into CHANGELOG.md (at a release)
 	$(BIN)/towncrier build --yes
