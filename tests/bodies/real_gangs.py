@@ -4,6 +4,7 @@ The program is torch.distributed in small, in the standard library: rank 0 liste
 number of each rank, and every rank keeps its step in a file that outlives its pod.
 """
 
+import sys
 import types
 
 from tests.bodies.gate import a_gate, an_agent, log, python
@@ -62,7 +63,9 @@ def sums(first, last):
     return [f"step {step + 1} sum {sum(rank + 1 + step for rank in range(RANKS))}" for step in range(first, last)]
 
 
-async def a_gang_finds_its_master_reduces_and_resumes_from_its_checkpoint_after_an_eviction(world, machine, folder):
+async def a_gang_finds_its_master_reduces_and_resumes_from_its_checkpoint_after_an_eviction(
+    world, machine, folder, *, program=PROGRAM, interpreter=sys.executable
+):
     checkpoints = folder / "checkpoints"
     checkpoints.mkdir()
     place = types.SimpleNamespace(
@@ -74,7 +77,8 @@ async def a_gang_finds_its_master_reduces_and_resumes_from_its_checkpoint_after_
     )
     node = f"{world.namespace}-machine"
     async with a_gate() as gate, running(an_agent(place, folder, node)):
-        container = python(PROGRAM, str(checkpoints), str(STEPS), str(PAUSE), gate=gate)
+        container = python(program, str(checkpoints), str(STEPS), str(PAUSE), gate=gate)
+        container["command"][0] = interpreter
         spec = {
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 1,
