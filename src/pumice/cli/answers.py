@@ -46,6 +46,7 @@ class Report:
 
     text: str
     data: Any
+    names: tuple[str, ...] = ()  # what `-o name` prints, where the report is a list of objects
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

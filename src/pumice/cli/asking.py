@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pumice.kube.connection import Connection
 
 NAMESPACE = ("-n", "--namespace")
+# vcctl takes these on every command; scripts that give them go on working, and they change nothing.
+LOGGING_FLAGS = (("-v", "--v"), ("--vmodule",), ("--log-flush-frequency",))
 _SHOWN = ("output", "headers", "watch")
 OUTPUTS = "table, wide, json, yaml, name or jsonpath=TEMPLATE"
 
@@ -128,7 +130,12 @@ def _options(
         click.option("--context", default="", help="Context of the kubeconfig."),
         click.option("-k", "--kubeconfig", default="", help="Kubeconfig file; else $KUBECONFIG or ~/.kube/config."),
         click.option("-s", "--master", default="", help="Address of the API server, instead of the kubeconfig's."),
+        *(_ignored(*flags) for flags in LOGGING_FLAGS),
     ]
+
+
+def _ignored(*flags: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(*flags, default="", hidden=True, expose_value=False)
 
 
 def named(*flags: str, required: bool = True, kind: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:

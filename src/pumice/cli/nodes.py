@@ -39,7 +39,7 @@ async def nodes(reach: Reach, resource: str, each: str) -> Report:
         data["largestGangs"] = [{"each": amounts.text(worker), "workers": count}]
         gang = f"Largest gang that fits now: {count} workers of {amounts.text(worker)}"
         text = f"{cards_text(seen)}\n{gang}{_left_out(seen)}"
-    return Report(text, data)
+    return Report(text, data, tuple(f"node/{each.name}" for each in seen.nodes))
 
 
 def cards_text(seen: Rooms) -> str:

@@ -55,6 +55,8 @@ async def show(answer: Answer, reach: Reach, form: Form) -> None:
         case Report():
             if form.is_table:
                 echo(colours.report(answer.text) if form.coloured else answer.text, form)
+            elif form.name == "name" and answer.names:
+                click.echo("\n".join(answer.names))
             else:
                 click.echo(document(answer.data, form), nl=form.name != "jsonpath")
         case Done():

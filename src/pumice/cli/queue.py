@@ -40,6 +40,9 @@ def queues(reach: Reach, name: str = "") -> Query:
 
 @queue.command("list")
 @asks(namespace=(), watch=True)
+@click.option(
+    "-A", "--all-namespaces", is_flag=True, hidden=True, expose_value=False
+)  # queues are in none: as in kubectl
 async def list_queues(reach: Reach) -> Query:
     """List queues, with how many PodGroups are in which phase."""
     return queues(reach)

@@ -29,7 +29,7 @@ class Terminal:
     def __init__(self, arguments, env):
         self._keys, inside = pty.openpty()
         termios.tcsetwinsize(inside, (50, 200))
-        command = [sys.executable, "-c", _LEADER, sys.executable, "-m", "pumice.cli", *arguments]
+        command = [sys.executable, "-c", _LEADER, *arguments]
         try:
             self.process = subprocess.Popen(command, stdin=inside, stdout=inside, stderr=inside, env=env)
         finally:
@@ -75,11 +75,16 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(*arguments, **env):
-    """`pumice` with these arguments in a terminal."""
+def program(*words, **env):
+    """Any program, by its path, in a terminal."""
     wiped = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "CLICOLOR_FORCE", "CI"}}
-    running = Terminal(arguments, {**wiped, "TERM": "xterm-256color", **env})
+    running = Terminal(words, {**wiped, "TERM": "xterm-256color", **env})
     try:
         yield running
     finally:
         running.close()
+
+
+def terminal(*arguments, **env):
+    """`pumice` with these arguments in a terminal."""
+    return program(sys.executable, "-m", "pumice.cli", *arguments, **env)

@@ -1,11 +1,13 @@
 """The program in a shell: real bash completes, aliases are real programs, versions are of both sides."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.integration.cli.terminals import program
 
 from pumice import __version__
 from pumice.api.batch import Job
@@ -43,6 +45,31 @@ def test_bash_completes_commands_options_and_live_names(completed, pumice):
     assert completed("pumice", "queue", "get", "-n", "def") == ["default"]
     assert completed("pumice", "explain", "job/tra") == ["job/trace", "job/train"]
     assert completed("pumice", "explain", "p") == ["pg/", "pod/"]
+
+
+def test_tab_completes_in_an_interactive_bash(cluster, pumice):
+    pumice("job", "run", "trace")
+    path = f"{BIN}:{os.environ['PATH']}"
+    with program(
+        shutil.which("bash"),
+        "--norc",
+        "--noprofile",
+        "-i",
+        PATH=path,
+        KUBECONFIG=str(cluster.kubeconfig),
+        PS1="ready> ",
+    ) as seen:
+        seen.until("ready> ")
+        seen.press(b"source <(pumice completion bash); echo so''urced\n")
+        seen.until("sourced")
+        seen.press(b"pumice expl\t")
+        seen.until("pumice explain ")
+        seen.press(b"job/tr\t")
+        seen.until("pumice explain job/trace ")
+        seen.press(b"\x15pumice job vi\t")
+        seen.until("pumice job view ")
+        seen.press(b"\x15exit\n")
+        assert seen.end() == 0
 
 
 def test_completion_without_a_cluster_is_silent(completed):
@@ -124,3 +151,40 @@ def test_listing_commands_imports_none_of_them():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+HEAVY = {
+    "aiohttp",
+    "numpy",
+    "rich",
+    "cryptography",
+    "jsonschema_rs",
+    "prometheus_client",
+    "structlog",
+    "jinja2",
+    "pumice.kube.http",
+}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("job", "list"), ("job", "view", "light"), ("queue", "list"), ("pod", "list"), ("jobflow", "list"), ("version",)],
+)
+def test_a_command_that_asks_one_question_imports_nothing_heavy(pumice, cluster, words):
+    pumice("job", "run", "light")
+    code = (
+        "import sys, pumice.cli.main as m; code = m.run(sys.argv[2:]); "
+        "print(int(code), sorted(set(sys.argv[1].split()) & set(sys.modules)), file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, " ".join(HEAVY), *words]
+    env = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "0 []"
+
+
+def test_kubectls_plugin_is_the_same_program(pumice, cluster):
+    env = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+    plugin = subprocess.run(
+        [BIN / "kubectl-pumice", "queue", "list", "-o", "name"], env=env, capture_output=True, text=True, check=True
+    )
+    assert plugin.stdout == pumice("queue", "list", "-o", "name").out
