@@ -1,0 +1,214 @@
+"""Who may submit to which queue, on any API server with RBAC: users, groups, service accounts, kinds, and controllers for others."""
+
+import contextlib
+import functools
+from typing import Any
+
+from tests.bodies.webhooks import CONTROLLERS, Hooked, manifest, until
+
+from pumice.api import kinds, names
+from pumice.api.core import Namespace
+from pumice.api.flow import JobTemplate
+from pumice.api.kinds import Kind
+from pumice.api.scheduling import PodGroup, Queue
+from pumice.kube import errors
+from pumice.kube.requests import PatchType
+
+Json = dict[str, Any]
+TEAM = "rights"  # the namespace
+RBAC = "rbac.authorization.k8s.io"
+ROLE = Kind(RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False)
+BINDING = Kind(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
+REVIEW = Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
+WRITES = ["get", "list", "create", "update", "patch", "delete"]
+JOB = kinds.by_kind("batch.volcano.sh/v1alpha1", "Job")
+CRON_JOB = kinds.by_kind("batch.volcano.sh/v1alpha1", "CronJob")
+FLOW = kinds.by_kind("flow.volcano.sh/v1alpha1", "JobFlow")
+TEMPLATE = kinds.by_kind("flow.volcano.sh/v1alpha1", "JobTemplate")
+GROUP = kinds.by_kind("scheduling.volcano.sh/v1beta1", "PodGroup")
+POD = kinds.by_kind("v1", "Pod")
+SUBMITTED = (JOB, GROUP, POD, CRON_JOB, FLOW)
+ROBOT = f"system:serviceaccount:{TEAM}:robot"
+DEFAULT = f"system:serviceaccount:{TEAM}:default"
+
+# (user, group, queue, may): alice by name, the group red, the service account robot.
+MATRIX = (
+    ("alice", "blue", "research", True),
+    ("alice", "blue", "production", False),
+    ("alice", "red", "production", True),
+    ("bob", "blue", "research", False),
+    ("bob", "red", "production", True),
+    ("bob", "red", "research", False),
+    (ROBOT, f"system:serviceaccounts:{TEAM}", "research", False),
+    (ROBOT, f"system:serviceaccounts:{TEAM}", "production", True),
+)
+GRANTS = (("research", "User", "alice"), ("production", "Group", "red"), ("production", "ServiceAccount", "robot"))
+
+
+async def prepare(here: Hooked) -> None:
+    """Queues, a namespace in which everybody may write everything, and the grants."""
+    client = here.client
+    with contextlib.suppress(errors.AlreadyExists):
+        await client.create(Namespace, {"metadata": {"name": TEAM}})
+    for name in ("root", "default", "research", "production"):
+        with contextlib.suppress(errors.AlreadyExists):
+            await client.create(
+                Queue, manifest(kinds.by_struct(Queue), name, {} if name == "root" else {"parent": "root"})
+            )
+        await here.knows(Queue, name)
+    for queue in ("research", "production"):
+        await client.create(TEMPLATE, manifest(TEMPLATE, queue, job_spec(queue)), namespace=TEAM)
+        await here.knows(JobTemplate, queue, TEAM)
+    await client.create(ROLE, _role("writers", [{"apiGroups": ["*"], "resources": ["*"], "verbs": WRITES}]))
+    everybody = [{"kind": "Group", "name": "system:authenticated", "apiGroup": RBAC}]
+    await client.create(BINDING, _binding("writers", everybody))
+    for number, (queue, kind, name) in enumerate(GRANTS):
+        rule = {
+            "apiGroups": ["scheduling.volcano.sh"],
+            "resources": ["queues"],
+            "resourceNames": [queue],
+            "verbs": ["use"],
+        }
+        await client.create(ROLE, _role(f"use-{number}", [rule]))
+        subject = {"kind": kind, "name": name}
+        subject |= {"namespace": TEAM} if kind == "ServiceAccount" else {"apiGroup": RBAC}
+        await client.create(BINDING, _binding(f"use-{number}", [subject]))
+    for user, group, queue, may in MATRIX:
+        look = functools.partial(_is_in_force, here, user, group, queue, may=may)
+        await until(look, f"{user} {group} {queue}: {may}")
+
+
+async def _is_in_force(here: Hooked, user: str, group: str, queue: str, *, may: bool) -> bool:
+    """Grants take a moment to reach a real server's authoriser."""
+    attributes = {"verb": "use", "group": "scheduling.volcano.sh", "resource": "queues", "name": queue}
+    body = {"spec": {"user": user, "groups": [group, "system:authenticated"], "resourceAttributes": attributes}}
+    reply = await here.client.create(REVIEW, {"apiVersion": REVIEW.api_version, "kind": REVIEW.kind, **body})
+    return bool(reply.json()["status"].get("allowed")) == may
+
+
+def _role(name: str, rules: list[Json]) -> Json:
+    return {
+        "apiVersion": ROLE.api_version,
+        "kind": "ClusterRole",
+        "metadata": {"name": f"rights-{name}"},
+        "rules": rules,
+    }
+
+
+def _binding(name: str, subjects: list[Json]) -> Json:
+    role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": f"rights-{name}"}
+    metadata = {"name": f"rights-{name}"}
+    return {
+        "apiVersion": ROLE.api_version,
+        "kind": BINDING.kind,
+        "metadata": metadata,
+        "roleRef": role,
+        "subjects": subjects,
+    }
+
+
+async def clean_up(here: Hooked) -> None:
+    for name in ("writers", *(f"use-{number}" for number in range(len(GRANTS)))):
+        for kind in (BINDING, ROLE):
+            with contextlib.suppress(errors.NotFound):
+                await here.client.delete(kind, f"rights-{name}")
+
+
+# ------------------------------------------------------------------------------------------------------------ objects
+
+
+def job_spec(queue: str) -> Json:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}}
+    task = {"name": "worker", "replicas": 1, "template": template}
+    return {"queue": queue, "schedulerName": "volcano", "minAvailable": 1, "tasks": [task]}
+
+
+def submission(kind: Kind, queue: str, name: str = "s", **annotations: str) -> Json:
+    marks = dict(annotations)
+    spec: Json = job_spec(queue)
+    if kind is GROUP:
+        spec = {"queue": queue, "minMember": 1}
+    elif kind is POD:
+        spec = {"schedulerName": "volcano", "containers": [{"name": "main", "image": "x"}]}
+        marks[names.QUEUE_NAME] = queue
+    elif kind is CRON_JOB:
+        spec = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": spec}}
+    elif kind is FLOW:
+        spec = {"flows": [{"name": queue}]}
+    return manifest(kind, name, spec, annotations=marks)
+
+
+def record(user: str, group: str) -> dict[str, str]:
+    return {names.SUBMITTED_BY: user, names.SUBMITTER_GROUPS: f"{group}\nsystem:authenticated"}
+
+
+async def refusal(work: Any) -> str:
+    """Why the server refused; empty where it did not."""
+    try:
+        await work
+    except errors.Refused as error:
+        return error.message
+    return ""
+
+
+# ------------------------------------------------------------------------------------------------------------ bodies
+
+
+async def check_matrix(here: Hooked) -> None:
+    """Every kind, every user, every queue: what is made directly, and what our controllers make for them."""
+    controllers = here.as_user(CONTROLLERS, "system:serviceaccounts:pumice-system")
+    wrong = []
+    for kind in SUBMITTED:
+        for user, group, queue, may in MATRIX:
+            client = here.as_user(user, group)
+            body = submission(kind, queue)
+            own = await refusal(client.create(kind, body, namespace=TEAM, dry_run=True))
+            body = submission(kind, queue, **record(user, group))
+            handed_on = await refusal(controllers.create(kind, body, namespace=TEAM, dry_run=True))
+            for way, said in (("itself", own), ("controllers", handed_on)):
+                shown = user.removeprefix("system:serviceaccount:").replace(":", "/")
+                is_named = f'"{shown}"' in said and f'queue "{queue}"' in said and "the verb use" in said
+                if (said == "") != may or (not may and not is_named):
+                    wrong.append((kind.kind, user, group, queue, way, said))
+    assert wrong == []
+
+
+async def check_records(here: Hooked) -> None:
+    """Whoever submits is recorded, nobody can say otherwise, and what others leave out comes back."""
+    alice, bob = here.as_user("alice", "blue"), here.as_user("bob", "blue")
+    for kind in SUBMITTED:
+        made = (await alice.create(kind, submission(kind, "research", "mine"), namespace=TEAM)).json()
+        marks = made["metadata"]["annotations"]
+        assert marks[names.SUBMITTED_BY] == "alice", kind.kind
+        assert set(marks[names.SUBMITTER_GROUPS].split("\n")) >= {"blue", "system:authenticated"}
+        forged = submission(kind, "research", "forged", **record("alice", "blue"))
+        assert "may not set it" in await refusal(bob.create(kind, forged, namespace=TEAM)), kind.kind
+        body = {"metadata": {"annotations": {names.SUBMITTED_BY: "bob"}}}
+        assert "may not change it" in await refusal(bob.patch(kind, "mine", body, namespace=TEAM)), kind.kind
+        if kind is not POD:  # what has no record gets it back; of a pod that is refused instead
+            body = {"metadata": {"annotations": {names.SUBMITTED_BY: None, names.SUBMITTER_GROUPS: None}}}
+            changed = (await bob.patch(kind, "mine", body, namespace=TEAM)).json()
+            assert changed["metadata"]["annotations"][names.SUBMITTED_BY] == "alice", kind.kind
+        await here.client.delete(kind, "mine", namespace=TEAM, grace_s=0)
+
+
+async def check_joining(here: Hooked) -> None:
+    """A pod joins a group only if its maker may use the group's queue; a group does not move to a queue that its mover may not use."""
+    alice, bob = here.as_user("alice", "blue"), here.as_user("bob", "blue")
+    await alice.create(GROUP, submission(GROUP, "research", "gang"), namespace=TEAM)
+    await here.knows(PodGroup, "gang", TEAM)
+    pod = manifest(POD, "joins", submission(POD, "research")["spec"], annotations={names.GROUP_NAME: "gang"})
+    assert 'may not use queue "research"' in await refusal(bob.create(POD, pod, namespace=TEAM, dry_run=True))
+    assert await refusal(alice.create(POD, pod, namespace=TEAM, dry_run=True)) == ""
+    move = [{"op": "replace", "path": "/spec/queue", "value": "production"}]
+    moving = alice.patch(GROUP, "gang", move, how=PatchType.JSON, namespace=TEAM)
+    assert 'user "alice" may not use queue "production"' in await refusal(moving)
+    await here.client.delete(GROUP, "gang", namespace=TEAM)
+
+
+async def check_unrecorded(here: Hooked) -> None:
+    """What controllers make without a record counts as the namespace's default service account, which may use nothing here."""
+    for user in (CONTROLLERS, "system:serviceaccount:kube-system:replicaset-controller"):
+        client = here.as_user(user, "system:masters")
+        said = await refusal(client.create(POD, submission(POD, "research"), namespace=TEAM, dry_run=True))
+        assert f'service account "{TEAM}/default"' in said
