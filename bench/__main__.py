@@ -7,7 +7,7 @@ import sys
 
 from tools.kube import build
 
-HERE = ("bench.engine", "bench.memory", "bench.apiserver")
+HERE = ("bench.engine", "bench.memory", "bench.apiserver", "bench.cli")
 ON_KUBE = ("bench.live",)
 
 
