@@ -159,10 +159,11 @@ class Statuses:
             found[names.VERDICT] = None
         elif wanted is not None and (old is None or _classes(old) != _classes(wanted)):
             found[names.VERDICT] = wanted
-        if report.phase == PodGroupPhase.RUNNING.value and names.ATTEMPT not in have:
+        starts = names.ATTEMPT not in have or group.status.phase != report.phase
+        if report.phase == PodGroupPhase.RUNNING.value and starts:
             attempt = self._attempt(report.gang)
-            if attempt:
-                found[names.ATTEMPT] = attempt
+            if attempt and attempt != have.get(names.ATTEMPT):
+                found[names.ATTEMPT] = attempt  # a gang that runs again is as safe from recovery as the first time
         return found
 
     def _attempt(self, gang: str) -> str:
