@@ -100,6 +100,7 @@ class Driver:
         self._paces: dict[
             Key, tuple[float, float]
         ] = {}  # when such a thing was last written, and how long the next waits
+        self._rests: dict[Key, float] = {}  # until when a key that was planned for long is not planned again
         self._told: dict[Key, frozenset[tuple[str, str]]] = {}  # what the last plan for a key told people
         for wake in controller.wakes:
             known.of(wake.struct)  # so that its informer starts with the others
@@ -116,7 +117,7 @@ class Driver:
         return len(self._queue)
 
     def remembered(self) -> int:
-        """How many keys anything is kept for, paces aside: these are swept."""
+        """How many keys anything is kept for, paces and rests aside: these are swept."""
         return self._queue.remembered() + len({*self._unhurried, *self._told})
 
     async def run(self) -> None:
@@ -142,16 +143,21 @@ class Driver:
 
     async def _handle(self, key: Key) -> None:
         began = self._clock.monotonic()
+        resting_s = self._rests.get(key, began) - began
+        if resting_s > TIMER_S:
+            self._queue.add_after(key, resting_s)
+            return
         now = self._clock.now()
         plan = self._news(key, self._due(key, self._controller.plan(self._known, key, now)))
         planned_s = self._clock.monotonic() - began
+        self._rests[key] = began + planned_s * (1.0 + REST_SHARE)
         self.plans += 1
         if await self._carrier.carry_out(plan):
             self._queue.add(key)
         if plan.again_at is not None:
             self._queue.add_after(key, min(max((plan.again_at - now) / instant.SECOND, 0.0), AGAIN_S_MAX))
         self._observe(self._controller.name, self._clock.monotonic() - began)
-        await self._clock.sleep(planned_s * REST_SHARE)
+        await self._clock.sleep(0.0)  # others have their turn, though nothing had to be done
 
     def _due(self, key: Key, plan: Plan) -> Plan:
         """The plan without what may still wait."""
@@ -198,6 +204,7 @@ class Driver:
             for wake in self._controller.wakes:
                 self._known.of(wake.struct).forget_unseen()
             at = self._clock.monotonic()
+            self._rests = {key: until for key, until in self._rests.items() if until > at}
             self._paces = {key: each for key, each in self._paces.items() if at - each[0] <= 2 * each[1]}
 
 

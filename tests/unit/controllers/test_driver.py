@@ -1,6 +1,7 @@
 """The loop: what wakes it, what it does again, what it lets wait."""
 
 import asyncio
+import itertools
 import random
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from pumice.api import kinds
 from pumice.api.core import ConfigMap
 from pumice.api.events import CoreEvent
-from pumice.controllers.driver import SWEEP_S, UNHURRIED_S, Controller, Driver, Wake, itself
+from pumice.controllers.driver import SWEEP_S, TIMER_S, UNHURRIED_S, Controller, Driver, Wake, itself
 from pumice.controllers.operations import NOTHING_TO_DO, Create, Emit, Patch, Plan
 from pumice.kube.informer import Key
 
@@ -312,4 +313,52 @@ def test_nothing_is_kept_for_keys_that_are_at_rest(bench):
         await bench.clock.sleep(4 * SWEEP_S)
         assert (driver.remembered(), driver.waiting, driver._paces) == (0, 0, {})
 
+    bench.run(body)
+
+
+class Laborious:
+    """The bench's clock, with the time that plans take added to it: virtual time stands still while anybody computes."""
+
+    def __init__(self, clock):
+        self._clock = clock
+        self.worked_s = 0.0
+
+    def now(self):
+        return self._clock.now()
+
+    def monotonic(self):
+        return self._clock.monotonic() + self.worked_s
+
+    async def sleep(self, seconds):
+        await self._clock.sleep(seconds)
+
+
+def test_a_key_that_takes_long_to_plan_rests_three_times_as_long_and_holds_up_nobody_else(bench):
+    planned = {"large": [], "small": []}
+
+    def plan(known, key, now):
+        if key.name in planned:
+            planned[key.name].append(clock.monotonic())
+            clock.worked_s += 1.0 if key.name == "large" else 0.0
+        return NOTHING_TO_DO
+
+    async def body(bench):
+        nonlocal clock
+        clock = Laborious(bench.clock)
+        controller = Controller("test", plan, (Wake(ConfigMap, itself),), workers=1)
+        driver = Driver(controller, bench.known, bench.carrier, clock=clock, chance=random.Random(0))
+        bench.beside(driver.run())
+        for name in planned:
+            await bench.client.create(ConfigMap, a_map(name), namespace="team")
+        for number in range(20):
+            for name in planned:
+                body = {"data": {"a": str(number)}}
+                await bench.client.patch(ConfigMap, name, body, namespace="team")
+            await bench.clock.sleep(0.5)
+        gaps = [later - earlier for earlier, later in itertools.pairwise(planned["large"])]
+        assert len(gaps) >= 2
+        assert all(gap >= 4.0 - TIMER_S for gap in gaps)
+        assert len(planned["small"]) >= 20
+
+    clock = None
     bench.run(body)
