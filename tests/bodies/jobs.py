@@ -47,21 +47,22 @@ Json = dict[str, Any]
 
 
 class Counting:
-    """A transport that counts the writes that leave, by verb and resource; events and leases are not counted.
+    """A transport that counts the writes that leave for one namespace, by verb and resource, events not among them.
 
     Writes of a Job's or a group's status that change no phase are counted for each object, too: how often these come depends on
     how long it lives.
     """
 
-    def __init__(self, inner: Transport) -> None:
+    def __init__(self, inner: Transport, namespace: str) -> None:
         self._inner = inner
+        self._where = f"/namespaces/{namespace}/"
         self.writes: collections.Counter[str] = collections.Counter()
         self.numbers: collections.Counter[tuple[str, str]] = collections.Counter()  # by resource and name
 
     async def call(self, request):
-        if request.method != "GET":
+        if request.method != "GET" and self._where in request.path:
             resource = self._resource(request.path)
-            if resource not in {"events", "leases", "queues"}:
+            if resource != "events":
                 self.writes[f"{request.method} {resource}"] += 1
             if request.method == "PATCH" and resource in {"jobs", "podgroups"}:
                 status = json.loads(request.body).get("status", {})
@@ -93,6 +94,7 @@ class JobWorld:
     informers: Informers
     controllers: Controllers
     counted: Counting
+    patience_s: float = PATIENCE_S
 
     # ------------------------------------------------------------------------------------------------- making
 
@@ -183,7 +185,7 @@ class JobWorld:
         watched = (Job, Pod, PodGroup, Command, *more)
         leave = [self.informers.of(struct).subscribe(lambda _: changed.set()) for struct in watched]
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(self.patience_s):
                 while True:
                     changed.clear()
                     if found := await look():
@@ -224,7 +226,7 @@ async def job_world(transport, other, namespace, *, nodes=2, gpus=8, controls=Tr
     Without `controls`, the controllers are somebody else's business.
     """
     clock, chance = RealClock(), random.Random(1)
-    counting = Counting(transport)
+    counting = Counting(transport, namespace)
     ours = Client(counting, clock=clock, chance=chance)
     client = Client(other, clock=clock, chance=chance)
     informers = Informers(ours, clock=clock, chance=chance)

@@ -43,6 +43,7 @@ async def suffer(*, count, deaths, writes_of_a_life, seed):
             assert mortal.deaths == deaths
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_controllers_that_die_at_random_writes_lose_nothing_and_make_nothing_twice(seed):
     await suffer(count=12, deaths=10, writes_of_a_life=24, seed=seed)

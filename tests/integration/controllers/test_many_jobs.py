@@ -23,8 +23,9 @@ async def come_run_and_go(count):
             await many_jobs.jobs_come_run_and_go(world, count)
 
 
+@pytest.mark.timeout(300)
 async def test_jobs_come_run_and_go_within_the_budget_and_without_a_trace():
-    await come_run_and_go(200)
+    await come_run_and_go(120)
 
 
 @pytest.mark.soak
