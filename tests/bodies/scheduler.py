@@ -333,3 +333,32 @@ async def test_a_victim_whose_budget_refuses_is_deleted_only_where_that_is_confi
     assert (found.metadata.deletion_timestamp is not None) is delete_then, said
     assert [type(change) for change in learnt] == ([Evicting] if delete_then else [Evicting, Forgotten])
     assert "429 TooManyRequests" in said[0][1]["reason"]
+
+
+async def test_what_is_missing_is_named_when_it_has_been_missing_for_a_while(world):
+    """A group without pods, and pods without a group: neither waits in silence for what never comes."""
+    await world.gang("empty", size=0, minimum=3)
+    await world.pod("lost-0", gang="lost")
+    await world.pod("lost-1", gang="lost")
+
+    async def verdict():
+        return (await world.group("empty"))["metadata"].get("annotations", {}).get(names.VERDICT)
+
+    said = json.loads(await world.until(verdict, "the group should carry a verdict"))
+    assert [reason["reason"] for reason in said["reasons"]] == ["no pods yet: 0 of 3 members are created"]
+
+    async def conditions():
+        found = [each for pod in await world.pods("lost") for each in pod["status"].get("conditions", [])]
+        found = [each for each in found if each["reason"] == "PodGroupNotFound"]
+        return found if len(found) == 2 else None
+
+    first, second = await world.until(conditions, "both pods should say what they wait for")
+    assert first["message"] == second["message"]
+    assert first["message"].startswith(f"waits for PodGroup {world.namespace}/lost, which does not exist")
+
+    async def told():
+        events = await world.client.list_json(kinds.by_struct(CoreEvent), namespace=world.namespace)
+        return [each["message"] for each in events if each["reason"] == "PodGroupNotFound"]
+
+    await world.until(told, "an event should say it, too")
+    assert await told() == [first["message"]]

@@ -68,6 +68,7 @@ def described(snapshot):
         "gangs": [(key, gang.spec, _gang(gang)) for key, gang in snapshot.gangs.items()],
         "queues": list(snapshot.queues.items()),
         "claims": list(snapshot.claims.items()),
+        "orphans": [(key, sorted(task.uid for task in tasks)) for key, tasks in snapshot.orphans.items()],
         "others": {kind: list(table.items()) for kind, table in snapshot.others.items() if table},
         "hyper nodes": (snapshot.tree.fault, {name: nodes.tolist() for name, nodes in snapshot.tree.nodes.items()}),
         "with terms": {task.uid for task in snapshot.with_terms},

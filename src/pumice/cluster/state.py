@@ -69,6 +69,7 @@ class Snapshot:
     others: Mapping[type, Mapping[str, Any]]
     with_terms: tuple[Task, ...]  # on nodes or waiting, that ask something of other pods
     with_mounts: tuple[Task, ...]  # on nodes or waiting, whose volumes tie them to a place
+    orphans: Mapping[str, tuple[Task, ...]]  # by the key of the group that they name and that does not exist
 
     def objects(self, kind: type[T]) -> Mapping[str, T]:
         """All objects of a kind that has no table of its own, by `namespace/name`."""
@@ -103,6 +104,7 @@ class Cluster:
         self.tree: HyperTree | None = None
         self._story: collections.deque[tuple[str, str]] = collections.deque(maxlen=STORY_LINES_MAX)
         self._frozen_gangs: dict[str, Gang] = {}
+        self._orphans: dict[str, tuple[Task, ...]] = {}
         self._frozen_others: dict[type, Mapping[str, Any]] = {}
 
     # ------------------------------------------------------------------------------------------------- reading
@@ -125,6 +127,7 @@ class Cluster:
             MappingProxyType(dict(self._frozen_others)),
             tuple(self.with_terms.values()),
             tuple(self.with_mounts.values()),
+            MappingProxyType(dict(sorted(self._orphans.items()))),
         )
 
     def _node_table(self) -> NodeTable:
@@ -152,8 +155,11 @@ class Cluster:
         for key in self.changed_gangs:
             slot = self.gangs.get(key)
             spec = None if slot is None else self._gang_spec(key, slot)
+            self._orphans.pop(key, None)
             if slot is None or spec is None:
                 self._frozen_gangs.pop(key, None)
+                if slot is not None and slot.tasks:
+                    self._orphans[key] = tuple(slot.tasks.values())
             else:
                 self._frozen_gangs[key] = gangs.gang_of(spec, slot.tasks.values())
         self.changed_gangs.clear()

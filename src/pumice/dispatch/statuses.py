@@ -21,7 +21,7 @@ from pumice.kube import errors
 from pumice.kube.requests import PatchType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pumice.cluster.state import Cluster
     from pumice.dispatch.rim import Rim
@@ -59,7 +59,7 @@ class Statuses:
     async def write(self, decisions: Decisions) -> None:
         """Bring the API server in step with the decisions' reports."""
         self.unwritten = False
-        live = set(decisions.gangs)
+        live = {*decisions.gangs, *decisions.orphans}
         for forgotten in [key for key in self._told if key not in live]:
             del self._told[forgotten]
         async with asyncio.TaskGroup() as group:
@@ -72,6 +72,8 @@ class Statuses:
                     if self._pod_differs(verdict):
                         await self._window.acquire()
                         group.create_task(self._write_pod(verdict))
+            for key, verdicts in decisions.orphans.items():
+                await self._write_orphans(group, key, verdicts)
             for name, allocated in decisions.queues.items():
                 status = self._queue_status(name, allocated)
                 if status is not None:
@@ -84,15 +86,20 @@ class Statuses:
         """The merge patch that makes the PodGroup say what the report says; None where it does already."""
         slot = self._cluster.gangs.get(report.gang)
         group = slot.group if slot is not None else None
-        if slot is None or not isinstance(group, PodGroup) or self._is_forming(group, len(slot.tasks)):
+        if slot is None or not isinstance(group, PodGroup):
             return None
         if report.uid != group.metadata.uid:
             self.unwritten = True  # what was true of the group before it would admit this one unasked
             return None
         status = group.status
+        is_admitted = report.phase == PodGroupPhase.INQUEUE.value
+        if is_admitted and len(slot.tasks) < group.spec.min_member and self._is_new(group.metadata.creation_timestamp):
+            self.unwritten = True  # its members are still being created: its admission alone is worth a word
+            admission = {"metadata": {"uid": report.uid}, "status": {"phase": report.phase}}
+            return admission if status.phase != report.phase else None
         patch: dict[str, Any] = {}
         # A gang whose binds are under way says Scheduled together with Running: one write instead of two.
-        is_starting = report.phase == PodGroupPhase.INQUEUE.value and _is_scheduled(report)
+        is_starting = is_admitted and _is_scheduled(report)
         conditions = None if is_starting else self._merged_conditions(group, report.conditions)
         if conditions is not None:
             patch["conditions"] = conditions
@@ -113,13 +120,9 @@ class Statuses:
             **({"status": patch} if patch else {}),
         }
 
-    def _is_forming(self, group: PodGroup, members: int) -> bool:
-        created = group.metadata.creation_timestamp
-        if members >= group.spec.min_member or created is None:
-            return False
-        if group.status.phase in {"", PodGroupPhase.PENDING.value}:
-            return False  # its admission must be written: controllers wait for it
-        return self._clock.now() - instant.parse_instant(created) < FORMING_S * _SECOND
+    def _is_new(self, created: str | None) -> bool:
+        """Whether an object is so young that what it lacks may simply be on its way; never by a clock that goes wrong."""
+        return created is not None and abs(self._clock.now() - instant.parse_instant(created)) < FORMING_S * _SECOND
 
     def _merged_conditions(self, group: PodGroup, wanted: tuple[Condition, ...]) -> list[dict[str, Any]] | None:
         """All conditions with the wanted ones in place; None where nothing but a number in a text would change."""
@@ -177,7 +180,8 @@ class Statuses:
             self._written_at[report.gang] = self._clock.monotonic()
             self._reach("status")
             await self._client.patch(PodGroup, name, patch, how=PatchType.MERGE, namespace=namespace)
-            self._tell(report)
+            if "annotations" in patch["metadata"] or "conditions" in patch.get("status", {}):
+                self._tell(report)
         except errors.KubeError as error:
             self.unwritten = True
             self._log("group_status_failed", gang=report.gang, reason=str(error))
@@ -243,6 +247,18 @@ class Statuses:
             self._log("pod_status_failed", pod=task.key, reason=str(error))
         finally:
             self._window.release()
+
+    async def _write_orphans(self, group: asyncio.TaskGroup, key: str, verdicts: Sequence[PodVerdict]) -> None:
+        """A condition on each pod whose group does not exist, and one event about all of them."""
+        for verdict in verdicts:
+            if self._is_new(verdict.task.created):
+                self.unwritten = True  # groups are made a moment after their pods, too
+            elif self._pod_differs(verdict):
+                await self._window.acquire()
+                group.create_task(self._write_pod(verdict))
+                if key not in self._told:
+                    self._told[key] = verdict.reason
+                    self._recorder.record(verdict.task.pod, "Warning", verdict.reason, verdict.message)
 
     # ------------------------------------------------------------------------------------------------- queues
 

@@ -47,6 +47,7 @@ def close(session: Session) -> Decisions:
         shares=dict(session.shares),
         unfinished=session.budget <= 0,
         restless=session.budget <= 0 or bool(claims) or bool(session.holds.held) or session.has_cut_commits,
+        orphans=messages.orphan_verdicts(session.snapshot.orphans),
     )
 
 
@@ -102,12 +103,16 @@ def _report(session: Session, gang: GangState) -> GangReport:
     ready = has_queue and session.is_ready(gang)
     if has_queue and not ready and (hopeless := feasibility.never(session, gang)) is not None:
         gang.reasons.insert(0, hopeless)
+    if not gang.tasks and gang.phase == PodGroupPhase.INQUEUE.value and gang.minimum > 0:
+        text = f"no pods yet: 0 of {gang.minimum} members are created"
+        gang.reasons.append(verdict.Reason("gang", text, cure=verdict.Cure.WAITING))
     text = ""
     if gang.tasks and not ready and has_queue:
         text = messages.fit_text(session, gang)
     elif gang.reasons:
         text = gang.reasons[0].text
     conditions = _conditions(session, gang, text, ready=ready)
+    counted = f"{gang.tally[Status.PENDING]}/{len(gang.tasks)} tasks in gang unschedulable: " if gang.tasks else ""
     return GangReport(
         gang=gang.key,
         phase=_phase(
@@ -119,7 +124,7 @@ def _report(session: Session, gang: GangState) -> GangReport:
         succeeded=gang.tally[Status.SUCCEEDED],
         failed=gang.tally[Status.FAILED],
         conditions=conditions,
-        message=f"{gang.tally[Status.PENDING]}/{len(gang.tasks)} tasks in gang unschedulable: {text}" if text else "",
+        message=f"{counted}{text}" if text else "",
         reasons=_reasons(gang),
         pods=tuple(messages.pod_verdicts(session, gang, text)) if has_queue else (),
         uid=gang.spec.uid,

@@ -143,3 +143,6 @@ class Decisions:
     unfinished: bool = False  # the budget ended before the work did: plan again soon
     restless: bool = False  # a claim or a cut commit waits for time to pass
     queues: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)  # allocated, descendants included
+    orphans: Mapping[str, tuple[PodVerdict, ...]] = dataclasses.field(
+        default_factory=dict
+    )  # by the group that is not there

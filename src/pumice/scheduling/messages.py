@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from pumice.api import names
+from pumice.cluster.state import NATIVE_PREFIX, is_native
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.decisions import PodVerdict
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from pumice.cluster.tasks import Task
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.session import Session
 
 SCHEDULABLE = "Schedulable"
 UNSCHEDULABLE = "Unschedulable"
+NO_GROUP = "PodGroupNotFound"  # not Unschedulable: an autoscaler would make nodes for it
 
 
 def fit_text(session: Session, gang: GangState) -> str:
@@ -79,3 +84,24 @@ def _pod_text(gang: GangState, task: Task, status: Status, node: str, gang_text:
         return f"Pod {task.key} can possibly be assigned to {node}, once resource is released and minAvailable is satisfied"
     own = gang.fit_errors.get(task)
     return own.text if own is not None else gang_text
+
+
+def orphan_verdicts(orphans: Mapping[str, Sequence[Task]]) -> dict[str, tuple[PodVerdict, ...]]:
+    """What is said of pods that wait for a group that does not exist; nobody else looks at them."""
+    found = {}
+    for key, tasks in orphans.items():
+        waiting = [task for task in tasks if task.status is Status.PENDING and not task.gates]
+        if waiting:
+            text = _orphan_text(key, waiting[0])
+            found[key] = tuple(PodVerdict(task, NO_GROUP, text) for task in waiting)
+    return found
+
+
+def _orphan_text(key: str, task: Task) -> str:
+    notes = task.pod.metadata.annotations
+    if is_native(key):
+        name = key.replace(NATIVE_PREFIX, "")
+        return f"waits for PodGroup {name} of scheduling.k8s.io, which does not exist; create it"
+    if names.GROUP_NAME in notes or names.VOLCANO_GROUP_NAME in notes:
+        return f"waits for PodGroup {key}, which does not exist; create it, or correct the pod's annotation"
+    return f"waits for PodGroup {key}, which nobody has made for its workload; see that `pumice controllers` runs"

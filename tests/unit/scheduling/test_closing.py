@@ -14,6 +14,8 @@ from tests.unit.scheduling.clusters import (
     report,
 )
 
+from pumice.scheduling.verdict import Cure
+
 POLICY = policy("allocate, backfill", "priority gang", "predicates")
 LEAVING = {"metadata": {"deletionTimestamp": "2026-01-01T00:30:00Z"}}
 READY = "tasks in gang are ready to be scheduled"
@@ -165,9 +167,66 @@ def test_without_the_gang_plugin_nobody_speaks_of_gangs():
     assert conditions(told(a_node("n1"), a_gang("g", 9), policy=policy("allocate", "priority"))) == {}
 
 
-def test_a_gang_without_pods_has_no_conditions_and_waits():
+def test_a_gang_without_pods_has_no_conditions_and_says_whom_it_waits_for():
     found = told(a_node("n1"), a_group("g", 2))
-    assert (found.conditions, found.phase, found.message) == ((), "Inqueue", "")
+    text = "no pods yet: 0 of 2 members are created"
+    assert (found.conditions, found.phase, found.message) == ((), "Inqueue", text)
+    assert [(reason.plugin, reason.text, reason.cure) for reason in found.reasons] == [("gang", text, Cure.WAITING)]
+
+
+@pytest.mark.parametrize(
+    "group", [a_group("g", 0), a_group("g", 2, phase="Completed"), a_group("g", 2, phase="Running")],
+    ids=["needs nobody", "is done", "has run"],
+)  # fmt: skip
+def test_who_does_not_wait_for_pods_does_not_say_so(group):
+    assert told(a_node("n1"), group).message == ""
+
+
+def test_a_gang_that_is_not_admitted_speaks_of_that_before_its_pods():
+    refused = told(
+        a_node("n1", cpu="1"), a_group("g", 2, phase="Pending", minimum={"cpu": "9"}),
+        policy=policy("enqueue, allocate", "gang overcommit"),
+    )  # fmt: skip
+    assert "no pods yet" not in refused.message
+    assert refused.message.startswith("can never run here")
+
+
+# ------------------------------------------------------------------------------------------------------ no group
+
+
+def orphans(*pods, known=()):
+    found = plan_for(a_node("n1"), *known, *pods, policy=POLICY).orphans
+    return {key: [(each.task.name, each.reason, each.message) for each in verdicts] for key, verdicts in found.items()}
+
+
+REPLICA = {
+    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w", "controller": True}]
+}
+
+
+@pytest.mark.parametrize(
+    ("pod", "key", "text"),
+    [
+        (a_pod("p", gang="lost"), "default/lost",
+         "waits for PodGroup default/lost, which does not exist; create it, or correct the pod's annotation"),
+        (a_pod("p", metadata=REPLICA), "default/podgroup-w",
+         "waits for PodGroup default/podgroup-w, which nobody has made for its workload; see that `pumice controllers` runs"),
+        (a_pod("p", spec={"schedulingGroup": {"podGroupName": "lost"}}), "default/native:lost",
+         "waits for PodGroup default/lost of scheduling.k8s.io, which does not exist; create it"),
+    ],
+    ids=["named", "of a workload", "native"],
+)  # fmt: skip
+def test_a_pod_whose_group_does_not_exist_says_which_one_it_waits_for(pod, key, text):
+    assert orphans(pod) == {key: [("p", "PodGroupNotFound", text)]}
+
+
+def test_a_pod_that_waits_for_nobody_is_no_orphan():
+    waiting = a_pod("p", gang="here")
+    assert orphans(waiting, known=[a_group("here", 2)]) == {}
+    assert orphans(a_pod("lone")) == {}
+    assert orphans(a_pod("theirs", gang="lost", spec={"schedulerName": "somebody-else"})) == {}
+    assert orphans(a_pod("on-a-node", gang="lost", node="n1")) == {}
+    assert orphans(a_pod("gated", gang="lost", spec={"schedulingGates": [{"name": "x"}]})) == {}
 
 
 def test_a_gang_on_its_way_out_is_left_alone():

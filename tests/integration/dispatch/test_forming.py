@@ -1,0 +1,176 @@
+"""What is said, and when, of gangs that are still being created: by cycles on the embedded server, under virtual time."""
+
+import json
+import random
+
+from pumice import instant
+from pumice.api import names
+from pumice.api.changes import Upserted
+from pumice.api.core import Node
+from pumice.api.pods import Pod
+from pumice.api.scheduling import PodGroup, Queue
+from pumice.apiserver.local import LocalTransport
+from pumice.apiserver.server import Server, Settings
+from pumice.clock import VirtualClock
+from pumice.cluster.intake import Intake
+from pumice.cluster.state import Cluster
+from pumice.dispatch.rim import Rim
+from pumice.dispatch.statuses import FORMING_S, Statuses
+from pumice.kube.client import Client
+from pumice.kube.recorder import Recorder
+from pumice.processes.up import install_kinds
+from pumice.scheduling import builtin, cycle
+
+NOON = instant.parse_instant("2026-01-31T12:00:00Z")
+POLICY = builtin.parse(builtin.TEXT, "built-in policy")
+
+
+class Told(Recorder):
+    """Remembers instead of writing."""
+
+    def __init__(self, client, clock):
+        super().__init__(client, component="test", clock=clock)
+        self.said = []
+
+    def record(self, regarding, type_, reason, message, *, action=""):
+        self.said.append((regarding.metadata.name, reason, message))
+
+
+class Place:
+    """A server with one GPU, and cycles whose reports are written there."""
+
+    def __init__(self, client, clock):
+        self.client = client
+        self.clock = clock
+        self.cluster = Cluster()
+        self.intake = Intake(self.cluster)
+        self.recorder = Told(client, clock)
+        self.statuses = Statuses(client, self.cluster, self.recorder, Rim(clock=clock, chance=random.Random(0)))
+
+    async def see(self, struct, manifest, **where):
+        made = await self.client.create(struct, manifest, **where)
+        self.intake.apply(Upserted(object=made.into(struct)))
+
+    async def group(self, minimum, **spec):
+        body = {"metadata": {"name": "train"}, "spec": {"minMember": minimum, **spec}, "status": {"phase": "Pending"}}
+        await self.see(PodGroup, body, namespace="default")
+
+    async def pod(self, name, gang="train"):
+        limits = {"limits": {"nvidia.com/gpu": "1"}}
+        body = {
+            "metadata": {"name": name, "annotations": {names.GROUP_NAME: gang}},
+            "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "image": "i", "resources": limits}]},
+        }
+        await self.see(Pod, body, namespace="default")
+
+    async def turn(self):
+        """One cycle; what it wrote is known to the next one."""
+        decisions = cycle.plan(self.cluster.snapshot(), POLICY, now=self.clock.now())
+        await self.statuses.write(decisions)
+        for struct, namespace in ((PodGroup, "default"), (Pod, "default"), (Queue, "")):
+            for thing in (await self.client.list(struct, namespace=namespace)).items:
+                self.intake.apply(Upserted(object=thing))
+
+    async def written(self):
+        """Phase, types of conditions, and the reasons of the verdict."""
+        found = (await self.client.get(PodGroup, "train", namespace="default")).json()
+        verdict = json.loads(found["metadata"].get("annotations", {}).get(names.VERDICT, "{}"))
+        conditions = [each["type"] for each in found["status"].get("conditions", ())]
+        return found["status"]["phase"], conditions, [each["reason"] for each in verdict.get("reasons", ())]
+
+    async def condition(self, name):
+        pod = (await self.client.get(Pod, name, namespace="default")).into(Pod)
+        return next(((each.reason, each.message) for each in pod.status.conditions), None)
+
+
+def play(body):
+    clock = VirtualClock(NOON)
+
+    async def main():
+        async with Server(Settings(now=clock.now, chance=random.Random(0))) as server:
+            client = Client(LocalTransport(server), clock=clock, chance=random.Random(1))
+            await install_kinds(client)
+            place = Place(client, clock)
+            room = {"cpu": "8", "memory": "8Gi", "pods": "9", "nvidia.com/gpu": "1"}
+            await place.see(Node, {"metadata": {"name": "n1"}, "status": {"allocatable": room, "capacity": room}})
+            await place.see(Queue, {"metadata": {"name": "default"}, "spec": {"weight": 1}})
+            await body(place)
+
+    clock.run(main())
+
+
+def test_of_a_gang_whose_pods_are_on_their_way_only_its_admission_is_written():
+    async def body(place):
+        await place.group(3)
+        await place.pod("train-0")
+        for _ in range(2):
+            await place.turn()
+            assert await place.written() == ("Inqueue", [], [])
+            assert (place.recorder.said, place.statuses.unwritten) == ([], True)
+        await place.clock.sleep(FORMING_S)
+        await place.turn()
+        phase, conditions, reasons = await place.written()
+        assert (phase, conditions) == ("Inqueue", ["Unschedulable"])
+        assert reasons[0] == "Not enough valid tasks for gang-scheduling, valid: 1, min: 3"
+        assert [(name, reason) for name, reason, _ in place.recorder.said] == [("train", "Unschedulable")]
+        assert not place.statuses.unwritten
+
+    play(body)
+
+
+def test_a_group_whose_pods_never_came_says_so():
+    async def body(place):
+        await place.group(3)
+        await place.turn()
+        assert await place.written() == ("Inqueue", [], [])
+        await place.clock.sleep(FORMING_S)
+        for _ in range(2):
+            await place.turn()
+        text = "no pods yet: 0 of 3 members are created"
+        assert await place.written() == ("Inqueue", [], [text])
+        assert place.recorder.said == [("train", "Unschedulable", text)]
+
+    play(body)
+
+
+def test_who_is_not_admitted_is_told_at_once():
+    async def body(place):
+        await place.group(3, minResources={"nvidia.com/gpu": "100"})
+        await place.turn()
+        phase, _, reasons = await place.written()
+        assert (phase, reasons[0][:18]) == ("Pending", "can never run here")
+
+    play(body)
+
+
+def test_a_group_from_the_future_is_not_waited_for():
+    """Its server's clock is an hour ahead of ours."""
+
+    async def body(place):
+        await place.group(3)
+        place.clock._start -= instant.HOUR
+        for _ in range(2):
+            await place.turn()
+        assert await place.written() == ("Inqueue", [], ["no pods yet: 0 of 3 members are created"])
+
+    play(body)
+
+
+def test_pods_without_a_group_say_so_each_on_itself_and_in_one_event():
+    async def body(place):
+        await place.pod("p0", gang="lost")
+        await place.pod("p1", gang="lost")
+        await place.turn()
+        assert ([await place.condition(name) for name in ("p0", "p1")], place.statuses.unwritten) == (
+            [None, None],
+            True,
+        )
+        await place.clock.sleep(FORMING_S)
+        for _ in range(2):
+            await place.turn()
+        text = "waits for PodGroup default/lost, which does not exist; create it, or correct the pod's annotation"
+        assert [await place.condition(name) for name in ("p0", "p1")] == [("PodGroupNotFound", text)] * 2
+        assert place.recorder.said == [("p0", "PodGroupNotFound", text)]
+        assert not place.statuses.unwritten
+
+    play(body)
