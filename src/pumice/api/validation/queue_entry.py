@@ -18,7 +18,7 @@ def check_queue_is_open(findings: Findings, path: str, name: str, lookup: Lookup
         findings.refuse(path, "unable to find job queue", f"create queue {name!r} or name an existing one", name)
     elif queue.status.state not in OPEN:
         cause = f"can only submit job to queue with state `Open`, and {name!r} is `{queue.status.state}`"
-        findings.refuse(path, cause, f"open it with `pumice queue open {name}` or use another", name)
+        findings.refuse(path, cause, f"open it with `pumice queue operate {name} --action open` or use another", name)
 
 
 def check_queue_is_leaf(findings: Findings, path: str, name: str, lookup: Lookup) -> None:
