@@ -55,6 +55,7 @@ _VOLATILE = (
     (re.compile(r"\b(\d+[dhms]){1,2}\b"), "<age>"),
     (re.compile(r"step \d+"), "step <number>"),
     (re.compile(r"^\d+$"), "<number>"),
+    (re.compile(r"(?<=-worker)-\d+"), "-<number>"),  # members of one task can stand in for one another
     (re.compile(r"^cluster \d+ ended"), "cluster <pid> ended"),
     (re.compile(r"(/\S*)?/pumice-up-\w+"), "<folder>"),
     (re.compile(r" +"), " "),
