@@ -235,18 +235,19 @@ class Desk:
         home = {"HOME": str(folder / ".home"), "XDG_CACHE_HOME": str(folder / ".home" / "cache")}
         self._environment = {**kept, **looks, **home, "PATH": ":".join(path), "COLUMNS": "132"}
         self._terminals: dict[str, Terminal] = {}
+        self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         (self.folder / ".home").mkdir(exist_ok=True)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for terminal in reversed(self._terminals.values()):
-            terminal.close()
+        self._stack.close()
 
     def terminal(self, name: str) -> Terminal:
         if name not in self._terminals:
             self._terminals[name] = Terminal(self.folder, self._environment)
+            self._stack.callback(self._terminals[name].close)
         return self._terminals[name]
 
     def write(self, file: File) -> None:
