@@ -7,7 +7,7 @@ import sys
 
 from tools.kube import build
 
-HERE = ("bench.engine", "bench.memory", "bench.apiserver", "bench.cli")
+HERE = ("bench.engine", "bench.memory", "bench.apiserver", "bench.cli", "bench.admission")
 ON_KUBE = ("bench.live",)
 
 

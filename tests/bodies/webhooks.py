@@ -129,7 +129,7 @@ async def hooked(
         try:
             for kind, manifest in zip(CONFIGURATIONS, edit(registration.manifests()), strict=True):
                 await client.create(kind, manifest)
-            await until(lambda: _asks(client), "the API server asks")
+            await until(lambda: asks(client), "the API server asks")
             yield here
         finally:
             await unregister(client, settings.configuration)
@@ -140,14 +140,14 @@ async def unregister(client: Client, name: str) -> None:
         with contextlib.suppress(errors.NotFound):
             await client.delete(kind, name)
     # Whoever comes next must not be asked about by a server that has not heard of it yet.
-    await until(lambda: _asks_nobody(client), "the API server asks nobody")
+    await until(lambda: asks_nobody(client), "the API server asks nobody")
 
 
-async def _asks(client: Client) -> bool:
+async def asks(client: Client) -> bool:
     return await _answers(client) == (True, True)
 
 
-async def _asks_nobody(client: Client) -> bool:
+async def asks_nobody(client: Client) -> bool:
     return await _answers(client) == (False, False)
 
 

@@ -98,7 +98,7 @@ def renewed(keys: Keys | None, hosts: Sequence[str], *, now: dt.datetime, lives:
         authority = certificates.authority(AUTHORITY_NAME, now=now, life=lives.authority)
         announced = (authority.certificate, *keys.authorities)[:AUTHORITIES_MAX]
         return dataclasses.replace(keys, authorities=announced, authority_key=authority.key)
-    is_old = keys.pair.is_due(now) or not _is_signed(keys) or not _serves(keys.pair, hosts)
+    is_old = keys.pair.is_due(now) or not is_signed(keys) or not _serves(keys.pair, hosts)
     has_settled = now - keys.newest.issued >= lives.settle and keys.authorities[0] in trusted
     # Nobody accepts a pair that has expired: nothing is lost by taking the new one at once.
     if is_old and (has_settled or keys.pair.expires <= now):
@@ -115,7 +115,7 @@ def _expires(certificate: bytes) -> dt.datetime:
     return _loaded(certificate).not_valid_after_utc
 
 
-def _is_signed(keys: Keys) -> bool:
+def is_signed(keys: Keys) -> bool:
     """True where the newest authority signed the pair; all of them have the same name, but not the same key."""
     try:
         _loaded(keys.pair.certificate).verify_directly_issued_by(_loaded(keys.authorities[0]))

@@ -1,0 +1,222 @@
+"""Admission reviews on one core: how many a second, and how long the slowest take.
+
+The server runs in a process of its own, on one core, over TLS as API servers call it; callers on other cores send Jobs, pods and
+PodGroups at a steady pace, so that a slow answer is counted from the moment at which its question was due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import json
+import multiprocessing
+import os
+import ssl
+import time
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+
+from pumice.api.decoding import decode_value
+from pumice.api.scheduling import Queue
+from pumice.api.validation import ClusterSize, Settings
+from pumice.telemetry.meters import Meters
+from pumice.webhooks.admission import Admission
+from pumice.webhooks.keeping import ServingContext
+from pumice.webhooks.keys import Keys, Lives, renewed
+from pumice.webhooks.reviewing import Reviewer
+from pumice.webhooks.serving import ReviewServer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from multiprocessing.connection import Connection
+
+RATE = 1_000  # reviews a second
+SECONDS = 10.0
+WARM_UP_S = 2.0
+CONNECTIONS = 16
+QUEUES = 100
+HEADERS = {"content-type": "application/json"}
+
+
+class World:
+    """A cluster of a hundred queues."""
+
+    def __init__(self) -> None:
+        names = ["root", *(f"q{number}" for number in range(QUEUES))]
+        self._queues = {
+            name: decode_value(
+                Queue, {"metadata": {"name": name}, "spec": {"parent": "root"}, "status": {"state": "Open"}}
+            )
+            for name in names
+        }
+
+    def queue(self, name: str) -> Queue | None:
+        return self._queues.get(name)
+
+    def queues(self) -> Sequence[Queue]:
+        return list(self._queues.values())
+
+    def children(self, queue: str) -> Sequence[Queue]:
+        return self.queues()[1:] if queue == "root" else ()
+
+    def job_template(self, namespace: str, name: str) -> None:
+        del namespace, name
+
+    def namespace_annotations(self, namespace: str) -> dict[str, str]:
+        del namespace
+        return {}
+
+    def priority_class(self, name: str) -> None:
+        del name
+
+    def cluster_size(self) -> ClusterSize:
+        return ClusterSize(
+            total={"cpu": "1000", "memory": "10Ti", "nvidia.com/gpu": 1000},
+            largest_node={"cpu": "64", "memory": "1Ti", "nvidia.com/gpu": 8},
+        )
+
+
+def reviews() -> list[tuple[str, bytes]]:
+    """What a busy cluster sends: a Job of three tasks as people write them, its group, and pods."""
+    container = {
+        "name": "main",
+        "image": "registry.example.com/train:1",
+        "command": ["torchrun", "train.py"],
+        "env": [{"name": f"VARIABLE_{number}", "value": "x" * 20} for number in range(20)],
+        "resources": {"limits": {"nvidia.com/gpu": 1, "cpu": "8", "memory": "64Gi"}},
+    }
+    spec = {"restartPolicy": "Never", "schedulerName": "volcano", "containers": [container]}
+    tasks = [{"name": name, "replicas": 2, "template": {"spec": spec}} for name in ("master", "worker", "evaluator")]
+    job = {
+        "queue": "q7",
+        "minAvailable": 6,
+        "schedulerName": "volcano",
+        "tasks": tasks,
+        "plugins": {"svc": [], "env": []},
+    }
+    subjects = [
+        ("jobs", "batch.volcano.sh", "v1alpha1", "Job", job),
+        ("podgroups", "scheduling.volcano.sh", "v1beta1", "PodGroup", {"queue": "q7", "minMember": 6}),
+        ("pods", "", "v1", "Pod", spec),
+        ("pods", "", "v1", "Pod", spec),
+    ]
+    found = []
+    for plural, group, version, kind, wanted in subjects:
+        subject = {
+            "apiVersion": f"{group}/{version}".lstrip("/"),
+            "kind": kind,
+            "metadata": {"name": "train", "namespace": "team"},
+            "spec": wanted,
+        }
+        asked = {
+            "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+            "kind": {"group": group, "version": version, "kind": kind},
+            "operation": "CREATE",
+            "namespace": "team",
+            "userInfo": {"username": "alice", "groups": ["blue"]},
+            "object": subject,
+        }
+        body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
+        found += [(f"/{plural}/{verb}", json.dumps(body).encode()) for verb in ("mutate", "validate")]
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------ server
+
+
+def _serve(keys: Keys, pipe: Connection) -> None:
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    asyncio.run(_served(keys, pipe))
+
+
+async def _served(keys: Keys, pipe: Connection) -> None:
+    context = ServingContext()
+    context.take_up(keys.pair)
+    reviewer = Reviewer(World(), Settings(scheduler_names=("volcano", "pumice")))
+    server = ReviewServer(Admission(reviewer), Meters())
+    pipe.send(await server.start("127.0.0.1:0", context.context))
+    await asyncio.to_thread(pipe.recv)
+    await server.stop()
+    pipe.send(time.process_time())
+
+
+# ------------------------------------------------------------------------------------------------------------ callers
+
+
+class Callers:
+    """Send reviews at a steady pace over a few connections, as API servers do."""
+
+    def __init__(self, port: int, bundle: bytes) -> None:
+        self._url = f"https://127.0.0.1:{port}"
+        self._context = ssl.create_default_context(cadata=bundle.decode())
+        self._reviews = reviews()
+        self.took: list[float] = []
+        self.failed = 0
+
+    async def call(self, rate: int, seconds: float) -> None:
+        self.took.clear()
+        connector = aiohttp.TCPConnector(limit=CONNECTIONS, ssl=self._context)
+        async with aiohttp.ClientSession(connector=connector) as session, asyncio.TaskGroup() as crew:
+            began = time.perf_counter()
+            for number in range(int(rate * seconds)):
+                due = began + number / rate
+                await asyncio.sleep(max(due - time.perf_counter(), 0))
+                crew.create_task(self._one(session, number, due))
+
+    async def _one(self, session: aiohttp.ClientSession, number: int, due: float) -> None:
+        path, body = self._reviews[number % len(self._reviews)]
+        async with session.post(self._url + path, data=body, headers=HEADERS) as answer:
+            content = await answer.read()
+        self.took.append(time.perf_counter() - due)
+        self.failed += answer.status != 200 or b'"allowed":true' not in content
+
+
+def measure(rate: int = RATE, seconds: float = SECONDS) -> dict[str, Any]:
+    """Latencies in milliseconds at the rate, and how much of its core the server needed."""
+    now = dt.datetime.now(dt.UTC)
+    keys = renewed(None, ["127.0.0.1"], now=now, lives=Lives(), trusted=b"")
+    here, there = multiprocessing.get_context("spawn").Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=_serve, args=(keys, there))
+    server.start()
+    try:
+        callers = Callers(here.recv(), keys.bundle)
+        began = time.perf_counter()
+        asyncio.run(callers.call(rate, WARM_UP_S))
+        asyncio.run(callers.call(rate, seconds))
+        wall = time.perf_counter() - began
+        here.send("stop")
+        cpu = here.recv()
+    finally:
+        with contextlib.suppress(OSError):
+            here.close()
+        server.join(timeout=10)
+        if server.is_alive():
+            server.kill()
+            server.join()
+    took = sorted(callers.took)
+
+    def percentile(share: float) -> float:
+        return round(took[min(int(len(took) * share), len(took) - 1)] * 1000, 2)
+
+    return {
+        "benchmark": "admission",
+        "rate": rate,
+        "reviews": len(took),
+        "failed": callers.failed,
+        "p50_ms": percentile(0.5),
+        "p99_ms": percentile(0.99),
+        "max_ms": percentile(1.0),
+        "server_core_share": round(cpu / wall, 3),
+        # Whatever else runs on the machine: what one core could do if it did nothing else.
+        "reviews_per_core_second": round(rate * (seconds + WARM_UP_S) / cpu),
+    }
+
+
+def main() -> None:
+    print(json.dumps(measure()))
+
+
+if __name__ == "__main__":
+    main()
