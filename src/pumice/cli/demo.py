@@ -3,34 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import os
+import shutil
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from pumice.api import kinds, names
 from pumice.api.batch import Job
 from pumice.api.pods import Pod
-from pumice.api.scheduling import PodGroup
+from pumice.cli import colours
+from pumice.cli.demo_stage import (
+    NAMESPACE,
+    DemoFailed,
+    bound,
+    create_gang,
+    create_pod,
+    delete_gang,
+    node,
+    phase_count,
+    pods,
+    reason,
+    started,
+    total_bound,
+    training_job,
+    until,
+    until_phase,
+    until_reason,
+    until_step,
+)
 from pumice.errors import PumiceError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from pumice.nodes.registration import NodeFacts
     from pumice.processes.up import Up
 
 GPU_DOLLARS_PER_HOUR = 2.50  # what a rented training GPU costs, roughly
-WAIT_S_MAX = 30.0
-NAMESPACE = "default"
+TICKER_S = 2.0
+WIDTH = 110
 
-
-class DemoFailed(PumiceError):
-    """The story did not go as told; that is a bug, and the exit code says so."""
+INTRODUCTION = (
+    "Pumice starts a gang of pods as a whole or not at all. Five scenes show why. The API server, the scheduler and the "
+    "controllers are the real ones and run inside this process; nodes and GPUs of scenes 1 to 4 are pretended, the "
+    "processes of scene 5 are not. Lines with $ are commands, and below them is what they printed."
+)
 
 
 @click.command()
@@ -41,22 +59,31 @@ def demo() -> None:
 
 async def _story() -> None:
     began = time.monotonic()
+    click.echo(click.wrap_text(INTRODUCTION, width=WIDTH))
     shown: list[tuple[str, str]] = []
     for title, scene in (
         ("Pods placed one by one", _one_by_one),
         ("The same job as a gang", _as_a_gang),
         ("Two gangs of 64 on 100 GPUs", _two_gangs),
-        ("Small jobs, packed or spread", _fragmentation),
+        ("Small jobs, spread or packed", _fragmentation),
         ("A gang of real processes", _real_processes),
     ):
-        click.secho(f"\n{len(shown) + 1}. {title}", bold=True)
+        _heading(f"{len(shown) + 1}. {title}")
         shown.append((title, await scene()))
-    click.secho("\nWhat was shown", bold=True)
+    _heading("What was shown")
     for title, outcome in shown:
-        click.echo(f"  {title:<30} {outcome}")
+        click.echo(f"   {title:<30} {outcome}")
     click.echo(
-        f"\nAll of it ran on this machine in {time.monotonic() - began:.0f} s. Start a cluster to play with: pumice up"
+        f"\nAll of it ran on this machine, in {time.monotonic() - began:.0f} s. Start a cluster to play with: {_program()} up"
     )
+
+
+def _program() -> str:
+    """How the reader starts this program: a fresh clone has it in a folder that no shell looks into."""
+    here = Path(sys.argv[0])
+    if shutil.which("pumice") or here.name != "pumice":
+        return "pumice"
+    return os.path.relpath(here)
 
 
 # ------------------------------------------------------------------------------------------------ scenes
@@ -64,75 +91,77 @@ async def _story() -> None:
 
 async def _one_by_one() -> str:
     """Eight workers, six GPUs, a scheduler that looks at one pod at a time."""
-    async with _cluster(gpus=6) as cluster:
-        _say(
-            "A training job of 8 workers needs 8 GPUs at once. The cluster has 6 free, and a scheduler that takes pods one by one."
-        )
+    async with started(gpus=6) as cluster:
+        _tell("A training job of 8 workers needs 8 GPUs at once. 6 are free, and the scheduler takes pods one by one.")
         for number in range(8):
-            await _create_pod(cluster, f"train-worker-{number}", scheduler="default-scheduler")
-        running = await _until(lambda: _phase_count(cluster, "train", "Running"), 6)
-        _say(f"   {running} of 8 workers run. They wait at their first barrier for two that will never come.")
-        dollars = running * GPU_DOLLARS_PER_HOUR
-        _say(
-            f"   Nothing is computed, and {running} GPUs are paid for: ${dollars:.2f} an hour, ${dollars * 24:.0f} a day."
-        )
-        return f"{running} of 8 run, none works: ${dollars:.2f}/hour for nothing"
+            await create_pod(cluster, f"train-worker-{number}", scheduler="default-scheduler")
+        running = await until(lambda: phase_count(cluster, "train", "Running"), 6)
+        _see(f"{running} of 8 workers run. They wait at their first barrier for two that never come, and are paid for:")
+        hourly = running * GPU_DOLLARS_PER_HOUR
+        await _ticker(hourly)
+        _see(f"At ${GPU_DOLLARS_PER_HOUR:.2f} per GPU-hour that is ${hourly:.2f} an hour, ${hourly * 24:.0f} a day.")
+        return f"{running} of 8 run and none works: ${hourly:.2f} an hour for nothing"
+
+
+async def _ticker(hourly: float) -> None:
+    """Money that is being spent while the reader looks on; where nothing moves, only its end."""
+    moves = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    began = time.monotonic()
+    while (passed := time.monotonic() - began) < TICKER_S:
+        if moves:
+            click.echo(f"\r   > ${hourly * passed / 3600:.4f} for nothing after {passed:.1f} s", nl=False)
+        await asyncio.sleep(0.1)
+    click.echo(f"{chr(13) if moves else ''}   > ${hourly * TICKER_S / 3600:.4f} for nothing after {TICKER_S:.1f} s")
 
 
 async def _as_a_gang() -> str:
-    async with _cluster(gpus=6) as cluster:
-        _say("The same 8 workers on the same 6 GPUs, as a PodGroup with minMember 8 and schedulerName volcano.")
-        await _create_gang(cluster, "train", 8)
-        group = await _until_reason(cluster, "train", "can never run here")
-        _say(
-            f"   {await _bound(cluster, 'train')} of 8 are placed: nothing is held, nothing is paid for. The group says why:"
-        )
-        _say(f"   {_reason(group)}")
-        _say("   Two GPUs are added.")
-        await cluster.add_nodes([_node("node-new", 2)])
-        running = await _until(lambda: _phase_count(cluster, "train", "Running"), 8)
-        _say(f"   {running} of 8 run, all bound by one decision.")
+    async with started(gpus=6) as cluster:
+        _tell("The same 8 workers on the same 6 GPUs, now as a PodGroup with minMember 8 and schedulerName volcano.")
+        await create_gang(cluster, "train", 8)
+        await until_reason(cluster, "train", "can never run here")
+        _see(f"{await bound(cluster, 'train')} of 8 are placed: nothing is held, nothing is paid for. Why?")
+        await _run(cluster, "explain", "pg/train", parts=("Members", "Why it waits", "Room now"))
+        await cluster.add_nodes([node("node-new", 2)])
+        running = await until(lambda: phase_count(cluster, "train", "Running"), 8)
+        _see(f"A node with two GPUs joins, and {running} of 8 run, all bound by one decision.")
         return f"0 of 8 while it cannot start, then {running} of 8"
 
 
 async def _two_gangs() -> str:
-    async with _cluster(gpus=50, nodes=2) as cluster:
-        _say(
-            "Two gangs of 64 arrive together. Placed one by one they would take 50 GPUs each and wait for each other for ever."
+    async with started(gpus=50, nodes=2) as cluster:
+        _tell(
+            "Two gangs of 64 arrive together. Placed one by one they could take 50 GPUs each, and wait for each other for ever."
         )
-        await asyncio.gather(_create_gang(cluster, "red", 64), _create_gang(cluster, "blue", 64))
-        await _until(lambda: _total_bound(cluster, ("red", "blue")), 64)
-        counts = {name: await _bound(cluster, name) for name in ("red", "blue")}
-        first = max(counts, key=lambda name: counts[name])
-        second = min(counts, key=lambda name: counts[name])
-        _say(
-            f"   {first}: {counts[first]} of 64, {second}: {counts[second]} of 64. No deadlock: one runs, one waits with nothing in its hands."
-        )
-        group = await _until_reason(cluster, second, "left of")
-        _say(f"   {second} says: {_reason(group)}")
-        await _delete_gang(cluster, first)
-        await _until(lambda: _bound(cluster, second), 64)
-        _say(f"   {first} ends, and {second} starts whole.")
+        await asyncio.gather(create_gang(cluster, "red", 64), create_gang(cluster, "blue", 64))
+        await until(lambda: total_bound(cluster, ("red", "blue")), 64)
+        counts = {name: await bound(cluster, name) for name in ("red", "blue")}
+        first, second = sorted(counts, key=lambda name: -counts[name])
+        _see(f"{first}: {counts[first]} of 64 run. {second}: {counts[second]} of 64, and nothing is in its hands.")
+        group = await until_reason(cluster, second, "left of")
+        _see(f"{second} waits because {reason(group)}.")
+        await delete_gang(cluster, first)
+        await until(lambda: bound(cluster, second), 64)
+        _see(f"{first} ends, and {second} starts as a whole.")
         return "one runs, the other follows; no deadlock"
 
 
 async def _fragmentation() -> str:
-    free = {}
-    for packing in (False, True):
-        async with _cluster(gpus=8, nodes=4, packing=packing) as cluster:
+    _tell("Eight one-GPU jobs on four nodes of 8 GPUs. Is there room left for a worker that needs all 8 of a node?")
+    whole = {}
+    for packing, policy in ((False, "spread over the nodes"), (True, "packed by the plugin binpack")):
+        async with started(gpus=8, nodes=4, packing=packing) as cluster:
             for number in range(8):
-                await _create_pod(cluster, f"small-{number}-0", scheduler="pumice")
-            await _until(lambda cluster=cluster: _bound(cluster, "small"), 8)  # type: ignore[misc]
-            taken = {pod["spec"]["nodeName"] for pod in await _pods(cluster, "small")}
-            free[packing] = 4 - len(taken)
-    _say("Eight one-GPU jobs on four nodes of 8 GPUs. How many nodes are still whole, for a worker that needs all 8?")
-    _say(f"   spread: {free[False]} of 4 nodes whole, although 24 of 32 GPUs are free")
-    _say(f"   packed: {free[True]} of 4 nodes whole (plugin binpack, with the GPU listed)")
-    if free[True] <= free[False]:
+                await create_pod(cluster, f"small-{number}-0", scheduler="pumice")
+            await until(lambda cluster=cluster: bound(cluster, "small"), 8)  # type: ignore[misc]
+            taken = {pod["spec"]["nodeName"] for pod in await pods(cluster, "small")}
+            whole[packing] = 4 - len(taken)
+            _see(f"{policy}: {whole[packing]} of 4 nodes whole, 24 of 32 GPUs free")
+            await _run(cluster, "nodes", parts=("Largest gang",))
+    if whole[True] <= whole[False]:
         raise DemoFailed(
             "packing left no more whole nodes than spreading; please report this with the output of `pumice version`"
         )
-    return f"{free[False]} whole nodes left when spread, {free[True]} when packed"
+    return f"{whole[False]} whole nodes left when spread, {whole[True]} when packed"
 
 
 async def _real_processes() -> str:
@@ -140,200 +169,84 @@ async def _real_processes() -> str:
     from pumice.nodes.process.machine import ProcessSettings
 
     with tempfile.TemporaryDirectory(prefix="pumice-demo-") as folder:
-        async with _cluster(gpus=0, nodes=0) as cluster:
+        async with started(gpus=0, nodes=0) as cluster:
             root = Path(folder)
             settings = ProcessSettings(name="this-machine", folder=root / "node", gpus=4, host_roots=(root,))
             try:
                 await cluster.add_process_node(settings)
             except PumiceError as error:
-                _say(f"   skipped: {error}")
+                _see(f"skipped: {error}")
                 return "skipped here: process nodes need namespaces"
-            checkpoints = root / "checkpoints"
-            checkpoints.mkdir()
-            _say(
-                "A Volcano Job with the pytorch plugin: one master, three workers, each a real process with its own address."
-            )
-            await cluster.client.create(Job, _training_job(checkpoints), namespace=NAMESPACE)
-            await _until(lambda: _phase_count(cluster, "train", "Running"), 4)
-            await _until_step(checkpoints, 3)
-            _say("   4 of 4 run, found their master by name and met at the barrier.")
-            await cluster.client.delete(Pod, "train-worker-1", namespace=NAMESPACE)
-            step = (checkpoints / "step").read_text()
-            _say(f"   train-worker-1 is killed after step {step}. Policy: PodEvicted -> RestartJob.")
-            await _until_phase(cluster, "train", "Completed")
-            lines = (await cluster.client.log("train-master-0", namespace=NAMESPACE)).decode().splitlines()
-            for line in lines:
-                _say(f"   {line}")
-            if not any("resumes after step" in line for line in lines):
-                raise DemoFailed("the gang did not resume from its checkpoint; please report this")
-            return "loses a member, restarts whole, resumes from its checkpoint"
+            return await _train(cluster, root)
 
 
-def _training_job(checkpoints: Path) -> dict[str, Any]:
-    program = str(Path(__file__).with_name("demo_worker.py"))
-    container = {
-        "name": "rank",
-        "image": "none-needed",
-        "command": [sys.executable, program],
-        "env": [{"name": "CHECKPOINT_DIR", "value": "/checkpoints"}],
-        "volumeMounts": [{"name": "checkpoints", "mountPath": "/checkpoints"}],
-        "resources": {"limits": {"nvidia.com/gpu": "1"}},
-    }
-    volume = {"name": "checkpoints", "hostPath": {"path": str(checkpoints)}}
-    template = {
-        "spec": {
-            "containers": [container],
-            "volumes": [volume],
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 1,
-        }
-    }
-    return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": "train"},
-        "spec": {
-            "schedulerName": "volcano",
-            "minAvailable": 4,
-            "plugins": {"pytorch": []},
-            "policies": [{"event": "PodEvicted", "action": "RestartJob"}],
-            "tasks": [
-                {"name": "master", "replicas": 1, "template": template},
-                {"name": "worker", "replicas": 3, "template": template},
-            ],
-        },
-    }
+async def _train(cluster: Up, root: Path) -> str:
+    checkpoints = root / "checkpoints"
+    checkpoints.mkdir()
+    _tell("A Volcano Job with the pytorch plugin: one master, three workers, each a real process with its own address.")
+    await cluster.client.create(Job, training_job(checkpoints), namespace=NAMESPACE)
+    await until(lambda: phase_count(cluster, "train", "Running"), 4)
+    await until_step(checkpoints, 3)
+    _see("4 of 4 run, have found their master by name and step together.")
+    await cluster.client.delete(Pod, "train-worker-1", namespace=NAMESPACE)
+    step = (checkpoints / "step").read_text()
+    _see(f"train-worker-1 is evicted after step {step}. The Job's policy for that: PodEvicted -> RestartJob.")
+    await until_phase(cluster, "train", "Completed")
+    logs = await _run(cluster, "job", "logs", "train", "--task", "master")
+    await _run(cluster, "job", "list")
+    if "resumes after step" not in logs:
+        raise DemoFailed("the gang did not resume from its checkpoint; please report this")
+    return "loses a member, restarts whole, resumes from its checkpoint"
 
 
-async def _until_step(checkpoints: Path, wanted: int) -> None:
-    async def step() -> int:
-        path = checkpoints / "step"
-        return int(path.read_text() or 0) if path.exists() else 0
-
-    await _until(step, wanted)
+# ------------------------------------------------------------------------------------------------ telling
 
 
-async def _until_phase(cluster: Up, name: str, phase: str) -> None:
-    async def reached() -> int:
-        job = (await cluster.client.get(Job, name, namespace=NAMESPACE)).json()
-        return int(job.get("status", {}).get("state", {}).get("phase") == phase)
-
-    await _until(reached, 1)
+def _heading(text: str) -> None:
+    click.secho(f"\n{text}", bold=True)
 
 
-# ------------------------------------------------------------------------------------------------ the cluster
-
-_SPREADING = """\
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins: [{name: priority}, {name: gang}]
-- plugins: [{name: predicates}, {name: nodeorder, arguments: {leastrequested.weight: 0, balancedresource.weight: 0}}, PACKING]
-"""
-_PACK = "{name: binpack, arguments: {binpack.weight: 10, binpack.resources: nvidia.com/gpu, binpack.resources.nvidia.com/gpu: 10}}"
-_SPREAD = "{name: resource-strategy-fit, arguments: {resources: {nvidia.com/gpu: {type: LeastAllocated, weight: 1}}}}"
+def _tell(text: str) -> None:
+    """What the scene is about."""
+    click.echo(click.wrap_text(text, width=WIDTH, initial_indent="   ", subsequent_indent="   "))
 
 
-@contextlib.asynccontextmanager
-async def _cluster(*, gpus: int, nodes: int = 1, packing: bool | None = None) -> AsyncIterator[Up]:
-    from pumice.apiserver.serving import Place
-    from pumice.kube.informer import silent
-    from pumice.processes.up import Up
-    from pumice.scheduling import builtin
-
-    text = builtin.TEXT if packing is None else _SPREADING.replace("PACKING", _PACK if packing else _SPREAD)
-    policy = builtin.parse(text, "demo policy")
-    facts = [_node(f"node-{number}", gpus) for number in range(nodes)]
-    with tempfile.TemporaryDirectory(prefix="pumice-demo-") as folder:
-        async with Up(Place(Path(folder)), facts, log=silent, policy=lambda: policy) as cluster:
-            yield cluster
+def _see(text: str) -> None:
+    """What was observed, set off from what is told."""
+    click.echo(click.wrap_text(text, width=WIDTH, initial_indent="   > ", subsequent_indent="     "))
 
 
-def _node(name: str, gpus: int) -> NodeFacts:
-    from pumice.nodes.pretend import pretend_nodes
-
-    return pretend_nodes(1, prefix=f"{name}-", gpus=gpus)[0]
-
-
-async def _create_pod(cluster: Up, name: str, *, scheduler: str, gang: str = "") -> None:
-    body = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "annotations": {names.GROUP_NAME: gang} if gang else {}},
-        "spec": {
-            "schedulerName": scheduler,
-            "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "worker", "image": "train", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
-        },
-    }
-    await cluster.client.create(Pod, body, namespace=NAMESPACE)
-
-
-async def _create_gang(cluster: Up, name: str, size: int) -> None:
-    group = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": name},
-        "spec": {"minMember": size},
-    }
-    await cluster.client.create(PodGroup, group, namespace=NAMESPACE)
-    for number in range(size):
-        await _create_pod(cluster, f"{name}-worker-{number}", scheduler="volcano", gang=name)
+async def _run(cluster: Up, *words: str, parts: tuple[str, ...] = ()) -> str:
+    """A command of ours as the reader would run it, and what it printed: all of it, or the parts that begin with these words."""
+    click.echo(f"   $ pumice {' '.join(words)}")
+    env = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+    env |= {"CLICOLOR_FORCE": "1"} if colours.wanted(sys.stdout) else {}
+    command = (sys.executable, "-m", "pumice.cli", *words)
+    running = await asyncio.create_subprocess_exec(*command, env=env, stdout=asyncio.subprocess.PIPE)
+    try:
+        output, _ = await running.communicate()
+    finally:
+        if running.returncode is None:
+            running.kill()
+            await running.wait()
+    text = output.decode()
+    if running.returncode:
+        raise DemoFailed(f"`pumice {' '.join(words)}` ended with code {running.returncode}; please report this")
+    for line in _chosen(text, parts):
+        indent = "   | " + " " * (len(line) - len(line.lstrip()))
+        wrapped = parts and click.wrap_text(line.strip(), WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
+        click.echo(wrapped or f"   | {line}")
+    return text
 
 
-async def _delete_gang(cluster: Up, name: str) -> None:
-    for pod in await _pods(cluster, name):
-        await cluster.client.delete(Pod, pod["metadata"]["name"], namespace=NAMESPACE, grace_s=0)
-    await cluster.client.delete(PodGroup, name, namespace=NAMESPACE)
-
-
-async def _pods(cluster: Up, prefix: str) -> list[dict[str, Any]]:
-    listed = await cluster.client.list_json(kinds.by_struct(Pod), namespace=NAMESPACE)
-    return [pod for pod in listed if pod["metadata"]["name"].startswith(f"{prefix}-")]
-
-
-async def _bound(cluster: Up, prefix: str) -> int:
-    return sum(bool(pod["spec"].get("nodeName")) for pod in await _pods(cluster, prefix))
-
-
-async def _total_bound(cluster: Up, prefixes: tuple[str, ...]) -> int:
-    return sum([await _bound(cluster, prefix) for prefix in prefixes])
-
-
-async def _phase_count(cluster: Up, prefix: str, phase: str) -> int:
-    return sum(pod.get("status", {}).get("phase") == phase for pod in await _pods(cluster, prefix))
-
-
-async def _until(count: Callable[[], Awaitable[int]], wanted: int) -> int:
-    """Ask until the number is reached; the story fails if it never is."""
-    deadline = time.monotonic() + WAIT_S_MAX
-    while (found := await count()) < wanted:
-        if time.monotonic() > deadline:
-            raise DemoFailed(f"expected {wanted} pods and saw {found} after {WAIT_S_MAX:.0f} s; please report this")
-        await asyncio.sleep(0.05)
-    return found
-
-
-async def _until_reason(cluster: Up, name: str, text: str) -> dict[str, Any]:
-    deadline = time.monotonic() + WAIT_S_MAX
-    while True:
-        group = (await cluster.client.get(PodGroup, name, namespace=NAMESPACE)).json()
-        if text in _reason(group):
-            return group
-        if time.monotonic() > deadline:
-            raise DemoFailed(f"group {name} never said {text!r}; please report this")
-        await asyncio.sleep(0.05)
-
-
-def _reason(group: dict[str, Any]) -> str:
-    conditions = group.get("status", {}).get("conditions", [])
-    message = next(
-        (each["message"] for each in conditions if each["type"] == "Unschedulable" and each["status"] == "True"), ""
-    )
-    return str(message).partition("Origin reason is ")[2] or str(message)
-
-
-def _say(text: str) -> None:
-    """A line of the story; what was observed is set off from what is told."""
-    observed = text.startswith(" ")
-    first, rest = ("   > ", "     ") if observed else ("   ", "   ")
-    click.echo(click.wrap_text(text.strip(), width=110, initial_indent=first, subsequent_indent=rest))
+def _chosen(text: str, parts: tuple[str, ...]) -> list[str]:
+    """The lines that begin with one of the words, each with the indented ones below it."""
+    lines = text.rstrip("\n").splitlines()
+    if not parts:
+        return lines
+    chosen: list[str] = []
+    inside = False
+    for line in lines:
+        inside = line.startswith(parts) or (inside and line.startswith(" "))
+        chosen += [line] if inside else []
+    return chosen

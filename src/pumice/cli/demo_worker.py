@@ -38,7 +38,7 @@ def lead() -> None:
             for peer in peers:
                 peer.write(f"{total} {step}\n")
                 peer.flush()
-        say(f"done after step {STEPS}, sum {total}")
+        say(f"done after step {STEPS}; the ranks add up to {total}")
 
 
 def follow() -> None:

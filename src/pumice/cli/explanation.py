@@ -48,12 +48,14 @@ def explain(facts: Facts, now: instant.Instant) -> dict[str, Any]:
         verdict = _verdict(facts)
         reasons = [*_gates(facts), *_reasons(facts, verdict)]
         answer["verdict"] = _source(facts, verdict, now)
-        answer["reasons"] = _cured(reasons, answer["queue"])
+        if hopeless := _is_hopeless(reasons, answer["queue"]):
+            reasons = [{**each, "cure": "change"} for each in reasons]  # neither time nor eviction would help
+        answer["reasons"] = reasons
         answer["room"] = surroundings.room_for(facts, waiting)
         answer["leaving"] = surroundings.leaving(facts, waiting, now)
         answer["ahead"] = surroundings.ahead(facts)
         answer["volumes"] = surroundings.volumes(facts)
-        answer["eviction"] = surroundings.eviction(facts, reasons)
+        answer["eviction"] = [] if hopeless else surroundings.eviction(facts, reasons)
         answer["pods"] = _messages(waiting)
     return answer
 
@@ -197,14 +199,10 @@ def _reasons(facts: Facts, verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
     return said or _plain_reasons(facts)
 
 
-def _cured(reasons: Sequence[dict[str, Any]], queue: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Where the gang can never start as things are, no reason says that time would help."""
-    never = any(each["plugin"] == "cluster" for each in reasons) or any(
-        each["alone"] for each in queue.get("shares", ())
-    )
-    if not never:
-        return list(reasons)
-    return [{**each, "cure": "change" if each["cure"] == "waiting" else each["cure"]} for each in reasons]
+def _is_hopeless(reasons: Sequence[Mapping[str, Any]], queue: Mapping[str, Any]) -> bool:
+    """Whether the gang can never start as things are: it is too large for the cluster, or for its queue."""
+    too_large = any(each["alone"] for each in queue.get("shares", ()))
+    return too_large or any(each["plugin"] == "cluster" for each in reasons)
 
 
 def _plain_reasons(facts: Facts) -> list[dict[str, Any]]:

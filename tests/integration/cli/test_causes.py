@@ -98,7 +98,7 @@ Why it waits, as the scheduler wrote AGE ago:
   the whole gang: can never run here: 3 such pods must start together (cpu 1, nvidia.com/gpu 5 each), and the nodes that may take them hold 2 even when empty
     says cluster; what could change it: a change of the job, its queue or the nodes
   2 of 2 nodes: Insufficient nvidia.com/gpu
-    says resources; what could change it: pods that end, or are evicted
+    says resources; what could change it: a change of the job, its queue or the nodes
 
 Queue default:
   RESOURCE         ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
@@ -113,9 +113,6 @@ All nodes:
 Room now, by resources, taints and node labels alone:
   cpu 1, nvidia.com/gpu 5 each: 2 of 3 pods would fit; 2 of 2 nodes may take them
     nvidia.com/gpu: 16 free on those, at most 8 on one of them
-
-Who could be evicted:
-  nobody: no pod of lower priority in queue default holds nvidia.com/gpu, and no queue more than it deserves
 
 What the pods were told:
   1 pod: can possibly be assigned to node-0, once minAvailable is satisfied
@@ -292,7 +289,7 @@ Why it waits, as the scheduler wrote AGE ago:
   the whole gang: can never run here: 2 such pods must start together (nvidia.com/gpu 8 each), and the nodes that may take them hold 1 even when empty
     says cluster; what could change it: a change of the job, its queue or the nodes
   1 of 2 nodes: Insufficient nvidia.com/gpu
-    says resources; what could change it: pods that end, or are evicted
+    says resources; what could change it: a change of the job, its queue or the nodes
   1 of 2 nodes: node(s) were unschedulable
     says predicates; what could change it: a change of the job, its queue or the nodes
 
@@ -307,9 +304,6 @@ All nodes:
 Room now, by resources, taints and node labels alone:
   nvidia.com/gpu 8 each: 1 of 2 pods would fit; 1 of 2 nodes may take them
     nvidia.com/gpu: 8 free on those, at most 8 on one of them
-
-Who could be evicted:
-  nobody: no pod of lower priority in queue default holds nvidia.com/gpu, and no queue more than it deserves
 
 What the pods were told:
   1 pod: can possibly be assigned to node-1, once minAvailable is satisfied

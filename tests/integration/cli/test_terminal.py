@@ -103,6 +103,16 @@ def test_ctrl_c_while_a_cluster_starts_leaves_nothing_either(tmp_path):
     assert [path for path in tmp_path.rglob("*") if not path.is_dir()] == []
 
 
+def test_the_demo_counts_money_on_a_terminal_and_can_be_left_at_any_time(tmp_path):
+    with terminal("demo", TMPDIR=str(tmp_path)) as seen:
+        seen.until("2. The same job as a gang")
+        seen.press(CTRL_C)
+        assert seen.end() == 130
+    assert seen.plain.count(" for nothing after ") > 3
+    assert "Traceback" not in seen.plain
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_job_that_completes_is_waited_for(pumice, made_to_end):
     result = pumice("job", "run", "-f", made_to_end(0), "--wait", "--timeout", "60s")
     assert (result.code, result.out, result.err) == (0, "job.batch.volcano.sh/brief completed\n", "job brief created\n")
