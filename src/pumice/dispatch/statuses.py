@@ -1,14 +1,14 @@
 """What users read: phases, conditions and reasons on groups, conditions on pods, holdings on queues; written once per change.
 
 Everything is compared with what stands in the API server, so that nothing is written twice. A gang whose members are still being
-created is left alone for a moment, and counters alone are written at most once a second.
+created is left alone for a moment, and numbers alone are written when they have come to rest.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -30,11 +30,21 @@ if TYPE_CHECKING:
     from pumice.scheduling.decisions import Condition, Decisions, GangReport, PodVerdict
 
 FORMING_S = 5.0  # a gang with fewer pods than its minimum is still being created for so long
-COUNTERS_S = 1.0  # the shortest time between two writes that change nothing but numbers
+QUIET_S = 2.0  # numbers that have not changed for so long have come to rest
+NUMBERS_S_MAX = 10.0  # how long numbers may be out of date while they never rest
+QUEUE_S = 1.0  # the shortest time between two writes of what a queue holds
 WRITES_AT_ONCE = 32
 VERDICT_REASONS_MAX = 10
 _SECOND = 1_000_000_000
 _NUMBERS = re.compile(r"\d+")
+
+
+class _Unrest(NamedTuple):
+    """Numbers that differ from what is written: since when some have, and when they last changed."""
+
+    numbers: tuple[object, ...]
+    since: float
+    changed: float
 
 
 class Statuses:
@@ -50,7 +60,8 @@ class Statuses:
         self._reach = rim.reach
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
         self.unwritten = False  # something could not be written yet, or not so soon again: ask once more
-        self._written_at: dict[str, float] = {}
+        self._written_at: dict[str, float] = {}  # queue -> when its holdings were last written
+        self._unrest: dict[str, _Unrest] = {}  # gang -> numbers that are not written yet
         self._told: dict[str, str] = {}  # gang -> the event that was last recorded for it
         self._pod_classes: dict[
             str, tuple[str, str]
@@ -60,8 +71,9 @@ class Statuses:
         """Bring the API server in step with the decisions' reports."""
         self.unwritten = False
         live = {*decisions.gangs, *decisions.orphans}
-        for forgotten in [key for key in self._told if key not in live]:
-            del self._told[forgotten]
+        for known in (self._told, self._unrest):
+            for forgotten in [key for key in known if key not in live]:
+                del known[forgotten]
         async with asyncio.TaskGroup() as group:
             for report in decisions.gangs.values():
                 patch = self._group_patch(report)
@@ -98,27 +110,43 @@ class Statuses:
             admission = {"metadata": {"uid": report.uid}, "status": {"phase": report.phase}}
             return admission if status.phase != report.phase else None
         patch: dict[str, Any] = {}
-        # A gang whose binds are under way says Scheduled together with Running: one write instead of two.
+        # A gang whose binds are under way says that it no longer waits together with Running: one write instead of two.
         is_starting = is_admitted and _is_scheduled(report)
         conditions = None if is_starting else self._merged_conditions(group, report.conditions)
         if conditions is not None:
             patch["conditions"] = conditions
-        if status.phase != report.phase:
-            patch["phase"] = report.phase
-        counters = {"running": report.running, "succeeded": report.succeeded, "failed": report.failed}
-        changed = {name: value for name, value in counters.items() if getattr(status, name) != value}
-        recent = self._clock.monotonic() - self._written_at.get(report.gang, float("-inf")) < COUNTERS_S
-        if changed and (patch or not recent):
+        wanted = {
+            "phase": report.phase,
+            "running": report.running,
+            "succeeded": report.succeeded,
+            "failed": report.failed,
+        }
+        changed = {name: value for name, value in wanted.items() if getattr(status, name) != value}
+        # Who is controlled by somebody is deleted by him when all is done, more often than not.
+        waits = "phase" not in changed or (
+            report.phase == PodGroupPhase.COMPLETED.value and group.metadata.controller is not None
+        )
+        annotations = {} if is_starting else self._annotations(group, report)
+        if changed and (patch or annotations or not waits or self._are_at_rest(report.gang, tuple(wanted.values()))):
             patch.update(changed)
-        elif changed:
-            self.unwritten = True
-        annotations = self._annotations(group, report)
+            self._unrest.pop(report.gang, None)
         if not patch and not annotations:
             return None
         return {
             "metadata": {"uid": report.uid, **({"annotations": annotations} if annotations else {})},
             **({"status": patch} if patch else {}),
         }
+
+    def _are_at_rest(self, gang: str, numbers: tuple[object, ...]) -> bool:
+        """Whether numbers have stayed the same for a while, or have been out of date for too long; else they are asked for again."""
+        now = self._clock.monotonic()
+        known = self._unrest.get(gang)
+        if known is None or known.numbers != numbers:
+            since = now if known is None else known.since
+            known = self._unrest[gang] = _Unrest(numbers, since, now)
+        rested = now - known.changed >= QUIET_S or now - known.since >= NUMBERS_S_MAX
+        self.unwritten |= not rested
+        return rested
 
     def _is_new(self, created: str | None) -> bool:
         """Whether an object is so young that what it lacks may simply be on its way; never by a clock that goes wrong."""
@@ -177,7 +205,6 @@ class Statuses:
         namespace, _, name = report.gang.partition("/")
         try:
             self._guard()
-            self._written_at[report.gang] = self._clock.monotonic()
             self._reach("status")
             await self._client.patch(PodGroup, name, patch, how=PatchType.MERGE, namespace=namespace)
             if "annotations" in patch["metadata"] or "conditions" in patch.get("status", {}):
@@ -196,6 +223,8 @@ class Statuses:
         waits = report.phase in {PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value, PodGroupPhase.UNKNOWN.value}
         if waits and not report.message:
             return
+        if not waits and report.gang not in self._told and names.VERDICT not in slot.group.metadata.annotations:
+            return  # it never waited: its conditions say all there is to say
         text = report.message if waits else "pod group is ready"
         if self._told.get(report.gang) != _classes(text):
             self._told[report.gang] = _classes(text)
@@ -272,7 +301,7 @@ class Statuses:
             key: amounts.quantity_text(key, amounts.amount(key, value))
             for key, value in queue.written_allocated.items()
         }
-        recent = self._clock.monotonic() - self._written_at.get(f"queue/{name}", float("-inf")) < COUNTERS_S
+        recent = self._clock.monotonic() - self._written_at.get(name, float("-inf")) < QUEUE_S
         zeros = {key for key, value in have.items() if key not in wanted and value != "0"}
         same = not zeros and all(have.get(key) == value for key, value in wanted.items())
         if not same and recent:
@@ -282,7 +311,7 @@ class Statuses:
     async def _write_queue(self, name: str, allocated: dict[str, str]) -> None:
         try:
             self._guard()
-            self._written_at[f"queue/{name}"] = self._clock.monotonic()
+            self._written_at[name] = self._clock.monotonic()
             body = {"status": {"allocated": allocated}}
             await self._client.patch(Queue, name, body, how=PatchType.MERGE, subresource="status")
         except errors.KubeError as error:

@@ -1,0 +1,200 @@
+"""What a Job costs in writes over its whole life, to the last one: everybody together on one embedded server, under virtual time.
+
+The budget: two writes a pod (create, bind) and eight a gang; one more for a pod that had to wait. What queues hold is written for
+queues, at most once a second, and counts for nobody.
+"""
+
+import asyncio
+import collections
+import concurrent.futures
+import random
+
+import pytest
+
+from pumice import instant
+from pumice.api import kinds
+from pumice.api.batch import Job
+from pumice.api.scheduling import PodGroup
+from pumice.apiserver.local import LocalTransport
+from pumice.apiserver.server import Server, Settings
+from pumice.clock import VirtualClock
+from pumice.dispatch.rim import Rim
+from pumice.kube.client import Client
+from pumice.kube.informer import Informers
+from pumice.nodes import distributions
+from pumice.nodes.pretend import PretendAgent, pretend_nodes
+from pumice.nodes.pretending import Behaviour
+from pumice.processes.controllers import Controllers
+from pumice.processes.scheduler import Scheduler, Served
+from pumice.processes.up import install_kinds
+from pumice.scheduling import builtin
+
+NOON = instant.parse_instant("2026-01-31T12:00:00Z")
+GPU = "nvidia.com/gpu"
+
+
+class Inline(concurrent.futures.Executor):
+    """Plans where it is asked to: under virtual time there are no threads."""
+
+    def submit(self, work, /, *arguments, **named):
+        done = concurrent.futures.Future()
+        done.set_result(work(*arguments, **named))
+        return done
+
+
+class Counting:
+    """A transport that counts writes about namespaced things of which `about` is part, by verb and kind."""
+
+    def __init__(self, inner):
+        self.inner = inner
+        self.about = b""
+        self.writes = collections.Counter()
+
+    async def call(self, request):
+        parts = request.path.strip("/").split("/")
+        is_meant = self.about in request.path.encode() or self.about in (request.body or b"")
+        if request.method != "GET" and "namespaces" in parts and is_meant:
+            resource, *rest = parts[parts.index("namespaces") + 2 :]
+            self.writes[" ".join([request.method, resource, *rest[1:]])] += 1
+        return await self.inner.call(request)
+
+    async def close(self):
+        await self.inner.close()
+
+
+class Cluster:
+    """The scheduler and the controllers, whose writes are counted, and pretend nodes of eight GPUs, whose are not."""
+
+    def __init__(self, server, clock, *, nodes, start):
+        chance = random.Random(1)
+        self.clock = clock
+        self.client = Client(LocalTransport(server), clock=clock, chance=chance)
+        self.counting = Counting(LocalTransport(server))
+        ours = Client(self.counting, clock=clock, chance=chance)
+        informers = Informers(ours, clock=clock, chance=chance)
+        watching = Informers(self.client, clock=clock, chance=chance)
+        policy = builtin.parse(builtin.TEXT, "built-in policy")
+        rim = Rim(clock=clock, chance=chance)
+        scheduler = Scheduler(ours, informers, lambda: policy, rim, Served())
+        scheduler._thread = Inline()
+        controllers = Controllers(ours, informers, rim)
+        self.agent = PretendAgent(
+            self.client, watching, pretend_nodes(nodes, gpus=8), clock=clock, chance=chance,
+            behaviour=Behaviour(start=distributions.parse(start)),
+        )  # fmt: skip
+        self._works = [informers.run, watching.run, scheduler.run, self.agent.run, controllers.run]
+        self._tasks = []
+
+    async def __aenter__(self):
+        await install_kinds(self.client)
+        self._tasks = [asyncio.create_task(work()) for work in self._works]
+        await self.agent.ready.wait()
+        await self.clock.sleep(2)  # queues are made
+        self.counting.writes.clear()
+        return self
+
+    async def __aexit__(self, *_):
+        for task in reversed(self._tasks):
+            task.cancel()
+        await asyncio.wait(self._tasks)
+        for task in self._tasks:
+            if not task.cancelled():
+                task.result()
+
+    async def submit(self, name, size, run, gpus=1):
+        container = {"name": "c", "image": "i", "resources": {"limits": {GPU: str(gpus)}}}
+        template = {
+            "metadata": {"annotations": {"pumice.dev/pretend-run": run}},
+            "spec": {"restartPolicy": "Never", "containers": [container]},
+        }
+        tasks = [{"name": "worker", "replicas": size, "template": template}]
+        spec = {"schedulerName": "volcano", "minAvailable": size, "tasks": tasks}
+        await self.client.create(Job, {"metadata": {"name": name}, "spec": spec}, namespace="default")
+
+    async def phase(self, name):
+        return (await self.client.get(Job, name, namespace="default")).json()["status"]["state"]["phase"]
+
+
+def play(story, *, nodes=1, start="0s"):
+    """What the story cost."""
+    clock = VirtualClock(NOON)
+
+    async def main():
+        async with Server(Settings(now=clock.now, chance=random.Random(0))) as server:
+            async with Cluster(server, clock, nodes=nodes, start=start) as cluster:
+                await story(cluster)
+            return dict(cluster.counting.writes)
+
+    return clock.run(main())
+
+
+async def one_job(cluster, size=8):
+    await cluster.submit("train", size, "30s")
+    await cluster.clock.sleep(20)
+    assert await cluster.phase("train") == "Running"
+    await cluster.clock.sleep(20)
+    assert await cluster.phase("train") == "Completed"
+
+
+GANG = {
+    "POST podgroups": 1,
+    "PATCH jobs status": 3,  # Pending, Running, Completed
+    "PATCH podgroups": 3,  # Inqueue, Running, and how many run
+    "DELETE podgroups": 1,
+}
+
+
+def test_a_gang_of_eight_costs_eight_writes_beside_making_and_binding_its_pods():
+    assert sum(GANG.values()) == 8
+    assert play(one_job, start="500ms") == {"POST pods": 8, "POST pods binding": 8, **GANG}
+
+
+def test_pods_that_run_at_once_save_one_of_them():
+    assert play(one_job) == {"POST pods": 8, "POST pods binding": 8, **GANG, "PATCH podgroups": 2}
+
+
+@pytest.mark.parametrize("start", ["uniform:0s,900ms", "uniform:100ms,800ms"])
+def test_pods_that_start_one_after_another_are_counted_when_all_have(start):
+    assert play(one_job, start=start)["PATCH podgroups"] == 3
+
+
+def test_a_gang_of_fifty_costs_little_more_than_two_writes_a_pod():
+    writes = play(lambda cluster: one_job(cluster, size=50), nodes=7, start="500ms")
+    assert writes == {"POST pods": 50, "POST pods binding": 50, **GANG}
+    assert sum(writes.values()) / 50 < 2.2
+
+
+async def one_after_the_other(cluster):
+    """Three nodes: the first Job leaves one GPU too few for the second, which waits for its end."""
+    await cluster.submit("first", 1, "60s", gpus=5)
+    await cluster.clock.sleep(20)
+    cluster.counting.about = b"second"
+    cluster.counting.writes.clear()
+    await cluster.submit("second", 3, "30s", gpus=5)
+    await cluster.clock.sleep(20)
+    assert await cluster.phase("second") == "Pending"
+    await cluster.clock.sleep(80)
+    assert await cluster.phase("second") == "Completed"
+
+
+def test_a_gang_that_has_to_wait_costs_one_write_more_a_pod_and_says_when_it_waits_and_when_it_starts():
+    assert play(one_after_the_other, nodes=3, start="500ms") == {
+        "POST pods": 3, "POST pods binding": 3, **GANG,
+        "PATCH pods status": 3,
+        "PATCH podgroups": 3 + 1,  # why it waits
+        "PATCH jobs status": 3 + 1,  # that its pods wait
+        "POST events": 3,  # the group waits, so the Job does, and at last the group starts
+    }  # fmt: skip
+
+
+def test_numbers_that_never_rest_are_written_all_the_same():
+    async def story(cluster):
+        await cluster.submit("train", 40, "600s")
+        await cluster.clock.sleep(25)
+        groups = await cluster.client.list_json(kinds.by_struct(PodGroup), namespace="default")
+        assert 0 < groups[0]["status"]["running"] < 40
+        await cluster.clock.sleep(15)
+        groups = await cluster.client.list_json(kinds.by_struct(PodGroup), namespace="default")
+        assert groups[0]["status"]["running"] == 40
+
+    assert 2 < play(story, nodes=5, start="uniform:0s,30s")["PATCH podgroups"] <= 2 + 4
