@@ -192,8 +192,15 @@ class Intake:
             task = dataclasses.replace(task, status=Status.BINDING, node=assumed.node, pod=_annotated(pod, assumed))
         elif uid in self._evicting and task.status in EVICTABLE:
             task = dataclasses.replace(task, status=Status.RELEASING)
+        elif task.status is Status.BOUND and self._is_nowhere(task):
+            task = dataclasses.replace(task, status=Status.UNKNOWN)
         # A pod that is not ours matters only while it takes room.
         self._replace(uid, task if task.gang or (task.node and task.status not in FINISHED) else None)
+
+    def _is_nowhere(self, task: Task) -> bool:
+        """Whether we have bound it to a node that was deleted meanwhile; API servers do not mind, and it will never start."""
+        slot = self.cluster.nodes.get(task.node)
+        return names.ATTEMPT in task.pod.metadata.annotations and (slot is None or slot.node is None)
 
     def _gang_key(self, pod: Pod) -> str:
         meta, spec = pod.metadata, pod.spec
@@ -287,6 +294,8 @@ class Intake:
             for task in slot.tasks.values():
                 self._add(slot.column, task, 1)
             cluster.node_order = None
+            for uid in list(slot.tasks):
+                self._refresh(uid)
         if (
             former is None
             or former.metadata.labels != node.metadata.labels
@@ -310,6 +319,8 @@ class Intake:
         slot.node = slot.column = None
         if not slot.tasks:
             del cluster.nodes[name]
+        for uid in list(slot.tasks):
+            self._refresh(uid)
         cluster.node_order = cluster.tree = None
         cluster.tell(name, "node gone")
 

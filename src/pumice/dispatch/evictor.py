@@ -50,6 +50,7 @@ class Evictor:
         self._reach = rim.reach
         self._tracing = rim.tracing
         self._manners = manners
+        self._releasing: set[str] = set()  # uids: a pod that is gone already cannot be announced as leaving
 
     # ------------------------------------------------------------------------------------------------- evicting
 
@@ -120,6 +121,15 @@ class Evictor:
 
     async def release(self, release: Release) -> None:
         """Delete members of a gang that was never whole, so that their controller makes new ones."""
+        fresh = tuple(task for task in release.tasks if task.uid not in self._releasing)
+        uids = {task.uid for task in fresh}
+        self._releasing |= uids
+        try:
+            await self._release_all(dataclasses.replace(release, tasks=fresh))
+        finally:
+            self._releasing -= uids
+
+    async def _release_all(self, release: Release) -> None:
         with self._tracing.span("release", gang=release.gang, pods=len(release.tasks), why=release.why) as span:
             refused = await self._release(release)
             if refused:
@@ -135,7 +145,8 @@ class Evictor:
             try:
                 await self._say_why(task, RELEASED, release.why)
                 self._guard()
-                await self._client.delete(Pod, task.name, namespace=task.namespace, uid=task.uid)
+                grace_s = 0 if release.at_once else None
+                await self._client.delete(Pod, task.name, namespace=task.namespace, uid=task.uid, grace_s=grace_s)
                 self._log("pod_released", pod=task.key, gang=release.gang, why=release.why)
             except errors.NotFound:
                 continue

@@ -19,6 +19,7 @@ from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
+from pumice.scheduling import mend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,6 +38,7 @@ WRITES_AT_ONCE = 32
 VERDICT_REASONS_MAX = 10
 _SECOND = 1_000_000_000
 _NUMBERS = re.compile(r"\d+")
+_WAITING = frozenset({PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value})
 
 
 class _Unrest(NamedTuple):
@@ -183,7 +185,7 @@ class Statuses:
         """The verdict while the gang waits, and the attempt once it has started."""
         found: dict[str, str | None] = {}
         have = group.metadata.annotations
-        waits = report.phase in {PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value} and report.reasons
+        waits = report.phase in _WAITING and report.reasons
         wanted = _verdict(report, instant.format_instant(self._clock.now())) if waits else None
         old = have.get(names.VERDICT)
         if wanted is None and old is not None:
@@ -195,6 +197,10 @@ class Statuses:
             attempt = self._attempt(report.gang)
             if attempt and attempt != have.get(names.ATTEMPT):
                 found[names.ATTEMPT] = attempt  # a gang that runs again is as safe from recovery as the first time
+        elif report.phase in _WAITING and names.ATTEMPT in have:
+            members = self._cluster.gangs[report.gang].tasks.values()
+            if mend.belies(have[names.ATTEMPT], members, self._clock.now()):
+                found[names.ATTEMPT] = None
         return found
 
     def _attempt(self, gang: str) -> str:

@@ -14,6 +14,7 @@ from pumice.scheduling.statement import Eviction, Placement
 
 if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts
+    from pumice.instant import Instant
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.session import Session
 
@@ -119,6 +120,7 @@ def _report(session: Session, gang: GangState) -> GangReport:
             gang,
             unschedulable=any(each.type == "Unschedulable" and each.status for each in conditions),
             promised=gang.key in session.made_room_for,
+            now=session.now,
         ),
         running=gang.tally[Status.RUNNING],
         succeeded=gang.tally[Status.SUCCEEDED],
@@ -163,17 +165,18 @@ def _scheduled(gang: GangState) -> int:
     tally = gang.tally
     leaving = sum(bool(task.node) for task in gang.tasks_in(Status.RELEASING))
     counted = (Status.RUNNING, Status.BOUND, Status.FAILED, Status.SUCCEEDED)
-    return sum(tally[status] for status in counted) + leaving
+    refused = sum(mend.is_refused(task) for task in gang.tasks_in(Status.FAILED))  # they are to be made anew
+    return sum(tally[status] for status in counted) + leaving - refused
 
 
-def _phase(gang: GangState, *, unschedulable: bool, promised: bool) -> str:
+def _phase(gang: GangState, *, unschedulable: bool, promised: bool, now: Instant) -> str:
     """`promised`: others leave for this gang, so it need not ask for admission again."""
     tally = gang.tally
     finished = tally[Status.SUCCEEDED] + tally[Status.FAILED]
     if gang.phase == PodGroupPhase.COMPLETED.value and finished == len(gang.tasks):
         return gang.phase  # finished stays finished, also while its pods are cleaned up
     # What was cut short has never started: to call it Unknown would be to say that it had, and nobody would mend it.
-    if tally[Status.RUNNING] and unschedulable and not mend.cut_short(gang):
+    if tally[Status.RUNNING] and unschedulable and not mend.cut_short(gang, now):
         return PodGroupPhase.UNKNOWN.value
     scheduled = _scheduled(gang)
     if scheduled >= max(gang.spec.min_member, 1):  # with minMember 0 nothing at all would do, and look completed

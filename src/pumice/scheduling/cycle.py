@@ -75,4 +75,4 @@ def mend_attempts(session: Session, grace_s: int) -> None:
         else:
             left.append(gang)
     session.has_cut_commits = bool(left)
-    session.releases += mend.releases(session, left, grace_s=grace_s)
+    session.releases += [*mend.lost(session), *mend.releases(session, left, grace_s=grace_s)]

@@ -71,11 +71,12 @@ class Evict:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Release:
-    """Members of a gang that was never started as a whole and cannot be finished: they give their room back."""
+    """Members of a gang that was never started as a whole and cannot be finished, or that will never run: they give their room back."""
 
     gang: str
     tasks: tuple[Task, ...]
     why: str
+    at_once: bool = False  # there is no agent that could end them first
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

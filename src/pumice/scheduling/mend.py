@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pumice.scheduling.session import Session
 
 LAST_CALL = 2  # grace times: whoever is unfinished for so long is given up, whatever he waits for
+REFUSAL_S = 30  # a node looks at a pod as soon as it is bound; a refusal that comes later is about something else
+_REFUSED = "OutOf"  # as in OutOfcpu: how kubelets call what they had no room for
 _SECOND = 1_000_000_000
 _STARTED = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value, PodGroupPhase.COMPLETED.value})
 _ATTEMPT = re.compile(r"([0-9]{1,19})-[0-9a-z]+")
@@ -44,25 +46,51 @@ def attempt_started(attempt: str) -> Instant | None:
     return int(match[1]) if match else None
 
 
-def has_started(spec: GangSpec, tasks: Iterable[Task]) -> bool:
+def is_refused(task: Task) -> bool:
+    """Whether its node found no room for a pod that we had bound there, and its controller may make it anew."""
+    return (
+        task.status is Status.FAILED
+        and task.pod.status.reason.startswith(_REFUSED)
+        and names.ATTEMPT in task.pod.metadata.annotations
+        and task.pod.metadata.controller is not None
+    )
+
+
+def belies(recorded: str, tasks: Iterable[Task], now: Instant) -> bool:
+    """Whether the recorded start was none, because a node refused one of its members as soon as it was bound.
+
+    Later a refusal means something else: an agent that was restarted looks at pods that have run for long as if they were new.
+    """
+    if now - (attempt_started(recorded) or 0) >= REFUSAL_S * _SECOND:
+        return False
+    return any(is_refused(task) and _note(task) == recorded for task in tasks)
+
+
+def has_started(spec: GangSpec, tasks: Sequence[Task], now: Instant) -> bool:
     """True once the gang has run as a whole; what its group has recorded of that outlives later changes of phase.
 
     A job that is restarted keeps its group, and with it the record of its former run: that counts only while somebody of that
     run is there.
     """
+    recorded = spec.annotations.get(names.ATTEMPT)
+    if recorded is not None and belies(recorded, tasks, now):
+        return False
     if spec.phase in _STARTED:
         return True
-    recorded = spec.annotations.get(names.ATTEMPT)
     if recorded is None:
         return False
     run = attempt_started(recorded) or 0
-    attempts = (task.pod.metadata.annotations.get(names.ATTEMPT) for task in tasks)
+    attempts = (_note(task) for task in tasks)
     return any(attempt == recorded or 0 < (attempt_started(attempt) or 0) <= run for attempt in attempts if attempt)
 
 
-def cut_short(gang: GangState) -> list[Task]:
+def _note(task: Task) -> str:
+    return task.pod.metadata.annotations.get(names.ATTEMPT, "")
+
+
+def cut_short(gang: GangState, now: Instant) -> list[Task]:
     """Members bound by an attempt of ours that never made the gang start; empty where there is nothing to mend."""
-    if not gang.tally.occupying or has_started(gang.spec, gang.tasks):
+    if not gang.tally.occupying or has_started(gang.spec, gang.tasks, now):
         return []
     bound = gang.tasks_in(Status.BOUND, Status.RUNNING, Status.BINDING)
     return [task for task in bound if names.ATTEMPT in task.pod.metadata.annotations]
@@ -73,7 +101,7 @@ def unfinished(session: Session) -> list[GangState]:
     found = [
         (min(_age_key(task) for task in members), gang.key)
         for gang in session.gangs.values()
-        if (members := cut_short(gang)) and not session.is_ready(gang)
+        if (members := cut_short(gang, session.now)) and not session.is_ready(gang)
     ]
     return [session.gangs[key] for _, key in sorted(found)]
 
@@ -90,23 +118,23 @@ def releases(session: Session, left: Sequence[GangState], *, grace_s: int) -> li
     """
     chosen: list[Release] = []
     for gang in reversed(left):
-        late = session.now - max(_age_key(task) for task in cut_short(gang))
+        late = session.now - max(_age_key(task) for task in cut_short(gang, session.now))
         if late < grace_s * _SECOND:
             continue
         is_last_call = late >= LAST_CALL * grace_s * _SECOND
         if not is_last_call and (chosen or session.is_pipelined(gang)):
             continue
-        release = _release(gang, grace_s)
+        release = _release(session, gang, grace_s)
         if release is not None:
             chosen.append(release)
     return chosen
 
 
-def _release(gang: GangState, grace_s: int) -> Release | None:
+def _release(session: Session, gang: GangState, grace_s: int) -> Release | None:
     """Everybody who can be released; None where that is nobody."""
     bound = tuple(
         task
-        for task in cut_short(gang)
+        for task in cut_short(gang, session.now)
         if gang.status(task) in {Status.BOUND, Status.RUNNING} and task.pod.metadata.controller is not None
     )
     if not bound:
@@ -114,3 +142,29 @@ def _release(gang: GangState, grace_s: int) -> Release | None:
     missing = gang.spec.min_member - gang.tally.ready
     why = f"{gang.tally.ready} of {gang.spec.min_member} members were bound, {missing} found no room within {grace_s} s"
     return Release(gang.key, bound, why)
+
+
+def lost(session: Session) -> list[Release]:
+    """Members that will never run where we have bound them, given back to their controllers so that these make new ones.
+
+    A node refused them, or is no more. What a refusal has belied is first struck from the record (the report does that): without
+    the refused pod nobody could tell any more that the gang had never been whole.
+    """
+    found = []
+    for gang in session.gangs.values():
+        if not gang.tally[Status.FAILED] and not gang.tally[Status.UNKNOWN]:
+            continue
+        recorded, now = gang.spec.annotations.get(names.ATTEMPT, ""), session.now
+        refused = [task for task in gang.tasks if is_refused(task) and not belies(recorded, [task], now)]
+        nowhere = [] if has_started(gang.spec, gang.tasks, now) else [task for task in gang.tasks if _is_nowhere(task)]
+        if refused:
+            found.append(Release(gang.key, tuple(refused), "its node had no room for it"))
+        if nowhere:
+            found.append(Release(gang.key, tuple(nowhere), "its node is gone", at_once=True))
+    return found
+
+
+def _is_nowhere(task: Task) -> bool:
+    """Bound by us to a node that is gone; one that had run there is another matter."""
+    is_bound = task.status is Status.UNKNOWN and task.pod.status.phase in {"", "Pending"}
+    return is_bound and task.pod.metadata.controller is not None

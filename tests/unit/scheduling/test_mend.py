@@ -211,3 +211,76 @@ def test_surplus_members_of_an_elastic_gang_come_and_go_alone():
 
 def test_without_the_gang_plugin_there_is_nothing_to_mend():
     assert released(plan_for(*cut_gang(99), policy=policy("allocate", "priority"))) == {}
+
+
+# ------------------------------------------------------------------------------------------------------ lost members
+
+
+def refused(name, *, reason="OutOfcpu", **more):
+    return bound(name, **{"phase": "Failed", "status": {"reason": reason}, **more})
+
+
+def gang_with(*members, record=None, phase="Inqueue"):
+    notes = {names.ATTEMPT: record} if record else {}
+    return [a_node("n1", cpu="3"), a_group("g", 3, phase=phase, annotations=notes), *members]
+
+
+def test_a_member_that_its_node_refused_is_given_back_to_its_controller_at_once():
+    decisions = plan(gang_with(bound("g-w-0"), bound("g-w-1"), refused("g-w-2")))
+    assert released(decisions) == {"default/g": ["g-w-2"]}
+    assert decisions.gangs["default/g"].phase == "Inqueue"  # not Running: it is one short
+
+
+@pytest.mark.parametrize(
+    "other",
+    [refused("g-w-2", reason="Error"), refused("g-w-2", note=""), refused("g-w-2", metadata={})],
+    ids=["it failed", "somebody else bound it", "nobody would make it anew"],
+)
+def test_other_failures_are_none_of_our_business(other):
+    assert released(plan(gang_with(bound("g-w-0"), bound("g-w-1"), other))) == {}
+
+
+def test_a_start_that_a_refusal_belies_is_first_struck_from_the_record():
+    """Else nobody would know, once the refused pod is gone, that the gang has never been whole."""
+    members = [bound("g-w-0", phase="Running"), bound("g-w-1"), refused("g-w-2")]
+    decisions = plan(gang_with(*members, record=attempt(5), phase="Running"))
+    assert released(decisions) == {}
+    assert decisions.gangs["default/g"].phase == "Pending"
+
+
+def test_a_refusal_long_after_the_start_says_nothing_about_the_start():
+    """An agent that was restarted looks at all its pods anew."""
+    members = [bound("g-w-0", age_s=99, phase="Running"), bound("g-w-1", age_s=99), refused("g-w-2", age_s=99)]
+    decisions = plan(gang_with(*members, record=attempt(99), phase="Running"))
+    assert released(decisions) == {"default/g": ["g-w-2"]}
+    assert decisions.gangs["default/g"].phase == "Unknown"
+
+
+def test_a_member_that_was_placed_anew_and_refused_belies_nothing():
+    members = [bound("g-w-0", age_s=9, phase="Running"), bound("g-w-1", age_s=9), refused("g-w-2", age_s=1)]
+    assert released(plan(gang_with(*members, record=attempt(9), phase="Running"))) == {"default/g": ["g-w-2"]}
+
+
+def test_members_on_a_node_that_is_gone_are_given_back_at_once_and_without_waiting_for_its_agent():
+    decisions = plan(gang_with(bound("g-w-0"), bound("g-w-1"), bound("g-w-2", node="gone")))
+    (release,) = decisions.releases
+    assert ([task.name for task in release.tasks], release.at_once) == (["g-w-2"], True)
+    assert decisions.gangs["default/g"].phase == "Inqueue"
+
+
+def test_of_a_gang_that_has_started_members_on_a_node_that_is_gone_are_left_alone():
+    lost = bound("g-w-2", node="gone")
+    members = [bound("g-w-0", phase="Running"), bound("g-w-1", phase="Running"), lost]
+    assert released(plan(gang_with(*members, record=attempt(5), phase="Running"))) == {}
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        bound("g-w-2", node="gone", metadata={}),
+        bound("g-w-2", node="gone", note=""),
+        bound("g-w-2", node="gone", phase="Running"),
+    ],
+)
+def test_a_pod_on_a_node_that_is_gone_stays_if_others_bound_it_if_it_ran_or_if_nobody_would_make_it_anew(lost):
+    assert released(plan(gang_with(bound("g-w-0"), bound("g-w-1"), lost))) == {}
