@@ -9,6 +9,7 @@ from tests.unit.controllers.job.theatre import Theatre
 from pumice.api import names
 from pumice.api.batch import Job
 from pumice.api.bus import Command
+from pumice.api.core import ConfigMap, Service
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.kube import errors
@@ -17,6 +18,7 @@ MAX_RETRY = 3
 OVER = {"Completed", "Failed", "Terminated", "Aborted"}
 PODS = st.sampled_from(["train-master-0", "train-worker-0", "train-worker-1"])
 EVENTS = st.sampled_from(["PodEvicted", "PodFailed", "TaskCompleted", "*"])
+MADE = ((Service, "train"), (ConfigMap, "train-svc"))
 RESTARTS = st.sampled_from(["RestartJob", "RestartTask", "RestartPod", "AbortJob", "TerminateJob", "CompleteJob"])
 
 
@@ -55,11 +57,23 @@ class Scales:
         await stage.patch(Job, "train", {"spec": {"tasks": tasks}})
 
 
+@dataclasses.dataclass(frozen=True)
+class Vanishes:
+    """Somebody deletes what a plugin made."""
+
+    struct: type
+    name: str
+
+    async def happen(self, stage):
+        await stage.remove(self.struct, self.name)
+
+
 HAPPENINGS = st.one_of(
     st.builds(Evicts, PODS),
     st.builds(Ends, PODS, st.sampled_from([0, 1, 137])),
     st.builds(Commands, st.sampled_from(["AbortJob", "ResumeJob", "RestartJob", "TerminateJob", "CompleteJob"])),
     st.builds(Scales, st.integers(0, 3)),
+    st.sampled_from([Vanishes(*each) for each in MADE]),
 )
 PAUSES = st.sampled_from([0.0, 0.02, 1.5, 40.0])
 
@@ -107,10 +121,12 @@ async def check(stage):
     unfinished = [pod for pod in pods if pod["status"]["phase"] not in {"Succeeded", "Failed"}]
     if phase in OVER:
         assert unfinished == []
+        assert [await stage.get(struct, name) for struct, name in MADE] == [None, None]
         assert await stage.all(PodGroup) == []
         assert not [key for key in status.get("controlledResources", {}) if key.startswith("plugin-")]
         return
     assert len(await stage.all(PodGroup)) == 1
+    assert None not in [await stage.get(struct, name) for struct, name in MADE]
     assert sorted(pod["metadata"]["name"] for pod in pods) == sorted(
         f"train-{task}-{index}" for task, replicas in sizes.items() for index in range(replicas)
     )
