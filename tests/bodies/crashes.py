@@ -43,8 +43,9 @@ class Witness:
     """Sees every version of every pod: none changes its node, no node ever holds more than it has, none is lost unnoticed."""
 
     def __init__(self, room):
-        self._room = room
+        self.room = room
         self._nodes = {}
+        self.losses = asyncio.Queue()
         self.lost = set()
         self.wrong = []
 
@@ -55,6 +56,7 @@ class Witness:
             elif isinstance(each, Deleted):
                 self.forget(each.object.metadata.uid)
                 self.lost.add(each.object.metadata.name)
+                self.losses.put_nowait(each.object.metadata.name)
 
     def _upserted(self, pod):
         uid, node = pod.metadata.uid, pod.spec.node_name
@@ -64,8 +66,8 @@ class Witness:
         if node:
             self._nodes[uid] = node
             held = sum(other == node for other in self._nodes.values())
-            if held > self._room[node]:
-                self.wrong.append(f"{node} holds {held} pods, and has room for {self._room[node]}")
+            if held > self.room[node]:
+                self.wrong.append(f"{node} holds {held} pods, and has room for {self.room[node]}")
 
     def forget(self, uid):
         self._nodes.pop(uid, None)

@@ -13,7 +13,7 @@ import pytest
 
 from pumice.api import kinds, names
 from pumice.api.changes import Evicting, Forgotten, Upserted
-from pumice.api.core import Node
+from pumice.api.core import ConfigMap, Node
 from pumice.api.events import CoreEvent
 from pumice.api.pods import Pod
 from pumice.api.policy import PodDisruptionBudget
@@ -38,6 +38,7 @@ class World:
         self.client = client
         self.namespace = namespace
         self.scheduler = scheduler
+        self.owners = []  # of every pod that is made from now on
         self._nodes = []
         self._stirred = 0
 
@@ -64,7 +65,8 @@ class World:
             with contextlib.suppress(errors.NotFound):
                 await self.client.delete(Pod, pod["metadata"]["name"], namespace=self.namespace, grace_s=0)
         for name in self._nodes:
-            await self.client.delete(Node, name)
+            with contextlib.suppress(errors.NotFound):
+                await self.client.delete(Node, name)
 
     async def gang(self, name, *, size, minimum=None, gpus=1, **spec):
         fixed = {"minMember": size if minimum is None else minimum, **spec}
@@ -87,9 +89,22 @@ class World:
             "containers": [{"name": "main", "image": "train", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}],
         }
         annotations = {names.GROUP_NAME: gang} if gang else {}
-        metadata = {"name": name, "annotations": annotations, "labels": labels or {}}
+        metadata = {
+            "name": name,
+            "annotations": annotations,
+            "labels": labels or {},
+            "ownerReferences": self.owners,
+        }
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**fixed, **spec}}
         await self.client.create(Pod, body, namespace=self.namespace)
+
+    async def have_controller(self):
+        """Pods that are made from now on belong to somebody who would make them anew."""
+        body = {"metadata": {"name": "controller"}}
+        made = (await self.client.create(ConfigMap, body, namespace=self.namespace)).json()
+        uid = made["metadata"]["uid"]
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "controller", "uid": uid, "controller": True}
+        self.owners = [owner]
 
     async def queue(self, name, **spec):
         body = {

@@ -1,0 +1,43 @@
+"""Mishaps on the real API server; the same bodies run on the embedded one."""
+
+import asyncio
+import contextlib
+import itertools
+
+import pytest
+from tests.bodies import mishaps
+from tests.bodies.mishaps import *  # noqa: F403
+from tools.kube.control_plane import ControlPlane
+
+from pumice.api import kinds
+from pumice.cli.crds import manifests
+from pumice.clock import RealClock
+from pumice.kube import config
+from pumice.kube.http import HttpTransport
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def empty_plane(binaries):
+    """A control plane of its own: shares are shares of all nodes, so nobody else's may be there."""
+    with ControlPlane() as plane:
+        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
+        names = [f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS]
+        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+        yield plane
+
+
+@pytest.fixture
+async def place(empty_plane):
+    namespace = f"mishap-{next(_numbers)}"
+    await asyncio.to_thread(empty_plane.create_namespace, namespace)
+    connection = config.find(str(empty_plane.kubeconfig), clock=RealClock())
+    async with contextlib.AsyncExitStack() as stack:
+
+        def connect():
+            transport = HttpTransport(connection, user_agent="pumice-test")
+            stack.push_async_callback(transport.close)
+            return transport
+
+        yield mishaps.Place(connect, namespace)
