@@ -122,7 +122,7 @@ def _groupless(pod: Pod, what: str) -> Report:
         why.append("the controllers make one for such a pod: see whether `pumice controllers` runs")
     else:
         why.append("Pumice has no part in it: `kubectl describe pod` shows what its own scheduler says")
-    told = f"\nWhat the pod was told:\n  {said}" if said else ""
+    told = f"\n\nWhat the pod was told:\n  {said}" if said and not group_of(pod) else ""  # else it is the same again
     text = f"{aligned(rows)}\nWhy it waits:\n  {'; '.join(why)}{told}"
     return Report(text, {**data, "reasons": why, "told": said})
 

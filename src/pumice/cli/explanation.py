@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 REASONS_SHOWN_MAX = 10
 MESSAGES_SHOWN_MAX = 5
+_OF_THE_GANG = "pod group is not ready"
 STARTED = frozenset({"Running", "Completed"})
 
 
@@ -231,13 +232,14 @@ def _reason(plugin: str, text: str, cure: str = "") -> dict[str, Any]:
 
 
 def _messages(waiting: Sequence[Pod]) -> list[dict[str, Any]]:
-    """What stands in the waiting pods' PodScheduled conditions, the commonest first."""
+    """What stands in the waiting pods' PodScheduled conditions, the commonest first; not what all were told of the gang."""
     said = Counter(
         # A pod's own name in its message would make every pod's a different one.
         condition.message.replace(f"Pod {pod.metadata.key} ", "")
         for pod in waiting
         for condition in pod.status.conditions
         if condition.type == "PodScheduled" and condition.status == "False" and condition.message
+        if not condition.message.startswith(_OF_THE_GANG)
     )
     return [{"pods": count, "message": message} for message, count in said.most_common(MESSAGES_SHOWN_MAX)]
 
@@ -248,6 +250,8 @@ def one_pod(facts: Facts, name: str) -> str:
     if pod.spec.node_name:
         return f"{pod.metadata.key}, {pod.status.phase} on {pod.spec.node_name}"
     gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
-    told = next((each for each in _messages([pod])), None)
-    said = f"held by its scheduling gates {gates}" if gates else told["message"] if told else "not looked at yet"
+    told = next((each["message"] for each in _messages([pod])), "")
+    looked_at = any(each.type == "PodScheduled" for each in pod.status.conditions)
+    said = f"held by its scheduling gates {gates}" if gates else told
+    said = said or ("waits for the rest of its gang" if looked_at else "not looked at yet")
     return f"{pod.metadata.key}, {pod.status.phase or 'Pending'}: {said}"

@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "down": ("pumice.cli.up", "down", "End a cluster that `pumice up` started."),
     "status": ("pumice.cli.up", "status", "List the clusters that run on this machine."),
     "demo": ("pumice.cli.demo", "demo", "Show why gangs need a gang scheduler, on a cluster in this process."),
+    "migrate": ("pumice.cli.migrate", "migrate", "Change over from Volcano: what will behave differently, and why."),
     "crds": ("pumice.cli.crds", "crds", "Print the CRD manifests, for kubectl apply."),
     "controllers": ("pumice.cli.controllers", "controllers", "Run Jobs and everything around them until stopped."),
     "node": ("pumice.cli.node", "node", "Join a cluster as a node that runs processes, or as many that pretend."),

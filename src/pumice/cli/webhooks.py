@@ -20,6 +20,7 @@ from pumice.processes import life
 from pumice.processes.health import HealthServer
 from pumice.processes.webhooks import Webhooks, WebhookSettings, read_resource_groups
 from pumice.telemetry import logs
+from pumice.webhooks import policies
 from pumice.webhooks.registration import CONFIGURATION, AccessMode, Registration
 
 if TYPE_CHECKING:
@@ -150,10 +151,10 @@ async def _run(connection: Connection, settings: WebhookSettings, listen: str, l
 @webhooks.command("manifests")
 @click.option(
     "--mode",
-    type=click.Choice(["webhooks"]),
+    type=click.Choice(["webhooks", "policies"]),
     default="webhooks",
     show_default=True,
-    help="Webhook configurations.",
+    help="Webhook configurations, or the admission policies that stand in for them.",
 )
 @_namespace
 @_service
@@ -186,5 +187,5 @@ def manifests(
         controllers=_users(controllers, namespace),
         groups=read_resource_groups(admission_conf) if admission_conf else (),
     )
-    documents = {"webhooks": registration.manifests}[mode]()
+    documents = registration.manifests() if mode == "webhooks" else policies.manifests(registration)
     click.echo("".join(f"---\n{yamltext.dump(each)}" for each in documents), nl=False)

@@ -230,7 +230,6 @@ Room now, by resources, taints and node labels alone:
 
 What the pods were told:
   1 pod: 0/2 nodes are unavailable: 2 node(s) didn't match Pod's node affinity/selector.
-  1 pod: pod group is not ready, 2 Pending, 2 minAvailable; Pending: 2 Unschedulable. Origin reason is picky-w-0: 0/2 nodes are unavailable: 2 node(s) didn't match Pod's node affinity/selector.
 """,
     )
 
@@ -487,9 +486,6 @@ Why it waits, as the scheduler wrote AGE ago:
 
 Room now, by resources, taints and node labels alone:
   cpu 1 each: 2 of 2 pods would fit (and 62 more would); 2 of 2 nodes may take them
-
-What the pods were told:
-  2 pods: pod group is not ready, 2 Pending, 4 minAvailable; Pending: 2 Unschedulable. Origin reason is Not enough valid tasks for gang-scheduling, valid: 2, min: 4
 """,
     )
 
@@ -504,9 +500,9 @@ Phase:      Inqueue, AGE old
 Queue:      default (Open, weight 1, below root)
 Members:    0 pods: 0 run, 0 wait; 4 must start together
 
-Why it waits:
-  the whole gang: 0 of the 4 pods that must start together exist
-    says members; what could change it: time alone
+Why it waits, as the scheduler wrote AGE ago:
+  the whole gang: no pods yet: 0 of 4 members are created
+    says gang; what could change it: time alone
 """,
     )
 
@@ -675,9 +671,6 @@ Room that others have claimed:
 Room now, by resources, taints and node labels alone:
   nvidia.com/gpu 4 each: 0 of 1 pods would fit; 2 of 2 nodes may take them
     nvidia.com/gpu: 0 free on those, at most 0 on one of them
-
-What the pods were told:
-  1 pod: pod group is not ready, 1 Pending, 1 minAvailable; Pending: 1 Unschedulable. Origin reason is queue default has no share left (nvidia.com/gpu: 0 left of 16, the gang asks for 4)
 """,
     )
 
@@ -716,8 +709,5 @@ All nodes:
 
 Room now, by resources, taints and node labels alone:
   nvidia.com/gpu 4 each: 3 of 3 pods would fit (and 1 more would); 2 of 2 nodes may take them
-
-What the pods were told:
-  3 pods: pod group is not ready, 3 Pending, 3 minAvailable; Pending: 3 Unschedulable. Origin reason is no hyper node within tier 1 has room for its minimum (nvidia.com/gpu 12, pods 3)
 """,
     )

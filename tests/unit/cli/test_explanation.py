@@ -198,3 +198,15 @@ def test_time_is_no_cure_where_the_gang_can_never_start():
         return [each["cure"] for each in answer["reasons"]]
 
     assert (cures(both), cures(alone), cures(beyond)) == (["change", "change"], ["waiting"], ["change"])
+
+
+def test_what_all_pods_were_told_of_their_gang_is_not_told_again_for_each():
+    gang = "pod group is not ready, 2 Pending, 4 minAvailable"
+    members = [a_pod("one", "train", told="0/4 nodes are unavailable"), a_pod("two", "train", told=gang)]
+    facts = Facts(group=a_group("train", verdict=VERDICT), members=[*members, a_pod("three", "train")], queue=None)
+    assert explanation.explain(facts, NOW)["pods"] == [{"pods": 1, "message": "0/4 nodes are unavailable"}]
+    assert [explanation.one_pod(facts, name) for name in ("one", "two", "three")] == [
+        "ml/one, Pending: 0/4 nodes are unavailable",
+        "ml/two, Pending: waits for the rest of its gang",
+        "ml/three, Pending: not looked at yet",
+    ]
