@@ -14,11 +14,11 @@ import json
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pumice.api import names
-from pumice.webhooks.reviewing import PATHS, Path
+from pumice.webhooks.reviewing import CLUSTER_WIDE, PATHS, Path
 from pumice.webhooks.submitters import RECORD
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pumice.api.defaults import ResourceGroup
 
@@ -90,7 +90,7 @@ class Registration:
 
     def _group_hooks(self, path: Path) -> list[Json]:
         """Our controllers' groups wait for the webhooks only where somebody's right to a queue is to be enforced."""
-        ours = f"request.userInfo.username in {_texts(self.controllers)}"
+        ours = f"request.userInfo.username in {texts(self.controllers)}"
         others = {"name": "not-by-our-controllers", "expression": f"!({ours})"}
         by_ours = {"name": "by-our-controllers", "expression": ours}
         # Status is written through the same door: most updates are none of ours.
@@ -110,16 +110,16 @@ class Registration:
         return hooks
 
     def _pod_hooks(self, path: Path) -> list[Json]:
-        ours = f"has(object.spec.schedulerName) && object.spec.schedulerName in {_texts(self.scheduler_names)}"
+        ours = f"has(object.spec.schedulerName) && object.spec.schedulerName in {texts(self.scheduler_names)}"
         wanted = [ours, *(_takes(group) for group in self.groups)] if path.mutates else [ours]
         conditions = [{"name": "our-scheduler", "expression": _any(*wanted)}]
         hooks = [self._hook(path, path.operations, fails_closed=False, conditions=conditions)]
         if path.mutates or self.access == AccessMode.OFF:
             return hooks
         # Pods that carry a record which is not their maker's: nobody needs those, so that even without us there are none.
-        forged = {"name": "forged", "expression": _forged(self.controllers)}
+        guarded = {"name": "forged", "expression": forged(self.controllers)}
         operations = frozenset({"CREATE", "UPDATE"})
-        return [*hooks, self._hook(path, operations, fails_closed=True, conditions=[forged], prefix="forged.")]
+        return [*hooks, self._hook(path, operations, fails_closed=True, conditions=[guarded], prefix="forged.")]
 
     def _hook(
         self,
@@ -130,19 +130,12 @@ class Registration:
         conditions: Sequence[Json] = (),
         prefix: str = "",
     ) -> Json:
-        plural, _, group = path.collection.partition(".")
-        rule = {
-            "apiGroups": [group],
-            "apiVersions": [_VERSIONS[group]],
-            "operations": sorted(operations),
-            "resources": [plural],
-            "scope": "Cluster" if path.is_cluster_wide else "Namespaced",
-        }
+        plural = path.collection.partition(".")[0]
         hook: Json = {
             "name": f"{prefix}{path.path.rpartition('/')[2]}.{plural}.{DOMAIN}",
             "admissionReviewVersions": ["v1"],
             "clientConfig": self._client_config(path),
-            "rules": [rule],
+            "rules": [resource_rule(path.collection, operations)],
             "failurePolicy": "Fail" if fails_closed else "Ignore",
             "matchPolicy": "Equivalent",
             "sideEffects": "None",
@@ -151,11 +144,7 @@ class Registration:
         if path.mutates:
             hook["reinvocationPolicy"] = "Never"
         if not path.is_cluster_wide:
-            hook["namespaceSelector"] = {
-                "matchExpressions": [
-                    {"key": names.NAMESPACE_NAME, "operator": "NotIn", "values": [_SYSTEM_NAMESPACE, self.namespace]}
-                ]
-            }
+            hook["namespaceSelector"] = excluded_namespaces(self.namespace)
         if conditions:
             hook["matchConditions"] = list(conditions)
         return hook
@@ -170,10 +159,29 @@ class Registration:
         return config
 
 
+def resource_rule(collection: str, operations: Collection[str]) -> Json:
+    """What an API server is to ask about."""
+    plural, _, group = collection.partition(".")
+    return {
+        "apiGroups": [group],
+        "apiVersions": [_VERSIONS[group]],
+        "operations": sorted(operations),
+        "resources": [plural],
+        "scope": "Cluster" if plural in CLUSTER_WIDE else "Namespaced",
+    }
+
+
+def excluded_namespaces(own: str) -> Json:
+    """All namespaces but those in which whatever brings us back must never wait for us."""
+    values = [_SYSTEM_NAMESPACE, own]
+    return {"matchExpressions": [{"key": names.NAMESPACE_NAME, "operator": "NotIn", "values": values}]}
+
+
 # ------------------------------------------------------------------------------------------------------------ CEL
 
 
-def _texts(values: Sequence[str]) -> str:
+def texts(values: Sequence[str]) -> str:
+    """A list of texts in CEL."""
     return json.dumps(list(values))
 
 
@@ -195,21 +203,21 @@ _QUEUE_CHANGED: Final = f"{_queue('object')} != {_queue('oldObject')}"
 _RECORD_CHANGED: Final = _any(*(f"{annotation('object', key)} != {annotation('oldObject', key)}" for key in RECORD))
 
 
-def _forged(controllers: Sequence[str]) -> str:
+def forged(controllers: Sequence[str]) -> str:
     """True where a record was not written by admission for whoever sends the request, nor by our controllers."""
     user, groups = (annotation("object", key) for key in RECORD)
     maker = "request.userInfo.username"
     line = "(has(request.userInfo.groups) ? request.userInfo.groups.join('\\n') : '')"
     created = f"({user} != '' && {user} != {maker}) || ({groups} != '' && {groups} != {line})"
     changed = f"request.operation == 'UPDATE' ? ({_RECORD_CHANGED}) : ({created})"
-    return f"!({maker} in {_texts(controllers)}) && ({changed})"
+    return f"!({maker} in {texts(controllers)}) && ({changed})"
 
 
 def _takes(group: ResourceGroup) -> str:
     """The pods that a resource group takes."""
     match group.object.key:
         case "namespace":
-            return f"request.namespace in {_texts(group.object.value)}"
+            return f"request.namespace in {texts(group.object.value)}"
         case "annotation":
             pairs = (entry.partition(":") for entry in group.object.value)
             each = (f"{annotation('object', key.strip())} == {json.dumps(value.strip())}" for key, _, value in pairs)

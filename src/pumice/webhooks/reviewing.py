@@ -23,6 +23,7 @@ WARNING_CHARS_MAX = 256  # API servers cut what is longer
 WARNINGS_MAX = 8
 REFUSED = 403
 UNAVAILABLE = 503
+CLUSTER_WIDE = frozenset({"queues", "hypernodes"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Path:
 
     @property
     def is_cluster_wide(self) -> bool:
-        return self.collection.startswith(("queues.", "hypernodes."))
+        return self.collection.partition(".")[0] in CLUSTER_WIDE
 
 
 _NONE: frozenset[str] = frozenset()

@@ -1,0 +1,303 @@
+"""What CEL can express of our rules, as policies that the API server evaluates itself: no process, no network, no certificate.
+
+They stand in for the webhooks where nobody wants to run any. What they cannot do: look at other objects (queues that are closed,
+missing or have children, sums over siblings, priority classes), check pod templates, find rings of dependencies, and hold what
+controllers make against its submitter: CEL asks about the rights of whoever sends a request and of service accounts only. So a
+CronJob's queue is checked when somebody writes the CronJob, and a JobFlow's when somebody writes its JobTemplates.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from pumice.api import defaults, names
+from pumice.api.batch import DEFAULT_MAX_RETRY, DEFAULT_QUEUE
+from pumice.webhooks.policy_rules import RULES, Rule
+from pumice.webhooks.registration import (
+    API_VERSION,
+    AccessMode,
+    Registration,
+    annotation,
+    excluded_namespaces,
+    forged,
+    resource_rule,
+    texts,
+)
+from pumice.webhooks.submitters import RECORD, WORKLOAD_CONTROLLERS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Json: TypeAlias = dict[str, Any]
+
+PREFIX: Final = "pumice"
+_TASKS: Final = "(has(object.spec.tasks) ? object.spec.tasks : [])"
+_USE: Final = "group('scheduling.volcano.sh').resource('queues').name(variables.queue).check('use').allowed()"
+_QUEUED: Final = {
+    "jobs.batch.volcano.sh": "object.spec",
+    "podgroups.scheduling.volcano.sh": "object.spec",
+    "cronjobs.batch.volcano.sh": "object.spec.jobTemplate.spec",
+    "jobtemplates.flow.volcano.sh": "object.spec",
+}
+_SUBMITTED: Final = (
+    "jobs.batch.volcano.sh",
+    "podgroups.scheduling.volcano.sh",
+    "cronjobs.batch.volcano.sh",
+    "jobflows.flow.volcano.sh",
+    "pods",
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Policy:
+    """One policy and its binding."""
+
+    name: str
+    collections: tuple[str, ...]
+    operations: tuple[str, ...]
+    fails_closed: bool = True
+    conditions: tuple[Json, ...] = ()
+    variables: tuple[Json, ...] = ()
+
+
+def manifests(registration: Registration) -> list[Json]:
+    """All policies and their bindings."""
+    found = [*_validating(registration), *_mutating(registration)]
+    if registration.access != AccessMode.OFF:
+        found += _rights(registration)
+    return found
+
+
+def _ours(registration: Registration) -> Json:
+    names_of_ours = texts(registration.scheduler_names)
+    expression = f"has(object.spec.schedulerName) && object.spec.schedulerName in {names_of_ours}"
+    return {"name": "our-scheduler", "expression": expression}
+
+
+# ------------------------------------------------------------------------------------------------------------ validating
+
+
+def _validating(registration: Registration) -> list[Json]:
+    found: list[Json] = []
+    for (collection, operation), rules in RULES.items():
+        plural = collection.partition(".")[0]
+        is_pods = collection == "pods"
+        policy = _Policy(
+            f"{PREFIX}-{plural}-{operation.lower()}",
+            (collection,),
+            (operation,),
+            fails_closed=not is_pods,
+            conditions=(_ours(registration),) if is_pods else (),
+        )
+        found += _validating_policy(registration, policy, rules, ["Deny"])
+    return found
+
+
+def _validating_policy(
+    registration: Registration, policy: _Policy, rules: Sequence[Rule], actions: Sequence[str]
+) -> list[Json]:
+    spec = _spec(registration, policy)
+    spec["validations"] = [rule.manifest() for rule in rules]
+    binding = {"policyName": policy.name, "validationActions": list(actions)}
+    return [
+        _manifest("ValidatingAdmissionPolicy", policy.name, spec),
+        _manifest("ValidatingAdmissionPolicyBinding", policy.name, binding),
+    ]
+
+
+def _spec(registration: Registration, policy: _Policy) -> Json:
+    rules = [resource_rule(collection, policy.operations) for collection in policy.collections]
+    constraints: Json = {"matchPolicy": "Equivalent", "resourceRules": rules}
+    if rules[0]["scope"] == "Namespaced":
+        constraints["namespaceSelector"] = excluded_namespaces(registration.namespace)
+    spec: Json = {"failurePolicy": "Fail" if policy.fails_closed else "Ignore", "matchConstraints": constraints}
+    if policy.conditions:
+        spec["matchConditions"] = list(policy.conditions)
+    if policy.variables:
+        spec["variables"] = list(policy.variables)
+    return spec
+
+
+def _manifest(kind: str, name: str, spec: Json) -> Json:
+    metadata = {"name": name, "labels": {"app.kubernetes.io/part-of": "pumice"}}
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+# ------------------------------------------------------------------------------------------------------------ mutating
+
+
+def _mutating(registration: Registration) -> list[Json]:
+    jobs = _Policy(f"{PREFIX}-jobs-defaults", ("jobs.batch.volcano.sh",), ("CREATE",))
+    queues = _Policy(f"{PREFIX}-queues-defaults", ("queues.scheduling.volcano.sh",), ("CREATE",))
+    return [
+        *_mutating_policy(registration, jobs, _job_patches(registration.scheduler_names[0])),
+        *_mutating_policy(registration, queues, _queue_patches()),
+    ]
+
+
+def _mutating_policy(registration: Registration, policy: _Policy, patches: Sequence[str]) -> list[Json]:
+    spec = _spec(registration, policy)
+    spec["reinvocationPolicy"] = "Never"
+    spec["mutations"] = [{"patchType": "JSONPatch", "jsonPatch": {"expression": each}} for each in patches]
+    return [
+        _manifest("MutatingAdmissionPolicy", policy.name, spec),
+        _manifest("MutatingAdmissionPolicyBinding", policy.name, {"policyName": policy.name}),
+    ]
+
+
+def _add(path: str, value: str) -> str:
+    return f'JSONPatch{{op: "add", path: {path}, value: {value}}}'
+
+
+def _unless(condition: str, *patches: str) -> str:
+    return f"({condition}) ? [] : [{', '.join(patches)}]"
+
+
+def _job_patches(scheduler_name: str) -> list[str]:
+    """As defaults.job_patch does it, in its order: later ones see what earlier ones filled in."""
+    plugins = "has(object.spec.plugins)"
+    svc = _any_of("object.spec.plugins", defaults.NEEDS_SVC)
+    ssh = _any_of("object.spec.plugins", defaults.NEEDS_SSH)
+    return [
+        _unless("has(object.spec.queue) && object.spec.queue != ''", _add('"/spec/queue"', json.dumps(DEFAULT_QUEUE))),
+        _unless(
+            "has(object.spec.schedulerName) && object.spec.schedulerName != ''",
+            _add('"/spec/schedulerName"', json.dumps(scheduler_name)),
+        ),
+        _unless(
+            "has(object.spec.maxRetry) && object.spec.maxRetry != 0",
+            _add('"/spec/maxRetry"', str(DEFAULT_MAX_RETRY)),
+        ),
+        *_task_patches(),
+        _unless(
+            f"(has(object.spec.minAvailable) && object.spec.minAvailable != 0) || {_TASKS}.all(t, t.minAvailable == 0)",
+            _add('"/spec/minAvailable"', f"{_TASKS}.map(t, t.minAvailable).sum()"),
+        ),
+        _unless(f"!{plugins} || 'svc' in object.spec.plugins || !({svc})", _add('"/spec/plugins/svc"', "[]")),
+        _unless(f"!{plugins} || 'ssh' in object.spec.plugins || !({ssh})", _add('"/spec/plugins/ssh"', "[]")),
+    ]
+
+
+def _any_of(where: str, plugins: Sequence[str]) -> str:
+    return " || ".join(f"{json.dumps(name)} in {where}" for name in plugins)
+
+
+def _task_patches() -> list[str]:
+    partitions = (
+        "(has(t.partitionPolicy) && has(t.partitionPolicy.minPartitions) && t.partitionPolicy.minPartitions > 0"
+        " ? t.partitionPolicy.minPartitions * t.partitionPolicy.partitionSize : (has(t.replicas) ? t.replicas : 0))"
+    )
+    host = "has(t.template) && has(t.template.spec) && has(t.template.spec.hostNetwork) && t.template.spec.hostNetwork"
+    return [
+        _each_task("!has(t.name) || t.name == ''", "name", "'default' + string(i)"),
+        _each_task(
+            f"{host} && (!has(t.template.spec.dnsPolicy) || t.template.spec.dnsPolicy == '')",
+            "template/spec/dnsPolicy",
+            json.dumps(defaults.DNS_ON_THE_HOST),
+        ),
+        _each_task("!has(t.minAvailable)", "minAvailable", partitions),
+        _each_task("!has(t.maxRetry) || t.maxRetry == 0", "maxRetry", str(DEFAULT_MAX_RETRY)),
+    ]
+
+
+def _each_task(condition: str, field: str, value: str) -> str:
+    patch = _add(f"'/spec/tasks/' + string(i) + '/{field}'", value)
+    return f"{_TASKS}.transformList(i, t, {condition}, {patch})"
+
+
+def _queue_patches() -> list[str]:
+    path, weights = annotation("object", names.HIERARCHY), annotation("object", names.HIERARCHY_WEIGHTS)
+    below_root = f"{path} == '' || {weights} == '' || {path} == 'root' || {path}.startsWith('root/')"
+    prefix = "'/metadata/annotations/' + jsonpatch.escapeKey"
+    return [
+        _unless(
+            below_root,
+            _add(f"{prefix}({json.dumps(names.HIERARCHY)})", f"'root/' + {path}"),
+            _add(f"{prefix}({json.dumps(names.HIERARCHY_WEIGHTS)})", f"'1/' + {weights}"),
+        ),
+        _unless("has(object.spec)", _add('"/spec"', "Object.spec{}")),
+        _unless("has(object.spec.reclaimable)", _add('"/spec/reclaimable"', "true")),
+        _unless("has(object.spec.weight) && object.spec.weight != 0", _add('"/spec/weight"', "1")),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------ rights
+
+
+def _rights(registration: Registration) -> list[Json]:
+    """Who submitted, recorded and guarded, and who may use a queue; pods are held to it by the groups that are made for them."""
+    found: list[Json] = []
+    actions = ["Deny"] if registration.access == AccessMode.ENFORCE else ["Warn"]
+    controllers = texts(registration.controllers)
+    others = {"name": "not-by-our-controllers", "expression": f"!(request.userInfo.username in {controllers})"}
+    for collection in _SUBMITTED:
+        is_pods = collection == "pods"
+        plural = collection.partition(".")[0]
+        conditions = (_ours(registration),) if is_pods else ()
+        makers = texts([*registration.controllers, *sorted(WORKLOAD_CONTROLLERS)])
+        people = {"name": "by-people", "expression": f"!(request.userInfo.username in {makers})"}
+        record = _Policy(
+            f"{PREFIX}-{plural}-submitter",
+            (collection,),
+            ("CREATE",),
+            fails_closed=not is_pods,
+            conditions=(*conditions, people),
+        )
+        found += _mutating_policy(registration, record, _record_patches())
+        guard = _Policy(f"{PREFIX}-{plural}-forgery", (collection,), ("CREATE", "UPDATE"))
+        text = (
+            f"{names.SUBMITTED_BY} and {names.SUBMITTER_GROUPS} are written by admission; leave them out or as they are"
+        )
+        found += _validating_policy(
+            registration, guard, [Rule(f"!({forged(registration.controllers)})", text)], ["Deny"]
+        )
+    for collection, where in _QUEUED.items():
+        use = _Policy(
+            f"{PREFIX}-{collection.partition('.')[0]}-use",
+            (collection,),
+            ("CREATE", "UPDATE"),
+            conditions=(others, *_only_news(collection)),
+            variables=({"name": "queue", "expression": _queue_of(where)},),
+        )
+        found += _validating_policy(registration, use, [_use_rule()], actions)
+    return found
+
+
+def _only_news(collection: str) -> tuple[Json, ...]:
+    """Status of groups is written through the same door."""
+    new, old = _queue_of("object.spec"), _queue_of("oldObject.spec")
+    if collection == "podgroups.scheduling.volcano.sh":
+        expression = f"request.operation == 'CREATE' || {new} != {old}"
+    else:
+        expression = "request.operation == 'CREATE' || object.spec != oldObject.spec"
+    return ({"name": "new-wish", "expression": expression},)
+
+
+def _queue_of(where: str) -> str:
+    parent = where.rpartition(".")[0]
+    there = f"has({where}) && " if parent else ""
+    return f"({there}has({where}.queue) && {where}.queue != '' ? {where}.queue : '{DEFAULT_QUEUE}')"
+
+
+def _use_rule() -> Rule:
+    makers = texts(sorted(WORKLOAD_CONTROLLERS))
+    account = f"authorizer.serviceAccount(request.namespace, 'default').{_USE}"
+    expression = f"request.userInfo.username in {makers} ? {account} : authorizer.{_USE}"
+    message = (
+        "'user \"' + request.userInfo.username + '\" may not use queue \"' + variables.queue"
+        " + '\": the verb use on queues.scheduling.volcano.sh is missing; ask for a role with it, or submit to another queue'"
+    )
+    return Rule(expression, "the verb use on queues.scheduling.volcano.sh is missing", message)
+
+
+def _record_patches() -> list[str]:
+    user, groups = (f"'/metadata/annotations/' + jsonpatch.escapeKey({json.dumps(key)})" for key in RECORD)
+    line = "(has(request.userInfo.groups) ? request.userInfo.groups.join('\\n') : '')"
+    there = [f"{annotation('object', key)} != ''" for key in RECORD]
+    return [
+        _unless("has(object.metadata.annotations)", _add('"/metadata/annotations"', "{}")),
+        _unless(there[0], _add(user, "request.userInfo.username")),
+        _unless(there[1], _add(groups, line)),
+    ]

@@ -1,0 +1,235 @@
+"""The rules of api.validation that CEL can express, kind by kind and operation by operation.
+
+Each says no more than the rule that it stands in for: what these refuse, the webhooks refuse too. What schemas refuse by themselves,
+such as negative numbers and HyperNodes without members, is not said again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from pumice.api import names
+from pumice.api.validation.policies import ACTIONS, EVENTS
+from pumice.api.validation.request import JOB_PLUGINS
+from pumice.webhooks.registration import annotation, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rule:
+    """An expression that must hold, and what to say where it does not; `text_expression` says it in CEL."""
+
+    expression: str
+    text: str
+    text_expression: str = ""
+
+    def manifest(self) -> dict[str, Any]:
+        """As a policy holds it."""
+        found = {"expression": self.expression, "message": self.text, "reason": "Forbidden"}
+        return found | ({"messageExpression": self.text_expression} if self.text_expression else {})
+
+
+def _list(where: str) -> str:
+    parent, _, field = where.rpartition(".")
+    return f"(has({parent}.{field}) ? {where} : [])"
+
+
+def _number(where: str) -> str:
+    return f"(has({where}) ? {where} : 0)"
+
+
+_TASKS: Final = _list("object.spec.tasks")
+_TOTAL: Final = f"{_TASKS}.map(t, {_number('t.replicas')}).sum()"
+_JOB_POLICIES: Final = _list("object.spec.policies")
+_TASK_POLICIES: Final = f"{_TASKS}.all(t, {_list('t.policies')}.all(p, %s))"
+_VOLUMES: Final = _list("object.spec.volumes")
+
+
+def _policies(expression: str) -> str:
+    """True for all policies of a Job and of its tasks."""
+    return f"{_JOB_POLICIES}.all(p, {expression}) && {_TASK_POLICIES % expression}"
+
+
+def _one_tier(where: str) -> str:
+    topology = f"{where}.networkTopology"
+    tier = f"{topology}.highestTierName"
+    return f"!has({topology}) || !has({topology}.highestTierAllowed) || !has({tier}) || {tier} == ''"
+
+
+_HAS_EVENTS: Final = "((has(p.event) && p.event != '') || (has(p.events) && size(p.events) > 0))"
+_EVENTS_OF: Final = "((has(p.events) ? p.events : []) + (has(p.event) && p.event != '' ? [p.event] : []))"
+
+_NUMBERS: Final = (
+    Rule(
+        f"{_TASKS}.all(t, !has(t.minAvailable) || t.minAvailable <= {_number('t.replicas')})",
+        "spec.tasks: minAvailable is greater than replicas; lower it or add replicas",
+    ),
+    Rule(
+        f"!has(object.spec.minAvailable) || object.spec.minAvailable <= {_TOTAL}",
+        "spec.minAvailable: greater than the replicas of all tasks together; lower it or add replicas",
+    ),
+    Rule(_one_tier("object.spec"), "spec.networkTopology: must not specify both tiers; keep one of them"),
+)
+
+_JOB_CREATED: Final = (
+    Rule(f"size({_TASKS}) > 0", "spec.tasks: no task specified in job spec; add one"),
+    *_NUMBERS,
+    Rule(
+        f"{_TASKS}.all(t, {_TASKS}.exists_one(o, o.name == t.name))",
+        "spec.tasks: duplicated task name; give each task a name of its own",
+    ),
+    Rule(
+        _policies(f"has(p.exitCode) != {_HAS_EVENTS}"),
+        "policies: exactly one of event, events and exitCode is to be set; keep one of them",
+    ),
+    Rule(_policies("!has(p.exitCode) || p.exitCode != 0"), "policies: exit code 0 is no failure; use another"),
+    Rule(
+        _policies(f"{_EVENTS_OF}.all(e, e in {texts(EVENTS)})"),
+        f"policies: invalid policy event; use one of {', '.join(EVENTS)}",
+    ),
+    Rule(
+        _policies(f"!{_HAS_EVENTS} || (has(p.action) && p.action in {texts(ACTIONS)})"),
+        f"policies: invalid policy action; use one of {', '.join(ACTIONS)}",
+    ),
+    Rule(
+        f"!has(object.spec.plugins) || object.spec.plugins.all(p, p in {texts(JOB_PLUGINS)})",
+        f"spec.plugins: unable to find job plugin; use one of {', '.join(JOB_PLUGINS)}",
+    ),
+    Rule(
+        f"{_VOLUMES}.all(v, has(v.mountPath) && v.mountPath != '')"
+        f" && {_VOLUMES}.all(v, {_VOLUMES}.exists_one(o, o.mountPath == v.mountPath))",
+        "spec.volumes: each needs a mountPath of its own; set it",
+    ),
+    Rule(
+        f"{_VOLUMES}.all(v, has(v.volumeClaim) != (has(v.volumeClaimName) && v.volumeClaimName != ''))",
+        "spec.volumes: exactly one of volumeClaim and volumeClaimName is to be set; keep one of them",
+    ),
+    Rule(
+        "!has(object.spec.queue) || object.spec.queue != 'root'",
+        "spec.queue: can not submit job to root queue; use one of the queues below it",
+    ),
+)
+
+
+def _same(field: str) -> str:
+    new, old = f"object.spec.{field}", f"oldObject.spec.{field}"
+    return f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"
+
+
+_JOB_UPDATED: Final = (
+    *_NUMBERS,
+    Rule(
+        f"size({_TASKS}) == size({_TASKS.replace('object', 'oldObject')})",
+        "spec.tasks: a job may not get or lose tasks; create another job",
+    ),
+    Rule(
+        " && ".join(f"({_same(field)})" for field in ("queue", "schedulerName")),
+        "spec: job updates may not change queue and schedulerName; create another job",
+    ),
+)
+
+
+def _amounts(where: str) -> str:
+    return f"(has(object.spec.{where}) ? object.spec.{where} : {{}})"
+
+
+_GUARANTEE: Final = (
+    "(has(object.spec.guarantee) && has(object.spec.guarantee.resource) ? object.spec.guarantee.resource : {})"
+)
+_DESERVED: Final = _amounts("deserved")
+_CAPABILITY: Final = _amounts("capability")
+_PATH, _WEIGHTS = annotation("object", names.HIERARCHY), annotation("object", names.HIERARCHY_WEIGHTS)
+
+
+def _compared(one: str, other: str, sign: str) -> str:
+    return f"quantity(string({one}[r])).compareTo(quantity(string({other}[r]))) {sign} 0"
+
+
+_QUEUE_WRITTEN: Final = (
+    Rule(
+        f"{_GUARANTEE}.all(r, r in {_DESERVED} && {_compared(_DESERVED, _GUARANTEE, '>=')})",
+        "spec.deserved: must be at least guarantee for every guaranteed resource; raise it",
+    ),
+    Rule(
+        f"{_DESERVED}.all(r, !(r in {_CAPABILITY}) || {_compared(_DESERVED, _CAPABILITY, '<=')})",
+        "spec.deserved: must be at most capability; lower it",
+    ),
+    Rule(
+        f"{_PATH}.split('/').size() == {_WEIGHTS}.split('/').size()",
+        f"{names.HIERARCHY} and {names.HIERARCHY_WEIGHTS} must have the same number of parts; correct one of them",
+    ),
+    Rule(
+        "!has(object.spec.parent) || object.spec.parent != object.metadata.name",
+        "spec.parent: a queue cannot be its own parent; name another",
+    ),
+)
+
+_BUDGETS: Final = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)
+_MARKS: Final = "object.metadata.annotations"
+_PATTERN: Final = "^([1-9][0-9]?%|0*[1-9][0-9]{0,8})$"
+
+
+def _marked(key: str) -> str:
+    return f"(has({_MARKS}) && {json.dumps(key)} in {_MARKS})"
+
+
+_FLOWS: Final = _list("object.spec.flows")
+_FLOWS_WRITTEN: Final = (
+    Rule(
+        f"{_FLOWS}.all(f, !has(f.dependsOn) || {_list('f.dependsOn.targets')}.all(t, {_FLOWS}.exists(o, o.name == t)))",
+        "spec.flows: vertex not defined; declare a flow of this name, or name another",
+    ),
+    Rule(
+        f"{_FLOWS}.all(f, !has(f.dependsOn) || !(f.name in {_list('f.dependsOn.targets')}))",
+        "spec.flows: the flows are not DAG: one waits for itself; remove that dependency",
+    ),
+)
+
+_CRON_WRITTEN: Final = (
+    Rule("object.spec.schedule != ''", "spec.schedule: required, but missing; set it"),
+    Rule("!object.spec.schedule.contains('TZ')", "spec.schedule: must hold no time zone; use spec.timeZone"),
+    Rule(
+        "!has(object.spec.timeZone) || (object.spec.timeZone != '' && object.spec.timeZone != 'Local')",
+        "spec.timeZone: must name a zone; write for example Europe/Berlin",
+    ),
+)
+
+RULES: Final[Mapping[tuple[str, str], tuple[Rule, ...]]] = {
+    ("jobs.batch.volcano.sh", "CREATE"): _JOB_CREATED,
+    ("jobs.batch.volcano.sh", "UPDATE"): _JOB_UPDATED,
+    ("queues.scheduling.volcano.sh", "CREATE"): _QUEUE_WRITTEN,
+    ("queues.scheduling.volcano.sh", "UPDATE"): _QUEUE_WRITTEN,
+    ("queues.scheduling.volcano.sh", "DELETE"): (
+        Rule("!(oldObject.metadata.name in ['default', 'root'])", "the queues default and root stay; delete another"),
+    ),
+    ("podgroups.scheduling.volcano.sh", "CREATE"): (
+        Rule(
+            f"!has(object.spec) || (({_one_tier('object.spec')})"
+            f" && {_list('object.spec.subGroupPolicy')}.all(s, {_one_tier('s')}))",
+            "networkTopology: must not specify both tiers; keep one of them",
+        ),
+    ),
+    ("pods", "CREATE"): (
+        Rule(
+            " && ".join(f"(!{_marked(key)} || {_MARKS}[{json.dumps(key)}].matches('{_PATTERN}'))" for key in _BUDGETS),
+            "a disruption budget is a positive integer or a percentage from 1% to 99%; write for example 2 or 50%",
+        ),
+        Rule(
+            f"!({_marked(_BUDGETS[0])} && {_marked(_BUDGETS[1])})",
+            f"{_BUDGETS[0]} and {_BUDGETS[1]} exclude each other: not both; keep one of them",
+        ),
+    ),
+    ("jobflows.flow.volcano.sh", "CREATE"): _FLOWS_WRITTEN,
+    ("jobflows.flow.volcano.sh", "UPDATE"): _FLOWS_WRITTEN,
+    ("cronjobs.batch.volcano.sh", "CREATE"): (
+        *_CRON_WRITTEN,
+        Rule(
+            "size(object.metadata.name) <= 52",
+            "metadata.name: must be no more than 52 characters; shorten it",
+        ),
+    ),
+}

@@ -1,0 +1,253 @@
+"""The admission policies on the real API server: they refuse less than the webhooks, never more, and each rule refuses something."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import functools
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from tests.bodies.admission_cases import kind_of, place
+from tests.bodies.queue_rights import BINDING, CRON_JOB, JOB, POD, RBAC, ROLE, TEMPLATE, record, refusal, submission
+from tests.bodies.queue_rights import GROUP as QUEUE_GROUP
+from tests.bodies.webhooks import CONTROLLERS, HOME, Impersonating, client_of, until
+from tests.cases import admission
+
+from pumice import yamltext
+from pumice.api import defaults, names
+from pumice.api.core import Namespace
+from pumice.api.kinds import Kind
+from pumice.clock import RealClock
+from pumice.kube import config, errors
+from pumice.kube.http import HttpTransport
+from pumice.webhooks import policies
+from pumice.webhooks.policy_rules import RULES
+from pumice.webhooks.registration import AccessMode, Registration
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tools.kube.control_plane import ControlPlane
+
+Json = dict[str, Any]
+GROUP = "admissionregistration.k8s.io"
+WRITERS = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "create", "update"]}
+USERS = {
+    "apiGroups": ["scheduling.volcano.sh"],
+    "resources": ["queues"],
+    "resourceNames": ["research"],
+    "verbs": ["use"],
+}
+TASK: Json = {
+    "replicas": 4,
+    "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}},
+}
+
+
+def policy_kind(manifest: Json) -> Kind:
+    kind = manifest["kind"]
+    plural = f"{kind.lower()[:-1]}ies" if kind.endswith("y") else f"{kind.lower()}s"
+    return Kind(GROUP, "v1", kind, plural, namespaced=False)
+
+
+@pytest.fixture
+async def transport(plane: ControlPlane, crds: None) -> AsyncIterator[HttpTransport]:
+    connection = await asyncio.to_thread(config.find, str(plane.kubeconfig), clock=RealClock())
+    async with HttpTransport(connection, user_agent="pumice-test") as made:
+        for name in (admission.NAMESPACE, HOME):
+            with contextlib.suppress(errors.AlreadyExists):
+                await client_of(made).create(Namespace, {"metadata": {"name": name}})
+        yield made
+
+
+@contextlib.asynccontextmanager
+async def applied(transport: HttpTransport, access: AccessMode) -> AsyncIterator[None]:
+    """The policies are in force; afterwards none is."""
+    client = client_of(transport)
+    manifests = policies.manifests(Registration(namespace=HOME, access=access, controllers=(CONTROLLERS,)))
+    try:
+        for manifest in manifests:
+            await client.create(policy_kind(manifest), yamltext.load_all(yamltext.dump(manifest), source="m")[0])
+        await until(lambda: in_force(client), "the policies are in force")
+        yield
+    finally:
+        for manifest in reversed(manifests):
+            with contextlib.suppress(errors.NotFound):
+                await client.delete(policy_kind(manifest), manifest["metadata"]["name"])
+        await until(lambda: out_of_force(client), "the policies are gone")
+
+
+async def in_force(client: Any) -> bool:
+    job = admission.job({"spec.queue": "root"})
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "canary"}, "spec": {}}
+    queue["metadata"]["annotations"] = {names.HIERARCHY: "a", names.HIERARCHY_WEIGHTS: "1"}
+    try:
+        made = (await client.create(kind_of(queue), queue, dry_run=True)).json()
+    except errors.ServerError:
+        return False  # a mutating policy waits for the schemas of its kinds
+    is_mutated = made["metadata"]["annotations"][names.HIERARCHY] == "root/a"
+    return is_mutated and "root queue" in await refusal(client.create(kind_of(job), job, dry_run=True, **place(job)))
+
+
+async def out_of_force(client: Any) -> bool:
+    job = admission.job({"spec.queue": "root"})
+    return await refusal(client.create(kind_of(job), job, dry_run=True, **place(job))) == ""
+
+
+async def send(client: Any, case: admission.Case) -> str:
+    """What the server says to the case: a refusal, `invalid` for its schemas', `impossible`, or nothing."""
+    subject = case.new or case.old
+    assert subject is not None
+    kind, where, name = kind_of(subject), place(subject), subject["metadata"].get("name", "")
+    try:
+        if case.old is None:
+            return await refusal(client.create(kind, copy.deepcopy(case.new), dry_run=True, **where))
+        async with standing(client, case.old) as old:
+            if case.new is None:
+                return await refusal(client.delete(kind, name, dry_run=True, **where))
+            body = {**copy.deepcopy(case.new), "metadata": {**old["metadata"], **case.new["metadata"]}}
+            return await refusal(client.update(kind, name, body, dry_run=True, **where))
+    except errors.Invalid:
+        return "invalid"
+    except errors.Refused:
+        return "impossible"
+
+
+@contextlib.asynccontextmanager
+async def standing(client: Any, subject: Json) -> AsyncIterator[Json]:
+    """The object, while somebody changes it; root and default queues stay for good."""
+    kind, where, name = kind_of(subject), place(subject), subject["metadata"]["name"]
+    with contextlib.suppress(errors.AlreadyExists):
+        await client.create(kind, copy.deepcopy(subject), **where)
+    try:
+        yield (await client.get(kind, name, **where)).json()
+    finally:
+        with contextlib.suppress(errors.NotFound, errors.Refused):
+            await client.delete(kind, name, grace_s=0, **where)
+
+
+async def test_policies_refuse_nothing_that_the_rules_accept_and_every_one_refuses_something(
+    transport: HttpTransport,
+) -> None:
+    client = client_of(transport)
+    accepted = [case for case in admission.CASES if not case.refused]
+    silent = {(collection, rule.text) for (collection, _), rules in RULES.items() for rule in rules}
+
+    async def all_speak() -> bool:
+        """Each policy is in force at a moment of its own."""
+        for case in admission.CASES:
+            collection = kind_of(case.new or case.old or {}).resource
+            waiting = {rule for rule in silent if rule[0] == collection}
+            if case.refused and waiting:
+                said = await send(client, case)
+                silent.difference_update({rule for rule in waiting if rule[1] in said})
+        return not silent
+
+    async with applied(transport, AccessMode.OFF):
+        try:
+            await until(all_speak, "every rule refuses something")
+        finally:
+            assert silent == set()
+        wrong = {}
+        for case in accepted:
+            if (said := await send(client, case)) not in {"", "invalid", "impossible"}:
+                wrong[case.kind, case.operation, case.id] = said
+        assert wrong == {}
+
+
+DEFAULTED = [
+    {"tasks": [TASK, TASK]},
+    {"tasks": [TASK], "plugins": {"mpi": []}},
+    {"tasks": [{**TASK, "name": "master"}], "plugins": {"pytorch": []}, "minAvailable": 0, "maxRetry": 0},
+    {"tasks": [{**TASK, "partitionPolicy": {"totalPartitions": 2, "partitionSize": 2, "minPartitions": 1}}]},
+    {"tasks": [{**TASK, "template": {"spec": {**TASK["template"]["spec"], "hostNetwork": True}}}]},
+    {"tasks": [TASK], "queue": "q", "schedulerName": "pumice", "maxRetry": 5, "minAvailable": 2},
+]
+
+
+async def test_policies_fill_in_what_the_webhooks_do(transport: HttpTransport) -> None:
+    client = client_of(transport)
+    async with applied(transport, AccessMode.OFF):
+        for spec in DEFAULTED:
+            job = {"apiVersion": JOB.api_version, "kind": "Job", "metadata": {"name": "j"}, "spec": spec}
+            made = (await client.create(JOB, job, namespace=admission.NAMESPACE, dry_run=True)).json()
+            assert made["spec"] == defaults.applied(made, defaults.job_patch(made))["spec"], (
+                "nothing is left to fill in"
+            )
+            unshared = msgspec.json.decode(msgspec.json.encode(job))
+            wanted = defaults.applied(unshared, defaults.job_patch(unshared))["spec"]
+            assert {key: made["spec"][key] for key in wanted if key != "tasks"} == {
+                key: value for key, value in wanted.items() if key != "tasks"
+            }
+            for task, expected in zip(made["spec"]["tasks"], wanted["tasks"], strict=True):
+                fields = ("name", "minAvailable", "maxRetry")
+                assert [task[field] for field in fields] == [expected[field] for field in fields]
+                assert task["template"]["spec"].get("dnsPolicy") == expected["template"]["spec"].get("dnsPolicy")
+
+
+# ------------------------------------------------------------------------------------------------------------ rights
+
+
+async def test_policies_ask_for_the_verb_use_and_guard_the_record(transport: HttpTransport) -> None:
+    client = client_of(transport)
+    grants = (("policies-writers", WRITERS, "system:authenticated"), ("policies-use", USERS, "red"))
+    for name, rule, group in grants:
+        await client.create(ROLE, {"metadata": {"name": name}, "rules": [rule]})
+        reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}
+        subjects = [{"kind": "Group", "name": group, "apiGroup": RBAC}]
+        await client.create(BINDING, {"metadata": {"name": name}, "roleRef": reference, "subjects": subjects})
+    try:
+        async with applied(transport, AccessMode.ENFORCE):
+            await until(lambda: submits(transport, JOB, "alice", "red"), "the grants are in force")
+            for kind in (JOB, QUEUE_GROUP, CRON_JOB, TEMPLATE):
+                await until(functools.partial(said_to, transport, kind, "bob", "blue"), f"{kind.kind} is asked about")
+            for kind in (JOB, QUEUE_GROUP, CRON_JOB, POD):
+                await until(functools.partial(is_recorded, transport, kind), f"{kind.kind} says who submitted it")
+            wrong = []
+            for kind in (JOB, QUEUE_GROUP, CRON_JOB, TEMPLATE):
+                for user, group, may in (("alice", "red", True), ("alice", "blue", False), ("bob", "blue", False)):
+                    said = await said_to(transport, kind, user, group)
+                    is_named = f'"{user}"' in said and '"research"' in said and "the verb use" in said
+                    if (said == "") != may or (not may and not is_named):
+                        wrong.append((kind.kind, user, group, said))
+            assert wrong == []
+            await check_the_record(transport)
+    finally:
+        for name, _, _ in grants:
+            await client.delete(BINDING, name)
+            await client.delete(ROLE, name)
+
+
+async def said_to(transport: HttpTransport, kind: Kind, user: str, group: str, **marks: str) -> str:
+    client = client_of(Impersonating(transport, user, group))
+    body = submission(kind, "research", **marks)
+    return await refusal(client.create(kind, body, namespace=admission.NAMESPACE, dry_run=True))
+
+
+async def submits(transport: HttpTransport, kind: Kind, user: str, group: str) -> bool:
+    return await said_to(transport, kind, user, group) == ""
+
+
+async def is_recorded(transport: HttpTransport, kind: Kind) -> bool:
+    """Both policies of the record are in force: one writes it, one guards it."""
+    alice = client_of(Impersonating(transport, "alice", "red"))
+    body = submission(kind, "research")
+    made = (await alice.create(kind, body, namespace=admission.NAMESPACE, dry_run=True)).json()
+    is_written = names.SUBMITTED_BY in made["metadata"].get("annotations", {})
+    return is_written and await said_to(transport, kind, "alice", "red", **record("bob", "red")) != ""
+
+
+async def check_the_record(transport: HttpTransport) -> None:
+    alice = client_of(Impersonating(transport, "alice", "red"))
+    for kind in (JOB, QUEUE_GROUP, CRON_JOB, POD):
+        made = await alice.create(kind, submission(kind, "research"), namespace=admission.NAMESPACE, dry_run=True)
+        marks = made.json()["metadata"]["annotations"]
+        assert marks.items() >= {names.SUBMITTED_BY: "alice"}.items(), kind.kind
+        assert marks[names.SUBMITTER_GROUPS].split("\n")[0] == "red"
+        forged = await said_to(transport, kind, "alice", "red", **record("bob", "red"))
+        assert "written by admission" in forged, kind.kind
+        handed_on = await said_to(transport, kind, CONTROLLERS, "system:masters", **record("bob", "red"))
+        assert handed_on == "", kind.kind
