@@ -180,6 +180,8 @@ JOBS_CREATED = [
     creating("task minimum above replicas", {f"{T0}.minAvailable": 4, "spec.minAvailable": 3},
              f"{T0}.minAvailable", "minAvailable is greater than replicas"),
     creating("task minimum below replicas", {f"{T0}.minAvailable": 1, "spec.minAvailable": 1}),
+    creating("negative task minimum", {f"{T0}.minAvailable": -1}, f"{T0}.minAvailable"),
+    creating("negative job minimum", {"spec.minAvailable": -1}, "spec.minAvailable"),
     creating("job minimum above total", {"spec.minAvailable": 4}, "spec.minAvailable",
              "minAvailable should not be greater than total replicas"),
     creating("job minimum below total", {"spec.minAvailable": 1, f"{T0}.minAvailable": 1}),
@@ -462,6 +464,7 @@ CONTROLLED = {"metadata.ownerReferences": [
 
 POD_GROUPS = [
     grouping("group", {}),
+    grouping("group of less than nobody", {"spec.minMember": -1}, "spec.minMember"),
     grouping("group in no queue", {"spec.queue": "r"}, "spec.queue", "unable to find job queue"),
     grouping("group in a closed queue", {}, "spec.queue", "`Open`", world=(queue(edits={"status.state": "Closed"}),)),
     grouping("group with both tiers", {"spec.networkTopology": BOTH_TIERS}, "spec.networkTopology", "must not specify both"),
@@ -738,6 +741,7 @@ CRON_JOBS = [
     planning("cron job in an unknown zone", {"spec.timeZone": "Europe/Atlantis"}, "spec.timeZone", "unknown"),
     planning("cron job with 50 letters", {"metadata.name": "n" * 50, f"{J}.tasks[0].name": "t"}),
     planning("cron job with a long name", {"metadata.name": "n" * 53}, "metadata.name", "52 characters"),
+    planning("cron job with a malformed name", {"metadata.name": "night_"}, "metadata.name"),
     # ------------------------------------------------------------------------------------------- the jobs that it makes
     planning("cron job of nothing", {f"{J}.tasks": ...}, f"{J}.tasks", "no task specified"),
     planning("cron job without defaults", {f"{J}.minAvailable": ..., f"{J}.tasks[0].minAvailable": ..., f"{J}.tasks[0].name": ...}),
@@ -789,6 +793,11 @@ HYPER_NODES = [
     Case("hyper node by the label of hyper nodes", hyper_node(member("HyperNode", labelMatch={"matchLabels": {"a": "b"}})),
          warns="labels select nodes only"),
     Case("hyper node of itself", hyper_node(member("HyperNode", exactMatch={"name": "rack"})), warns="its own member"),
+    Case("hyper node of neither nodes nor hyper nodes", hyper_node(member("Pod", exactMatch={"name": "n1"})),
+         refused="spec.members[0].type"),
+    Case("hyper node by a malformed name", hyper_node(member(exactMatch={"name": "N 1"})),
+         refused="spec.members[0].selector.exactMatch.name"),
+    Case("hyper node by an empty pattern", hyper_node(member(regexMatch={"pattern": ""})), refused=PATTERN),
     Case("hyper node updated badly", hyper_node(member(regexMatch={"pattern": "("})),
          old=hyper_node(member(exactMatch={"name": "n1"})), refused=PATTERN),
 ]  # fmt: skip

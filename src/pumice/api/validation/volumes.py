@@ -10,7 +10,7 @@ from pumice.api.core import PersistentVolumeClaimSpec
 from pumice.api.validation.amounts import check_amount
 from pumice.api.validation.containers import check_field_path
 from pumice.api.validation.field_errors import Findings
-from pumice.api.validation.names import data_key_problem, dns_label_problem
+from pumice.api.validation.names import dns_label_problem
 from pumice.api.validation.pod_shapes import (
     ClaimTemplate,
     ConfigMapFiles,
@@ -110,7 +110,7 @@ def _check_files(findings: Findings, path: str, source: ConfigMapFiles | SecretF
 
 
 def _check_item(findings: Findings, path: str, item: KeyToPath) -> None:
-    findings.name(f"{path}.key", item.key, data_key_problem)
+    findings.require(f"{path}.key", item.key)
     _check_file_path(findings, f"{path}.path", item.path)
     findings.within(f"{path}.mode", item.mode, 0, MODE_MAX)
 
