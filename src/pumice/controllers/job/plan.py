@@ -216,7 +216,9 @@ def _tidied(scene: Scene, weighed: Weighed, doomed: Sequence[Member]) -> Progres
         )
     )
     timers = tuple(timer for timer in weighed.timers if timer.due > scene.now)
-    return replace(progress, members=roll(scene.members, doomed), targets=targets, timers=timers)
+    judge = scene.judge()
+    fresh = [member for member in scene.members if judge.is_fresh(member)]  # an older one that leaves is not missed
+    return replace(progress, members=roll(fresh, doomed), targets=targets, timers=timers)
 
 
 def _moved_on(

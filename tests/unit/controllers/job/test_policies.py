@@ -95,6 +95,22 @@ def test_after_the_gang_has_started_a_vanished_pod_is_missed_even_while_the_job_
     assert told(job, a_pod("worker", 0), group="Running").phase == "Restarting"
 
 
+def test_pods_of_the_former_run_that_are_still_leaving_are_not_missed_when_they_are_gone():
+    """An elastic gang goes on while some of its former pods leave; their end is no second loss and costs no second retry."""
+    elastic = a_job(
+        a_task("worker", 4, minAvailable=2),
+        phase="Restarting",
+        minAvailable=2,
+        policies=RESTART_ALL,
+        status={"version": 1, "retryCount": 1},
+    )
+    leaving = [a_pod("worker", index, leaving=True) for index in (0, 1)]
+    waits = told(elastic, *leaving, group="Running")
+    assert (waits.phase, dict(waits.progress.members)) == ("Pending", {})
+    gone = told(waits.job, group="Running")
+    assert (gone.phase, gone.job.status.retry_count) == ("Pending", 1)
+
+
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
 def test_a_release_by_the_scheduler_is_no_failure(phase):
     released = a_pod("worker", 1, "Pending", leaving=True, disruption="GangReleased")
