@@ -1,7 +1,7 @@
 """Debian's Open MPI, started over Debian's OpenSSH by the ssh and mpi plugins, on process nodes: nothing here is played.
 
 The first Job is the one that the guide shows. On process nodes all pods share the machine's loopback interface, which Open MPI
-leaves out unless it is told otherwise; and it is kept from trying whatever network hardware the machine may have.
+leaves out unless it is told otherwise. It is also kept from trying whatever network hardware the machine may have.
 """
 
 import contextlib
@@ -26,11 +26,15 @@ from pumice.nodes.process.machine import ProcessSettings
 
 NAMESPACE = "team"
 ROOM = {"cpu": "8"}  # of the process node, however small the machine is
+SESSIONS = (
+    "/run/openmpi"  # a folder in each pod: /tmp is the machine's, where pods of the same name in other runs would meet
+)
 ON_LOOPBACK = {
     "OMPI_MCA_oob_tcp_if_include": "lo",
     "OMPI_MCA_btl_tcp_if_include": "lo",
     "OMPI_MCA_btl": "self,tcp",
     "OMPI_MCA_pml": "ob1",
+    "OMPI_MCA_orte_tmpdir_base": SESSIONS,
 }
 GUIDES_PROGRAM = "sh -c 'echo \"rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE on $(hostname)\"'"
 
@@ -108,6 +112,10 @@ def a_job(name, program=GUIDES_PROGRAM):
     """The guide's Job, with another program."""
     job = frameworks.job_of(frameworks.manifests("mpi.yaml"))
     job["metadata"]["name"] = name
+    for task in job["spec"]["tasks"]:
+        task["template"]["spec"]["volumes"] = [{"name": "sessions", "emptyDir": {}}]
+        container = frameworks.only_container(job, task["name"])
+        container["volumeMounts"] = [{"name": "sessions", "mountPath": SESSIONS}]
     launcher = frameworks.only_container(job, "launcher")
     launcher["env"] += [{"name": key, "value": value} for key, value in ON_LOOPBACK.items()]
     (script,) = launcher["args"]
