@@ -13,9 +13,9 @@
 
 What the process needs of an API server, and nothing else (`pumice webhooks --help` lists its flags):
 
-    cluster-wide   get list watch    queues (scheduling.volcano.sh), jobtemplates (flow.volcano.sh), namespaces, nodes,
+    cluster-wide   list watch        queues (scheduling.volcano.sh), jobtemplates (flow.volcano.sh), namespaces, nodes,
                                      priorityclasses (scheduling.k8s.io)
-                   get list watch    podgroups (scheduling.volcano.sh)        with --queue-access=warn or enforce
+                   list watch        podgroups (scheduling.volcano.sh)        with --queue-access=warn or enforce
                    create            subjectaccessreviews (authorization.k8s.io)   with --queue-access=warn or enforce
                    get patch         mutatingwebhookconfigurations and validatingwebhookconfigurations
                                      (admissionregistration.k8s.io), only the one named --configuration; with --inject-ca
