@@ -15,6 +15,7 @@ from pumice.api import kinds
 from pumice.processes.policies import PolicyFile
 from pumice.scheduling import builtin
 from pumice.telemetry import catalogue
+from pumice.webhooks import policies
 from pumice.webhooks.registration import AccessMode, Registration
 
 CHART = generate.CHART
@@ -30,6 +31,7 @@ ODD_VALUES = {
     "only-scheduler": {"controllers": {"enabled": False}, "webhooks": {"enabled": False}},
     "only-webhooks": {"controllers": {"enabled": False}, "scheduler": {"enabled": False}},
     "single-without-webhooks": {"mode": "single", "webhooks": {"enabled": False}},
+    "policies-instead-of-webhooks": {"admissionPolicies": {"enabled": True}, "webhooks": {"enabled": False}},
     "bare": {
         "rbac": {"create": False},
         "networkPolicies": {"enabled": False},
@@ -302,9 +304,23 @@ def test_the_webhook_configurations_are_those_of_the_code(helm, mode):
     )
     for wanted in registration.manifests():
         (found,) = of_kind(objects, wanted["kind"])
-        assert found["webhooks"] == json.loads(
-            json.dumps(wanted["webhooks"]).replace('\\"volcano\\", \\"my', '\\"volcano\\",\\"my')
-        )
+        assert found["webhooks"] == wanted["webhooks"]
+
+
+@pytest.mark.parametrize("mode", AccessMode)
+def test_the_admission_policies_are_those_of_the_code(helm, mode):
+    values = {"admissionPolicies": {"enabled": True}, "schedulerNames": ["volcano", "my-batch"]}
+    objects = template(helm, {**values, "webhooks": {"enabled": False, "queueAccess": mode.value}})
+    registration = Registration(
+        namespace=NAMESPACE,
+        scheduler_names=("volcano", "my-batch"),
+        access=mode,
+        controllers=(f"system:serviceaccount:{NAMESPACE}:pumice-controllers",),
+    )
+    wanted = {(each["kind"], each["metadata"]["name"]): each for each in policies.manifests(registration)}
+    found = [each for each in objects if "AdmissionPolicy" in each["kind"]]
+    assert {(each["kind"], each["metadata"]["name"]): each for each in found} == wanted
+    assert len(found) == len(wanted)
 
 
 def test_webhooks_fail_closed_for_our_kinds_alone_and_leave_system_namespaces_out(helm):

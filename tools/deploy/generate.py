@@ -3,7 +3,7 @@
     python -m tools.deploy.generate            write deploy/helm/pumice/admission/ and deploy/pumice.yaml
     python -m tools.deploy.generate --check    exit code 1 if a file is not what it would write
 
-The chart's webhook configurations come from pumice.webhooks.registration, with places for the names that a release chooses.
+The chart's webhook configurations and admission policies come from pumice.webhooks, with places for the names that a release chooses.
 The plain manifest comes from the chart, by Helm, which tools/kube/build.py builds.
 """
 
@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from pumice import yamltext
+from pumice.webhooks import policies
 from pumice.webhooks.registration import AccessMode, Registration
 from tools.kube import build
 
@@ -38,14 +39,14 @@ metadata:
 
 
 def admission_files() -> dict[Path, str]:
-    """The chart's webhook configurations for each mode, with @PLACES@ that its template fills."""
+    """The chart's webhook configurations and admission policies for each mode, with @PLACES@ that its template fills."""
     found = {}
     for mode in AccessMode:
         registration = Registration(
             namespace="@NAMESPACE@",
             service="@SERVICE@",
             configuration="@CONFIGURATION@",
-            scheduler_names=("@SCHEDULERS@",),
+            scheduler_names=("@SCHEDULER@", "@SCHEDULERS@"),  # the first one is also the default of Jobs
             access=mode,
             controllers=("@CONTROLLERS@",),
         )
@@ -53,6 +54,8 @@ def admission_files() -> dict[Path, str]:
             kind = manifest["kind"].removesuffix("WebhookConfiguration").lower()
             text = f"# {HEAD.format(source='code')}\n{yamltext.dump(manifest)}"
             found[ADMISSION / f"{mode.value}-{kind}.yaml"] = text
+        stand_ins = "".join(f"---\n{yamltext.dump(each)}" for each in policies.manifests(registration))
+        found[ADMISSION / f"{mode.value}-policies.yaml"] = f"# {HEAD.format(source='code')}\n{stand_ins}"
     return found
 
 

@@ -70,3 +70,18 @@ app.kubernetes.io/component: {{ . }}
 {{- $account := include "pumice.deployment" (list . (include "pumice.component" (list . "controllers"))) -}}
 system:serviceaccount:{{ .Release.Namespace }}:{{ $account }}
 {{- end -}}
+
+{{/* What the code says about admission, with the names of this release; the argument is a list of the root and the file. */}}
+{{- define "pumice.admission" -}}
+{{- $root := index . 0 -}}
+{{- $service := printf "%s-webhooks" (include "pumice.fullname" $root) -}}
+{{- $first := first $root.Values.schedulerNames -}}
+{{- $others := rest $root.Values.schedulerNames | default (list $first) | toJson | trimPrefix "[" | trimSuffix "]" -}}
+{{- $root.Files.Get (printf "admission/%s-%s.yaml" $root.Values.webhooks.queueAccess (index . 1))
+  | replace "@NAMESPACE@" $root.Release.Namespace
+  | replace "@SERVICE@" $service
+  | replace "@CONFIGURATION@" $service
+  | replace "@CONTROLLERS@" (include "pumice.controllersUser" $root)
+  | replace "\"@SCHEDULERS@\"" $others
+  | replace "@SCHEDULER@" $first -}}
+{{- end -}}

@@ -82,6 +82,9 @@
 {{- end -}}
 
 {{- define "pumice.args.controllers" -}}
+{{- range .Values.schedulerNames }}
+- --scheduler-name={{ . }}
+{{- end }}
 {{ include "pumice.args.election" . }}
 - --lease-name={{ include "pumice.fullname" . }}-controllers
 {{- end -}}
