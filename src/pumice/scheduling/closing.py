@@ -181,11 +181,9 @@ def _phase(gang: GangState, *, unschedulable: bool, promised: bool, now: Instant
     scheduled = _scheduled(gang)
     if scheduled >= max(gang.spec.min_member, 1):  # with minMember 0 nothing at all would do, and look completed
         return PodGroupPhase.COMPLETED.value if scheduled == finished else PodGroupPhase.RUNNING.value
-    return (
-        PodGroupPhase.INQUEUE.value
-        if gang.phase == PodGroupPhase.INQUEUE.value or promised
-        else PodGroupPhase.PENDING.value
-    )
+    # What was begun has been admitted: controllers make members anew only of what is.
+    is_admitted = gang.phase == PodGroupPhase.INQUEUE.value or promised or mend.cut_short(gang, now)
+    return PodGroupPhase.INQUEUE.value if is_admitted else PodGroupPhase.PENDING.value
 
 
 def _allocated(session: Session) -> dict[str, Amounts]:
