@@ -20,7 +20,7 @@ from pumice.kube.informer import silent
 from pumice.nodes.pretend import pretend_nodes
 from pumice.processes.up import Up
 
-START_S_MAX = 20
+START_S_MAX = 60
 
 
 @dataclasses.dataclass(frozen=True)
