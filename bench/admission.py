@@ -16,8 +16,6 @@ import ssl
 import time
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
-
 from pumice.api.decoding import decode_value
 from pumice.api.scheduling import Queue
 from pumice.api.validation import ClusterSize, Settings
@@ -37,7 +35,6 @@ SECONDS = 10.0
 WARM_UP_S = 2.0
 CONNECTIONS = 16
 QUEUES = 100
-HEADERS = {"content-type": "application/json"}
 
 
 class World:
@@ -146,31 +143,45 @@ async def _served(keys: Keys, pipe: Connection) -> None:
 
 
 class Callers:
-    """Send reviews at a steady pace over a few connections, as API servers do."""
+    """Send reviews at a steady pace over a few connections, as API servers do; plain streams, so that they need little of a core."""
 
     def __init__(self, port: int, bundle: bytes) -> None:
-        self._url = f"https://127.0.0.1:{port}"
+        self._port = port
         self._context = ssl.create_default_context(cadata=bundle.decode())
-        self._reviews = reviews()
+        self._requests = [_http(path, body) for path, body in reviews()]
         self.took: list[float] = []
         self.failed = 0
 
     async def call(self, rate: int, seconds: float) -> None:
         self.took.clear()
-        connector = aiohttp.TCPConnector(limit=CONNECTIONS, ssl=self._context)
-        async with aiohttp.ClientSession(connector=connector) as session, asyncio.TaskGroup() as crew:
-            began = time.perf_counter()
-            for number in range(int(rate * seconds)):
+        total, began = int(rate * seconds), time.perf_counter()
+        async with asyncio.TaskGroup() as crew:
+            for first in range(CONNECTIONS):
+                crew.create_task(self._connection(began, rate, range(first, total, CONNECTIONS)))
+
+    async def _connection(self, began: float, rate: int, numbers: range) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port, ssl=self._context)
+        try:
+            for number in numbers:
                 due = began + number / rate
                 await asyncio.sleep(max(due - time.perf_counter(), 0))
-                crew.create_task(self._one(session, number, due))
+                writer.write(self._requests[number % len(self._requests)])
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+                content = await reader.readexactly(length)
+                self.took.append(time.perf_counter() - due)
+                self.failed += not head.startswith(b"HTTP/1.1 200") or b'"allowed":true' not in content
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
-    async def _one(self, session: aiohttp.ClientSession, number: int, due: float) -> None:
-        path, body = self._reviews[number % len(self._reviews)]
-        async with session.post(self._url + path, data=body, headers=HEADERS) as answer:
-            content = await answer.read()
-        self.took.append(time.perf_counter() - due)
-        self.failed += answer.status != 200 or b'"allowed":true' not in content
+
+def _http(path: str, body: bytes) -> bytes:
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
 
 
 def measure(rate: int = RATE, seconds: float = SECONDS) -> dict[str, Any]:

@@ -46,10 +46,12 @@ class Destinations:
         subject, namespace = request.get("object") or {}, request.get("namespace", "")
         spec = _object(subject.get("spec"))
         match request["kind"]["kind"]:
-            case "Job" | "PodGroup":
+            case "PodGroup":
                 return [_queue(spec)]
+            case "Job":
+                return [self._led_on(_queue(spec), namespace)]
             case "CronJob":
-                return [_queue(_object(_object(spec.get("jobTemplate")).get("spec")))]
+                return [self._led_on(_queue(_object(_object(spec.get("jobTemplate")).get("spec"))), namespace)]
             case "JobFlow":
                 return self._of_flow(spec, namespace)
             case "Pod" if spec.get("schedulerName") in self._scheduler_names:
@@ -64,7 +66,7 @@ class Destinations:
                 continue  # whoever makes it cannot know of this flow; the Job will be looked at
             patched = _queue(_object(_object(_object(part).get("patch")).get("jobSpec")))
             own = _queue(_object(msgspec.json.decode(template.spec)))
-            found[patched if patched != DEFAULT_QUEUE else own] = None
+            found[self._led_on(patched if patched != DEFAULT_QUEUE else own, namespace)] = None
         return list(found)[:QUEUES_MAX]
 
     def _of_pod(self, annotations: Json, namespace: str) -> list[str]:
@@ -73,10 +75,13 @@ class Destinations:
         if group:
             joined = self._pod_groups(namespace, group)
             return [joined.spec.queue or DEFAULT_QUEUE] if joined is not None else []
-        queue = annotations.get(names.QUEUE_NAME) or DEFAULT_QUEUE
-        if queue == DEFAULT_QUEUE:
-            queue = self._lookup.namespace_annotations(namespace).get(names.QUEUE_NAME) or DEFAULT_QUEUE
-        return [queue]
+        return [self._led_on(annotations.get(names.QUEUE_NAME) or DEFAULT_QUEUE, namespace)]
+
+    def _led_on(self, queue: str, namespace: str) -> str:
+        """Where the group will be: in the namespace's own queue, if it has one and nobody asked for another."""
+        if queue != DEFAULT_QUEUE:
+            return queue
+        return self._lookup.namespace_annotations(namespace).get(names.QUEUE_NAME) or DEFAULT_QUEUE
 
 
 def _object(value: Any) -> Json:

@@ -48,8 +48,22 @@ def test_an_object_leads_to_its_queue(subject, wanted):
     assert queues(subject) == wanted
 
 
-def test_a_pod_without_a_queue_takes_its_namespaces():
-    assert queues(pod(), namespace("research")) == ["research"]
+@pytest.mark.parametrize(
+    "subject",
+    [
+        pod(),
+        admission.job({"spec.queue": "default"}),
+        admission.cron_job({"spec.jobTemplate.spec.queue": "default"}),
+        admission.flow({}, ("a", [])),
+    ],
+    ids=lambda subject: subject["kind"],
+)
+def test_what_asks_for_no_queue_leads_to_its_namespaces(subject):
+    assert queues(subject, namespace("research"), template("a", "default")) == ["research"]
+
+
+def test_what_asks_for_a_queue_does_not():
+    assert queues(admission.job({"spec.queue": "q"}), namespace("research")) == ["q"]
 
 
 def test_a_flow_leads_to_the_queues_of_its_templates_each_once():
