@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pumice.controllers.operations import Operation
     from pumice.instant import Duration, Instant
 
+WORKERS = 32  # a Job's stages wait for the server one after the other; writes have a window of their own
 PODS_GATHER_S = 0.01  # a gang's pods change together
 ORPHAN_S = 60  # a Command whose Job is not known after so long has none
 _KIND = by_struct(Job)
@@ -90,7 +91,7 @@ def controller(known: Known, *, silence: Duration = SILENCE, restore_s: float = 
         Wake(Queue, waits_for_queue),
         Wake(Node, has_leavers),
     )
-    return Controller("job", look, wakes)
+    return Controller("job", look, wakes, workers=WORKERS)
 
 
 def _plan(known: Known, key: Key, now: Instant, nodes: Nodes, rounds: Rounds) -> Plan:
