@@ -1,10 +1,12 @@
 """The reference of kinds tells of every field what it means."""
 
+import functools
 import re
 
 from tools.docs import fields
 
 
+@functools.cache
 def rows():
     text = "".join(fields.sections())
     return re.findall(r"^\| `(\S+)` \| (.+?) \| (.*?) \| (.*?) \|$", text, re.MULTILINE)

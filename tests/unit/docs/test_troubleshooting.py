@@ -1,11 +1,8 @@
 """Every message that the guide quotes is one that the code prints."""
 
 import ast
-import functools
 import re
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs" / "guides" / "troubleshooting.md"
@@ -20,7 +17,6 @@ def quotes():
     return [line for block in blocks for line in block.splitlines()]
 
 
-@functools.cache
 def printed():
     """Every line of every string in the code, as its fixed pieces: between two of them anything may stand."""
     found = set()
@@ -43,10 +39,10 @@ def lines_of(parts):
             yield pieces
 
 
-def covered(quote):
+def covered(quote, known):
     """The share of the quote's letters that texts of the code account for."""
     seen = bytearray(len(quote))
-    for pieces in printed():
+    for pieces in known:
         if all(piece in quote for piece in pieces):
             for match in re.finditer(".+?".join(map(re.escape, pieces)), quote):
                 seen[match.start() : match.end()] = b"\1" * (match.end() - match.start())
@@ -58,16 +54,13 @@ def test_the_guide_has_many_symptoms():
     assert GUIDE.read_text().count("\n### ") >= SYMPTOMS_MIN
 
 
-def test_a_message_that_nobody_prints_is_found_out():
-    assert covered("the scheduler is tired and went home early today") < COVERED_MIN
-
-
-@pytest.mark.parametrize("quote", quotes())
-def test_the_code_prints(quote):
-    # Names and amounts of the example are not in the code; they stand for what the texts leave open.
-    assert covered(strip_names(quote)) >= COVERED_MIN
+def test_the_code_prints_every_message_that_the_guide_quotes():
+    known = printed()
+    assert covered("the scheduler is tired and went home early today", known) < COVERED_MIN  # the measure can say no
+    assert [quote for quote in quotes() if covered(strip_names(quote), known) < COVERED_MIN] == []
 
 
 def strip_names(quote):
+    """Names of the example are not in the code; they stand for what its texts leave open."""
     names = r"nvidia\.com/gpu|research|product|science|sciense|train-worker-\d|default/r4|data|laptop|gagn|team|rack|block|spine"
     return re.sub(rf"\b({names})\b", "1", quote)
