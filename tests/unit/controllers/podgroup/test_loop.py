@@ -66,6 +66,28 @@ def test_pods_of_others_and_pods_that_name_a_group_are_left_alone():
     a_stage().run(body)
 
 
+def test_other_schedulers_may_be_served_instead():
+    async def body(stage):
+        ours = (await pod(stage, "ours", scheduler="mine"))["metadata"]["uid"]
+        await pod(stage, "theirs")
+        await stage.settle()
+        assert await memberships(stage) == {"ours": f"podgroup-{ours}", "theirs": None}
+
+    Stage(lambda known: loop.controller(known, frozenset({"mine"})), kinds=[PodGroup]).run(body)
+
+
+def test_a_workloads_wish_for_a_gang_counts_for_nothing_where_nothing_is_inherited():
+    async def body(stage):
+        owner = await replica_set(stage, **{names.GROUP_MIN_MEMBER: "2"})
+        for number in range(2):
+            await pod(stage, f"web-{number}", owner=owner)
+        await stage.settle()
+        (group,) = await stage.all(PodGroup)
+        assert group["spec"]["minMember"] == 1
+
+    Stage(lambda known: loop.controller(known, inherits=False), kinds=[PodGroup]).run(body)
+
+
 def test_twenty_pods_of_a_workload_cost_one_group_and_a_patch_each():
     async def body(stage):
         owner = await replica_set(stage, replicas=20, **{names.GROUP_MIN_MEMBER: "3"})
