@@ -132,7 +132,8 @@ async def _facts(reach: Reach, group: PodGroup, job: str) -> Facts:
     from pumice.api.kinds import by_struct
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup, Queue
-    from pumice.cli.surroundings import Facts, group_of
+    from pumice.api.topology import HyperNode
+    from pumice.cli.surroundings import Facts, group_of, must_stay_close
 
     async def allowed(struct: type[T], narrower: str | None = None) -> list[T]:
         """All objects of a kind; those of a namespace, or none, for a user who may not read them all."""
@@ -155,6 +156,7 @@ async def _facts(reach: Reach, group: PodGroup, job: str) -> Facts:
         nodes=await allowed(Node),
         pods=pods,
         claims=await _claims(reach, space),
+        hyper_nodes=await allowed(HyperNode) if must_stay_close(group) else [],
         unseen=tuple(unseen),
     )
     if unseen:

@@ -154,6 +154,13 @@ def _room(shapes: Sequence[Mapping[str, Any]]) -> str:
             for one in each["short"]
             if each["mayTake"]
         ]
+        if close := each.get("within"):
+            best = (
+                f"{close['hyperNode']} has most room, for {close['fit']} of them"
+                if close["hyperNode"]
+                else "there are none"
+            )
+            lines.append(f"    of hyper nodes within tier {close['tier']}, {best}\n")
     return f"Room now, by resources, taints and node labels alone:\n{''.join(lines)}" if lines else ""
 
 

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from pumice import instant, quantity
 from pumice.api import names
+from pumice.api.batch import TopologyMode
+from pumice.api.topology import HyperNode
 from pumice.cli import room
 from pumice.cluster import amounts, requests
+from pumice.cluster.topology import ROOT, hyper_tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,6 +40,7 @@ class Facts:
     nodes: Sequence[Node] = ()
     pods: Sequence[Pod] = ()
     claims: Sequence[PersistentVolumeClaim] | None = None  # of the group's namespace; None: not looked at
+    hyper_nodes: Sequence[HyperNode] = ()  # read only for a gang that must stay close together
     answer: Mapping[str, Any] | None = None  # what the scheduler said when it was asked just now
     job: str = ""
     unseen: Sequence[str] = ()  # kinds that the user may not list: what they would tell is left out
@@ -59,7 +63,33 @@ def room_for(facts: Facts, waiting: Sequence[Pod]) -> list[dict[str, Any]]:
         wants = (requests.request_of(pod), repr(spec.tolerations), repr(spec.node_selector), repr(spec.affinity))
         shapes.setdefault(wants, []).append(pod)
     largest = sorted(shapes.values(), key=len, reverse=True)[:SHAPES_SHOWN_MAX]
-    return [_shape(table, pods) for pods in largest]
+    return [{**_shape(table, pods), **_within(facts, table, pods[0])} for pods in largest]
+
+
+def must_stay_close(group: PodGroup) -> bool:
+    topology = group.spec.network_topology
+    return topology is not None and topology.mode == TopologyMode.HARD.value
+
+
+def _within(facts: Facts, table: NodeTable, pod: Pod) -> dict[str, Any]:
+    """How many such pods would fit together in the hyper node with the most room, where the gang must stay in one."""
+    topology = facts.group.spec.network_topology
+    if topology is None or not must_stay_close(facts.group) or not facts.hyper_nodes:
+        return {}
+    tree = hyper_tree({HyperNode: {each.metadata.name: each for each in facts.hyper_nodes}}, table)
+    limit = topology.highest_tier_allowed
+    if limit is None:
+        limit = tree.tier_by_name.get(topology.highest_tier_name)
+    if limit is None:
+        return {}
+    asked = requests.request_of(pod).amounts
+    counts = room.fits(table, {name: value for name, value in asked.items() if name != amounts.PODS}, pod.spec)
+    names_within = sorted(name for name, tier in tree.tier.items() if tier <= limit and name != ROOT)
+    fit = {name: sum(counts[node] for node in tree.nodes[name]) for name in names_within}
+    if not fit:
+        return {"within": {"tier": limit, "hyperNode": "", "fit": 0}}
+    best = max(fit, key=lambda name: fit[name])
+    return {"within": {"tier": limit, "hyperNode": best, "fit": fit[best]}}
 
 
 def _shape(table: NodeTable, pods: Sequence[Pod]) -> dict[str, Any]:

@@ -709,5 +709,6 @@ All nodes:
 
 Room now, by resources, taints and node labels alone:
   nvidia.com/gpu 4 each: 3 of 3 pods would fit (and 1 more would); 2 of 2 nodes may take them
+    of hyper nodes within tier 1, switch-0 has most room, for 2 of them
 """,
     )

@@ -1,8 +1,14 @@
 """The whole text of an explanation, from literal objects."""
 
+import msgspec
+import pytest
+
 from pumice.api import decoding
+from pumice.api.batch import NetworkTopology
+from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, Queue
+from pumice.api.topology import HyperNode
 from pumice.cli import explanation, explanationtext
 from pumice.cli.surroundings import Facts
 from pumice.instant import parse_instant
@@ -210,3 +216,60 @@ def test_what_all_pods_were_told_of_their_gang_is_not_told_again_for_each():
         "ml/two, Pending: waits for the rest of its gang",
         "ml/three, Pending: not looked at yet",
     ]
+
+
+def a_hyper_node(name, node, *, tier=1):
+    members = [{"type": "Node", "selector": {"exactMatch": {"name": node}}}]
+    spec = {"tier": tier, "tierName": f"tier-{tier}", "members": members}
+    return decoding.decode_value(HyperNode, {"metadata": {"name": name}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("topology", "told"),
+    [
+        (
+            {"mode": "hard", "highestTierAllowed": 1},
+            "    of hyper nodes within tier 1, b has most room, for 2 of them\n",
+        ),
+        (
+            {"mode": "hard", "highestTierName": "tier-1"},
+            "    of hyper nodes within tier 1, b has most room, for 2 of them\n",
+        ),
+        ({"mode": "hard", "highestTierAllowed": 0}, "    of hyper nodes within tier 0, there are none\n"),
+        ({"mode": "hard", "highestTierName": "nobody's"}, ""),
+        ({"mode": "soft", "highestTierAllowed": 1}, ""),
+    ],
+)
+def test_a_gang_that_must_stay_close_is_told_where_most_of_it_would_fit(topology, told):
+    group = a_group("train", verdict=VERDICT)
+    group = msgspec.structs.replace(
+        group,
+        spec=msgspec.structs.replace(group.spec, network_topology=decoding.decode_value(NetworkTopology, topology)),
+    )
+    members = [a_pod(f"w-{each}", "train") for each in range(3)]
+    nodes = [
+        decoding.decode_value(
+            Node,
+            {
+                "metadata": {"name": name, "uid": name},
+                "status": {
+                    "allocatable": {"pods": "10", "nvidia.com/gpu": gpus},
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                },
+            },
+        )
+        for name, gpus in (("n1", "2"), ("n2", "4"))
+    ]
+    facts = Facts(
+        group=group,
+        members=members,
+        queue=None,
+        nodes=nodes,
+        pods=members,
+        hyper_nodes=[a_hyper_node("a", "n1"), a_hyper_node("b", "n2")],
+    )
+    found = (
+        text_of(facts).partition("Room now, by resources, taints and node labels alone:\n")[2].splitlines(keepends=True)
+    )
+    assert found[0] == "  nvidia.com/gpu 2 each: 3 of 3 pods would fit; 2 of 2 nodes may take them\n"
+    assert (found[1] if found[1].startswith("    ") else "") == told
