@@ -5,7 +5,9 @@ import contextlib
 import random
 
 import pytest
+from tests.bodies import mishaps, races
 from tests.bodies import scheduler as bodies
+from tests.bodies.job_world import job_world
 from tools.kube.control_plane import ControlPlane
 from tools.kube.nodes import pretend_nodes
 
@@ -135,3 +137,18 @@ async def test_on_shared_nodes_what_others_have_bound_is_used_room(client, sched
     shared = (("ours", "pumice", {"side": "ours"}), ("theirs", "default-scheduler", {"side": "ours"}))
     placed = await all_bound(client, scheduler, "shared", 60, shared)
     assert max(held(placed).values()) <= 110
+
+
+async def test_on_shared_nodes_a_race_that_the_api_server_allows_is_mended(shared_plane):
+    """While the binds of eight are on the way, kube-scheduler fills eight of twelve cards; the agent refuses half of the gang."""
+    await asyncio.to_thread(shared_plane.create_namespace, "race")
+    connection = config.find(str(shared_plane.kubeconfig), clock=RealClock())
+    async with (
+        HttpTransport(connection, user_agent="pumice") as transport,
+        HttpTransport(connection, user_agent="pumice-test") as other,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        line = mishaps.Line(transport, hold_from=1)
+        stack.push_async_callback(line.hang_up)
+        world = await stack.enter_async_context(job_world(line, other, "race", nodes=1, gpus=12))
+        await races.half_of_a_gang_is_refused_and_finds_room_later(world, line, schedulerName="default-scheduler")
