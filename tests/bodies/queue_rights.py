@@ -4,10 +4,11 @@ import contextlib
 import functools
 from typing import Any
 
-from tests.bodies.webhooks import CONTROLLERS, Hooked, manifest, until
+from tests.bodies.webhooks import CONTROLLERS, Hooked, controlling, manifest, until
 
 from pumice.api import kinds, names
 from pumice.api.core import Namespace
+from pumice.api.events import CoreEvent
 from pumice.api.flow import JobTemplate
 from pumice.api.kinds import Kind
 from pumice.api.scheduling import PodGroup, Queue
@@ -112,6 +113,9 @@ async def clean_up(here: Hooked) -> None:
         for kind in (BINDING, ROLE):
             with contextlib.suppress(errors.NotFound):
                 await here.client.delete(kind, f"rights-{name}")
+    await here.client.delete(Namespace, TEAM)
+    for queue in ("research", "production"):
+        await here.client.delete(Queue, queue)
 
 
 # ------------------------------------------------------------------------------------------------------------ objects
@@ -212,3 +216,32 @@ async def check_unrecorded(here: Hooked) -> None:
         client = here.as_user(user, "system:masters")
         said = await refusal(client.create(POD, submission(POD, "research"), namespace=TEAM, dry_run=True))
         assert f'service account "{TEAM}/default"' in said
+
+
+async def check_controllers(here: Hooked) -> None:
+    """Flows may name templates that come later: what our controllers then make is held against whoever wrote the flow."""
+    for user, name in (("alice", "own"), ("bob", "theirs")):
+        flow = manifest(FLOW, name, {"flows": [{"name": "late"}]})
+        await here.as_user(user, "blue").create(FLOW, flow, namespace=TEAM)
+    await here.client.create(TEMPLATE, manifest(TEMPLATE, "late", job_spec("research")), namespace=TEAM)
+    async with controlling(here.transport):
+        job = await until(functools.partial(_found, here, JOB, "own-late"), "the flow of alice has its job")
+        assert job["metadata"]["annotations"].items() >= {names.SUBMITTED_BY: "alice"}.items()
+        name = f"own-late-{job['metadata']['uid']}"
+        group = await until(functools.partial(_found, here, GROUP, name), "the job of alice has its group")
+        assert group["metadata"]["annotations"].items() >= {names.SUBMITTED_BY: "alice"}.items()
+        words = 'user "bob", for whom this Job is made, may not use queue "research"'
+        await until(functools.partial(_told, here, "theirs", words), "bob is told why his flow has no job")
+        assert await _found(here, JOB, "theirs-late") is None
+
+
+async def _found(here: Hooked, kind: Kind, name: str) -> Json | None:
+    try:
+        return (await here.client.get(kind, name, namespace=TEAM)).json()
+    except errors.NotFound:
+        return None
+
+
+async def _told(here: Hooked, flow: str, words: str) -> bool:
+    events = await here.client.list_json(kinds.by_struct(CoreEvent), namespace=TEAM)
+    return any(each["involvedObject"]["name"] == flow and words in each["message"] for each in events)

@@ -12,13 +12,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from pumice.api import kinds, names
-from pumice.api.core import Namespace
+from pumice.api.core import Namespace, ServiceAccount
 from pumice.clock import RealClock
 from pumice.dispatch.rim import Rim
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Request, Response, Transport
+from pumice.processes.controllers import Controllers
 from pumice.processes.webhooks import Webhooks, WebhookSettings
 from pumice.webhooks.injecting import CONFIGURATIONS
 from pumice.webhooks.registration import Registration
@@ -59,6 +60,21 @@ async def until(look: Callable[[], Awaitable[Any]], what: str) -> Any:
     except TimeoutError:
         raise AssertionError(f"in {PATIENCE_S:.0f} s it did not come about that {what}") from None
     return seen
+
+
+async def namespace_for_pods(client: Client, name: str) -> None:
+    """The namespace, whoever made it, with the account that a real server wants for pods."""
+
+    async def has_account() -> bool:
+        try:
+            await client.get(ServiceAccount, "default", namespace=name)
+        except errors.NotFound:
+            return False
+        return True
+
+    with contextlib.suppress(errors.AlreadyExists):
+        await client.create(Namespace, {"metadata": {"name": name}})
+    await until(has_account, f"namespace {name} has its account")
 
 
 @dataclasses.dataclass
@@ -133,6 +149,23 @@ async def hooked(
             yield here
         finally:
             await unregister(client, settings.configuration)
+
+
+@contextlib.asynccontextmanager
+async def controlling(transport: Transport) -> AsyncIterator[None]:
+    """The controllers, under the name that the webhook configurations know."""
+    client = client_of(Impersonating(transport, CONTROLLERS, "system:masters"))
+    clock, chance = RealClock(), random.Random(0)
+    informers = Informers(client, clock=clock, chance=chance)
+    controllers = Controllers(client, informers, Rim(clock=clock, chance=chance))
+    tasks = [asyncio.create_task(informers.run()), asyncio.create_task(controllers.run())]
+    try:
+        yield
+    finally:
+        for task in reversed(tasks):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
 
 async def unregister(client: Client, name: str) -> None:

@@ -21,13 +21,8 @@ if TYPE_CHECKING:
 GROUPS = admission_cases.by_settings()
 
 
-@pytest.fixture(scope="module")
-def team(plane: ControlPlane, crds: None) -> None:
-    plane.create_namespace(admission.NAMESPACE)
-
-
 @pytest.mark.parametrize("settings", GROUPS)
-async def test_webhooks_accept_and_refuse_what_the_rules_do(plane: ControlPlane, team: None, settings: str) -> None:
+async def test_webhooks_accept_and_refuse_what_the_rules_do(plane: ControlPlane, crds: None, settings: str) -> None:
     cases = GROUPS[settings]
     rules = Settings(**{"scheduler_names": SERVED.scheduler_names, **cases[0].settings})
     connection = await asyncio.to_thread(config.find, str(plane.kubeconfig), clock=RealClock())
@@ -35,4 +30,5 @@ async def test_webhooks_accept_and_refuse_what_the_rules_do(plane: ControlPlane,
         HttpTransport(connection, user_agent="pumice-test") as transport,
         webhooks.hooked(transport, WebhookSettings(rules=rules), admission_cases.with_builder) as here,
     ):
+        await webhooks.namespace_for_pods(here.client, admission.NAMESPACE)
         await admission_cases.check(here, cases)

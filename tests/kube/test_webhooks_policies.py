@@ -13,12 +13,11 @@ import pytest
 from tests.bodies.admission_cases import kind_of, place
 from tests.bodies.queue_rights import BINDING, CRON_JOB, JOB, POD, RBAC, ROLE, TEMPLATE, record, refusal, submission
 from tests.bodies.queue_rights import GROUP as QUEUE_GROUP
-from tests.bodies.webhooks import CONTROLLERS, HOME, Impersonating, client_of, until
+from tests.bodies.webhooks import CONTROLLERS, HOME, Impersonating, client_of, namespace_for_pods, until
 from tests.cases import admission
 
 from pumice import yamltext
 from pumice.api import defaults, names
-from pumice.api.core import Namespace
 from pumice.api.kinds import Kind
 from pumice.clock import RealClock
 from pumice.kube import config, errors
@@ -57,9 +56,7 @@ def policy_kind(manifest: Json) -> Kind:
 async def transport(plane: ControlPlane, crds: None) -> AsyncIterator[HttpTransport]:
     connection = await asyncio.to_thread(config.find, str(plane.kubeconfig), clock=RealClock())
     async with HttpTransport(connection, user_agent="pumice-test") as made:
-        for name in (admission.NAMESPACE, HOME):
-            with contextlib.suppress(errors.AlreadyExists):
-                await client_of(made).create(Namespace, {"metadata": {"name": name}})
+        await namespace_for_pods(client_of(made), admission.NAMESPACE)
         yield made
 
 

@@ -7,7 +7,6 @@ import base64
 import contextlib
 import datetime as dt
 import json
-import random
 import ssl
 import sys
 from typing import TYPE_CHECKING, Any
@@ -22,11 +21,8 @@ from pumice.api.core import Namespace, Secret
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
 from pumice.kube import config, errors
 from pumice.kube.http import HttpTransport
-from pumice.kube.informer import Informers
-from pumice.processes.controllers import Controllers
 from pumice.processes.webhooks import WebhookSettings
 from pumice.webhooks import keys
 from pumice.webhooks.injecting import CONFIGURATIONS
@@ -37,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tools.kube.control_plane import ControlPlane
+
+    from pumice.kube.client import Client
 
 Json = dict[str, Any]
 WRITERS = 4
@@ -75,7 +73,7 @@ async def test_no_review_fails_while_authority_and_pair_are_replaced(transport: 
         await client.delete(Secret, "pumice-webhooks-tls", namespace=HOME)
     settings = WebhookSettings(lives=LIVES)
     async with webhooks.hooked(transport, settings) as here:
-        first = await stored(here)
+        first = await stored(here.client)
         # A second replica shares the Secret and renews it as well.
         beside = WebhookSettings(lives=LIVES, bind="127.0.0.1:0", hosts=("127.0.0.1",), look_s=0.1)
         async with webhooks.running(client, beside):
@@ -90,15 +88,15 @@ async def test_no_review_fails_while_authority_and_pair_are_replaced(transport: 
         assert len(seen) >= 3, "the first pair, one more of the first authority, and one of the next"
 
 
-async def stored(here: webhooks.Hooked) -> keys.Keys:
-    secret = (await here.client.get(Secret, "pumice-webhooks-tls", namespace=HOME)).json()
+async def stored(client: Client) -> keys.Keys:
+    secret = (await client.get(Secret, "pumice-webhooks-tls", namespace=HOME)).json()
     found = keys.read(secret["data"])
     assert found is not None
     return found
 
 
 async def serves_anew(here: webhooks.Hooked, first: keys.Keys, seen: set[bytes]) -> bool:
-    now = await stored(here)
+    now = await stored(here.client)
     shown = ssl.PEM_cert_to_DER_cert(now.pair.certificate.decode())
     return now.authorities[0] not in first.authorities and keys.is_signed(now) and shown in seen
 
@@ -161,23 +159,6 @@ async def _port(log: asyncio.StreamReader) -> int:
     raise AssertionError(f"the process ended before it served: {said_before.decode()}")
 
 
-@contextlib.asynccontextmanager
-async def controlling(transport: HttpTransport) -> AsyncIterator[None]:
-    """The controllers, under the name that the webhook configurations know."""
-    client = client_of(webhooks.Impersonating(transport, CONTROLLERS, "system:masters"))
-    clock, chance = RealClock(), random.Random(0)
-    informers = Informers(client, clock=clock, chance=chance)
-    controllers = Controllers(client, informers, Rim(clock=clock, chance=chance))
-    tasks = [asyncio.create_task(informers.run()), asyncio.create_task(controllers.run())]
-    try:
-        yield
-    finally:
-        for task in reversed(tasks):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-
-
 async def test_a_dead_process_keeps_nobody_from_creating_pods_and_gangs_are_repaired(
     plane: ControlPlane, transport: HttpTransport, namespace: str
 ) -> None:
@@ -186,7 +167,11 @@ async def test_a_dead_process_keeps_nobody_from_creating_pods_and_gangs_are_repa
         await client.create(Namespace, {"metadata": {"name": HOME}})
     try:
         async with process(plane) as (running, port):
-            registration = Registration(namespace=HOME, url=f"https://127.0.0.1:{port}", controllers=(CONTROLLERS,))
+            # It would write its authority into the configurations by itself, but looks only now and then.
+            authority = (await stored(client)).bundle
+            registration = Registration(
+                namespace=HOME, url=f"https://127.0.0.1:{port}", controllers=(CONTROLLERS,), ca=authority
+            )
             for kind, manifest in zip(CONFIGURATIONS, registration.manifests(), strict=True):
                 await client.create(kind, manifest)
             await until(lambda: webhooks.asks(client), "the API server asks")
@@ -197,7 +182,7 @@ async def test_a_dead_process_keeps_nobody_from_creating_pods_and_gangs_are_repa
                 await client.create(Job, job("after"), namespace=namespace)
             await client.create(Pod, pod("unrelated", "default-scheduler"), namespace=namespace)
             await client.create(Pod, pod("batch", "volcano"), namespace=namespace)
-            async with controlling(transport):
+            async with webhooks.controlling(transport):
                 await until(lambda: grouped(transport, namespace, "batch"), "the pod has a group")
                 group = f"before-{before['metadata']['uid']}"
                 await until(lambda: exists(transport, namespace, group), "the Job has its group")

@@ -28,7 +28,7 @@ async def here(plane: ControlPlane, crds: None) -> AsyncIterator[webhooks.Hooked
         HttpTransport(connection, user_agent="pumice-test") as transport,
         webhooks.hooked(transport, settings) as made,
     ):
-        await asyncio.to_thread(plane.create_namespace, queue_rights.TEAM)
+        await webhooks.namespace_for_pods(made.client, queue_rights.TEAM)
         await queue_rights.prepare(made)
         yield made
         await queue_rights.clean_up(made)
@@ -39,3 +39,4 @@ async def test_submissions_need_the_verb_use_on_their_queues(here: webhooks.Hook
     await queue_rights.check_records(here)
     await queue_rights.check_joining(here)
     await queue_rights.check_unrecorded(here)
+    await queue_rights.check_controllers(here)

@@ -143,7 +143,7 @@ async def _run(connection: Connection, settings: WebhookSettings, listen: str, l
         health = HealthServer(worker.pulse, worker.meters)
         log("listening", port=await health.start(listen))
         try:
-            await life.until_stopped(worker.run(), [informers.run()])
+            await life.until_stopped(worker.run(), [informers.run(), worker.beat()])
         finally:
             await health.stop()
 

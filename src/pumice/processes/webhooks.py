@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pumice.webhooks.keeping import Source
 
 SERVED: Final = RuleSettings(scheduler_names=("volcano", "pumice"))
+BEAT_S: Final = 1.0
 LOOK_S: Final = 10.0  # between two looks at keys, configurations and files
 
 
@@ -110,7 +111,6 @@ class Webhooks:
         try:
             while True:
                 await self._clock.sleep(self._settings.look_s)
-                self.pulse.beat()
                 self._read_pod_rules(must=False)
                 try:
                     await self._look()
@@ -119,6 +119,12 @@ class Webhooks:
         finally:
             self.pulse.ready = False
             await self._server.stop()
+
+    async def beat(self) -> None:
+        """The event loop comes round, also while an API server keeps us waiting."""
+        while True:
+            self.pulse.beat()
+            await self._clock.sleep(BEAT_S)
 
     async def _look(self) -> None:
         """The pair that serves and the bundle that API servers trust are up to date."""

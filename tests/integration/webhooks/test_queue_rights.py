@@ -29,3 +29,7 @@ async def test_members_and_movers_need_the_right_to_the_groups_queue(here):
 
 async def test_without_a_record_only_the_default_account_counts(here):
     await queue_rights.check_unrecorded(here)
+
+
+async def test_what_controllers_make_later_is_held_against_the_submitter(here):
+    await queue_rights.check_controllers(here)
