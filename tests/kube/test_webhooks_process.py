@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 WRITERS = 4
 # Short enough to see a rotation, long enough for a machine that stops for some seconds.
-LIVES = Lives(authority=dt.timedelta(seconds=24), pair=dt.timedelta(seconds=15), settle=dt.timedelta(seconds=1))
+LIVES = Lives(authority=dt.timedelta(seconds=36), pair=dt.timedelta(seconds=24), settle=dt.timedelta(seconds=1))
 
 
 @pytest.fixture

@@ -154,7 +154,7 @@ async def test_all_bodies_together_have_a_limit(place, monkeypatch):
 
 
 async def test_slow_bodies_keep_nobody_waiting_and_are_given_up(place, monkeypatch):
-    monkeypatch.setattr(serving, "BODY_S_MAX", 1.0)
+    monkeypatch.setattr(serving, "BODY_S_MAX", 3.0)
     async with contextlib.AsyncExitStack() as stack, asyncio.timeout(PATIENCE_S):
         readers = []
         for _ in range(SLOW_BODIES):
