@@ -179,11 +179,11 @@ class Release:
             return f"--listen=127.0.0.1:{port}"
         if flag == "--bind":
             return f"--bind=127.0.0.1:{self.ports['reviews']}"
-        if flag == "--policy":
-            file = self._folder / "policy.yaml"
+        if flag in {"--policy", "--queues"}:
+            name = value.rpartition("/")[2]
             config = next(each for each in self.objects if each["metadata"]["name"] == "pumice-policy")
-            file.write_text(config["data"]["policy.yaml"])
-            return f"--policy={file}"
+            (self._folder / name).write_text(config["data"][name])
+            return f"{flag}={self._folder / name}"
         return f"{flag}={value}" if value else flag
 
     def stop(self, name):

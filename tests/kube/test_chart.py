@@ -13,6 +13,7 @@ import pumice
 from pumice import yamltext
 from pumice.api import kinds
 from pumice.processes.policies import PolicyFile
+from pumice.processes.queues import read_queues
 from pumice.scheduling import builtin
 from pumice.telemetry import catalogue
 from pumice.webhooks import policies
@@ -57,6 +58,7 @@ ODD_VALUES = {
         "serviceAccounts": {"annotations": {"cloud": "role"}},
         "networkPolicies": {"schedulerEgress": [{"ports": [{"port": 9090, "protocol": "TCP"}]}]},
         "dashboard": {"enabled": True},
+        "queues": {"team-a": {"weight": 2, "capability": {"nvidia.com/gpu": 16}}},
     },
 }
 FOREIGN = {  # kinds of operators that this server does not have
@@ -127,6 +129,8 @@ def test_helm_lint_finds_nothing(helm, name):
         ({"scheduler": {"prices": {"cpu": -1}}}, "cpu"),
         ({"leaderElection": False}, "replicas"),  # two that both work
         ({"networkPolicies": {"apiServerPorts": [0]}}, "apiServerPorts"),
+        ({"queues": {"Team A": {}}}, "Team A"),
+        ({"queues": {"team-a": 2}}, "team-a"),
         ({name: {"enabled": False} for name in ("scheduler", "controllers", "webhooks")}, ""),
     ],
     ids=str,
@@ -355,6 +359,16 @@ def test_the_default_policy_is_the_built_in_one_and_mounted_so_that_changes_arri
     (mount,) = [each for each in container["volumeMounts"] if each["name"] == "policy"]
     assert "subPath" not in mount  # the kubelet never renews those
     assert f"--policy={mount['mountPath']}/policy.yaml" in container["args"]
+
+
+def test_declared_queues_reach_the_scheduler(helm, tmp_path):
+    objects = template(helm, ODD_VALUES["everything"])
+    (config,) = [each for each in of_kind(objects, "ConfigMap") if each["metadata"]["name"] == "pumice-policy"]
+    file = tmp_path / "queues.yaml"
+    file.write_text(config["data"]["queues.yaml"])
+    assert read_queues(str(file)) == ODD_VALUES["everything"]["queues"]
+    (container,) = [each for spec in pod_specs(objects) for each in spec["containers"] if each["name"] == "scheduler"]
+    assert "--queues=/etc/pumice/queues.yaml" in container["args"]
 
 
 @pytest.mark.parametrize("name", ["default", "everything", "alone", *FOREIGN])

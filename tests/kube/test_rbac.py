@@ -17,6 +17,7 @@ from pumice.scheduling import mend
 
 TEAM = "team-a"
 VALUES = {
+    "queues": {"team-a": {"weight": 2}},
     "webhooks": {"queueAccess": "enforce"},
     "scheduler": {
         "defaultQueue": "research",
@@ -139,7 +140,7 @@ class Scenario:
             release.start(process)
             release.until(lambda process=process: release.ready(process), f"the {process} lead")
             release.start(process, name=f"{process}-standby")
-        release.until(self.queues_are_open, "root, default and research are open")
+        release.until(self.queues_are_open, "root, default, research and the declared queue are open")
         self.start_waiting()
         self.run_gangs()
         self.bind_volumes()
@@ -194,7 +195,7 @@ class Scenario:
     def queues_are_open(self):
         queues = self.release.get("/apis/scheduling.volcano.sh/v1beta1/queues")["items"]
         opened = {each["metadata"]["name"] for each in queues if each.get("status", {}).get("state") == "Open"}
-        return {"root", "default", "research"} <= opened
+        return {"root", "default", "research", "team-a"} <= opened
 
     def start_waiting(self):
         self.add_node(node("narrow", gpus=1))

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import random
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -26,11 +26,14 @@ from pumice.processes.health import HealthServer
 from pumice.processes.neighbours import VOLCANO_LEASES, refuse_two_masters
 from pumice.processes.outside import plugins_from_outside
 from pumice.processes.policies import PolicyFile
+from pumice.processes.queues import make_queues, read_queues
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.scheduling.cycle import GRACE_SECONDS
 from pumice.telemetry import logs, traces
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pumice.kube.connection import Connection
     from pumice.kube.informer import Log
 
@@ -45,6 +48,12 @@ if TYPE_CHECKING:
 )
 @click.option("--scheduler-name", "names", multiple=True, default=("volcano", "pumice"), show_default=True)
 @click.option("--default-queue", default="default", show_default=True)
+@click.option(
+    "--queues",
+    "queue_file",
+    type=click.Path(dir_okay=False),
+    help="File with queues, name: spec, that are made where they are missing.",
+)
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True)
 @click.option("--lease-namespace", default="kube-system", show_default=True)
 @click.option(
@@ -87,6 +96,7 @@ def scheduler(
     policy_file: str | None,
     names: tuple[str, ...],
     default_queue: str,
+    queue_file: str | None,
     leader_elect: bool,
     lease_namespace: str,
     lease_name: str,
@@ -112,10 +122,11 @@ def scheduler(
         grace_s=grace_s,
         manners=Manners(patience_s, delete_then=fallback == "delete"),
     )
+    queues = read_queues(queue_file) if queue_file else {}
     lease = (lease_namespace, lease_name) if leader_elect else None
     with contextlib.closing(traces.from_environment("pumice-scheduler", log)) as tracing:
         rim = Rim(clock=clock, chance=random.Random(), log=log, reach=from_environment(), tracing=tracing)  # noqa: S311  jitter, not secrets
-        asyncio.run(_run(connection, policies, served, rim, lease=lease, listen=listen))
+        asyncio.run(_run(connection, policies, served, rim, queues=queues, lease=lease, listen=listen))
 
 
 def _price(text: str) -> tuple[str, float]:
@@ -135,6 +146,7 @@ async def _run(
     served: Served,
     rim: Rim,
     *,
+    queues: Mapping[str, Any],
     lease: tuple[str, str] | None,
     listen: str,
 ) -> None:
@@ -154,7 +166,12 @@ async def _run(
         health = HealthServer(worker.pulse, worker.meters, client=client, explain=worker.explain, election=election)
         log("listening", port=await health.start(listen))
         work = election.lead(worker.run) if election is not None else worker.run()
-        beside = [informers.run(), policies.run(clock, worker.policy_refused), worker.idle_pulse()]
+        beside = [
+            informers.run(),
+            policies.run(clock, worker.policy_refused),
+            worker.idle_pulse(),
+            make_queues(client, queues, clock=clock, log=log),
+        ]
         try:
             await life.until_stopped(work, beside)
         finally:

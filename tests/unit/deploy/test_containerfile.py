@@ -89,8 +89,8 @@ def installed(tmp_path_factory):
 def test_the_entry_point_starts_with_what_the_build_stage_installed(installed):
     (entry,) = [rest for word, rest in instructions() if word == "ENTRYPOINT"]
     program = entry.strip('[]"').replace(INSTALLED, str(installed))
-    environment = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
-    for arguments in (["--version"], ["scheduler", "--help"], ["controllers", "--help"], ["crds"]):
+    environment = {"PATH": os.environ["PATH"]}
+    for arguments in (["--version"], *([process, "--help"] for process in ("scheduler", "controllers", "webhooks"))):
         done = subprocess.run(
             [program, *arguments],
             cwd=installed,

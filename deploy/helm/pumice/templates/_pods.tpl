@@ -68,6 +68,9 @@
 {{- define "pumice.args.scheduler" -}}
 - --policy=/etc/pumice/policy.yaml
 - --default-queue={{ .Values.scheduler.defaultQueue }}
+{{- if .Values.queues }}
+- --queues=/etc/pumice/queues.yaml
+{{- end }}
 {{- range .Values.schedulerNames }}
 - --scheduler-name={{ . }}
 {{- end }}

@@ -1,0 +1,69 @@
+"""An operator's queues exist from the start: made where they are missing, beside the scheduler's work, and left alone afterwards.
+
+Root and the default queue are the scheduler's own business: it cannot begin without them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pumice import yamltext
+from pumice.api.scheduling import Queue
+from pumice.errors import BadInput
+from pumice.kube import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.clock import Clock
+    from pumice.kube.client import Client
+    from pumice.kube.informer import Log
+
+Json: TypeAlias = dict[str, Any]
+
+QUEUES_MAX = 1_000  # of one file
+PAUSE_S = 5.0  # between two tries
+
+
+def read_queues(name: str) -> Mapping[str, Json]:
+    """The queues of a file, by name: `team-a: {weight: 2}`; BadInput where it holds something else."""
+    try:
+        documents = [each for each in yamltext.load_all(Path(name).read_bytes(), source=name) if each is not None]
+    except OSError as error:
+        raise BadInput(f"queues {name}: cannot be read: {error.strerror}; check the name and your rights") from error
+    found = documents[0] if documents else {}
+    if len(documents) > 1 or not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+        raise BadInput(f"queues {name}: expected one table of names and specs, such as `team-a: {{weight: 2}}`")
+    if len(found) > QUEUES_MAX:
+        raise BadInput(f"queues {name}: {len(found)} queues, at most {QUEUES_MAX}; make the rest with kubectl")
+    return found
+
+
+async def make_queues(client: Client, wanted: Mapping[str, Json], *, clock: Clock, log: Log) -> None:
+    """Makes all of them, and stays until cancelled.
+
+    A refusal is tried again: webhooks may be starting, and a parent may come after its child. Every replica may do this.
+    """
+    missing = dict(wanted)
+    while missing:
+        for name in list(missing):
+            if await _make(client, name, missing[name], log):
+                del missing[name]
+        if missing:
+            await clock.sleep(PAUSE_S)
+    await asyncio.Event().wait()
+
+
+async def _make(client: Client, name: str, spec: Json, log: Log) -> bool:
+    body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+    try:
+        await client.create(Queue, body)
+    except errors.AlreadyExists:
+        return True
+    except errors.KubeError as error:
+        log("queue_not_made", queue=name, error=str(error))
+        return False
+    log("queue_made", queue=name)
+    return True
