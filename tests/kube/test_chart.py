@@ -272,6 +272,13 @@ def test_the_pods_meet_the_restricted_pod_security_standard(helm, plane, namespa
         plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
 
 
+def test_a_webhook_that_leaves_answers_until_everybody_knows(helm):
+    (container,) = [
+        each for spec in pod_specs(template(helm, {})) for each in spec["containers"] if each["name"] == "webhooks"
+    ]
+    assert container["lifecycle"]["preStop"]["sleep"]["seconds"] >= 5
+
+
 def test_every_process_has_two_replicas_a_budget_and_a_network_policy(helm):
     objects = template(helm, {})
     names = {each["metadata"]["name"] for each in of_kind(objects, "Deployment")}

@@ -37,6 +37,11 @@
     httpGet: {path: /readyz, port: {{ include "pumice.healthPort" $process }}}
     periodSeconds: 5
     timeoutSeconds: 5
+{{- if eq $process "webhooks" }}
+  # Until every API server knows that this replica is leaving, it goes on answering: nothing is refused during an update.
+  lifecycle:
+    preStop: {sleep: {seconds: 5}}
+{{- end }}
   resources: {{- toYaml $values.resources | nindent 4 }}
   securityContext:
     allowPrivilegeEscalation: false
