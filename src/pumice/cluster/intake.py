@@ -186,7 +186,7 @@ class Intake:
         pod = self._pods.get(uid)
         if pod is None:
             return
-        task = task_of(pod, gang=self._gang_key(pod))
+        task = task_of(pod, gang=_gang_key(pod, self.cluster.scheduler_names))
         assumed = self._assumed.get(uid)
         if assumed is not None and task.status is Status.PENDING:
             task = dataclasses.replace(task, status=Status.BINDING, node=assumed.node, pod=_annotated(pod, assumed))
@@ -201,22 +201,6 @@ class Intake:
         """Whether we have bound it to a node that was deleted meanwhile; API servers do not mind, and it will never start."""
         slot = self.cluster.nodes.get(task.node)
         return names.ATTEMPT in task.pod.metadata.annotations and (slot is None or slot.node is None)
-
-    def _gang_key(self, pod: Pod) -> str:
-        meta, spec = pod.metadata, pod.spec
-        if spec.scheduler_name and spec.scheduler_name not in self.cluster.scheduler_names:
-            return ""
-        group = meta.annotations.get(names.GROUP_NAME) or meta.annotations.get(names.VOLCANO_GROUP_NAME)
-        if group:
-            return f"{meta.namespace}/{group}"  # never of another namespace, whatever a tenant writes
-        if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
-            return state.native_key(meta.namespace, spec.scheduling_group.pod_group_name)
-        if not spec.scheduler_name:
-            return ""
-        if meta.controller is not None and is_workload(meta.controller):
-            # Its workload may ask for a gang, and only the group that is made for it knows: the pod waits for that.
-            return f"{meta.namespace}/{implied_group(meta)}"
-        return state.lone_key(meta.namespace, meta.name)
 
     def _replace(self, uid: str, task: Task | None) -> None:
         cluster = self.cluster
@@ -343,6 +327,24 @@ class Intake:
                 rows = getattr(cluster, name)
                 setattr(cluster, name, np.hstack([rows, np.zeros_like(rows)]))
         return cluster.free_columns.pop()
+
+
+def _gang_key(pod: Pod, scheduler_names: frozenset[str]) -> str:
+    """Whose member the pod is; empty for one that is not ours."""
+    meta, spec = pod.metadata, pod.spec
+    if spec.scheduler_name and spec.scheduler_name not in scheduler_names:
+        return ""
+    group = meta.annotations.get(names.GROUP_NAME) or meta.annotations.get(names.VOLCANO_GROUP_NAME)
+    if group:
+        return f"{meta.namespace}/{group}"  # never of another namespace, whatever a tenant writes
+    if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
+        return state.native_key(meta.namespace, spec.scheduling_group.pod_group_name)
+    if not spec.scheduler_name:
+        return ""
+    if meta.controller is not None and is_workload(meta.controller):
+        # Its workload may ask for a gang, and only the group that is made for it knows: the pod waits for that.
+        return f"{meta.namespace}/{implied_group(meta)}"
+    return state.lone_key(meta.namespace, meta.name)
 
 
 def _annotated(pod: Pod, assumed: changes.Assumed) -> Pod:

@@ -3,6 +3,7 @@
 import pytest
 from tests.unit.scheduling.clusters import a_gang, a_group, a_node, a_pod, a_priority_class, a_queue, an_object
 
+from pumice.api import names
 from pumice.api.changes import (
     Assumed,
     BindFailed,
@@ -112,6 +113,26 @@ def test_a_node_that_goes_and_comes_back_has_its_pods_again():
     world.see(a_node("n1", cpu="8"))
     assert world.used("n1") == (2000, 0)
     assert world.used("n2") == (0, 0)
+
+
+def test_what_we_have_bound_to_a_node_that_is_gone_is_nowhere_until_the_node_is_back():
+    """One that runs there, or that somebody else has bound, is their agent's business."""
+    notes = {"annotations": {names.ATTEMPT: "7-a"}, "node": "n1", "cpu": "1"}
+    pods = [
+        a_pod("ours", phase="Pending", **notes),
+        a_pod("runs", **notes),
+        a_pod("theirs", phase="Pending", node="n1"),
+    ]
+    world = World(*pods)
+    expected = {"ours": ("Unknown", "n1"), "runs": ("Running", "n1"), "theirs": ("Bound", "n1")}
+    assert {name: world.state(name) for name in expected} == expected
+    world.see(a_node("n1"))
+    assert world.state("ours") == ("Bound", "n1")
+    world.lose(a_node("n1"))
+    assert {name: world.state(name) for name in expected} == expected
+    world.see(a_node("n1"))
+    assert world.state("ours") == ("Bound", "n1")
+    assert world.used("n1")[0] >= 2000
 
 
 def test_a_pod_that_leaves_while_its_node_is_gone_leaves_nothing_behind():
