@@ -66,6 +66,8 @@ SWEEP_S = 60.0
 TIMED_PLUGINS = frozenset(
     {"sla", "tdm", "cdp", "rescheduling", "usage", "extender"}
 )  # what they say changes with the clock
+# The most that one cycle may work: gangs' turns and nodes tried for evictions, which take some 30 to 50 microseconds each.
+CYCLE_UNITS = 30_000
 # What arrives this soon after the first piece of news is planned with it: a gang's pods are created one by one.
 GATHER_S = 0.005
 
@@ -230,7 +232,12 @@ class Scheduler:
         chosen = self._policy()
         ports = dataclasses.replace(self._ports, extender=self._extending.of(chosen), loads=self._loads.current)
         plan = functools.partial(
-            cycle.plan, now=now, ports=ports, extra_plugins=self._extra_plugins, grace_s=self._grace_s
+            cycle.plan,
+            now=now,
+            ports=ports,
+            extra_plugins=self._extra_plugins,
+            budget=CYCLE_UNITS,
+            grace_s=self._grace_s,
         )
         in_context = contextvars.copy_context().run  # so that spans of the plan lie within the cycle's
         decisions = await asyncio.get_running_loop().run_in_executor(self._thread, in_context, plan, snapshot, chosen)

@@ -47,9 +47,18 @@ def close(session: Session) -> Decisions:
         figures=dict(session.figures),
         shares=dict(session.shares),
         unfinished=session.budget <= 0,
-        restless=session.budget <= 0 or bool(claims) or bool(session.holds.held) or session.has_cut_commits,
+        restless=_is_restless(session) or bool(claims),
         orphans=messages.orphan_verdicts(session.snapshot.orphans),
     )
+
+
+def _is_restless(session: Session) -> bool:
+    """Whether time alone may change the next decision."""
+    vain = session.ports.memory.vain
+    for known in [known for known in vain if known[1] not in session.gangs]:
+        del vain[known]
+    waits = session.has_cut_commits or session.has_postponed or bool(session.holds.held)
+    return waits or session.budget <= 0
 
 
 def _give_up_hopes(session: Session) -> None:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pumice import instant
 from pumice.cluster import amounts
 from pumice.cluster.tasks import EVICTABLE, Status
+from pumice.scheduling.ports import Vain
 from pumice.scheduling.statement import Eviction, Placement
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 # Sparing replays the plan once per victim that might stay: a larger plan is left as it is.
 SPARED_BY_REPLAY_MAX = 256
+# To find out that evictions cannot help costs a look at every node: it is not found out with every cycle.
+PAUSE_FIRST = 2 * instant.SECOND
+PAUSE_MAX = instant.MINUTE
 
 
 class Pool:
@@ -119,6 +124,30 @@ def in_need(session: Session, gang: GangState) -> list[Task]:
 
     waiting = [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
     return session.ordered(task for task in waiting if not (task.is_best_effort and finds_a_slot(task)))
+
+
+def is_vain(session: Session, action: str, gang: GangState) -> bool:
+    """Whether evictions for this gang came to nothing a while ago, and it is still the same: others have their turn."""
+    known = session.ports.memory.vain.get((action, gang.key))
+    if known is None or known.gang is not gang.gang or session.now >= known.until:
+        return False
+    session.has_postponed = True
+    return True
+
+
+def note_vain(session: Session, action: str, gang: GangState) -> None:
+    """Leave the gang alone for a moment, and for longer each time; not where only the budget was at its end."""
+    if session.budget > 0:
+        memory = session.ports.memory.vain
+        known = memory.get((action, gang.key))
+        same = known is not None and known.gang is gang.gang
+        pause = min(2 * known.pause, PAUSE_MAX) if known is not None and same else PAUSE_FIRST
+        memory[action, gang.key] = Vain(gang.gang, pause, session.now + pause)
+
+
+def is_lost(session: Session, gang: GangState, left: int) -> bool:
+    """Whether `left` further members could not make the gang start, wherever they found room: no use to look for it."""
+    return session.shortfall(gang) > left
 
 
 def is_worth_it(session: Session, statement: Statement, gang: GangState) -> bool:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
-    from pumice.instant import Instant
+    from pumice.cluster.gangs import Gang
+    from pumice.instant import Duration, Instant
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,11 +37,23 @@ class ExtenderFailed(Exception):
     """The extender did not answer, or answered something else than 200 with JSON."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Vain:
+    """Evictions were planned for a gang as it was, without success; they are not planned again before `until`."""
+
+    gang: Gang
+    pause: Duration
+    until: Instant
+
+
 @dataclasses.dataclass(slots=True)
 class Memory:
-    """What plugins carry from one cycle to the next: times of last evictions and runs. Kept by the caller of `plan`."""
+    """What is carried from one cycle to the next: times of plugins' last evictions and runs, and for whom evictions were
+    planned in vain, by action and gang. Kept by the caller of `plan`.
+    """
 
     instants: dict[str, Instant] = dataclasses.field(default_factory=dict)
+    vain: dict[tuple[str, str], Vain] = dataclasses.field(default_factory=dict)
 
 
 class Stopwatch(Protocol):

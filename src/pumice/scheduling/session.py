@@ -69,6 +69,7 @@ class Session:
         self.releases: list[Release] = []
         self.mended: set[str] = set()
         self.has_cut_commits = False  # some attempt could not be completed yet
+        self.has_postponed = False  # evictions for somebody are to be planned again later
         self.figures: dict[str, QueueFigures] = {}  # what plugins publish when they close
         self.shares: dict[str, float] = {}
         self.kept: list[Statement] = []  # neither committed nor undone: they hold room until the cycle ends

@@ -23,6 +23,7 @@ from pumice.scheduling.statement import Placement
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pumice.cluster.columns import Mask
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
     from pumice.scheduling.gangstate import GangState
@@ -70,7 +71,9 @@ class _Preempting:
         pool = Pool(session, lambda task, gang: task.preemptable and gang.queue == self.queue.name)
         heap = Heap(session.gang_before, self.gangs)
         while heap and session.spend(1):
-            self._between_gangs(heap.pop(), pool)
+            gang = heap.pop()
+            if not eviction.is_vain(session, NAME, gang):
+                self._between_gangs(gang, pool)
         for gang in self.gangs:
             if session.spend(1):
                 self._within(gang, pool)
@@ -78,22 +81,28 @@ class _Preempting:
     def _between_gangs(self, gang: GangState, pool: Pool) -> None:
         session = self.session
         statement = session.statement(gang)
-        for task in eviction.in_need(session, gang):
-            if not session.points.starves(gang):
+        needy = eviction.in_need(session, gang)
+        for left, task in zip(range(len(needy), 0, -1), needy, strict=True):
+            if not session.points.starves(gang) or eviction.is_lost(session, gang, left):
                 break
             self._make_room(statement, gang, task, pool, lambda victim: victim.gang != gang.key)
         if statement.operations and eviction.is_worth_it(session, statement, gang):
             eviction.spare(session, statement, check_queue=True)
             statement.commit()
         else:
-            statement.rollback(remember=True)
+            statement.rollback()
+            eviction.note_vain(session, NAME, gang)
 
     def _within(self, gang: GangState, pool: Pool) -> None:
         """A member for a lower-ranked member, where the gang has its minimum also afterwards."""
-        session = self.session
+        session, index = self.session, self.session.room.table.index
+        own = np.zeros(len(session.room.table), dtype=bool)
+        own[[index[mate.node] for mate in gang.tasks if mate.status in EVICTABLE and mate.node in index]] = True
         for task in eviction.in_need(session, gang):
             statement = session.statement(gang)
-            made = self._make_room(statement, gang, task, pool, lambda victim: victim.gang == gang.key)
+            # Elsewhere nobody of the gang could go: no use to look there.
+            where = session.shape(task).fits(session.room.future) | own
+            made = self._make_room(statement, gang, task, pool, lambda victim: victim.gang == gang.key, where=where)
             if not made or (statement.evictions and not eviction.is_worth_it(session, statement, gang)):
                 statement.rollback(remember=True)
                 return
@@ -103,7 +112,14 @@ class _Preempting:
                 session.kept.append(statement)  # it simply fits: a hope, not a decision
 
     def _make_room(
-        self, statement: Statement, gang: GangState, task: Task, pool: Pool, of: Callable[[Task], bool]
+        self,
+        statement: Statement,
+        gang: GangState,
+        task: Task,
+        pool: Pool,
+        of: Callable[[Task], bool],
+        *,
+        where: Mask | None = None,
     ) -> bool:
         session = self.session
         shape = session.shape(task)
@@ -120,7 +136,7 @@ class _Preempting:
         ordered = [int(node) for node in nodes[np.lexsort((-scores, is_full))]]
         if self.arguments.topology_aware:
             return trial.on_gentlest([int(node) for node in nodes], self._candidates(len(nodes)))
-        return any(session.spend(1) and trial.on(node) for node in ordered)
+        return any(session.spend(1) and trial.on(node) for node in ordered if where is None or where[node])
 
     def _candidates(self, feasible: int) -> int:
         arguments = self.arguments

@@ -37,7 +37,9 @@ def run(session: Session) -> None:
         pool = _pool(session, queue)
         heap = Heap(session.gang_before, starving[queue.name])
         while heap and session.spend(1):
-            _reclaim(session, queue, heap.pop(), pool)
+            gang = heap.pop()
+            if not eviction.is_vain(session, NAME, gang):
+                _reclaim(session, queue, gang, pool)
 
 
 def _pool(session: Session, queue: QueueSpec) -> Pool:
@@ -48,8 +50,9 @@ def _pool(session: Session, queue: QueueSpec) -> Pool:
 
 def _reclaim(session: Session, queue: QueueSpec, gang: GangState, pool: Pool) -> None:
     statement = session.statement(gang)
-    for task in eviction.in_need(session, gang):
-        if not session.points.starves(gang):
+    needy = eviction.in_need(session, gang)
+    for left, task in zip(range(len(needy), 0, -1), needy, strict=True):
+        if not session.points.starves(gang) or eviction.is_lost(session, gang, left):
             break
         if task.pod.spec.preemption_policy != "Never" and session.is_preemptive(queue, [task]):
             _reclaim_for(session, statement, gang, task, pool)
@@ -57,7 +60,8 @@ def _reclaim(session: Session, queue: QueueSpec, gang: GangState, pool: Pool) ->
         eviction.spare(session, statement, check_queue=False)
         statement.commit()
     else:
-        statement.rollback(remember=True)
+        statement.rollback()
+        eviction.note_vain(session, NAME, gang)
 
 
 def _reclaim_for(session: Session, statement: Statement, gang: GangState, task: Task, pool: Pool) -> bool:
