@@ -2,6 +2,9 @@
 
 The server runs in a process of its own, on one core, over TLS as API servers call it; callers on other cores send Jobs, pods and
 PodGroups at a steady pace, so that a slow answer is counted from the moment at which its question was due.
+
+2026-11-15, two cores that were busy with other work, so under `chrt -f 10`: p50 1.0 ms, p99 2.2 ms at 1,000 reviews a second, which took 0.44
+of the server's core; 2,300 reviews for each second of a core's time.
 """
 
 from __future__ import annotations

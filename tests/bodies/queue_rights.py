@@ -197,7 +197,7 @@ async def check_records(here: Hooked) -> None:
 
 
 async def check_joining(here: Hooked) -> None:
-    """A pod joins a group only if its maker may use the group's queue; a group does not move to a queue that its mover may not use."""
+    """A pod joins a group only if its maker may use the group's queue; neither moves to a queue that its mover may not use."""
     alice, bob = here.as_user("alice", "blue"), here.as_user("bob", "blue")
     await alice.create(GROUP, submission(GROUP, "research", "gang"), namespace=TEAM)
     await here.knows(PodGroup, "gang", TEAM)
@@ -207,6 +207,11 @@ async def check_joining(here: Hooked) -> None:
     move = [{"op": "replace", "path": "/spec/queue", "value": "production"}]
     moving = alice.patch(GROUP, "gang", move, how=PatchType.JSON, namespace=TEAM)
     assert 'user "alice" may not use queue "production"' in await refusal(moving)
+    await alice.create(POD, submission(POD, "research", "stays"), namespace=TEAM)
+    body = {"metadata": {"annotations": {names.QUEUE_NAME: "production"}}}
+    said = await refusal(alice.patch(POD, "stays", body, namespace=TEAM))
+    assert 'user "alice" may not use queue "production"' in said
+    await here.client.delete(POD, "stays", namespace=TEAM, grace_s=0)
     await here.client.delete(GROUP, "gang", namespace=TEAM)
 
 

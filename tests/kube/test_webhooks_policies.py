@@ -199,12 +199,12 @@ async def test_policies_ask_for_the_verb_use_and_guard_the_record(transport: Htt
     try:
         async with applied(transport, AccessMode.ENFORCE):
             await until(lambda: submits(transport, JOB, "alice", "red"), "the grants are in force")
-            for kind in (JOB, QUEUE_GROUP, CRON_JOB, TEMPLATE):
+            for kind in (JOB, QUEUE_GROUP, CRON_JOB, TEMPLATE, POD):
                 await until(functools.partial(said_to, transport, kind, "bob", "blue"), f"{kind.kind} is asked about")
             for kind in (JOB, QUEUE_GROUP, CRON_JOB, POD):
                 await until(functools.partial(is_recorded, transport, kind), f"{kind.kind} says who submitted it")
             wrong = []
-            for kind in (JOB, QUEUE_GROUP, CRON_JOB, TEMPLATE):
+            for kind in (JOB, QUEUE_GROUP, CRON_JOB, TEMPLATE, POD):
                 for user, group, may in (("alice", "red", True), ("alice", "blue", False), ("bob", "blue", False)):
                     said = await said_to(transport, kind, user, group)
                     is_named = f'"{user}"' in said and '"research"' in said and "the verb use" in said

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 Json: TypeAlias = dict[str, Any]
 PodGroups: TypeAlias = Callable[[str, str], PodGroup | None]  # by namespace and name
 
+LEADING: Final = (
+    names.QUEUE_NAME,
+    names.GROUP_NAME,
+    names.VOLCANO_GROUP_NAME,
+)  # annotations that lead a pod to a queue
 QUEUES_MAX: Final = 64  # of one JobFlow: each is a question to the API server
 
 
@@ -25,9 +30,12 @@ def is_submission(request: Json) -> bool:
     """True where a request asks for room in a queue: a creation, or an update of what somebody wants."""
     if request["operation"] == "CREATE":
         return True
-    if request["operation"] != "UPDATE" or request["kind"]["kind"] == "Pod":
+    if request["operation"] != "UPDATE":
         return False
-    old, new = _object((request.get("oldObject") or {}).get("spec")), _object((request.get("object") or {}).get("spec"))
+    if request["kind"]["kind"] == "Pod":
+        old, new = (_annotations(request.get(side) or {}) for side in ("oldObject", "object"))
+        return any(old.get(key) != new.get(key) for key in LEADING)
+    old, new = (_object((request.get(side) or {}).get("spec")) for side in ("oldObject", "object"))
     if request["kind"]["kind"] == "PodGroup":
         return old.get("queue") != new.get("queue")
     return not same_json(old, new)
@@ -55,7 +63,7 @@ class Destinations:
             case "JobFlow":
                 return self._of_flow(spec, namespace)
             case "Pod" if spec.get("schedulerName") in self._scheduler_names:
-                return self._of_pod(_object(_object(subject.get("metadata")).get("annotations")), namespace)
+                return self._of_pod(_annotations(subject), namespace)
         return []
 
     def _of_flow(self, spec: Json, namespace: str) -> list[str]:
@@ -86,6 +94,10 @@ class Destinations:
 
 def _object(value: Any) -> Json:
     return value if isinstance(value, dict) else {}
+
+
+def _annotations(subject: Json) -> Json:
+    return _object(_object(subject.get("metadata")).get("annotations"))
 
 
 def _queue(spec: Json) -> str:

@@ -3,7 +3,8 @@
 They stand in for the webhooks where nobody wants to run any. What they cannot do: look at other objects (queues that are closed,
 missing or have children, sums over siblings, priority classes), check pod templates, find rings of dependencies, and hold what
 controllers make against its submitter: CEL asks about the rights of whoever sends a request and of service accounts only. So a
-CronJob's queue is checked when somebody writes the CronJob, and a JobFlow's when somebody writes its JobTemplates.
+CronJob's queue is checked when somebody writes the CronJob, a JobFlow's when somebody writes its JobTemplates, and a pod's unless it
+joins a group.
 """
 
 from __future__ import annotations
@@ -227,7 +228,7 @@ def _queue_patches() -> list[str]:
 
 
 def _rights(registration: Registration) -> list[Json]:
-    """Who submitted, recorded and guarded, and who may use a queue; pods are held to it by the groups that are made for them."""
+    """Who submitted, recorded and guarded, and who may use a queue."""
     found: list[Json] = []
     actions = ["Deny"] if registration.access == AccessMode.ENFORCE else ["Warn"]
     controllers = texts(registration.controllers)
@@ -262,7 +263,29 @@ def _rights(registration: Registration) -> list[Json]:
             variables=({"name": "queue", "expression": _queue_of(where)},),
         )
         found += _validating_policy(registration, use, [_use_rule()], actions)
+    found += _validating_policy(registration, _pods_use(registration, others), [_use_rule()], actions)
     return found
+
+
+def _pods_use(registration: Registration, others: Json) -> _Policy:
+    """A pod that joins a group goes to the group's queue, which CEL cannot look up."""
+    joins = " || ".join(f"{annotation('object', key)} != ''" for key in (names.GROUP_NAME, names.VOLCANO_GROUP_NAME))
+    queue, before = (annotation(variable, names.QUEUE_NAME) for variable in ("object", "oldObject"))
+    conditions = (
+        _ours(registration),
+        others,
+        {"name": "joins-no-group", "expression": f"!({joins})"},
+        {"name": "new-wish", "expression": f"request.operation == 'CREATE' || {queue} != {before}"},
+    )
+    variable = {"name": "queue", "expression": f"{queue} != '' ? {queue} : '{DEFAULT_QUEUE}'"}
+    return _Policy(
+        f"{PREFIX}-pods-use",
+        ("pods",),
+        ("CREATE", "UPDATE"),
+        fails_closed=False,
+        conditions=conditions,
+        variables=(variable,),
+    )
 
 
 def _only_news(collection: str) -> tuple[Json, ...]:

@@ -14,6 +14,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pumice.api import names
+from pumice.webhooks.destinations import LEADING
 from pumice.webhooks.reviewing import CLUSTER_WIDE, PATHS, Path
 from pumice.webhooks.submitters import RECORD
 
@@ -116,10 +117,14 @@ class Registration:
         hooks = [self._hook(path, path.operations, fails_closed=False, conditions=conditions)]
         if path.mutates or self.access == AccessMode.OFF:
             return hooks
-        # Pods that carry a record which is not their maker's: nobody needs those, so that even without us there are none.
-        guarded = {"name": "forged", "expression": forged(self.controllers)}
+        # Pods that carry a record which is not their maker's, and pods of ours that somebody leads to another queue: nobody needs
+        # either to run anything, so that even without us there are none.
+        guarded = {
+            "name": "forged-or-moved",
+            "expression": _any(forged(self.controllers), _moved(ours, self.controllers)),
+        }
         operations = frozenset({"CREATE", "UPDATE"})
-        return [*hooks, self._hook(path, operations, fails_closed=True, conditions=[guarded], prefix="forged.")]
+        return [*hooks, self._hook(path, operations, fails_closed=True, conditions=[guarded], prefix="guard.")]
 
     def _hook(
         self,
@@ -211,6 +216,13 @@ def forged(controllers: Sequence[str]) -> str:
     created = f"({user} != '' && {user} != {maker}) || ({groups} != '' && {groups} != {line})"
     changed = f"request.operation == 'UPDATE' ? ({_RECORD_CHANGED}) : ({created})"
     return f"!({maker} in {texts(controllers)}) && ({changed})"
+
+
+def _moved(ours: str, controllers: Sequence[str]) -> str:
+    """True where somebody but our controllers changes which queue a pod of ours goes to."""
+    changed = _any(*(f"{annotation('object', key)} != {annotation('oldObject', key)}" for key in LEADING))
+    others = f"!(request.userInfo.username in {texts(controllers)})"
+    return f"request.operation == 'UPDATE' && {ours} && {others} && ({changed})"
 
 
 def _takes(group: ResourceGroup) -> str:

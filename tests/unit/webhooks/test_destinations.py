@@ -94,6 +94,9 @@ def test_a_flow_leads_to_so_many_queues_at_most():
         (group("research"), group("q"), True),
         (edited(group(), {"spec.minMember": 5}), group(), False),
         (pod("pumice"), pod(), False),
+        (pod(note="x"), pod(), False),
+        (pod(**{names.QUEUE_NAME: "q"}), pod(), True),
+        (pod(**{names.GROUP_NAME: "g"}), pod(), True),
     ],
 )
 def test_only_new_wishes_are_submissions(new, old, wanted):

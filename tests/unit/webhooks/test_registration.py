@@ -48,7 +48,7 @@ def test_only_our_own_kinds_fail_closed_but_for_forged_pods(mode):
         if by_controllers:
             assert hook["failurePolicy"] == ("Fail" if mode == AccessMode.ENFORCE else "Ignore"), name
         else:
-            assert hook["failurePolicy"] == ("Fail" if is_ours or name.startswith("forged.") else "Ignore"), name
+            assert hook["failurePolicy"] == ("Fail" if is_ours or name.startswith("guard.") else "Ignore"), name
 
 
 @every_mode
@@ -139,7 +139,25 @@ PODS = [
 @pytest.mark.parametrize("review", PODS)
 def test_exactly_the_pods_with_forged_records_are_asked_about_for_sure(mode, review):
     is_forged = bool(Submitters([CONTROLLERS]).forged(review))
-    assert ("forged.validate" in asked(review, mode)) == is_forged
+    assert ("guard.validate" in asked(review, mode)) == is_forged
+
+
+MOVED = [
+    (pod(**{names.QUEUE_NAME: "b"}), pod(**{names.QUEUE_NAME: "a"}), "alice", True),
+    (pod(**{names.QUEUE_NAME: "b"}), pod(), "alice", True),
+    (pod(**{names.GROUP_NAME: "g"}), pod(), "alice", True),
+    (pod(**{names.VOLCANO_GROUP_NAME: "g"}), pod(), "alice", True),
+    (pod(**{names.GROUP_NAME: "g"}), pod(), CONTROLLERS, False),
+    (pod("default-scheduler", **{names.QUEUE_NAME: "b"}), pod("default-scheduler"), "alice", False),
+    (pod(note="x"), pod(), "alice", False),
+]
+
+
+@pytest.mark.parametrize(("new", "old", "user", "wanted"), MOVED)
+def test_pods_that_somebody_leads_elsewhere_are_asked_about_for_sure(new, old, user, wanted):
+    update = request(new, old=old, user=user)
+    assert (asked(update, AccessMode.ENFORCE) == {"guard.validate"}) == wanted
+    assert asked(update) == set()
 
 
 def test_groups_of_our_controllers_do_not_wait_for_the_webhooks_unless_rights_are_enforced():
