@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pumice.clock import Clock
     from pumice.kube.informer import Informers, News
 
-LEARNT_S_MAX = 30.0  # a watch that has not shown our write by then never will
+LEARNT_S_MAX = 30.0  # a watch that has shown later things and not our write by then never will
+LAGGING_S_MAX = 600.0  # and neither will one that has shown nothing later by then
 GRAVES_MAX = 16_384  # uids of the deleted, so that an answer that comes late does not bring them back
 GHOSTS_MAX = 2_048  # the deleted as they were last seen, which explains why they went
 ABSENT_S_MAX = 5.0  # for so long the server's own word that there is no such object is good
@@ -41,6 +42,7 @@ class Store(Generic[T]):
         self._clock = clock
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
+        self._shown = 0  # the latest version that the watch has shown, of any object
         self._learnt: dict[Key, float] = {}  # our writes that no watch has shown, and when we learnt of them
         self._graves: collections.OrderedDict[str, None] = collections.OrderedDict()
         self._ghosts: collections.OrderedDict[Key, T] = collections.OrderedDict()
@@ -96,6 +98,9 @@ class Store(Generic[T]):
         if metadata.uid in self._graves or self._is_stale(fresh):
             return
         key = Key(metadata.namespace, metadata.name)
+        known = self._objects.get(key)
+        if known is not None and metadata_of(known).resource_version == metadata.resource_version:
+            return  # the watch was faster than the answer: it will not show this again, so nobody must wait for that
         self._put(key, fresh)
         self._learnt[key] = self._clock.monotonic()
 
@@ -115,11 +120,13 @@ class Store(Generic[T]):
 
     def forget_unseen(self) -> None:
         """Gives up what we wrote and no watch has shown in time; whoever depends on it is told."""
-        due = self._clock.monotonic() - LEARNT_S_MAX
-        for key in [key for key, at in self._learnt.items() if at <= due]:
+        now = self._clock.monotonic()
+        for key, at in list(self._learnt.items()):
             gone = self._objects[key]
-            self._drop(key)
-            self._tell([gone])
+            is_passed = _version(metadata_of(gone).resource_version) <= self._shown
+            if now - at >= (LEARNT_S_MAX if is_passed else LAGGING_S_MAX):
+                self._remove(key)  # not buried: a watch that lags even more may still show it
+                self._tell([gone])
 
     # ------------------------------------------------------------------------------------------------- the watch's news
 
@@ -128,8 +135,9 @@ class Store(Generic[T]):
         for each in news:
             if isinstance(each, Upserted):
                 fresh = cast("T", each.object)
+                metadata = metadata_of(fresh)
+                self._shown = max(self._shown, _version(metadata.resource_version))
                 if not self._is_stale(fresh):
-                    metadata = metadata_of(fresh)
                     key = Key(metadata.namespace, metadata.name)
                     self._put(key, fresh)
                     self._learnt.pop(key, None)
@@ -161,11 +169,14 @@ class Store(Generic[T]):
         self._absent.pop(key, None)
 
     def _drop(self, key: Key) -> None:
+        self._bury(key, self._remove(key))
+
+    def _remove(self, key: Key) -> T:
         gone = self._objects.pop(key)
         self._learnt.pop(key, None)
-        self._bury(key, gone)
         for index in self._indexes.values():
             index.remove(key, gone)
+        return gone
 
     def _bury(self, key: Key, gone: T) -> None:
         self._graves[metadata_of(gone).uid] = None

@@ -6,7 +6,7 @@ from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import ConfigMap
 from pumice.api.meta import ObjectMeta, OwnerReference
 from pumice.clock import VirtualClock
-from pumice.controllers.known import ABSENT_S_MAX, GHOSTS_MAX, LEARNT_S_MAX, Store
+from pumice.controllers.known import ABSENT_S_MAX, GHOSTS_MAX, LAGGING_S_MAX, LEARNT_S_MAX, Store
 
 
 def a_map(name="m", *, version, uid="u1", owner="", text=""):
@@ -68,7 +68,7 @@ def test_a_deletion_of_ours_spares_a_namesake(store):
 
 def test_a_write_that_no_watch_shows_is_forgotten_in_time_and_its_dependents_are_told(store, clock):
     store.learn(a_map(version=5))
-    store.receive([Upserted(a_map("shown", version=3, uid="u3"))])
+    store.receive([Upserted(a_map("shown", version=6, uid="u3"))])
     told = []
     store.subscribe(told.extend)
     told.clear()
@@ -80,6 +80,36 @@ def test_a_write_that_no_watch_shows_is_forgotten_in_time_and_its_dependents_are
     assert store.get("team", "m") is None
     assert store.get("team", "shown") is not None
     assert [each.metadata.name for each in told] == ["m"]
+
+
+def test_what_the_watch_showed_before_the_answer_came_is_not_forgotten(store, clock):
+    """Nor what a look at the server found as it was known: no watch ever shows it a second time."""
+    store.receive([Upserted(a_map(version=5))])
+    store.learn(a_map(version=5))
+    store.receive([Upserted(a_map("later", version=9, uid="u9"))])
+    clock.jump(10 * LAGGING_S_MAX)
+    store.forget_unseen()
+    assert store.get("team", "m") is not None
+
+
+def test_a_watch_that_lags_costs_nobody_what_it_has_not_shown_yet(store, clock):
+    store.learn(a_map(version=5))
+    store.receive([Upserted(a_map("earlier", version=4, uid="u4"))])
+    clock.jump(LAGGING_S_MAX - 1)
+    store.forget_unseen()
+    assert store.get("team", "m") is not None
+    clock.jump(1)
+    store.forget_unseen()
+    assert store.get("team", "m") is None
+
+
+def test_what_was_forgotten_too_early_is_known_again_with_everything_that_is_learnt_of_it(store, clock):
+    store.learn(a_map(version=5))
+    clock.jump(LAGGING_S_MAX)
+    store.forget_unseen()
+    store.receive([Upserted(a_map(version=5))])
+    store.learn(a_map(version=8, text="ours"))
+    assert store.get("team", "m").data["text"] == "ours"
 
 
 def test_an_index_follows_changes_and_is_made_for_what_is_there_already(store):
