@@ -20,7 +20,7 @@ PODS_OF_A_NODE = 110  # what a pretend node takes
 OF_A_POD = 2  # writes: its making and its binding
 OF_A_GANG = 8  # over its life, the scheduler's among them
 OF_PLUGINS = {"POST configmaps", "POST services", "POST networkpolicies", "POST secrets"}
-PATIENCE_S = 60.0  # without any news of a Job
+PATIENCE_S = 180.0  # without any news of a Job
 SERVERS_OWN = {"kube-root-ca.crt"}  # a ConfigMap that Kubernetes puts into every namespace
 
 
