@@ -18,6 +18,8 @@ from tools.kube.nodes import pretend_nodes
 from pumice.api import kinds
 from pumice.cli.crds import manifests
 
+pytestmark = pytest.mark.timeout(300)  # the first test waits for the whole story
+
 TEAM = "team"
 NOW = "2026-11-01T08:00:00Z"
 WAIT_S = 90.0

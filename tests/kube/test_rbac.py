@@ -15,6 +15,8 @@ from tests.kube.released import NAMESPACE, PROCESSES, Call, Grant, Release, gran
 from pumice.api import names
 from pumice.scheduling import mend
 
+pytestmark = pytest.mark.timeout(400)  # the first test waits for the whole story
+
 TEAM = "team-a"
 VALUES = {
     "queues": {"team-a": {"weight": 2}},
