@@ -16,6 +16,7 @@ from pumice.kube import config
 from pumice.kube.http import HttpTransport
 
 _numbers = itertools.count()
+pytestmark = pytest.mark.timeout(300)  # processes start and die: a busy machine takes its time
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,9 @@ from pumice.kube.http import HttpTransport
 from pumice.processes.up import install_kinds
 
 
+pytestmark = pytest.mark.timeout(300)  # processes start and die: a busy machine takes its time
+
+
 @pytest.fixture
 async def server(tmp_path):
     """A transport to an embedded server with our kinds and a namespace, and the kubeconfig for processes."""

@@ -15,6 +15,9 @@ from pumice.kube.http import HttpTransport
 from pumice.processes.up import install_kinds
 
 
+pytestmark = pytest.mark.timeout(300)  # processes start and die: a busy machine takes its time
+
+
 class Process:
     """A durable server in a process of its own, on one port for all its lives."""
 
