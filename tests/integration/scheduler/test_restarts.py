@@ -14,7 +14,6 @@ from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 from pumice.processes.up import install_kinds
 
-
 pytestmark = pytest.mark.timeout(300)  # processes start and die: a busy machine takes its time
 
 
