@@ -4,17 +4,21 @@ The objects are what Volcano's controllers and scheduler leave behind, by their 
 statuses. Nothing of Pumice has touched them before.
 """
 
+import base64
 import contextlib
+import datetime as dt
 import json
 import subprocess
 import sys
 import time
 
 import pytest
+from tools.deploy import generate
 from tools.kube.children import Children, LoopbackPort
 from tools.kube.control_plane import ControlPlane
 from tools.kube.nodes import pretend_nodes
 
+from pumice import certificates
 from pumice.api import kinds
 from pumice.cli.crds import manifests
 
@@ -25,6 +29,7 @@ NOW = "2026-11-01T08:00:00Z"
 WAIT_S = 90.0
 BATCH = "/apis/batch.volcano.sh/v1alpha1"
 SCHEDULING = "/apis/scheduling.volcano.sh/v1beta1"
+AUTHORITY = base64.b64encode(certificates.authority("test", now=dt.datetime.now(dt.UTC)).certificate).decode()
 
 
 def task_template():
@@ -350,3 +355,45 @@ def test_migrate_check_reads_the_cluster(cluster, story):
     assert [each["see"] for each in told if each["severity"] == "breaks"] == ["docs/differences.md#policy-file"]
     subjects = {each["subject"] for each in told}
     assert "Job team/running" in subjects  # a policy for PodEvicted
+
+
+# ---------------------------------------------------------------------------------------------------------- with Helm
+
+
+def test_the_commands_of_the_guides_take_over_crds_and_keep_what_the_processes_wrote(binaries):
+    """CRDs of another owner; an upgrade later, the keys and the authority that the webhooks wrote are still there."""
+    chart, where = str(generate.CHART), ["--namespace=pumice-system", "--wait=hookOnly"]
+
+    def helm(*arguments):
+        done = subprocess.run(
+            [str(binaries / "helm"), *arguments], capture_output=True, text=True, timeout=WAIT_S, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    with ControlPlane() as plane:
+        plane.kubectl("apply", "--server-side", "--field-manager=helm", "-f", "-", input=manifests())
+        older = [{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns"}]
+        queues = "queues.scheduling.volcano.sh"
+        plane.kubectl("patch", "crd", queues, "--type=json", f"--patch={json.dumps(older)}")
+        plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=helm("show", "crds", chart))
+        assert "additionalPrinterColumns" in plane.kubectl("get", "crd", queues, "-o", "json").stdout
+        release = ["pumice", chart, "--create-namespace", "--skip-crds", f"--kubeconfig={plane.kubeconfig}", *where]
+        helm("upgrade", "--install", *release)
+        keys = {"data": {"tls.crt": "Y2VydA=="}}
+        plane.kubectl("-n", "pumice-system", "patch", "secret", "pumice-webhooks-tls", f"--patch={json.dumps(keys)}")
+        trust = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": AUTHORITY}]
+        hooks = ["validatingwebhookconfiguration", "pumice-webhooks"]
+        plane.kubectl("patch", *hooks, "--type=json", f"--patch={json.dumps(trust)}")
+        helm("upgrade", *release, "--set=webhooks.replicas=3")
+        assert AUTHORITY in plane.kubectl("get", *hooks, "-o", "json").stdout
+        assert (
+            "Y2VydA=="
+            in plane.kubectl("-n", "pumice-system", "get", "secret", "pumice-webhooks-tls", "-o", "json").stdout
+        )
+        helm("uninstall", "pumice", f"--kubeconfig={plane.kubeconfig}", *where)
+        kinds_left = plane.kubectl(
+            "get", "validatingwebhookconfigurations,mutatingwebhookconfigurations,crd", "-o", "name"
+        ).stdout
+        assert "webhook" not in kinds_left  # or everything would be refused from now on
+        assert kinds_left.count(".volcano.sh") == len(kinds.CUSTOM_KINDS)
