@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from pumice.api import names
 from pumice.api.scheduling import PodGroupPhase
-from pumice.cluster.tasks import Status
+from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.decisions import Release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from pumice.cluster.gangs import GangSpec
     from pumice.cluster.tasks import Task
@@ -56,14 +56,20 @@ def is_refused(task: Task) -> bool:
     )
 
 
-def belies(recorded: str, tasks: Iterable[Task], now: Instant) -> bool:
+def belies(recorded: str, tasks: Collection[Task], now: Instant) -> bool:
     """Whether the recorded start was none, because a node refused one of its members as soon as it was bound.
 
     Later a refusal means something else: an agent that was restarted looks at pods that have run for long as if they were new.
+    Nor is it about the start where members of a much older attempt are there: the record is then that of a lost member's return.
     """
-    if now - (attempt_started(recorded) or 0) >= REFUSAL_S * _SECOND:
+    run = attempt_started(recorded) or 0
+    if now - run >= REFUSAL_S * _SECOND:
         return False
-    return any(is_refused(task) and _note(task) == recorded for task in tasks)
+    has_veterans = any(
+        task.status in OCCUPYING and 0 < (attempt_started(_note(task)) or 0) <= run - REFUSAL_S * _SECOND
+        for task in tasks
+    )
+    return not has_veterans and any(is_refused(task) and _note(task) == recorded for task in tasks)
 
 
 def has_started(spec: GangSpec, tasks: Sequence[Task], now: Instant) -> bool:
@@ -155,7 +161,8 @@ def lost(session: Session) -> list[Release]:
         if not gang.tally[Status.FAILED] and not gang.tally[Status.UNKNOWN]:
             continue
         recorded, now = gang.spec.annotations.get(names.ATTEMPT, ""), session.now
-        refused = [task for task in gang.tasks if is_refused(task) and not belies(recorded, [task], now)]
+        is_belied = belies(recorded, gang.tasks, now)
+        refused = [task for task in gang.tasks if is_refused(task) and not (is_belied and _note(task) == recorded)]
         nowhere = [] if has_started(gang.spec, gang.tasks, now) else [task for task in gang.tasks if _is_nowhere(task)]
         if refused:
             found.append(Release(gang.key, tuple(refused), "its node had no room for it"))

@@ -261,6 +261,14 @@ def test_a_member_that_was_placed_anew_and_refused_belies_nothing():
     assert released(plan(gang_with(*members, record=attempt(9), phase="Running"))) == {"default/g": ["g-w-2"]}
 
 
+def test_a_gang_that_ran_for_long_is_not_given_up_because_a_member_that_came_back_was_refused():
+    """Whoever comes back makes the record new; the others have run all the while and would lose their work."""
+    veterans = [bound("g-w-0", age_s=9999, phase="Running"), bound("g-w-1", age_s=9999, phase="Running")]
+    decisions = plan(gang_with(*veterans, refused("g-w-2", age_s=5), record=attempt(5), phase="Running"))
+    assert released(decisions) == {"default/g": ["g-w-2"]}
+    assert decisions.gangs["default/g"].phase == "Unknown"
+
+
 def test_members_on_a_node_that_is_gone_are_given_back_at_once_and_without_waiting_for_its_agent():
     decisions = plan(gang_with(bound("g-w-0"), bound("g-w-1"), bound("g-w-2", node="gone")))
     (release,) = decisions.releases
