@@ -204,6 +204,7 @@ async def check_joining(here: Hooked) -> None:
     pod = manifest(POD, "joins", submission(POD, "research")["spec"], annotations={names.GROUP_NAME: "gang"})
     assert 'may not use queue "research"' in await refusal(bob.create(POD, pod, namespace=TEAM, dry_run=True))
     assert await refusal(alice.create(POD, pod, namespace=TEAM, dry_run=True)) == ""
+    await _check_adopting(here)
     move = [{"op": "replace", "path": "/spec/queue", "value": "production"}]
     moving = alice.patch(GROUP, "gang", move, how=PatchType.JSON, namespace=TEAM)
     assert 'user "alice" may not use queue "production"' in await refusal(moving)
@@ -213,6 +214,19 @@ async def check_joining(here: Hooked) -> None:
     assert 'user "alice" may not use queue "production"' in said
     await here.client.delete(POD, "stays", namespace=TEAM, grace_s=0)
     await here.client.delete(GROUP, "gang", namespace=TEAM)
+
+
+async def _check_adopting(here: Hooked) -> None:
+    """Whoever names another's workload as the owner of a pod joins the group of its pods, and needs the right to that queue."""
+    uid = "1b0a3f5e-0000-4000-8000-000000000009"
+    await here.as_user("alice", "blue").create(GROUP, submission(GROUP, "research", f"podgroup-{uid}"), namespace=TEAM)
+    await here.knows(PodGroup, f"podgroup-{uid}", TEAM)
+    pod = submission(POD, "production", "adopted")
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": uid, "controller": True}
+    pod["metadata"]["ownerReferences"] = [owner]
+    said = await refusal(here.as_user("bob", "red").create(POD, pod, namespace=TEAM, dry_run=True))
+    assert 'user "bob" may not use queue "research"' in said
+    await here.client.delete(GROUP, f"podgroup-{uid}", namespace=TEAM)
 
 
 async def check_unrecorded(here: Hooked) -> None:

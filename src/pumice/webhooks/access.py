@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -30,14 +31,14 @@ class QueueAccess:
     def __init__(self, client: Client, *, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._answers: dict[tuple[Subject, str], tuple[bool, float]] = {}
+        self._answers: dict[bytes, tuple[bool, float]] = {}  # by digest: users and groups may be as long as a body
         self._asking: dict[tuple[Subject, str], asyncio.Task[bool]] = {}
         self.asked = 0
 
     async def may_use(self, subject: Subject, queue: str) -> bool:
         """The API server's answer, at most ALLOWED_S old; a KubeError where it cannot be had."""
         question = (subject, queue)
-        answer, until = self._answers.get(question, (False, float("-inf")))
+        answer, until = self._answers.get(_digest(subject, queue), (False, float("-inf")))
         if self._clock.monotonic() < until:
             return answer
         task = self._asking.get(question)
@@ -59,12 +60,17 @@ class QueueAccess:
             text = f"the API server did not say within {REVIEW_S_MAX:.0f} s who may use queue {queue!r}; try again"
             raise errors.Unreachable(text) from error
         allowed = bool((msgspec.json.decode(reply.body).get("status") or {}).get("allowed"))
-        self._remember((subject, queue), allowed=allowed)
+        self._remember(_digest(subject, queue), allowed=allowed)
         return allowed
 
-    def _remember(self, question: tuple[Subject, str], *, allowed: bool) -> None:
+    def _remember(self, question: bytes, *, allowed: bool) -> None:
         self._answers.pop(question, None)
         while len(self._answers) >= ANSWERS_MAX:
             del self._answers[next(iter(self._answers))]
         until = self._clock.monotonic() + (ALLOWED_S if allowed else DENIED_S)
         self._answers[question] = (allowed, until)
+
+
+def _digest(subject: Subject, queue: str) -> bytes:
+    """What stands for a question, and for no other one, in the memory for answers."""
+    return hashlib.sha256(msgspec.json.encode([subject.user, subject.groups, queue])).digest()

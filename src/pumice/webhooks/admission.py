@@ -39,6 +39,18 @@ class Admission:
         self._rights = rights
 
     async def answer(self, path: Path, request: Json) -> Json:
+        response = self._judged(path, request)
+        rights = self._rights
+        if rights is None or path.mutates or not path.records or not response["allowed"] or not is_submission(request):
+            return response
+        question = _question(request, response, rights)
+        del (
+            request
+        )  # up to thirty times as large as its text, and whoever floods us would have it wait here for the API server
+        return await _authorised(question, rights)
+
+    def _judged(self, path: Path, request: Json) -> Json:
+        """What can be said without asking anybody."""
         rights = self._rights
         if rights is None or not path.records or request["operation"] not in {"CREATE", "UPDATE"}:
             return self._reviewer.answer(path)(request)
@@ -47,29 +59,49 @@ class Admission:
         if path.mutates:
             patch, warnings = self._reviewer.patch(request)
             return allowed(request, warnings, [*patch, *rights.submitters.record_patch(request)])
-        response = self._reviewer.validate(request)
-        if not response["allowed"] or not is_submission(request):
-            return response
-        return await self._authorised(request, response, rights)
+        return self._reviewer.validate(request)
 
-    async def _authorised(self, request: Json, response: Json, rights: QueueRights) -> Json:
-        submitter, warnings = rights.submitters.submitter(request), response.get("warnings", ())
-        try:
-            missing = [
-                queue for queue in rights.destinations.of(request) if not await rights.access.may_use(submitter, queue)
-            ]
-        except errors.KubeError as error:
-            text = f"who may use the queue could not be asked of the API server: {error}"
-            # The group that will be made for a pod is asked about again, and that fails closed.
-            if rights.mode == AccessMode.WARN or request["kind"]["kind"] == "Pod":
-                return allowed(request, [text, *warnings])
-            return refused(request, f"{text}; try again", warnings, code=UNAVAILABLE)
-        if not missing:
-            return response
-        text = _denial(submitter, missing, request, is_own=submitter == rights.submitters.sender(request))
-        if rights.mode == AccessMode.WARN:
-            return allowed(request, [f"{text} (only a warning for now)", *warnings])
-        return refused(request, text, warnings)
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Question:
+    """May the submitter use these queues? And what is left of the request, to answer it."""
+
+    stub: Json
+    kind: str
+    submitter: Subject
+    is_own: bool  # the submitter sends the request
+    queues: tuple[str, ...]
+    response: Json  # where nothing is missing
+
+
+def _question(request: Json, response: Json, rights: QueueRights) -> _Question:
+    submitter = rights.submitters.submitter(request)
+    return _Question(
+        stub={"uid": request.get("uid", "")},
+        kind=request["kind"]["kind"],
+        submitter=submitter,
+        is_own=submitter == rights.submitters.sender(request),
+        queues=tuple(rights.destinations.of(request)),
+        response=response,
+    )
+
+
+async def _authorised(question: _Question, rights: QueueRights) -> Json:
+    stub, warnings = question.stub, question.response.get("warnings", ())
+    try:
+        missing = [queue for queue in question.queues if not await rights.access.may_use(question.submitter, queue)]
+    except errors.KubeError as error:
+        text = f"who may use the queue could not be asked of the API server: {error}"
+        # The group that will be made for a pod is asked about again, and that fails closed.
+        if rights.mode == AccessMode.WARN or question.kind == "Pod":
+            return allowed(stub, [text, *warnings])
+        return refused(stub, f"{text}; try again", warnings, code=UNAVAILABLE)
+    if not missing:
+        return question.response
+    text = _denial(question, missing)
+    if rights.mode == AccessMode.WARN:
+        return allowed(stub, [f"{text} (only a warning for now)", *warnings])
+    return refused(stub, text, warnings)
 
 
 def _is_judged(path: Path, request: Json) -> bool:
@@ -77,10 +109,10 @@ def _is_judged(path: Path, request: Json) -> bool:
     return not (path.mutates and request["operation"] == "UPDATE")
 
 
-def _denial(submitter: Subject, queues: Sequence[str], request: Json, *, is_own: bool) -> str:
+def _denial(question: _Question, queues: Sequence[str]) -> str:
     named = ", ".join(f'"{queue}"' for queue in queues)
-    whose = "" if is_own else f", for whom this {request['kind']['kind']} is made,"
+    whose = "" if question.is_own else f", for whom this {question.kind} is made,"
     return (
-        f"{submitter}{whose} may not use queue {named}: the verb use on queues.scheduling.volcano.sh is missing; "
+        f"{question.submitter}{whose} may not use queue {named}: the verb use on queues.scheduling.volcano.sh is missing; "
         f"ask for a role with it, or submit to another queue"
     )

@@ -9,7 +9,7 @@ import msgspec
 
 from pumice.api import names
 from pumice.api.batch import DEFAULT_QUEUE
-from pumice.api.scheduling import PodGroup
+from pumice.api.scheduling import GROUP_PREFIX, PodGroup
 from pumice.api.validation.jobs import same_json
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Destinations:
             case "JobFlow":
                 return self._of_flow(spec, namespace)
             case "Pod" if spec.get("schedulerName") in self._scheduler_names:
-                return self._of_pod(_annotations(subject), namespace)
+                return self._of_pod(subject, namespace)
         return []
 
     def _of_flow(self, spec: Json, namespace: str) -> list[str]:
@@ -77,13 +77,17 @@ class Destinations:
             found[self._led_on(patched if patched != DEFAULT_QUEUE else own, namespace)] = None
         return list(found)[:QUEUES_MAX]
 
-    def _of_pod(self, annotations: Json, namespace: str) -> list[str]:
-        """The queue of the group that the pod joins, or of the one that will be made for it."""
-        group = annotations.get(names.GROUP_NAME) or annotations.get(names.VOLCANO_GROUP_NAME)
-        if group:
-            joined = self._pod_groups(namespace, group)
-            return [joined.spec.queue or DEFAULT_QUEUE] if joined is not None else []
-        return [self._led_on(annotations.get(names.QUEUE_NAME) or DEFAULT_QUEUE, namespace)]
+    def _of_pod(self, pod: Json, namespace: str) -> list[str]:
+        """The queue of the group that the pod joins, or of the one that will be made for it.
+
+        Whoever names no group but an owner joins the group of that owner's pods.
+        """
+        annotations = _annotations(pod)
+        named = annotations.get(names.GROUP_NAME) or annotations.get(names.VOLCANO_GROUP_NAME)
+        joined = self._pod_groups(namespace, named or _implied_group(pod))
+        if joined is not None:
+            return [joined.spec.queue or DEFAULT_QUEUE]
+        return [] if named else [self._led_on(annotations.get(names.QUEUE_NAME) or DEFAULT_QUEUE, namespace)]
 
     def _led_on(self, queue: str, namespace: str) -> str:
         """Where the group will be: in the namespace's own queue, if it has one and nobody asked for another."""
@@ -98,6 +102,14 @@ def _object(value: Any) -> Json:
 
 def _annotations(subject: Json) -> Json:
     return _object(_object(subject.get("metadata")).get("annotations"))
+
+
+def _implied_group(pod: Json) -> str:
+    """As api.scheduling.implied_group, of a pod that is not decoded."""
+    metadata = _object(pod.get("metadata"))
+    owners = [_object(owner) for owner in metadata.get("ownerReferences") or ()]
+    uid = next((owner.get("uid") for owner in owners if owner.get("controller")), metadata.get("uid"))
+    return f"{GROUP_PREFIX}{uid}"
 
 
 def _queue(spec: Json) -> str:

@@ -84,10 +84,10 @@ class ReviewServer:
             began = time.perf_counter()
             verdict = "failed"
             try:
-                body = await self._body(request)
-                review = _decoded(body)
+                # Neither the body nor the review has a name here: both are gone while the answer waits for the API server.
+                answering = self._admission.answer(path, _decoded(await self._body(request))["request"])
                 async with asyncio.timeout(REVIEW_S_MAX):
-                    response = await self._admission.answer(path, review["request"])
+                    response = await answering
                 verdict = "allowed" if response["allowed"] else "refused"
                 answer = {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response}
                 return web.Response(body=msgspec.json.encode(answer), content_type="application/json")

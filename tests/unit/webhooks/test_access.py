@@ -138,3 +138,12 @@ def test_a_silent_server_is_not_waited_for():
         assert clock.monotonic() - began == pytest.approx(REVIEW_S_MAX)
 
     in_a_world(body)
+
+
+def test_what_is_remembered_does_not_grow_with_the_groups_of_whoever_asks():
+    async def body(_, rights, __):
+        await rights.may_use(Subject("alice", ("x" * 2**20,)), "q")
+        await rights.may_use(Subject("alice", ("x" * 2**20, "y")), "q")
+        assert [len(key) for key in rights._answers] == [32, 32]
+
+    in_a_world(body)

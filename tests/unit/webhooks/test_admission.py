@@ -1,6 +1,8 @@
 """The deny matrix: users, queues and kinds, with queue rights off, warned about and enforced."""
 
+import asyncio
 import base64
+import weakref
 
 import msgspec
 import pytest
@@ -172,3 +174,31 @@ async def test_where_nobody_can_be_asked_a_warning_says_so(kind):
     response = await answer(request(submission(kind, "q")), mode=AccessMode.WARN, fails=True)
     assert response["allowed"]
     assert "could not be asked" in response["warnings"][0]
+
+
+class Tracked(dict):
+    """A request whose end can be seen."""
+
+
+async def test_a_request_is_forgotten_while_its_answer_waits_for_the_api_server():
+    asked, may = asyncio.Event(), asyncio.Event()
+
+    class Slow:
+        async def may_use(self, *_):
+            asked.set()
+            await may.wait()
+            return True
+
+    destinations = Destinations(WORLD, lambda *_: None, ("volcano", "pumice"))
+    rights = QueueRights(AccessMode.ENFORCE, Submitters([CONTROLLERS]), destinations, Slow())
+    admission_ = Admission(Reviewer(WORLD, Settings(scheduler_names=("volcano", "pumice"))), rights)
+    review = Tracked(request(group("research")))
+    seen = weakref.ref(review)
+    answering = admission_.answer(path(review["object"], "validate"), review)
+    del review
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(answering)
+        await asked.wait()
+        assert seen() is None
+        may.set()
+    assert task.result() == {"uid": "1", "allowed": True}

@@ -10,7 +10,10 @@ from pumice.api.decoding import decode_value
 from pumice.api.scheduling import PodGroup
 from pumice.webhooks.destinations import QUEUES_MAX, Destinations, is_submission
 
-GROUPS = {("team", "g"): decode_value(PodGroup, group("research"))}
+GROUPS = {
+    ("team", "g"): decode_value(PodGroup, group("research")),
+    ("team", "podgroup-7"): decode_value(PodGroup, group("research")),
+}
 
 
 def template(name, queue):
@@ -60,6 +63,20 @@ def test_an_object_leads_to_its_queue(subject, wanted):
 )
 def test_what_asks_for_no_queue_leads_to_its_namespaces(subject):
     assert queues(subject, namespace("research"), template("a", "default")) == ["research"]
+
+
+def owned(uid, *, controller=True):
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": uid, "controller": controller}
+    return edited(pod(**{names.QUEUE_NAME: "q"}), {"metadata.ownerReferences": [owner]})
+
+
+def test_a_pod_that_names_somebody_elses_workload_joins_the_group_of_its_pods():
+    assert queues(owned("7")) == ["research"]
+
+
+@pytest.mark.parametrize("subject", [owned("8"), owned("7", controller=False)], ids=["no group yet", "no controller"])
+def test_a_pod_whose_group_is_yet_to_be_made_leads_to_the_queue_that_it_names(subject):
+    assert queues(subject) == ["q"]
 
 
 def test_what_asks_for_a_queue_does_not():
