@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from tests.bodies.admission_cases import kind_of, place
-from tests.bodies.queue_rights import BINDING, CRON_JOB, JOB, POD, RBAC, ROLE, TEMPLATE, record, refusal, submission
+from tests.bodies.queue_rights import (
+    BINDING,
+    CRON_JOB,
+    FLOW,
+    JOB,
+    POD,
+    RBAC,
+    ROLE,
+    TEMPLATE,
+    record,
+    refusal,
+    submission,
+)
 from tests.bodies.queue_rights import GROUP as QUEUE_GROUP
 from tests.bodies.webhooks import CONTROLLERS, HOME, Impersonating, client_of, namespace_for_pods, until
 from tests.cases import admission
@@ -212,6 +224,7 @@ async def test_policies_ask_for_the_verb_use_and_guard_the_record(transport: Htt
                         wrong.append((kind.kind, user, group, said))
             assert wrong == []
             await check_the_record(transport)
+            await check_flows(transport)
     finally:
         for name, _, _ in grants:
             await client.delete(BINDING, name)
@@ -222,6 +235,32 @@ async def said_to(transport: HttpTransport, kind: Kind, user: str, group: str, *
     client = client_of(Impersonating(transport, user, group))
     body = submission(kind, "research", **marks)
     return await refusal(client.create(kind, body, namespace=admission.NAMESPACE, dry_run=True))
+
+
+async def said_to_flow(transport: HttpTransport, user: str, group: str, *queues: str) -> str:
+    """What is said to a flow that leads its templates to these queues."""
+    client = client_of(Impersonating(transport, user, group))
+    body = submission(FLOW, "any")
+    body["spec"]["flows"] = [
+        {"name": f"part-{number}", "patch": {"jobSpec": {"queue": queue}}} for number, queue in enumerate(queues)
+    ]
+    return await refusal(client.create(FLOW, body, namespace=admission.NAMESPACE, dry_run=True))
+
+
+async def check_flows(transport: HttpTransport) -> None:
+    """The schema writes the default queue into every patch, and nobody may use any other here than alice research."""
+
+    async def is_asked_about() -> bool:
+        return await said_to_flow(transport, "bob", "blue", "research") != ""
+
+    await until(is_asked_about, "patches of flows are asked about")
+    assert 'user "bob" may not use queue "research"' in await said_to_flow(transport, "bob", "blue", "research")
+    assert await said_to_flow(transport, "bob", "blue", *["default"] * 9) == ""
+    assert await said_to_flow(transport, "alice", "red", *["research"] * 9, "default") == ""
+    assert 'may not use queue "q"' in await said_to_flow(transport, "alice", "red", "research", "default", "q")
+    nine = [f"q-{number}" for number in range(policies.FLOW_QUEUES_MAX + 1)]
+    assert "more than 8 queues" in await said_to_flow(transport, "alice", "system:masters", *nine)
+    assert await said_to_flow(transport, "alice", "system:masters", *nine[1:]) == ""
 
 
 async def submits(transport: HttpTransport, kind: Kind, user: str, group: str) -> bool:

@@ -36,6 +36,8 @@ Json: TypeAlias = dict[str, Any]
 PREFIX: Final = "pumice"
 _TASKS: Final = "(has(object.spec.tasks) ? object.spec.tasks : [])"
 _USE: Final = "group('scheduling.volcano.sh').resource('queues').name(variables.queue).check('use').allowed()"
+_MISSING: Final = "the verb use on queues.scheduling.volcano.sh is missing"
+FLOW_QUEUES_MAX: Final = 8  # that one JobFlow may lay over those of its templates
 _QUEUED: Final = {
     "jobs.batch.volcano.sh": "object.spec",
     "podgroups.scheduling.volcano.sh": "object.spec",
@@ -264,7 +266,34 @@ def _rights(registration: Registration) -> list[Json]:
         )
         found += _validating_policy(registration, use, [_use_rule()], actions)
     found += _validating_policy(registration, _pods_use(registration, others), [_use_rule()], actions)
+    found += _validating_policy(registration, _flows_use(others), _flow_rules(), actions)
     return found
+
+
+def _flows_use(others: Json) -> _Policy:
+    """A flow may lay another queue over that of a template; the default one is filled in by the schema, and changes nothing."""
+    collection = "jobflows.flow.volcano.sh"
+    queue = "f.patch.jobSpec.queue"
+    said = f"has(f.patch) && has(f.patch.jobSpec) && has({queue}) && !({queue} in ['', '{DEFAULT_QUEUE}'])"
+    flows = "(has(object.spec) && has(object.spec.flows) ? object.spec.flows : [])"
+    variables = (
+        {"name": "all", "expression": f"{flows}.filter(f, {said}).map(f, {queue})"},
+        {"name": "queues", "expression": "variables.all.transformList(i, q, variables.all.indexOf(q) == i, q)"},
+    )
+    conditions = (others, *_only_news(collection))
+    return _Policy(
+        f"{PREFIX}-jobflows-use", (collection,), ("CREATE", "UPDATE"), conditions=conditions, variables=variables
+    )
+
+
+def _flow_rules() -> list[Rule]:
+    """One for each queue: an API server lets no expression ask about more than two."""
+    rules = [Rule(f"size(variables.queues) <= {FLOW_QUEUES_MAX}", f"more than {FLOW_QUEUES_MAX} queues in one JobFlow")]
+    for number in range(FLOW_QUEUES_MAX):
+        queue = f"variables.queues[{number}]"
+        asked = _USE.replace("variables.queue", queue)
+        rules.append(Rule(f"size(variables.queues) <= {number} || authorizer.{asked}", _MISSING, _missing(queue)))
+    return rules
 
 
 def _pods_use(registration: Registration, others: Json) -> _Policy:
@@ -308,11 +337,14 @@ def _use_rule() -> Rule:
     makers = texts(sorted(WORKLOAD_CONTROLLERS))
     account = f"authorizer.serviceAccount(request.namespace, 'default').{_USE}"
     expression = f"request.userInfo.username in {makers} ? {account} : authorizer.{_USE}"
-    message = (
-        "'user \"' + request.userInfo.username + '\" may not use queue \"' + variables.queue"
-        " + '\": the verb use on queues.scheduling.volcano.sh is missing; ask for a role with it, or submit to another queue'"
+    return Rule(expression, _MISSING, _missing("variables.queue"))
+
+
+def _missing(queue: str) -> str:
+    return (
+        f"'user \"' + request.userInfo.username + '\" may not use queue \"' + {queue}"
+        f" + '\": {_MISSING}; ask for a role with it, or submit to another queue'"
     )
-    return Rule(expression, "the verb use on queues.scheduling.volcano.sh is missing", message)
 
 
 def _record_patches() -> list[str]:
