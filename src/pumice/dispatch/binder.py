@@ -15,6 +15,7 @@ from pumice.api.changes import PodRef
 from pumice.api.pods import Pod
 from pumice.dispatch.locks import NodeLocks
 from pumice.dispatch.preparing import Preparations
+from pumice.dispatch.refusals import Refusals
 from pumice.dispatch.rim import PreparationFailed
 from pumice.errors import PumiceError
 from pumice.kube import errors
@@ -44,6 +45,7 @@ class Binder:
         self._preparations = Preparations(client, rim)
         self._locks = NodeLocks(client, rim)
         self._window = asyncio.Semaphore(BIND_WINDOW)
+        self.refusals = Refusals(rim.clock)
         self.bound = 0
         self.failed = 0
 
@@ -73,6 +75,7 @@ class Binder:
                         await self._preparations.prepare(commit.binds)
             except PreparationFailed as error:
                 span.fail(str(error))
+                self.refusals.failed(commit.gang, str(error))
                 for bind in commit.binds:
                     self._fail(bind, attempt, str(error))
                 return
@@ -95,6 +98,9 @@ class Binder:
         span.note(bound=len(commit.binds) - len(failures), failed=len(failures))
         if failures:
             span.fail(f"{len(failures)} of {len(commit.binds)} binds failed")
+            self.refusals.failed(commit.gang, failures[0][1])
+        else:
+            self.refusals.succeeded(commit.gang)
         self._rim.log(
             "gang_bound",
             gang=commit.gang,

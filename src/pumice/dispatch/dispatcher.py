@@ -13,7 +13,7 @@ from pumice.dispatch.evictor import Evictor, Manners
 from pumice.dispatch.statuses import Statuses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
     from typing import Any
 
     from pumice.cluster.state import Cluster
@@ -67,6 +67,10 @@ class Dispatcher:
     def has_unwritten(self) -> bool:
         """Whether a status waits to be written again."""
         return self._statuses.unwritten
+
+    def resting(self) -> Mapping[str, str]:
+        """Gangs whose attempts have failed more than once in a row, with the reason: others have their turn."""
+        return self._binder.refusals.resting()
 
     def carry_out(self, decisions: Decisions) -> None:
         """Assume, claim and announce now; bind, evict and write in the background."""

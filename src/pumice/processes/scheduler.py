@@ -230,7 +230,12 @@ class Scheduler:
     async def _plan(self, snapshot: Snapshot, now: Instant) -> Decisions:
         """What one cycle decides, found in the worker thread."""
         chosen = self._policy()
-        ports = dataclasses.replace(self._ports, extender=self._extending.of(chosen), loads=self._loads.current)
+        ports = dataclasses.replace(
+            self._ports,
+            extender=self._extending.of(chosen),
+            loads=self._loads.current,
+            resting=self.dispatcher.resting(),
+        )
         plan = functools.partial(
             cycle.plan,
             now=now,

@@ -68,7 +68,7 @@ def mend_attempts(session: Session, grace_s: int) -> None:
     left = []
     for gang in mend.unfinished(session):
         sheet = Worksheet(session, gang)
-        if sheet:
+        if sheet and gang.key not in session.ports.resting:
             allocate.visit(session, gang, sheet)
         if session.is_ready(gang):
             session.mended.add(gang.key)

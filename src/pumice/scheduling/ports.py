@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.gangs import Gang
     from pumice.instant import Duration, Instant
+    from pumice.scheduling.policy import Policy
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,9 +40,15 @@ class ExtenderFailed(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Vain:
-    """Evictions were planned for a gang as it was, without success; they are not planned again before `until`."""
+    """Evictions were planned for a gang as it was, without success; they are not planned again before `until`.
+
+    Unless there is something new: other rules (`ground`, the snapshot's, and the policy), or more places that stand free.
+    """
 
     gang: Gang
+    policy: Policy
+    ground: int
+    free: int
     pause: Duration
     until: Instant
 
@@ -54,6 +61,7 @@ class Memory:
 
     instants: dict[str, Instant] = dataclasses.field(default_factory=dict)
     vain: dict[tuple[str, str], Vain] = dataclasses.field(default_factory=dict)
+    is_behind: bool = False  # the last cycle's budget ended before everybody had his turn
 
 
 class Stopwatch(Protocol):
@@ -76,3 +84,4 @@ class Ports:
     loads: Mapping[str, NodeLoad] = dataclasses.field(default_factory=dict)
     memory: Memory = dataclasses.field(default_factory=Memory)
     measure: Stopwatch = unmeasured
+    resting: Mapping[str, str] = dataclasses.field(default_factory=dict)  # gangs not to be tried now, and what failed

@@ -60,7 +60,7 @@ class Session:
             )
         self.room = Room(snapshot.nodes)
         self.total: MutableAmounts = snapshot.nodes.total()
-        self.budget = budget
+        self.units = self.budget = budget
         self.points = Points()
         self.shapes = ShapeBook(snapshot.nodes.axis)
         self.placer = Placer(self)
@@ -69,7 +69,7 @@ class Session:
         self.releases: list[Release] = []
         self.mended: set[str] = set()
         self.has_cut_commits = False  # some attempt could not be completed yet
-        self.has_postponed = False  # evictions for somebody are to be planned again later
+        self.has_postponed = False  # somebody is to be planned for again later
         self.figures: dict[str, QueueFigures] = {}  # what plugins publish when they close
         self.shares: dict[str, float] = {}
         self.kept: list[Statement] = []  # neither committed nor undone: they hold room until the cycle ends
@@ -214,6 +214,10 @@ class Session:
     # ------------------------------------------------------------------------------------------------- questions
 
     def is_valid(self, gang: GangState) -> Reason | None:
+        """Why no action may work on the gang in this cycle; None where all may."""
+        if (failed := self.ports.resting.get(gang.key)) is not None:
+            self.has_postponed = True
+            return Reason("dispatch", f"the last attempt failed, and the next one follows: {failed}", cure=Cure.WAITING)
         return next((reason for hook in self.points.hooks("valid") if (reason := hook.call(gang)) is not None), None)
 
     def is_ready(self, gang: GangState) -> bool:

@@ -21,6 +21,7 @@ from pumice.clock import VirtualClock
 from pumice.dispatch.rim import Rim
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
+from pumice.kube.transport import Response
 from pumice.nodes import distributions
 from pumice.nodes.pretend import PretendAgent, pretend_nodes
 from pumice.nodes.pretending import Behaviour
@@ -31,6 +32,7 @@ from pumice.scheduling import builtin
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 GPU = "nvidia.com/gpu"
+REFUSAL = b'{"kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "not today", "code": 403}'
 
 
 class Inline(concurrent.futures.Executor):
@@ -43,11 +45,15 @@ class Inline(concurrent.futures.Executor):
 
 
 class Counting:
-    """A transport that counts writes about namespaced things of which `about` is part, by verb and kind."""
+    """A transport that counts writes about namespaced things of which `about` is part, by verb and kind.
+
+    Where `refuses` is part of the path, nobody is bound.
+    """
 
     def __init__(self, inner):
         self.inner = inner
         self.about = b""
+        self.refuses = ""
         self.writes = collections.Counter()
 
     async def call(self, request):
@@ -56,6 +62,8 @@ class Counting:
         if request.method != "GET" and "namespaces" in parts and is_meant:
             resource, *rest = parts[parts.index("namespaces") + 2 :]
             self.writes[" ".join([request.method, resource, *rest[1:]])] += 1
+        if self.refuses and self.refuses in request.path and parts[-1] == "binding":
+            return Response(403, {}, REFUSAL)
         return await self.inner.call(request)
 
     async def close(self):
@@ -198,3 +206,20 @@ def test_numbers_that_never_rest_are_written_all_the_same():
         assert groups[0]["status"]["running"] == 40
 
     assert 2 < play(story, nodes=5, start="uniform:0s,30s")["PATCH podgroups"] <= 2 + 4
+
+
+def test_a_gang_that_is_refused_again_and_again_is_tried_less_and_less_often():
+    """Eight GPUs: one attempt and one more at once, then after 0.5, 1, 2, 4, 8, 16 and 30 s."""
+
+    async def story(cluster):
+        cluster.counting.refuses = "/refused-"
+        await cluster.submit("refused", 8, "600s")
+        await cluster.clock.sleep(20)
+        assert 6 <= cluster.counting.writes["POST pods binding"] / 8 <= 8
+        groups = await cluster.client.list_json(kinds.by_struct(PodGroup), namespace="default")
+        assert "not today" in groups[0]["metadata"]["annotations"]["pumice.dev/verdict"]
+        cluster.counting.refuses = ""
+        await cluster.clock.sleep(40)
+        assert await cluster.phase("refused") == "Running"
+
+    play(story)

@@ -11,12 +11,15 @@ from tests.unit.scheduling.clusters import (
     binds,
     plan_for,
     policy,
+    report,
+    started,
 )
 
 from pumice import instant
 from pumice.api import names
 from pumice.api.changes import Assumed, PodRef
 from pumice.scheduling.mend import attempt_id, attempt_started
+from pumice.scheduling.ports import Ports
 
 POLICY = policy("enqueue, allocate, backfill", "priority gang", "predicates")
 GRACE = 30 * instant.SECOND
@@ -292,3 +295,21 @@ def test_of_a_gang_that_has_started_members_on_a_node_that_is_gone_are_left_alon
 )
 def test_a_pod_on_a_node_that_is_gone_stays_if_others_bound_it_if_it_ran_or_if_nobody_would_make_it_anew(lost):
     assert released(plan(gang_with(bound("g-w-0"), bound("g-w-1"), lost))) == {}
+
+
+# ------------------------------------------------------------------------------------------------------ resting
+
+
+def test_a_gang_whose_attempts_fail_rests_while_others_take_their_turn_and_is_told_why():
+    first, second = a_gang("g", 2, created=1), a_gang("other", 2, created=2)
+    decisions = plan(a_node("n1", cpu="2"), first, second, ports=Ports(resting={"default/g": "not today"}))
+    assert started(decisions) == {"other": 2}
+    assert report(decisions, "g").reasons[0].text == "the last attempt failed, and the next one follows: not today"
+    assert decisions.restless
+
+
+def test_what_is_left_of_a_failing_attempt_rests_too_and_is_still_given_up_after_the_grace_time():
+    cluster = [a_node("n1", cpu="2"), a_group("g", 2), bound("g-w-0", age_s=99), waiting("g-w-1")]
+    assert binds(plan(*cluster)) == {"g-w-1": "n1"}
+    decisions = plan(*cluster, ports=Ports(resting={"default/g": "not today"}))
+    assert (binds(decisions), released(decisions)) == ({}, {"default/g": ["g-w-0"]})

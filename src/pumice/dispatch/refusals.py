@@ -1,0 +1,46 @@
+"""Gangs whose attempts fail: the first failure is mended at once, each further one in a row costs a longer rest.
+
+Without a rest, a gang that the API server refuses for good would be planned and refused again as fast as both can.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.clock import Clock
+
+REST_S_FIRST = 0.5
+REST_S_MAX = 30.0
+FORGOTTEN_S = 2 * REST_S_MAX  # a gang that made no attempt for so long begins anew
+
+
+class _Failures(NamedTuple):
+    in_a_row: int
+    why: str
+    until: float  # of the monotonic clock
+
+
+class Refusals:
+    """What failed last, by gang; those that were not tried again are forgotten."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._failures: dict[str, _Failures] = {}
+
+    def failed(self, gang: str, why: str) -> None:
+        known = self._failures.get(gang)
+        in_a_row = known.in_a_row + 1 if known is not None else 1
+        rest_s = min(REST_S_FIRST * 2.0 ** min(in_a_row - 2, 10), REST_S_MAX) if in_a_row > 1 else 0.0
+        self._failures[gang] = _Failures(in_a_row, why, self._clock.monotonic() + rest_s)
+
+    def succeeded(self, gang: str) -> None:
+        self._failures.pop(gang, None)
+
+    def resting(self) -> Mapping[str, str]:
+        """Why the last attempt of each gang failed that is not to be tried yet."""
+        now = self._clock.monotonic()
+        self._failures = {gang: each for gang, each in self._failures.items() if now < each.until + FORGOTTEN_S}
+        return {gang: each.why for gang, each in self._failures.items() if now < each.until}
