@@ -22,10 +22,13 @@ ROLE = Kind(RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False)
 BINDING = Kind(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
 REVIEW = Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
 WRITES = ["get", "list", "create", "update", "patch", "delete"]
+# What everybody here may write, wherever it is; queues belong to their administrators.
+WRITTEN = ["", "apps", "batch.volcano.sh", "bus.volcano.sh", "flow.volcano.sh"]
 JOB = kinds.by_kind("batch.volcano.sh/v1alpha1", "Job")
 CRON_JOB = kinds.by_kind("batch.volcano.sh/v1alpha1", "CronJob")
 FLOW = kinds.by_kind("flow.volcano.sh/v1alpha1", "JobFlow")
 TEMPLATE = kinds.by_kind("flow.volcano.sh/v1alpha1", "JobTemplate")
+COMMAND = kinds.by_kind("bus.volcano.sh/v1alpha1", "Command")
 GROUP = kinds.by_kind("scheduling.volcano.sh/v1beta1", "PodGroup")
 POD = kinds.by_kind("v1", "Pod")
 SUBMITTED = (JOB, GROUP, POD, CRON_JOB, FLOW)
@@ -45,6 +48,11 @@ MATRIX = (
 )
 GRANTS = (("research", "User", "alice"), ("production", "Group", "red"), ("production", "ServiceAccount", "robot"))
 
+WRITERS = [
+    {"apiGroups": WRITTEN, "resources": ["*"], "verbs": WRITES},
+    {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": WRITES},
+]
+
 
 async def prepare(here: Hooked) -> None:
     """Queues, a namespace in which everybody may write everything, and the grants."""
@@ -60,7 +68,7 @@ async def prepare(here: Hooked) -> None:
     for queue in ("research", "production"):
         await client.create(TEMPLATE, manifest(TEMPLATE, queue, job_spec(queue)), namespace=TEAM)
         await here.knows(JobTemplate, queue, TEAM)
-    await client.create(ROLE, _role("writers", [{"apiGroups": ["*"], "resources": ["*"], "verbs": WRITES}]))
+    await client.create(ROLE, _role("writers", WRITERS))
     everybody = [{"kind": "Group", "name": "system:authenticated", "apiGroup": RBAC}]
     await client.create(BINDING, _binding("writers", everybody))
     for number, (queue, kind, name) in enumerate(GRANTS):
@@ -227,6 +235,24 @@ async def _check_adopting(here: Hooked) -> None:
     said = await refusal(here.as_user("bob", "red").create(POD, pod, namespace=TEAM, dry_run=True))
     assert 'user "bob" may not use queue "research"' in said
     await here.client.delete(GROUP, f"podgroup-{uid}", namespace=TEAM)
+
+
+async def check_commands(here: Hooked) -> None:
+    """Controllers open and close queues for those alone who administer them."""
+    target = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "name": "research", "uid": "1"}
+    close = {"apiVersion": COMMAND.api_version, "kind": COMMAND.kind, "action": "CloseQueue", "target": target}
+    close["metadata"] = {"name": "close"}
+    said = await refusal(here.as_user("alice", "blue").create(COMMAND, close, namespace=TEAM, dry_run=True))
+    assert 'user "alice" may not open or close queue "research": the verb update on' in said
+    admin = here.as_user("carol", "system:masters")
+    assert await refusal(admin.create(COMMAND, close, namespace=TEAM, dry_run=True)) == ""
+    suspend = {**close, "target": {**target, "apiVersion": JOB.api_version, "kind": "Job"}}
+    bob = here.as_user("bob", "blue")
+    await bob.create(COMMAND, suspend, namespace=TEAM)
+    patch = [{"op": "replace", "path": "/target", "value": target}]
+    said = await refusal(bob.patch(COMMAND, "close", patch, how=PatchType.JSON, namespace=TEAM))
+    assert 'user "bob" may not open or close queue "research"' in said
+    await here.client.delete(COMMAND, "close", namespace=TEAM)
 
 
 async def check_unrecorded(here: Hooked) -> None:

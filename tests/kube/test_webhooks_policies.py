@@ -13,6 +13,7 @@ import pytest
 from tests.bodies.admission_cases import kind_of, place
 from tests.bodies.queue_rights import (
     BINDING,
+    COMMAND,
     CRON_JOB,
     FLOW,
     JOB,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 GROUP = "admissionregistration.k8s.io"
-WRITERS = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "create", "update"]}
+WRITERS = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "create"]}
 USERS = {
     "apiGroups": ["scheduling.volcano.sh"],
     "resources": ["queues"],
@@ -225,6 +226,7 @@ async def test_policies_ask_for_the_verb_use_and_guard_the_record(transport: Htt
             assert wrong == []
             await check_the_record(transport)
             await check_flows(transport)
+            await check_commands(transport)
     finally:
         for name, _, _ in grants:
             await client.delete(BINDING, name)
@@ -261,6 +263,25 @@ async def check_flows(transport: HttpTransport) -> None:
     nine = [f"q-{number}" for number in range(policies.FLOW_QUEUES_MAX + 1)]
     assert "more than 8 queues" in await said_to_flow(transport, "alice", "system:masters", *nine)
     assert await said_to_flow(transport, "alice", "system:masters", *nine[1:]) == ""
+
+
+async def check_commands(transport: HttpTransport) -> None:
+    """Queues are opened and closed by those who administer them; Jobs by everybody who may write Commands."""
+
+    async def said(kind: str, user: str, group: str) -> str:
+        version = "scheduling.volcano.sh/v1beta1" if kind == "Queue" else JOB.api_version
+        target = {"apiVersion": version, "kind": kind, "name": "research", "uid": "1"}
+        body = {"apiVersion": COMMAND.api_version, "kind": "Command", "metadata": {"name": "c"}, "target": target}
+        client = client_of(Impersonating(transport, user, group))
+        return await refusal(client.create(COMMAND, body, namespace=admission.NAMESPACE, dry_run=True))
+
+    async def is_asked_about() -> bool:
+        return await said("Queue", "alice", "red") != ""
+
+    await until(is_asked_about, "Commands are asked about")
+    assert 'user "alice" may not open or close queue "research"' in await said("Queue", "alice", "red")
+    assert await said("Queue", "carol", "system:masters") == ""
+    assert await said("Job", "alice", "red") == ""
 
 
 async def submits(transport: HttpTransport, kind: Kind, user: str, group: str) -> bool:

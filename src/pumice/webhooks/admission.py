@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pumice.kube import errors
+from pumice.webhooks.access import ADMINISTER, USE
 from pumice.webhooks.destinations import is_submission
 from pumice.webhooks.registration import AccessMode
 from pumice.webhooks.reviewing import UNAVAILABLE, allowed, refused
@@ -64,10 +65,11 @@ class Admission:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Question:
-    """May the submitter use these queues? And what is left of the request, to answer it."""
+    """Has the submitter the verb on these queues? And what is left of the request, to answer it."""
 
     stub: Json
     kind: str
+    verb: str
     submitter: Subject
     is_own: bool  # the submitter sends the request
     queues: tuple[str, ...]
@@ -79,6 +81,7 @@ def _question(request: Json, response: Json, rights: QueueRights) -> _Question:
     return _Question(
         stub={"uid": request.get("uid", "")},
         kind=request["kind"]["kind"],
+        verb=ADMINISTER if request["kind"]["kind"] == "Command" else USE,
         submitter=submitter,
         is_own=submitter == rights.submitters.sender(request),
         queues=tuple(rights.destinations.of(request)),
@@ -89,13 +92,16 @@ def _question(request: Json, response: Json, rights: QueueRights) -> _Question:
 async def _authorised(question: _Question, rights: QueueRights) -> Json:
     stub, warnings = question.stub, question.response.get("warnings", ())
     try:
-        missing = [queue for queue in question.queues if not await rights.access.may_use(question.submitter, queue)]
+        asked = [
+            (queue, await rights.access.may(question.submitter, question.verb, queue)) for queue in question.queues
+        ]
     except errors.KubeError as error:
         text = f"who may use the queue could not be asked of the API server: {error}"
         # The group that will be made for a pod is asked about again, and that fails closed.
         if rights.mode == AccessMode.WARN or question.kind == "Pod":
             return allowed(stub, [text, *warnings])
         return refused(stub, f"{text}; try again", warnings, code=UNAVAILABLE)
+    missing = [queue for queue, may in asked if not may]
     if not missing:
         return question.response
     text = _denial(question, missing)
@@ -112,7 +118,8 @@ def _is_judged(path: Path, request: Json) -> bool:
 def _denial(question: _Question, queues: Sequence[str]) -> str:
     named = ", ".join(f'"{queue}"' for queue in queues)
     whose = "" if question.is_own else f", for whom this {question.kind} is made,"
+    what, instead = ("use", ", or submit to another queue") if question.verb == USE else ("open or close", "")
     return (
-        f"{question.submitter}{whose} may not use queue {named}: the verb use on queues.scheduling.volcano.sh is missing; "
-        f"ask for a role with it, or submit to another queue"
+        f"{question.submitter}{whose} may not {what} queue {named}: the verb {question.verb} on queues.scheduling.volcano.sh "
+        f"is missing; ask for a role with it{instead}"
     )

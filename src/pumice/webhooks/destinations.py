@@ -32,6 +32,8 @@ def is_submission(request: Json) -> bool:
         return True
     if request["operation"] != "UPDATE":
         return False
+    if request["kind"]["kind"] == "Command":
+        return True  # it may be aimed at another queue
     if request["kind"]["kind"] == "Pod":
         old, new = (_annotations(request.get(side) or {}) for side in ("oldObject", "object"))
         return any(old.get(key) != new.get(key) for key in LEADING)
@@ -62,6 +64,9 @@ class Destinations:
                 return [self._led_on(_queue(_object(_object(spec.get("jobTemplate")).get("spec"))), namespace)]
             case "JobFlow":
                 return self._of_flow(spec, namespace)
+            case "Command":
+                target = _object(subject.get("target"))
+                return [str(target.get("name", ""))] if target.get("kind") == "Queue" else []
             case "Pod" if spec.get("schedulerName") in self._scheduler_names:
                 return self._of_pod(subject, namespace)
         return []

@@ -3,8 +3,8 @@
 They stand in for the webhooks where nobody wants to run any. What they cannot do: look at other objects (queues that are closed,
 missing or have children, sums over siblings, priority classes), check pod templates, find rings of dependencies, and hold what
 controllers make against its submitter: CEL asks about the rights of whoever sends a request and of service accounts only. So a
-CronJob's queue is checked when somebody writes the CronJob, a JobFlow's when somebody writes its JobTemplates, and a pod's unless it
-joins a group.
+CronJob's queue is checked when somebody writes the CronJob, a JobFlow's when somebody writes its JobTemplates or a queue into its
+patches, and a pod's unless it joins a group.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pumice.api.batch import DEFAULT_MAX_RETRY, DEFAULT_QUEUE
 from pumice.webhooks.policy_rules import RULES, Rule
 from pumice.webhooks.registration import (
     API_VERSION,
+    FOR_A_QUEUE,
     AccessMode,
     Registration,
     annotation,
@@ -267,7 +268,26 @@ def _rights(registration: Registration) -> list[Json]:
         found += _validating_policy(registration, use, [_use_rule()], actions)
     found += _validating_policy(registration, _pods_use(registration, others), [_use_rule()], actions)
     found += _validating_policy(registration, _flows_use(others), _flow_rules(), actions)
+    found += _validating_policy(registration, _COMMANDS, [_command_rule()], actions)
     return found
+
+
+_COMMANDS: Final = _Policy(
+    f"{PREFIX}-commands-administer",
+    ("commands.bus.volcano.sh",),
+    ("CREATE", "UPDATE"),
+    conditions=({"name": "for-a-queue", "expression": FOR_A_QUEUE},),
+)
+
+
+def _command_rule() -> Rule:
+    resource = "group('scheduling.volcano.sh').resource('queues').name(object.target.name)"
+    text = "the verb update on queues.scheduling.volcano.sh is missing"
+    message = (
+        "'user \"' + request.userInfo.username + '\" may not open or close queue \"' + object.target.name"
+        f" + '\": {text}; ask for a role with it'"
+    )
+    return Rule(f"authorizer.{resource}.check('update').allowed()", text, message)
 
 
 def _flows_use(others: Json) -> _Policy:

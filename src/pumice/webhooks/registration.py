@@ -32,6 +32,7 @@ CONFIGURATION: Final = "pumice-webhooks"  # the name of both configurations, unl
 _SYSTEM_NAMESPACE: Final = "kube-system"
 _VERSIONS: Final = {
     "batch.volcano.sh": "v1alpha1",
+    "bus.volcano.sh": "v1alpha1",
     "flow.volcano.sh": "v1alpha1",
     "scheduling.volcano.sh": "v1beta1",
     "topology.volcano.sh": "v1alpha1",
@@ -83,6 +84,9 @@ class Registration:
                 return self._pod_hooks(path)
             case "podgroups.scheduling.volcano.sh":
                 return self._group_hooks(path)
+            case "commands.bus.volcano.sh":
+                conditions = [{"name": "for-a-queue", "expression": FOR_A_QUEUE}]
+                return [self._hook(path, self._operations(path), fails_closed=True, conditions=conditions)]
         return [self._hook(path, self._operations(path), fails_closed=True)]
 
     def _operations(self, path: Path) -> frozenset[str]:
@@ -198,6 +202,10 @@ def annotation(variable: str, key: str) -> str:
     """The value of an annotation in CEL; an empty text where there is none."""
     where = f"{variable}.metadata.annotations"
     return f"(has({where}) && {json.dumps(key)} in {where} ? {where}[{json.dumps(key)}] : '')"
+
+
+# Our controllers open and close queues for whoever may write Commands, in whichever namespace.
+FOR_A_QUEUE: Final = "has(object.target) && has(object.target.kind) && object.target.kind == 'Queue'"
 
 
 def _queue(variable: str) -> str:

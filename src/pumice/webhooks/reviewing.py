@@ -67,6 +67,7 @@ PATHS: tuple[Path, ...] = (
     Path("/jobflows/validate", "jobflows.flow.volcano.sh", _CREATE_UPDATE, mutates=False, records=True),
     Path("/cronjobs/mutate", "cronjobs.batch.volcano.sh", _NONE, mutates=True, records=True),
     Path("/cronjobs/validate", "cronjobs.batch.volcano.sh", _CREATE_UPDATE, mutates=False, records=True),
+    Path("/commands/validate", "commands.bus.volcano.sh", _NONE, mutates=False, records=True),
     Path("/hypernodes/validate", "hypernodes.topology.volcano.sh", _CREATE_UPDATE, mutates=False),
 )
 

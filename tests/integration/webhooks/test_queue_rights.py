@@ -27,6 +27,10 @@ async def test_members_and_movers_need_the_right_to_the_groups_queue(here):
     await queue_rights.check_joining(here)
 
 
+async def test_queues_are_opened_and_closed_by_those_who_administer_them(here):
+    await queue_rights.check_commands(here)
+
+
 async def test_without_a_record_only_the_default_account_counts(here):
     await queue_rights.check_unrecorded(here)
 

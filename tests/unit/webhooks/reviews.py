@@ -44,6 +44,17 @@ def pod(scheduler: str = "volcano", **annotations: str) -> Json:
     }
 
 
+def command(kind: str = "Queue", name: str = "research") -> Json:
+    version = "scheduling.volcano.sh/v1beta1" if kind == "Queue" else "batch.volcano.sh/v1alpha1"
+    return {
+        "apiVersion": "bus.volcano.sh/v1alpha1",
+        "kind": "Command",
+        "metadata": {"name": "c", "namespace": NAMESPACE},
+        "action": "CloseQueue",
+        "target": {"apiVersion": version, "kind": kind, "name": name, "uid": "1"},
+    }
+
+
 def group(queue: str = "q", **annotations: str) -> Json:
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",

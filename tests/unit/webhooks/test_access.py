@@ -11,7 +11,7 @@ from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.transport import Response
 from pumice.webhooks import access
-from pumice.webhooks.access import ALLOWED_S, DENIED_S, REVIEW_S_MAX, QueueAccess
+from pumice.webhooks.access import ALLOWED_S, DENIED_S, REVIEW_S_MAX, USE, QueueAccess
 from pumice.webhooks.submitters import Subject
 
 ALICE = Subject("alice", ("blue",))
@@ -47,7 +47,7 @@ def in_a_world(body, *grants):
 
 def test_the_question_names_verb_resource_and_groups():
     async def body(server, rights, _):
-        assert await rights.may_use(ALICE, "q")
+        assert await rights.may(ALICE, USE, "q")
         assert server.asked == [
             {
                 "user": "alice",
@@ -67,30 +67,30 @@ def test_the_question_names_verb_resource_and_groups():
 
 def test_a_yes_is_remembered_for_a_while():
     async def body(server, rights, clock):
-        await rights.may_use(ALICE, "q")
+        await rights.may(ALICE, USE, "q")
         await clock.sleep(ALLOWED_S - 1)
         server.grants.clear()
-        assert await rights.may_use(ALICE, "q")
+        assert await rights.may(ALICE, USE, "q")
         await clock.sleep(2)
-        assert not await rights.may_use(ALICE, "q")
+        assert not await rights.may(ALICE, USE, "q")
 
     in_a_world(body, ("alice", "q"))
 
 
 def test_a_no_is_remembered_for_a_moment():
     async def body(server, rights, clock):
-        assert not await rights.may_use(ALICE, "q")
+        assert not await rights.may(ALICE, USE, "q")
         server.grants.add(("alice", "q"))
-        assert not await rights.may_use(ALICE, "q")
+        assert not await rights.may(ALICE, USE, "q")
         await clock.sleep(DENIED_S)
-        assert await rights.may_use(ALICE, "q")
+        assert await rights.may(ALICE, USE, "q")
 
     in_a_world(body)
 
 
 def test_many_who_ask_at_once_are_one_question():
     async def body(server, rights, _):
-        answers = await asyncio.gather(*(rights.may_use(ALICE, "q") for _ in range(100)))
+        answers = await asyncio.gather(*(rights.may(ALICE, USE, "q") for _ in range(100)))
         assert all(answers)
         assert len(server.asked) == rights.asked == 1
 
@@ -99,8 +99,8 @@ def test_many_who_ask_at_once_are_one_question():
 
 def test_who_stops_waiting_does_not_take_the_answer_from_others():
     async def body(server, rights, _):
-        first = asyncio.create_task(rights.may_use(ALICE, "q"))
-        second = asyncio.create_task(rights.may_use(ALICE, "q"))
+        first = asyncio.create_task(rights.may(ALICE, USE, "q"))
+        second = asyncio.create_task(rights.may(ALICE, USE, "q"))
         await asyncio.sleep(0.01)
         first.cancel()
         assert await second
@@ -111,8 +111,8 @@ def test_who_stops_waiting_does_not_take_the_answer_from_others():
 
 def test_other_groups_are_another_question():
     async def body(server, rights, _):
-        await rights.may_use(ALICE, "q")
-        await rights.may_use(Subject("alice", ("red",)), "q")
+        await rights.may(ALICE, USE, "q")
+        await rights.may(Subject("alice", ("red",)), USE, "q")
         assert len(server.asked) == 2
 
     in_a_world(body, ("alice", "q"))
@@ -123,7 +123,7 @@ def test_so_many_answers_are_remembered_at_most(monkeypatch):
 
     async def body(server, rights, _):
         for queue in ("a", "b", "c", "a"):
-            await rights.may_use(ALICE, queue)
+            await rights.may(ALICE, USE, queue)
         assert len(server.asked) == 4
 
     in_a_world(body, ("alice", "a"), ("alice", "b"), ("alice", "c"))
@@ -134,7 +134,7 @@ def test_a_silent_server_is_not_waited_for():
         server.silent = True
         began = clock.monotonic()
         with pytest.raises(errors.Unreachable, match="try again"):
-            await rights.may_use(ALICE, "q")
+            await rights.may(ALICE, USE, "q")
         assert clock.monotonic() - began == pytest.approx(REVIEW_S_MAX)
 
     in_a_world(body)
@@ -142,8 +142,8 @@ def test_a_silent_server_is_not_waited_for():
 
 def test_what_is_remembered_does_not_grow_with_the_groups_of_whoever_asks():
     async def body(_, rights, __):
-        await rights.may_use(Subject("alice", ("x" * 2**20,)), "q")
-        await rights.may_use(Subject("alice", ("x" * 2**20, "y")), "q")
+        await rights.may(Subject("alice", ("x" * 2**20,)), USE, "q")
+        await rights.may(Subject("alice", ("x" * 2**20, "y")), USE, "q")
         assert [len(key) for key in rights._answers] == [32, 32]
 
     in_a_world(body)

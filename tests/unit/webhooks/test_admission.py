@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.cases import admission
 from tests.cases.editing import edited
-from tests.unit.webhooks.reviews import CONTROLLERS, group, marked, pod, request
+from tests.unit.webhooks.reviews import CONTROLLERS, command, group, marked, pod, request
 
 from pumice.api import names
 from pumice.api.validation import Settings
@@ -21,7 +21,7 @@ from pumice.webhooks.submitters import Submitters
 
 WORLD = admission.World([*admission.QUEUES, admission.queue("research", parent="root"), admission.job_template("a")])
 # Alice may use research by name, the group red may use q; nobody else anything.
-GRANTS = {("alice", "research"), ("red", "q")}
+GRANTS = {("alice", "use", "research"), ("red", "use", "q"), ("carol", "update", "research")}
 RECORD = {names.SUBMITTED_BY: "alice", names.SUBMITTER_GROUPS: "blue"}
 
 
@@ -31,10 +31,10 @@ class Rights:
     def __init__(self, *, fails=False):
         self.fails = fails
 
-    async def may_use(self, subject, queue):
+    async def may(self, subject, verb, queue):
         if self.fails:
             raise errors.Unreachable("nobody answers")
-        return any((name, queue) in GRANTS for name in (subject.user, *subject.groups))
+        return any((name, verb, queue) in GRANTS for name in (subject.user, *subject.groups))
 
 
 def admitting(mode=AccessMode.ENFORCE, **rights):
@@ -46,8 +46,7 @@ def admitting(mode=AccessMode.ENFORCE, **rights):
 
 
 def path(subject, verb):
-    plural = {"Job": "jobs", "PodGroup": "podgroups", "Pod": "pods", "CronJob": "cronjobs", "JobFlow": "jobflows"}
-    wanted = f"/{plural[subject['kind']]}/{verb}"
+    wanted = f"/{subject['kind'].lower()}s/{verb}"
     return next(each for each in PATHS if each.path == wanted)
 
 
@@ -176,6 +175,17 @@ async def test_where_nobody_can_be_asked_a_warning_says_so(kind):
     assert "could not be asked" in response["warnings"][0]
 
 
+@pytest.mark.parametrize("old", [None, command("Job", "mine"), command("Queue", "q")], ids=["new", "job", "queue"])
+async def test_whoever_has_a_queue_opened_or_closed_administers_it(old):
+    said = (await answer(request(command(), user="alice", old=old)))["status"]["message"]
+    assert 'user "alice" may not open or close queue "research": the verb update on' in said
+    assert (await answer(request(command(), user="carol", old=old)))["allowed"]
+
+
+async def test_commands_to_jobs_are_nobodys_business_here():
+    assert (await answer(request(command("Job", "research"), user="bob")))["allowed"]
+
+
 class Tracked(dict):
     """A request whose end can be seen."""
 
@@ -184,7 +194,7 @@ async def test_a_request_is_forgotten_while_its_answer_waits_for_the_api_server(
     asked, may = asyncio.Event(), asyncio.Event()
 
     class Slow:
-        async def may_use(self, *_):
+        async def may(self, *_):
             asked.set()
             await may.wait()
             return True

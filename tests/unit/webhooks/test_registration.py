@@ -1,7 +1,7 @@
 """The webhook configurations: what fails closed, what fails open, and what is never asked about."""
 
 import pytest
-from tests.unit.webhooks.reviews import CONTROLLERS, group, marked, pod, request
+from tests.unit.webhooks.reviews import CONTROLLERS, command, group, marked, pod, request
 
 from pumice.api import defaults, names
 from pumice.apiserver import cel
@@ -192,3 +192,11 @@ def test_a_record_elsewhere_does_not_make_a_pod_ours():
 def test_a_url_stands_instead_of_the_service():
     found = hooks(url="https://127.0.0.1:9443")["mutate.jobs.pumice.dev"]["clientConfig"]
     assert found == {"url": "https://127.0.0.1:9443/jobs/mutate"}
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("Queue", {"validate"}), ("Job", set())])
+@pytest.mark.parametrize("mode", [AccessMode.WARN, AccessMode.ENFORCE])
+def test_only_commands_to_queues_are_asked_about(kind, wanted, mode):
+    assert asked(request(command(kind)), mode) == wanted
+    assert asked(request(command(kind), old=command("Job")), mode) == wanted
+    assert asked(request(command(kind)), AccessMode.OFF) == set()
