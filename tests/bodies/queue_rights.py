@@ -31,6 +31,7 @@ TEMPLATE = kinds.by_kind("flow.volcano.sh/v1alpha1", "JobTemplate")
 COMMAND = kinds.by_kind("bus.volcano.sh/v1alpha1", "Command")
 GROUP = kinds.by_kind("scheduling.volcano.sh/v1beta1", "PodGroup")
 POD = kinds.by_kind("v1", "Pod")
+NATIVE = kinds.by_kind("scheduling.k8s.io/v1alpha2", "PodGroup")
 SUBMITTED = (JOB, GROUP, POD, CRON_JOB, FLOW)
 ROBOT = f"system:serviceaccount:{TEAM}:robot"
 DEFAULT = f"system:serviceaccount:{TEAM}:default"
@@ -50,7 +51,7 @@ GRANTS = (("research", "User", "alice"), ("production", "Group", "red"), ("produ
 
 WRITERS = [
     {"apiGroups": WRITTEN, "resources": ["*"], "verbs": WRITES},
-    {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": WRITES},
+    {"apiGroups": ["scheduling.volcano.sh", "scheduling.k8s.io"], "resources": ["podgroups"], "verbs": WRITES},
 ]
 
 
@@ -253,6 +254,18 @@ async def check_commands(here: Hooked) -> None:
     said = await refusal(bob.patch(COMMAND, "close", patch, how=PatchType.JSON, namespace=TEAM))
     assert 'user "bob" may not open or close queue "research"' in said
     await here.client.delete(COMMAND, "close", namespace=TEAM)
+
+
+async def check_native(here: Hooked) -> None:
+    """Groups of Kubernetes' own are led to a queue by those who may use it, and are none of ours otherwise."""
+    alice, bob = here.as_user("alice", "blue"), here.as_user("bob", "blue")
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    led = manifest(NATIVE, "led", spec, annotations={names.QUEUE_NAME: "research"})
+    assert 'user "bob" may not use queue "research"' in await refusal(bob.create(NATIVE, led, namespace=TEAM))
+    await alice.create(NATIVE, led, namespace=TEAM)
+    await bob.create(NATIVE, manifest(NATIVE, "plain", spec), namespace=TEAM)
+    move = {"metadata": {"annotations": {names.QUEUE_NAME: "research"}}}
+    assert 'user "bob" may not use queue "research"' in await refusal(bob.patch(NATIVE, "plain", move, namespace=TEAM))
 
 
 async def check_unrecorded(here: Hooked) -> None:

@@ -11,6 +11,7 @@ from pumice.api import names
 from pumice.api.batch import DEFAULT_QUEUE
 from pumice.api.scheduling import GROUP_PREFIX, PodGroup
 from pumice.api.validation.jobs import same_json
+from pumice.webhooks.reviewing import NATIVE_GROUP
 
 if TYPE_CHECKING:
     from pumice.api.validation import Lookup
@@ -34,7 +35,7 @@ def is_submission(request: Json) -> bool:
         return False
     if request["kind"]["kind"] == "Command":
         return True  # it may be aimed at another queue
-    if request["kind"]["kind"] == "Pod":
+    if request["kind"]["kind"] == "Pod" or _is_native(request):
         old, new = (_annotations(request.get(side) or {}) for side in ("oldObject", "object"))
         return any(old.get(key) != new.get(key) for key in LEADING)
     old, new = (_object((request.get(side) or {}).get("spec")) for side in ("oldObject", "object"))
@@ -56,6 +57,8 @@ class Destinations:
         subject, namespace = request.get("object") or {}, request.get("namespace", "")
         spec = _object(subject.get("spec"))
         match request["kind"]["kind"]:
+            case "PodGroup" if _is_native(request):
+                return [_annotations(subject).get(names.QUEUE_NAME) or DEFAULT_QUEUE]
             case "PodGroup":
                 return [_queue(spec)]
             case "Job":
@@ -99,6 +102,11 @@ class Destinations:
         if queue != DEFAULT_QUEUE:
             return queue
         return self._lookup.namespace_annotations(namespace).get(names.QUEUE_NAME) or DEFAULT_QUEUE
+
+
+def _is_native(request: Json) -> bool:
+    """A PodGroup of Kubernetes' own, whose queue is an annotation."""
+    return bool(request["kind"].get("group") == NATIVE_GROUP)
 
 
 def _object(value: Any) -> Json:

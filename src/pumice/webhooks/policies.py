@@ -19,6 +19,7 @@ from pumice.webhooks.policy_rules import RULES, Rule
 from pumice.webhooks.registration import (
     API_VERSION,
     FOR_A_QUEUE,
+    LED_TO_A_QUEUE,
     AccessMode,
     Registration,
     annotation,
@@ -267,11 +268,19 @@ def _rights(registration: Registration) -> list[Json]:
         )
         found += _validating_policy(registration, use, [_use_rule()], actions)
     found += _validating_policy(registration, _pods_use(registration, others), [_use_rule()], actions)
+    found += _validating_policy(registration, _NATIVE_USE, [_use_rule()], actions)
     found += _validating_policy(registration, _flows_use(others), _flow_rules(), actions)
     found += _validating_policy(registration, _COMMANDS, [_command_rule()], actions)
     return found
 
 
+_NATIVE_USE: Final = _Policy(
+    f"{PREFIX}-native-podgroups-use",
+    ("podgroups.scheduling.k8s.io",),
+    ("CREATE", "UPDATE"),
+    conditions=({"name": "led-to-a-queue", "expression": LED_TO_A_QUEUE},),
+    variables=({"name": "queue", "expression": annotation("object", names.QUEUE_NAME)},),
+)
 _COMMANDS: Final = _Policy(
     f"{PREFIX}-commands-administer",
     ("commands.bus.volcano.sh",),

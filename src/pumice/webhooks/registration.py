@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pumice.api import names
 from pumice.webhooks.destinations import LEADING
-from pumice.webhooks.reviewing import CLUSTER_WIDE, PATHS, Path
+from pumice.webhooks.reviewing import CLUSTER_WIDE, NATIVE_GROUP, PATHS, Path
 from pumice.webhooks.submitters import RECORD
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _VERSIONS: Final = {
     "flow.volcano.sh": "v1alpha1",
     "scheduling.volcano.sh": "v1beta1",
     "topology.volcano.sh": "v1alpha1",
+    NATIVE_GROUP: "*",
     "": "v1",
 }
 
@@ -84,6 +85,10 @@ class Registration:
                 return self._pod_hooks(path)
             case "podgroups.scheduling.volcano.sh":
                 return self._group_hooks(path)
+            case "podgroups.scheduling.k8s.io":
+                conditions = [{"name": "led-to-a-queue", "expression": LED_TO_A_QUEUE}]
+                operations = self._operations(path)
+                return [self._hook(path, operations, fails_closed=True, conditions=conditions, prefix="guard.")]
             case "commands.bus.volcano.sh":
                 conditions = [{"name": "for-a-queue", "expression": FOR_A_QUEUE}]
                 return [self._hook(path, self._operations(path), fails_closed=True, conditions=conditions)]
@@ -206,6 +211,12 @@ def annotation(variable: str, key: str) -> str:
 
 # Our controllers open and close queues for whoever may write Commands, in whichever namespace.
 FOR_A_QUEUE: Final = "has(object.target) && has(object.target.kind) && object.target.kind == 'Queue'"
+
+# Kubernetes' own PodGroups are none of ours, but for those that somebody leads to a queue.
+LED_TO_A_QUEUE: Final = (
+    f"{annotation('object', names.QUEUE_NAME)} != '' && (request.operation == 'CREATE' || "
+    f"{annotation('object', names.QUEUE_NAME)} != {annotation('oldObject', names.QUEUE_NAME)})"
+)
 
 
 def _queue(variable: str) -> str:

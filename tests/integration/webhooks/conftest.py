@@ -3,6 +3,8 @@
 import pytest
 from tests.bodies.webhooks import client_of
 
+from pumice.apiserver.registry import ALPHA
+from pumice.apiserver.server import Settings
 from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
 from pumice.kube import config
@@ -13,7 +15,7 @@ from pumice.processes.up import install_kinds
 @pytest.fixture
 async def transport(tmp_path):
     """As the administrator."""
-    async with EmbeddedServer(Place(tmp_path / "server")) as server:
+    async with EmbeddedServer(Place(tmp_path / "server"), Settings(alpha=ALPHA)) as server:
         connection = config.find(str(server.kubeconfig), clock=RealClock())
         async with HttpTransport(connection, user_agent="pumice-test") as made:
             await install_kinds(client_of(made))

@@ -31,6 +31,10 @@ async def test_queues_are_opened_and_closed_by_those_who_administer_them(here):
     await queue_rights.check_commands(here)
 
 
+async def test_groups_of_kubernetes_own_are_led_to_queues_with_the_right_to_them(here):
+    await queue_rights.check_native(here)
+
+
 async def test_without_a_record_only_the_default_account_counts(here):
     await queue_rights.check_unrecorded(here)
 

@@ -55,6 +55,15 @@ def command(kind: str = "Queue", name: str = "research") -> Json:
     }
 
 
+def native_group(**annotations: str) -> Json:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "n", "namespace": NAMESPACE, "annotations": annotations},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    }
+
+
 def group(queue: str = "q", **annotations: str) -> Json:
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",

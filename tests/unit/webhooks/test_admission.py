@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.cases import admission
 from tests.cases.editing import edited
-from tests.unit.webhooks.reviews import CONTROLLERS, command, group, marked, pod, request
+from tests.unit.webhooks.reviews import CONTROLLERS, command, group, marked, native_group, pod, request
 
 from pumice.api import names
 from pumice.api.validation import Settings
@@ -180,6 +180,14 @@ async def test_whoever_has_a_queue_opened_or_closed_administers_it(old):
     said = (await answer(request(command(), user="alice", old=old)))["status"]["message"]
     assert 'user "alice" may not open or close queue "research": the verb update on' in said
     assert (await answer(request(command(), user="carol", old=old)))["allowed"]
+
+
+async def test_a_group_of_kubernetes_own_is_led_to_a_queue_only_with_the_right_to_it():
+    path = next(each for each in PATHS if each.path == "/native-podgroups/validate")
+    led = native_group(**{names.QUEUE_NAME: "research"})
+    for user, may in (("alice", True), ("bob", False)):
+        for old in (None, native_group()):
+            assert (await admitting().answer(path, request(led, user=user, old=old)))["allowed"] == may
 
 
 async def test_commands_to_jobs_are_nobodys_business_here():

@@ -3,7 +3,7 @@
 import pytest
 from tests.cases import admission
 from tests.cases.editing import edited
-from tests.unit.webhooks.reviews import group, marked, pod, request
+from tests.unit.webhooks.reviews import group, marked, native_group, pod, request
 
 from pumice.api import names
 from pumice.api.decoding import decode_value
@@ -38,6 +38,8 @@ def namespace(queue):
         (admission.cron_job({"spec.jobTemplate.spec.queue": "research"}), ["research"]),
         (pod(**{names.QUEUE_NAME: "research"}), ["research"]),
         (pod(), ["default"]),
+        (native_group(**{names.QUEUE_NAME: "research"}), ["research"]),
+        (native_group(), ["default"]),
         (pod(**{names.GROUP_NAME: "g"}), ["research"]),
         (pod(**{names.VOLCANO_GROUP_NAME: "g"}), ["research"]),
         (pod(**{names.GROUP_NAME: "g", names.QUEUE_NAME: "q"}), ["research"]),
@@ -110,6 +112,8 @@ def test_a_flow_leads_to_so_many_queues_at_most():
         (admission.job({"spec.tasks[0].replicas": 9}), admission.JOB, True),
         (group("research"), group("q"), True),
         (edited(group(), {"spec.minMember": 5}), group(), False),
+        (native_group(**{names.QUEUE_NAME: "q"}), native_group(), True),
+        (native_group(note="x"), native_group(), False),
         (pod("pumice"), pod(), False),
         (pod(note="x"), pod(), False),
         (pod(**{names.QUEUE_NAME: "q"}), pod(), True),

@@ -1,7 +1,7 @@
 """The webhook configurations: what fails closed, what fails open, and what is never asked about."""
 
 import pytest
-from tests.unit.webhooks.reviews import CONTROLLERS, command, group, marked, pod, request
+from tests.unit.webhooks.reviews import CONTROLLERS, command, group, marked, native_group, pod, request
 
 from pumice.api import defaults, names
 from pumice.apiserver import cel
@@ -200,3 +200,20 @@ def test_only_commands_to_queues_are_asked_about(kind, wanted, mode):
     assert asked(request(command(kind)), mode) == wanted
     assert asked(request(command(kind), old=command("Job")), mode) == wanted
     assert asked(request(command(kind)), AccessMode.OFF) == set()
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "wanted"),
+    [
+        (native_group(), None, False),
+        (native_group(**{names.QUEUE_NAME: "q"}), None, True),
+        (native_group(**{names.QUEUE_NAME: "q"}), native_group(), True),
+        (native_group(**{names.QUEUE_NAME: "q"}), native_group(**{names.QUEUE_NAME: "q"}), False),
+        (native_group(), native_group(**{names.QUEUE_NAME: "q"}), False),
+    ],
+)
+def test_native_groups_are_asked_about_only_where_somebody_leads_them_to_a_queue(new, old, wanted):
+    hook = hooks(AccessMode.ENFORCE)["guard.validate.podgroups.pumice.dev"]
+    assert hook["rules"][0]["apiGroups"] == ["scheduling.k8s.io"]
+    assert asks(hook, request(new, old=old)) == wanted
+    assert "guard.validate.podgroups.pumice.dev" not in hooks(AccessMode.OFF)
