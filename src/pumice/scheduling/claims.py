@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pumice.api.changes import Claim
 from pumice.cluster.tasks import Status
 from pumice.scheduling.statement import Placement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pumice.api.changes import Claim
+    from pumice.cluster.state import Snapshot
+    from pumice.instant import Instant
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.session import Session
     from pumice.scheduling.statement import Statement
@@ -93,3 +95,23 @@ class Holds:
         holders = [self.session.gangs[key] for key in self.held]
         lower = [other for other in holders if other.queue == gang.queue and other.priority < gang.priority]
         return {other.key: self.lift(other) for other in lower}
+
+
+def rebuilt(snapshot: Snapshot, until: Instant) -> list[Claim]:
+    """The claims of a former leader, who kept them in memory: its pods' nominated nodes tell what was promised to whom.
+
+    Only where somebody is leaving such a node: a nomination outlives its claim, and proves nothing once everybody has left.
+    """
+    leaving: dict[str, list[str]] = {}
+    for gang in snapshot.gangs.values():
+        for task in gang.tasks:
+            if task.status is Status.RELEASING:
+                leaving.setdefault(task.node, []).append(task.uid)
+    claims = []
+    for key, gang in snapshot.gangs.items():
+        waiting = (task for task in gang.tasks if task.status is Status.PENDING)
+        places = tuple((task.uid, task.nominated_node) for task in waiting if task.nominated_node)
+        victims = tuple(uid for node in dict.fromkeys(node for _, node in places) for uid in leaving.get(node, ()))
+        if victims:
+            claims.append(Claim(gang=key, places=places, victims=victims, until=until))
+    return claims

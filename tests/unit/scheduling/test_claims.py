@@ -3,6 +3,7 @@
 import pytest
 from tests.unit.scheduling.clusters import (
     NOW,
+    a_cluster,
     a_gang,
     a_group,
     a_node,
@@ -19,6 +20,7 @@ from tests.unit.scheduling.clusters import (
 
 from pumice import instant
 from pumice.api.changes import Claim, Claimed
+from pumice.scheduling.claims import rebuilt
 from pumice.scheduling.closing import CLAIM_SECONDS
 
 POLICY = policy(
@@ -238,3 +240,27 @@ def test_who_waits_for_others_to_leave_is_nobodys_victim_unless_of_a_better_gang
 
     assert victims("middle") == []
     assert victims("high") == ["g-w-0"]
+
+
+# ------------------------------------------------------------------------------------------------------ after a restart
+
+
+def nominated(gang, size, *, node="n1"):
+    return a_gang(gang, size, created=9, group=of("high"), status={"nominatedNodeName": node})
+
+
+def test_a_new_leader_knows_whose_room_it_is_that_becomes_free():
+    """Of two victims one has left, when the scheduler dies: its room is nobody else's."""
+    world = [TWO_CPUS, a_group("old", 1), leaving("old-w-1", gang="old"), nominated("g", 2), a_gang("small", 1)]
+    assert binds(plan(*world, policy=policy("allocate", "gang"))) == {"small-w-0": "n1"}
+    (claim,) = rebuilt(a_cluster(*CLASSES, *world).snapshot(), NOW + 1)
+    assert claim == Claim(
+        "default/g", (("default/g-w-0", "n1"), ("default/g-w-1", "n1")), ("default/old-w-1",), NOW + 1
+    )
+    decisions = plan(*world, Claimed(claim), policy=policy("allocate", "gang"))
+    assert (binds(decisions), promised(decisions)) == ({}, {"g-w-1": "n1"})  # the other one waits only for it
+
+
+def test_a_nomination_is_no_claim_once_nobody_leaves():
+    world = [TWO_CPUS, a_node("n2", cpu="2"), nominated("g", 2, node="n2"), leaving("old-w-1", gang="old")]
+    assert rebuilt(a_cluster(*CLASSES, *world).snapshot(), NOW + 1) == []
