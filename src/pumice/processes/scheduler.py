@@ -14,6 +14,7 @@ import gc
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from pumice import instant
 from pumice.api import (
     apps,
     core,
@@ -27,6 +28,7 @@ from pumice.api import (
     storage,
     topology,
 )
+from pumice.api.changes import Claimed
 from pumice.api.meta import ObjectReference
 from pumice.cluster.intake import Intake
 from pumice.cluster.relevance import matters
@@ -41,7 +43,8 @@ from pumice.processes.extending import Extending
 from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
 from pumice.processes.observing import Observer
-from pumice.scheduling import cycle
+from pumice.scheduling import claims, cycle
+from pumice.scheduling.closing import CLAIM_SECONDS
 from pumice.scheduling.ports import Ports
 from pumice.telemetry.meters import Meters
 
@@ -172,6 +175,8 @@ class Scheduler:
         await self._informers.synced()
         gc.freeze()  # what was listed stays: the collector need not look at it again
         await self._make_queues()
+        for claim in claims.rebuilt(self._cluster.snapshot(), self._clock.now() + CLAIM_SECONDS * instant.SECOND):
+            self._learn(Claimed(claim=claim))
         self.pulse.ready = True
         self._log("scheduler_started", nodes=len(self._cluster.nodes), pods=len(self._cluster.tasks))
         beside = [asyncio.create_task(each) for each in (self._recorder.run(), self._loads.run())]

@@ -1,11 +1,15 @@
 """What a scheduler needs to start."""
 
 import asyncio
+import contextlib
 import random
 
 import pytest
+from tests.bodies.scheduler import World
 
 from pumice.api import apps, core, native, pods, scheduling
+from pumice.api.core import Namespace
+from pumice.api.pods import Pod
 from pumice.apiserver.local import LocalTransport
 from pumice.apiserver.server import Server, Settings
 from pumice.clock import RealClock
@@ -34,3 +38,33 @@ async def test_without_our_kinds_a_scheduler_says_how_to_install_them():
 async def test_only_kinds_that_the_server_serves_are_watched(client):
     wanted = [pods.Pod, core.Node, apps.ReplicaSet, scheduling.PodGroup, native.NativePodGroup]
     assert await served_kinds(client, wanted) == wanted[:-1]
+
+
+async def test_room_that_a_former_leader_made_for_a_gang_is_kept_for_it(client):
+    """One GPU is free and one about to be; both were promised to the gang before the other one came, which stands first in line."""
+    await client.create(Namespace, {"metadata": {"name": "team"}})
+    clock, chance = RealClock(), random.Random(1)
+    informers = Informers(client, clock=clock, chance=chance)
+    policy = builtin.parse("{actions: allocate, tiers: [{plugins: [{name: gang}, {name: predicates}]}]}", "test policy")
+    scheduler = Scheduler(client, informers, lambda: policy, Rim(clock=clock, chance=chance), Served())
+    world = World(client, "team", scheduler)
+    node = await world.node("a", gpus=2)
+    await world.gang("early", size=1)
+    await world.gang("victim", size=1)
+    await client.bind("victim-worker-0", namespace="team", node=node, uid="")
+    await client.delete(Pod, "victim-worker-0", namespace="team")
+    await world.gang("late", size=2)
+    for number in range(2):
+        promised = {"status": {"nominatedNodeName": node}}
+        await client.patch(Pod, f"late-worker-{number}", promised, namespace="team", subresource="status")
+    tasks = [asyncio.create_task(work) for work in (informers.run(), scheduler.run())]
+    try:
+        await world.until_said("late", "1 Pipelined")
+        assert list(await world.bound()) == ["victim-worker-0"]
+        await client.delete(Pod, "victim-worker-0", namespace="team", grace_s=0)
+        await world.until_bound("late", 2)
+    finally:
+        for task in reversed(tasks):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
