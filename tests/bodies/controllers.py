@@ -3,6 +3,7 @@
 They live in the Jobs' place (tests/bodies/jobs.py): scheduler, all controllers, and two pretend nodes of eight GPUs.
 """
 
+import asyncio
 import contextlib
 
 from aiohttp import web
@@ -79,6 +80,31 @@ async def a_bare_pod_gets_its_group_and_runs_alone(world):
     await until_one(world, PodGroup, name, lambda found: status_of(found).get("phase") == "Completed", "its end")
     await world.client.delete(Pod, "alone", namespace=world.namespace, grace_s=0)
     await until_one(world, PodGroup, name, lambda found: found is None, "nothing of the group")
+
+
+async def groups_are_in_the_queue_that_their_namespace_names(world):
+    """Nobody but the controllers has read the annotation: no webhook answers here."""
+    home = f"{world.namespace}-home"
+    await make(world, Queue, home, spec={"weight": 1, "parent": "root"})
+    is_known = asyncio.Event()
+
+    def see(namespaces):
+        if any(each.metadata.annotations.get(names.QUEUE_NAME) == home for each in namespaces):
+            is_known.set()
+
+    world.controllers.known.of(Namespace).subscribe(see)
+    marks = {"metadata": {"annotations": {names.QUEUE_NAME: home}}}
+    await world.client.patch(Namespace, world.namespace, marks)
+    async with asyncio.timeout(world.patience_s):
+        await is_known.wait()
+    pod = await make(world, Pod, "alone", spec=pod_spec(world))
+    await world.submit("train", workers=1)
+    await until_one(world, PodGroup, f"podgroup-{pod['metadata']['uid']}", bool, "a group of the pod")
+    job = await world.job("train")
+    await until_one(world, PodGroup, f"train-{job['metadata']['uid']}", bool, "a group of the Job")
+    assert {group["spec"]["queue"] for group in await world.all(PodGroup)} == {home}
+    await world.client.patch(Namespace, world.namespace, {"metadata": {"annotations": {names.QUEUE_NAME: None}}})
+    await world.client.delete(Queue, home)
 
 
 async def replicas(world, name, count, *, gpus, **annotations):
@@ -375,4 +401,5 @@ BODIES = [
     a_cron_job_runs_again_and_again_and_keeps_what_it_should,
     a_finished_job_goes_when_its_time_is_up,
     hyper_nodes_follow_the_labels_of_nodes_and_count_them,
+    groups_are_in_the_queue_that_their_namespace_names,
 ]

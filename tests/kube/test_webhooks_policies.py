@@ -31,6 +31,7 @@ from tests.cases import admission
 
 from pumice import yamltext
 from pumice.api import defaults, names
+from pumice.api.core import Namespace
 from pumice.api.kinds import Kind
 from pumice.clock import RealClock
 from pumice.kube import config, errors
@@ -227,6 +228,7 @@ async def test_policies_ask_for_the_verb_use_and_guard_the_record(transport: Htt
             await check_the_record(transport)
             await check_flows(transport)
             await check_commands(transport)
+            await check_homes(transport)
     finally:
         for name, _, _ in grants:
             await client.delete(BINDING, name)
@@ -282,6 +284,31 @@ async def check_commands(transport: HttpTransport) -> None:
     assert 'user "alice" may not open or close queue "research"' in await said("Queue", "alice", "red")
     assert await said("Queue", "carol", "system:masters") == ""
     assert await said("Job", "alice", "red") == ""
+
+
+async def check_homes(transport: HttpTransport) -> None:
+    """What asks for no queue needs the right to its namespace's: our controllers will make the group there."""
+    client = client_of(transport)
+
+    async def said(kind: Kind, group: str) -> str:
+        sender = client_of(Impersonating(transport, "alice", group))
+        body = submission(kind, "default")
+        return await refusal(sender.create(kind, body, namespace=admission.NAMESPACE, dry_run=True))
+
+    async def leads_home() -> bool:
+        return 'queue "research"' in await said(JOB, "blue")
+
+    marks = {"metadata": {"annotations": {names.QUEUE_NAME: "research"}}}
+    await client.patch(Namespace, admission.NAMESPACE, marks)
+    try:
+        await until(leads_home, "the namespace's queue is asked about")
+        for kind in (JOB, CRON_JOB, TEMPLATE, POD):
+            assert 'may not use queue "research"' in await said(kind, "blue"), kind.kind
+            assert await said(kind, "red") == "", kind.kind
+        assert 'may not use queue "default"' in await said(QUEUE_GROUP, "red")
+    finally:
+        marks = {"metadata": {"annotations": {names.QUEUE_NAME: None}}}
+        await client.patch(Namespace, admission.NAMESPACE, marks)
 
 
 async def submits(transport: HttpTransport, kind: Kind, user: str, group: str) -> bool:

@@ -141,6 +141,12 @@ def job_warnings(job: Json) -> list[tuple[str, str]]:
 # ------------------------------------------------------------------------------------------- pod groups and queues
 
 
+def queue_within(queue: str, namespace_annotations: Mapping[str, str]) -> str:
+    """The queue that was asked for; where none in particular was, the one that the namespace names."""
+    home = namespace_annotations.get(names.QUEUE_NAME, "")
+    return home if home and queue in {"", DEFAULT_QUEUE} else queue
+
+
 def pod_group_patch(pod_group: Json, namespace_annotations: Mapping[str, str]) -> list[Operation]:
     """The queue that the namespace names, for a PodGroup that names none; nothing else of a PodGroup is ever filled in."""
     spec, patch = _spec(pod_group)

@@ -12,9 +12,11 @@ nothing a second time. Versions are compared as numbers, as Kubernetes has promi
 from __future__ import annotations
 
 import collections
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from pumice.api.changes import Deleted, Upserted
+from pumice.api.core import Namespace
 from pumice.api.meta import Struct
 from pumice.kube.informer import Key
 from pumice.kube.watch import metadata_of
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pumice.clock import Clock
     from pumice.kube.informer import Informers, News
 
+NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
 LEARNT_S_MAX = 30.0  # a watch that has shown later things and not our write by then never will
 LAGGING_S_MAX = 600.0  # and neither will one that has shown nothing later by then
 GRAVES_MAX = 16_384  # uids of the deleted, so that an answer that comes late does not bring them back
@@ -241,3 +244,9 @@ def _controller_uid(each: Struct) -> Iterable[str]:
 def _version(text: str) -> int:
     """A version as a number; one that is none is older than all, so that news of it is always believed."""
     return int(text) if text.isdecimal() else 0
+
+
+def annotations_of_namespace(known: Known, namespace: str) -> Mapping[str, str]:
+    """What a namespace says of itself, as far as its watch has shown it."""
+    found = known.of(Namespace).get("", namespace)
+    return found.metadata.annotations if found is not None else NO_ANNOTATIONS

@@ -9,6 +9,7 @@ import msgspec
 
 from pumice.api import names
 from pumice.api.batch import DEFAULT_QUEUE
+from pumice.api.defaults import queue_within
 from pumice.api.scheduling import GROUP_PREFIX, PodGroup
 from pumice.api.validation.jobs import same_json
 from pumice.webhooks.reviewing import NATIVE_GROUP
@@ -99,9 +100,7 @@ class Destinations:
 
     def _led_on(self, queue: str, namespace: str) -> str:
         """Where the group will be: in the namespace's own queue, if it has one and nobody asked for another."""
-        if queue != DEFAULT_QUEUE:
-            return queue
-        return self._lookup.namespace_annotations(namespace).get(names.QUEUE_NAME) or DEFAULT_QUEUE
+        return queue_within(queue, self._lookup.namespace_annotations(namespace))
 
 
 def _is_native(request: Json) -> bool:

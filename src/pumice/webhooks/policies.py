@@ -264,7 +264,7 @@ def _rights(registration: Registration) -> list[Json]:
             (collection,),
             ("CREATE", "UPDATE"),
             conditions=(others, *_only_news(collection)),
-            variables=({"name": "queue", "expression": _queue_of(where)},),
+            variables=_queue_variables(_queue_of(where), leads_on=collection != "podgroups.scheduling.volcano.sh"),
         )
         found += _validating_policy(registration, use, [_use_rule()], actions)
     found += _validating_policy(registration, _pods_use(registration, others), [_use_rule()], actions)
@@ -335,14 +335,14 @@ def _pods_use(registration: Registration, others: Json) -> _Policy:
         {"name": "joins-no-group", "expression": f"!({joins})"},
         {"name": "new-wish", "expression": f"request.operation == 'CREATE' || {queue} != {before}"},
     )
-    variable = {"name": "queue", "expression": f"{queue} != '' ? {queue} : '{DEFAULT_QUEUE}'"}
+    named = f"({queue} != '' ? {queue} : '{DEFAULT_QUEUE}')"
     return _Policy(
         f"{PREFIX}-pods-use",
         ("pods",),
         ("CREATE", "UPDATE"),
         fails_closed=False,
         conditions=conditions,
-        variables=(variable,),
+        variables=_queue_variables(named, leads_on=True),
     )
 
 
@@ -360,6 +360,15 @@ def _queue_of(where: str) -> str:
     parent = where.rpartition(".")[0]
     there = f"has({where}) && " if parent else ""
     return f"({there}has({where}.queue) && {where}.queue != '' ? {where}.queue : '{DEFAULT_QUEUE}')"
+
+
+def _queue_variables(named: str, *, leads_on: bool) -> tuple[Json, ...]:
+    """The queue; of what our controllers make a group for, the namespace's own one where none in particular is named."""
+    if not leads_on:
+        return ({"name": "queue", "expression": named},)
+    home = annotation("namespaceObject", names.QUEUE_NAME)
+    led = f"variables.named == '{DEFAULT_QUEUE}' && {home} != '' ? {home} : variables.named"
+    return {"name": "named", "expression": named}, {"name": "queue", "expression": led}
 
 
 def _use_rule() -> Rule:

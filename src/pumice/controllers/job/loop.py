@@ -9,7 +9,8 @@ from pumice import instant
 from pumice.api import names
 from pumice.api.batch import DEFAULT_QUEUE, Job
 from pumice.api.bus import Command
-from pumice.api.core import Node, PersistentVolumeClaim
+from pumice.api.core import Namespace, Node, PersistentVolumeClaim
+from pumice.api.defaults import queue_within
 from pumice.api.kinds import by_struct
 from pumice.api.pods import Pod
 from pumice.api.priority import PriorityClass
@@ -21,6 +22,7 @@ from pumice.controllers.job.podgroup import group_name
 from pumice.controllers.job.restoring import RESTORE_S_MIN, Rounds
 from pumice.controllers.job.stuck import SILENCE, Nodes, farewell
 from pumice.controllers.job.view import JobView
+from pumice.controllers.known import annotations_of_namespace
 from pumice.controllers.operations import NOTHING_TO_DO, Delete, Emit, Plan
 from pumice.errors import BadInput
 from pumice.kube.informer import Key
@@ -52,7 +54,7 @@ def controller(known: Known, *, silence: Duration = SILENCE, restore_s: float = 
     known.of(Job).index(_BY_CLAIM, _claims_of)
     known.of(Job).index(_BY_QUEUE, lambda job: (job.spec.queue or DEFAULT_QUEUE,))
     known.of(Pod).index(_LEAVING, _node_that_it_leaves)
-    for struct in (PersistentVolumeClaim, PriorityClass, Queue, Node):
+    for struct in (PersistentVolumeClaim, PriorityClass, Queue, Node, Namespace):
         known.of(struct)
 
     def wants_claim(claim: PersistentVolumeClaim) -> Iterable[Key]:
@@ -124,6 +126,7 @@ def _view(known: Known, job: Job, commands: tuple[Command, ...], now: Instant) -
         pods=tuple(known.of(Pod).find(_BY_JOB, f"{namespace}/{name}")),
         commands=commands,
         queue=known.of(Queue).get("", job.spec.queue or DEFAULT_QUEUE),
+        queue_name=queue_within(job.spec.queue, annotations_of_namespace(known, namespace)),
         claims=frozenset(each for each in wanted if claims.get(namespace, each) is not None),
         priorities={each.metadata.name: each.value for each in known.of(PriorityClass).all()},
     )

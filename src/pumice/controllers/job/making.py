@@ -73,7 +73,7 @@ def made(view: JobView, job: Job, roster: Roster, status: JobStatus, progress: P
     status = noted(_with(status, {**claims.recorded, **recorded}), progress)
     if view.group is not None and view.group.metadata.uid == progress.group:
         return Made(first, status=status, again_at=again_at)  # the gang that was killed has to be gone first
-    group = group_operation(job, view.group, view.priorities)
+    group = group_operation(job, view.group, view.priorities, view.queue_name)
     pods = _pods(view, replace(job, status=status), roster, plugins) if is_admitted(view.group) else ()
     return Made(first, (group,) if group is not None else (), pods, status, again_at)
 

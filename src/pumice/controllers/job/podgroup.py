@@ -27,9 +27,11 @@ def group_name(job: Job) -> str:
     return f"{job.metadata.name}-{job.metadata.uid}"
 
 
-def group_operation(job: Job, group: PodGroup | None, priorities: Mapping[str, int]) -> Operation | None:
-    """What it takes for the Job's PodGroup to be as it should; None if it is."""
-    wanted = _spec(job, priorities)
+def group_operation(
+    job: Job, group: PodGroup | None, priorities: Mapping[str, int], queue: str = ""
+) -> Operation | None:
+    """What it takes for the Job's PodGroup to be as it should, in the Job's queue or another; None if it is."""
+    wanted = _spec(job, priorities) | ({"queue": queue} if queue else {})
     if group is None:
         metadata = owned(job, group_name(job))
         metadata["labels"] = dict(job.metadata.labels)

@@ -40,6 +40,7 @@ class JobView:
     pods: tuple[Pod, ...] = ()  # that carry the Job's name, those of a former Job of that name too
     commands: tuple[Command, ...] = ()  # that name the Job
     queue: Queue | None = None
+    queue_name: str = ""  # the Job's, or its namespace's; empty: the Job's
     claims: frozenset[str] = frozenset()  # names of the claims in the namespace, as far as the Job names them
     # Of a pod that is gone: how it was last seen, if anybody remembers; it explains, and tells a release from a loss.
     ghost: Callable[[str], Pod | None] = _forgotten

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from pumice.api import kinds, names
 from pumice.api.apps import DaemonSet, KubeJob, ReplicaSet, StatefulSet
+from pumice.api.core import Namespace
 from pumice.api.pods import Pod
 from pumice.api.scheduling import GROUP_PREFIX, PodGroup, implied_group, is_workload
 from pumice.controllers.driver import Controller, Wake
+from pumice.controllers.known import annotations_of_namespace
 from pumice.controllers.podgroup.plan import View, newest, plan
 from pumice.kube.informer import Key
 
@@ -28,6 +30,7 @@ GATHER_S = 0.02  # a workload's pods come one by one, and share a group
 def controller(known: Known, scheduler_names: frozenset[str] = SCHEDULER_NAMES, *, inherits: bool = True) -> Controller:
     """`inherits`: groups take over the annotations of workloads, the wish for a gang among them."""
     pods, groups = known.of(Pod), known.of(PodGroup)
+    known.of(Namespace)
     workloads = {kinds.by_struct(struct).kind: known.of(struct) for struct in WORKLOADS}
 
     def implied(pod: Pod) -> Iterable[str]:
@@ -53,7 +56,8 @@ def controller(known: Known, scheduler_names: frozenset[str] = SCHEDULER_NAMES, 
 
     def look(_: Known, key: Key, now: Instant) -> Plan:
         members = pods.find("implied group", f"{key.namespace}/{key.name}")
-        return plan(View(key.name, groups.get(*key), members, owners_of(members, key), inherits), now)
+        home = annotations_of_namespace(known, key.namespace).get(names.QUEUE_NAME, "")
+        return plan(View(key.name, groups.get(*key), members, owners_of(members, key), inherits, home), now)
 
     pods.index("implied group", implied)
     for store in workloads.values():

@@ -12,6 +12,7 @@ from pumice import instant
 from pumice.api import names
 from pumice.api.apps import DaemonSet, KubeJob, ReplicaSet, StatefulSet
 from pumice.api.batch import TopologyMode
+from pumice.api.defaults import queue_within
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, PodGroupPhase, is_workload
 from pumice.controllers import minimums
@@ -43,6 +44,7 @@ class View:
     members: Sequence[Pod] = ()
     owners: Sequence[Workload] = ()  # of the newest member, in the order of its references
     inherits: bool = True
+    home: str = ""  # the queue that the namespace names
 
     @property
     def examples(self) -> Sequence[Workload]:
@@ -120,7 +122,7 @@ def _create(view: View, model: Pod) -> tuple[Operation, ...]:
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
         "metadata": metadata,
-        "spec": _spec(view.examples, model),
+        "spec": _spec(view.examples, model, view.home),
         "status": {"phase": PodGroupPhase.PENDING.value},
     }
     return (Create(kind=PodGroup, body=body, blame=Blame(model, "PodGroupError")),)
@@ -147,14 +149,14 @@ def _annotations(owners: Sequence[Workload], model: Pod) -> dict[str, str]:
     return found
 
 
-def _spec(owners: Sequence[Workload], model: Pod) -> Json:
+def _spec(owners: Sequence[Workload], model: Pod, home: str) -> Json:
     annotations = model.metadata.annotations
     minimum = _min_member(owners)
     spec: Json = {
         "minMember": 1 if minimum is None else minimum,
         "minResources": _min_resources(model, 1 if minimum is None else minimum),
     }
-    if queue := annotations.get(names.QUEUE_NAME):
+    if queue := queue_within(annotations.get(names.QUEUE_NAME, ""), {names.QUEUE_NAME: home}):
         spec["queue"] = queue
     if model.spec.priority_class_name:
         spec["priorityClassName"] = model.spec.priority_class_name

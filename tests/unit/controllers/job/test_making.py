@@ -37,6 +37,11 @@ def group_spec(job, **more):
     return told(job, group=None, **more).bodies[GROUP]["spec"]
 
 
+def test_the_group_is_in_the_queue_of_the_job_or_of_its_namespace():
+    assert group_spec(a_job(phase="Pending", queue="q"))["queue"] == "q"
+    assert group_spec(a_job(phase="Pending", queue="default"), queue_name="research")["queue"] == "research"
+
+
 # -------------------------------------------------------------------------------------------------------- first look
 
 

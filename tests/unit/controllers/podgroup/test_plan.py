@@ -83,6 +83,21 @@ def test_a_bare_pod_gets_a_group_of_one_that_it_owns():
     assert body["status"] == {"phase": "Pending"}
 
 
+@pytest.mark.parametrize(
+    ("asked", "home", "wanted"),
+    [
+        ("", "", None),
+        ("q", "", "q"),
+        ("", "research", "research"),
+        ("default", "research", "research"),
+        ("q", "research", "q"),
+    ],
+)
+def test_a_group_is_in_the_queue_that_its_pod_names_or_else_its_namespace(asked, home, wanted):
+    pod = a_pod(annotations={names.QUEUE_NAME: asked} if asked else {})
+    assert made(View("podgroup-u-p", None, [pod], home=home))["spec"].get("queue") == wanted
+
+
 def test_the_pod_gets_the_name_only_after_the_group_exists():
     create, join = plan(View("podgroup-u-p", None, [a_pod()]), NOW).stages
     assert isinstance(create[0], Create)
