@@ -20,7 +20,7 @@ from pumice.api.pods import Pod
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import PodGroup, Queue, implied_group, is_workload
 from pumice.api.topology import HyperNode
-from pumice.cluster import amounts, cards, state
+from pumice.cluster import amounts, cards, relevance, state
 from pumice.cluster.queues import queue_of
 from pumice.cluster.tasks import EVICTABLE, FINISHED, ON_A_NODE, Status, Task, task_of
 
@@ -45,6 +45,7 @@ class Intake:
 
     def apply(self, change: changes.Change) -> None:
         self.cluster.revision += 1
+        self.cluster.ground += relevance.shifts_ground(self.cluster, change)
         match change:
             case changes.Upserted(object=thing):
                 self._upsert(thing)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from pumice.api import changes, names
 from pumice.api.core import Node
 from pumice.api.pods import Pod
+from pumice.api.policy import PodDisruptionBudget
+from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.cluster.queues import queue_of
-from pumice.cluster.tasks import Status, status_of
+from pumice.cluster.tasks import Status, preemptable, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +35,52 @@ def matters(cluster: Cluster, change: changes.Change) -> bool:
             return False  # our own doing, planned for already
         case _:
             return True
+
+
+def shifts_ground(cluster: Cluster, change: changes.Change) -> bool:
+    """Whether the rules of who may leave for whom, or where, are different after this change.
+
+    That is rare, unlike the coming and going of pods, which only changes who is there. Asked before the change is applied, too.
+    """
+    match change:
+        case changes.Upserted(object=Pod() as pod):
+            task = cluster.tasks.get(pod.metadata.uid or pod.metadata.key)
+            return task is not None and _is_other_victim(task.pod, pod)
+        case changes.Upserted(object=Node() as node):
+            slot = cluster.nodes.get(node.metadata.name)
+            known = slot.node if slot is not None else None
+            return known is None or _offers(known) != _offers(node)
+        case changes.Upserted(object=PodGroup() as group):
+            return group.metadata.key in cluster.gangs and _group_is_news(cluster, group, phase=False)
+        case changes.Upserted(object=PodDisruptionBudget() as budget):
+            return _allows_more(cluster, budget)
+        case changes.Upserted(object=Queue() | PriorityClass() as thing):
+            return _is_news(cluster, thing)
+        case changes.Deleted(object=PodDisruptionBudget() | Queue() | PriorityClass() | Node()):
+            return True
+        case changes.Relisted(struct=kind):
+            return kind is not Pod
+        case _:
+            return False
+
+
+def _is_other_victim(known: Pod, pod: Pod) -> bool:
+    before, after = (
+        (each.spec.priority, preemptable(each.metadata.annotations, each.metadata.labels, default=True))
+        for each in (known, pod)
+    )
+    return before != after or known.metadata.labels != pod.metadata.labels
+
+
+def _offers(node: Node) -> tuple[object, ...]:
+    return node.metadata.labels, node.spec, node.status.allocatable
+
+
+def _allows_more(cluster: Cluster, budget: PodDisruptionBudget) -> bool:
+    known = cluster.others.get(PodDisruptionBudget, {}).get(budget.metadata.key)
+    return known is not None and (
+        known.spec != budget.spec or known.status.disruptions_allowed < budget.status.disruptions_allowed
+    )
 
 
 def _is_news(cluster: Cluster, thing: Struct) -> bool:
@@ -78,13 +126,13 @@ def _node_is_news(cluster: Cluster, node: Node) -> bool:
     )
 
 
-def _group_is_news(cluster: Cluster, group: PodGroup) -> bool:
+def _group_is_news(cluster: Cluster, group: PodGroup, *, phase: bool = True) -> bool:
     slot = cluster.gangs.get(group.metadata.key)
     known = slot.group if slot is not None else None
     return not isinstance(known, PodGroup) or (
         known.metadata.uid != group.metadata.uid
         or known.spec != group.spec
-        or known.status.phase != group.status.phase
+        or (phase and known.status.phase != group.status.phase)
         or known.metadata.labels != group.metadata.labels
         or _theirs(known.metadata.annotations) != _theirs(group.metadata.annotations)
     )

@@ -70,6 +70,7 @@ class Snapshot:
     with_terms: tuple[Task, ...]  # on nodes or waiting, that ask something of other pods
     with_mounts: tuple[Task, ...]  # on nodes or waiting, whose volumes tie them to a place
     orphans: Mapping[str, tuple[Task, ...]]  # by the key of the group that they name and that does not exist
+    ground: int  # rises when the rules of who may leave for whom, or where, have changed
 
     def objects(self, kind: type[T]) -> Mapping[str, T]:
         """All objects of a kind that has no table of its own, by `namespace/name`."""
@@ -85,6 +86,7 @@ class Cluster:
         self.scheduler_names = scheduler_names
         self.default_queue = default_queue
         self.revision = 0
+        self.ground = 0
         self.axis = Axis()
         self.nodes: dict[str, NodeSlot] = {}
         self.tasks: dict[str, Task] = {}
@@ -128,6 +130,7 @@ class Cluster:
             tuple(self.with_terms.values()),
             tuple(self.with_mounts.values()),
             MappingProxyType(dict(sorted(self._orphans.items()))),
+            self.ground,
         )
 
     def _node_table(self) -> NodeTable:

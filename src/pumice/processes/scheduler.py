@@ -33,6 +33,7 @@ from pumice.api.meta import ObjectReference
 from pumice.cluster.intake import Intake
 from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
+from pumice.cluster.tasks import Status
 from pumice.dispatch.dispatcher import Dispatcher
 from pumice.dispatch.evictor import Manners
 from pumice.errors import NotFound
@@ -69,8 +70,9 @@ SWEEP_S = 60.0
 TIMED_PLUGINS = frozenset(
     {"sla", "tdm", "cdp", "rescheduling", "usage", "extender"}
 )  # what they say changes with the clock
-# The most that one cycle may work: gangs' turns and nodes tried for evictions, which take some 30 to 50 microseconds each.
+# The most that one cycle may work beyond giving everybody his turns: nodes tried for evictions, some 30 to 50 microseconds each.
 CYCLE_UNITS = 30_000
+TURNS = 4  # that a waiting gang may have in one cycle: allocate, preempt (from others, from itself) and reclaim
 # What arrives this soon after the first piece of news is planned with it: a gang's pods are created one by one.
 GATHER_S = 0.005
 
@@ -117,6 +119,11 @@ class Served:
     prices: Mapping[str, float] = dataclasses.field(default_factory=dict)  # dollars per hour: a card, a core, a GiB
     grace_s: int = cycle.GRACE_SECONDS  # how long a gang whose commit was cut short may stay incomplete
     manners: Manners = dataclasses.field(default_factory=Manners)  # towards pods that have to go
+
+
+def units_for(snapshot: Snapshot) -> int:
+    """The budget of one cycle: however many gangs wait, their turns leave enough of it to those whose turn comes last."""
+    return CYCLE_UNITS + TURNS * sum(bool(gang.counts[Status.PENDING]) for gang in snapshot.gangs.values())
 
 
 class Scheduler:
@@ -246,7 +253,7 @@ class Scheduler:
             now=now,
             ports=ports,
             extra_plugins=self._extra_plugins,
-            budget=CYCLE_UNITS,
+            budget=units_for(snapshot),
             grace_s=self._grace_s,
         )
         in_context = contextvars.copy_context().run  # so that spans of the plan lie within the cycle's

@@ -54,9 +54,10 @@ def close(session: Session) -> Decisions:
 
 def _is_restless(session: Session) -> bool:
     """Whether time alone may change the next decision."""
-    vain = session.ports.memory.vain
-    for known in [known for known in vain if known[1] not in session.gangs]:
-        del vain[known]
+    memory = session.ports.memory
+    memory.is_behind = session.budget <= 0
+    for known in [known for known in memory.vain if known[1] not in session.gangs]:
+        del memory.vain[known]
     waits = session.has_cut_commits or session.has_postponed or bool(session.holds.held)
     return waits or session.budget <= 0
 

@@ -33,6 +33,9 @@ SPARED_BY_REPLAY_MAX = 256
 # To find out that evictions cannot help costs a look at every node: it is not found out with every cycle.
 PAUSE_FIRST = 2 * instant.SECOND
 PAUSE_MAX = instant.MINUTE
+PAUSE_BEHIND_MAX = (
+    10 * instant.MINUTE
+)  # where there is more to find out than time: else the first would have every turn
 
 
 class Pool:
@@ -40,6 +43,9 @@ class Pool:
 
     def __init__(self, session: Session, allows: Callable[[Task, GangState], bool]) -> None:
         self.session = session
+        # Where not even everybody who may go made room for such a pod. Within one plan that hardly ever gets better: other nodes
+        # come first, or each member would look at all of those again. By shape and priority.
+        self.hopeless: dict[tuple[Shape, int], set[int]] = {}
         table = session.room.table
         self.by_node: list[list[Task]] = []
         self.most: Column = np.zeros_like(table.used)
@@ -62,6 +68,15 @@ class Pool:
             if gangs[task.gang].status(task) in statuses
             and not (task.gang in served and gangs[task.gang].priority >= claimant.priority)
         ]
+
+    def give_up(self, node: int, task: Task) -> None:
+        """Look for victims for such a pod on this node again only after all others, until the next plan."""
+        self.hopeless.setdefault((self.session.shape(task), task.priority), set()).add(node)
+
+    def promising(self, nodes: list[int], task: Task) -> list[int]:
+        """The nodes in the given order, but those last that such a pod was given up on."""
+        hopeless = self.hopeless.get((self.session.shape(task), task.priority))
+        return sorted(nodes, key=hopeless.__contains__) if hopeless else nodes
 
     def could_open(self, shape: Shape) -> Mask:
         """Nodes that could take the pod if everybody in the pool left: the cheap first answer to "can eviction help?"."""
@@ -128,21 +143,46 @@ def in_need(session: Session, gang: GangState) -> list[Task]:
 
 def is_vain(session: Session, action: str, gang: GangState) -> bool:
     """Whether evictions for this gang came to nothing a while ago, and it is still the same: others have their turn."""
-    known = session.ports.memory.vain.get((action, gang.key))
+    memory = session.ports.memory
+    known = memory.vain.get((action, gang.key))
     if known is None or known.gang is not gang.gang or session.now >= known.until:
+        return False
+    # While some have had no turn at all, news give nobody a second one so soon.
+    waits_for_others = memory.is_behind and session.now < known.until - known.pause + PAUSE_MAX
+    if not waits_for_others and (not _is_same(session, known) or _free_places(session, gang) > known.free):
         return False
     session.has_postponed = True
     return True
 
 
-def note_vain(session: Session, action: str, gang: GangState) -> None:
-    """Leave the gang alone for a moment, and for longer each time; not where only the budget was at its end."""
-    if session.budget > 0:
-        memory = session.ports.memory.vain
-        known = memory.get((action, gang.key))
-        same = known is not None and known.gang is gang.gang
-        pause = min(2 * known.pause, PAUSE_MAX) if known is not None and same else PAUSE_FIRST
-        memory[action, gang.key] = Vain(gang.gang, pause, session.now + pause)
+def note_vain(session: Session, action: str, gang: GangState, budget: int) -> None:
+    """Leave the gang alone for a moment, and for longer each time; `budget` is what was left when its turn came.
+
+    Not where the budget ended too early for it. But whoever had most of a cycle's may not have that of the next one as well.
+    """
+    if session.budget > 0 or 2 * budget >= session.units:
+        memory = session.ports.memory
+        known = memory.vain.get((action, gang.key))
+        pause = PAUSE_FIRST
+        if known is not None and known.gang is gang.gang and (memory.is_behind or _is_same(session, known)):
+            pause = min(2 * known.pause, PAUSE_BEHIND_MAX if memory.is_behind else PAUSE_MAX)
+        free, until = _free_places(session, gang), session.now + pause
+        memory.vain[action, gang.key] = Vain(
+            gang.gang, session.policy, session.snapshot.ground, free, pause=pause, until=until
+        )
+
+
+def _is_same(session: Session, known: Vain) -> bool:
+    return known.policy is session.policy and known.ground == session.snapshot.ground
+
+
+def _free_places(session: Session, gang: GangState) -> int:
+    """How many of the gang's first waiting member find room without anybody's leaving: with more of them, fewer need go."""
+    first = next(iter(gang.tasks_in(Status.PENDING)), None)
+    if first is None:
+        return 0
+    shape = session.shape(first)
+    return int(shape.copies(session.room.future)[session.placer.allowed(shape)].sum())
 
 
 def is_lost(session: Session, gang: GangState, left: int) -> bool:

@@ -79,9 +79,10 @@ class _Preempting:
                 self._within(gang, pool)
 
     def _between_gangs(self, gang: GangState, pool: Pool) -> None:
-        session = self.session
+        session, budget = self.session, self.session.budget
         statement = session.statement(gang)
         needy = eviction.in_need(session, gang)
+        pool.hopeless.clear()
         for left, task in zip(range(len(needy), 0, -1), needy, strict=True):
             if not session.points.starves(gang) or eviction.is_lost(session, gang, left):
                 break
@@ -91,7 +92,7 @@ class _Preempting:
             statement.commit()
         else:
             statement.rollback()
-            eviction.note_vain(session, NAME, gang)
+            eviction.note_vain(session, NAME, gang, budget)
 
     def _within(self, gang: GangState, pool: Pool) -> None:
         """A member for a lower-ranked member, where the gang has its minimum also afterwards."""
@@ -100,6 +101,7 @@ class _Preempting:
         own[[index[mate.node] for mate in gang.tasks if mate.status in EVICTABLE and mate.node in index]] = True
         for task in eviction.in_need(session, gang):
             statement = session.statement(gang)
+            pool.hopeless.clear()
             # Elsewhere nobody of the gang could go: no use to look there.
             where = session.shape(task).fits(session.room.future) | own
             made = self._make_room(statement, gang, task, pool, lambda victim: victim.gang == gang.key, where=where)
@@ -133,9 +135,9 @@ class _Preempting:
         trial = _Trial(session, statement, gang, task, pool, of)
         # Free room first, whatever the scores say: what it takes off the plan is somebody's life.
         is_full = ~shape.fits(session.room.future)[nodes]
-        ordered = [int(node) for node in nodes[np.lexsort((-scores, is_full))]]
         if self.arguments.topology_aware:
-            return trial.on_gentlest([int(node) for node in nodes], self._candidates(len(nodes)))
+            return trial.on_gentlest(pool.promising(nodes.tolist(), task), self._candidates(len(nodes)))
+        ordered = pool.promising(nodes[np.lexsort((-scores, is_full))].tolist(), task)
         return any(session.spend(1) and trial.on(node) for node in ordered if where is None or where[node])
 
     def _candidates(self, feasible: int) -> int:
@@ -192,6 +194,7 @@ class _Trial:
         candidates = eviction.victim_order(session, self.gang, candidates)
         victims = session.points.victims("preemptable", task, candidates) if candidates else []
         if not eviction.enough(session, session.shape(task), node, victims):
+            self.pool.give_up(node, task)
             return None
         return eviction.victim_order(session, self.gang, victims)
 

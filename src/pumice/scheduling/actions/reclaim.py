@@ -49,8 +49,9 @@ def _pool(session: Session, queue: QueueSpec) -> Pool:
 
 
 def _reclaim(session: Session, queue: QueueSpec, gang: GangState, pool: Pool) -> None:
-    statement = session.statement(gang)
+    statement, budget = session.statement(gang), session.budget
     needy = eviction.in_need(session, gang)
+    pool.hopeless.clear()
     for left, task in zip(range(len(needy), 0, -1), needy, strict=True):
         if not session.points.starves(gang) or eviction.is_lost(session, gang, left):
             break
@@ -61,7 +62,7 @@ def _reclaim(session: Session, queue: QueueSpec, gang: GangState, pool: Pool) ->
         statement.commit()
     else:
         statement.rollback()
-        eviction.note_vain(session, NAME, gang)
+        eviction.note_vain(session, NAME, gang, budget)
 
 
 def _reclaim_for(session: Session, statement: Statement, gang: GangState, task: Task, pool: Pool) -> bool:
@@ -69,18 +70,20 @@ def _reclaim_for(session: Session, statement: Statement, gang: GangState, task: 
     if session.placer.prefilter(shape) is not None:
         return False
     mask = session.placer.evictable(shape) & pool.could_open(shape)
-    nodes = np.flatnonzero(mask).tolist()
+    nodes = pool.promising(np.flatnonzero(mask).tolist(), task)
     return any(session.spend(1) and _try_node(session, statement, gang, task, pool, node) for node in nodes)
 
 
 def _try_node(session: Session, statement: Statement, gang: GangState, task: Task, pool: Pool, node: int) -> bool:
     candidates = pool.candidates(node, _RUNNING, gang)
     if not candidates:
+        pool.give_up(node, task)
         return False
     shape = session.shape(task)
     candidates = eviction.victim_order(session, gang, candidates)
     victims = session.points.victims("reclaimable", task, candidates)
     if not eviction.enough(session, shape, node, victims):
+        pool.give_up(node, task)
         return False
     mark = statement.checkpoint()
     for victim in eviction.victim_order(session, gang, victims):
