@@ -69,6 +69,11 @@ class Statuses:
             str, tuple[str, str]
         ] = {}  # uid -> (reason and message without numbers, nominated node)
 
+    @property
+    def remembered_pods(self) -> int:
+        """How many pods are known to have been told why they wait."""
+        return len(self._pod_classes)
+
     async def write(self, decisions: Decisions) -> None:
         """Bring the API server in step with the decisions' reports."""
         self.unwritten = False
@@ -76,6 +81,7 @@ class Statuses:
         for known in (self._told, self._unrest):
             for forgotten in [key for key in known if key not in live]:
                 del known[forgotten]
+        self._forget_pods(decisions)
         async with asyncio.TaskGroup() as group:
             for report in decisions.gangs.values():
                 patch = self._group_patch(report)
@@ -238,6 +244,13 @@ class Statuses:
             self._recorder.record(slot.group, kind, reason, text)  # type: ignore[arg-type]
 
     # ------------------------------------------------------------------------------------------------- pods
+
+    def _forget_pods(self, decisions: Decisions) -> None:
+        """Of pods that no longer wait nothing is kept: nobody would ask for it again."""
+        reports = [report.pods for report in decisions.gangs.values()]
+        waiting = {each.task.uid for verdicts in (*reports, *decisions.orphans.values()) for each in verdicts}
+        for gone in self._pod_classes.keys() - waiting:
+            del self._pod_classes[gone]
 
     def _pod_differs(self, verdict: PodVerdict) -> bool:
         task = self._cluster.tasks.get(verdict.task.uid)

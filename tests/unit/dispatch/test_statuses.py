@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from tests.unit.scheduling.clusters import a_pod
 
 from pumice.api import changes, decoding
 from pumice.api.scheduling import PodGroup
@@ -16,7 +17,7 @@ from pumice.dispatch.statuses import Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
 from pumice.processes.up import install_kinds
-from pumice.scheduling.decisions import Decisions, GangReport
+from pumice.scheduling.decisions import Decisions, GangReport, PodVerdict
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ async def make_group(client):
     return (await client.create(PodGroup, body, namespace="default")).json()
 
 
-def a_report(uid):
+def a_report(uid, pods=()):
     return GangReport(
         gang="default/train",
         phase="Running",
@@ -42,17 +43,23 @@ def a_report(uid):
         conditions=(),
         message="",
         reasons=(),
-        pods=(),
+        pods=pods,
         uid=uid,
     )
 
 
-async def phase_after(client, group, report):
+def statuses_over(client, *things):
     cluster = Cluster(scheduler_names=frozenset({"volcano"}), default_queue="default")
-    Intake(cluster).apply(changes.Upserted(object=decoding.decode_value(PodGroup, group)))
+    intake = Intake(cluster)
+    for thing in things:
+        intake.apply(changes.Upserted(object=thing))
     clock = RealClock()
     recorder = Recorder(client, component="test", clock=clock)
-    statuses = Statuses(client, cluster, recorder, Rim(clock=clock, chance=random.Random(0)))
+    return cluster, Statuses(client, cluster, recorder, Rim(clock=clock, chance=random.Random(0)))
+
+
+async def phase_after(client, group, report):
+    _, statuses = statuses_over(client, decoding.decode_value(PodGroup, group))
     await statuses.write(Decisions(gangs={report.gang: report}))
     found = (await client.get(PodGroup, "train", namespace="default")).json()
     return found["status"]["phase"], statuses.unwritten
@@ -76,3 +83,15 @@ async def test_a_report_that_is_under_way_while_the_group_is_replaced_does_not_r
     await client.delete(PodGroup, "train", namespace="default")
     await make_group(client)
     assert await phase_after(client, former, a_report(former["metadata"]["uid"])) == ("Pending", True)
+
+
+async def test_what_was_said_of_pods_is_forgotten_once_they_no_longer_wait(client):
+    """A scheduler lives for months, and every pod that ever waited would be remembered."""
+    told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    cluster, statuses = statuses_over(client, a_pod("p", gang="train", status={"conditions": [told]}))
+    (task,) = cluster.tasks.values()
+    waiting = a_report("", pods=(PodVerdict(task, "Unschedulable", "no room"),))
+    await statuses.write(Decisions(gangs={waiting.gang: waiting}))
+    assert statuses.remembered_pods == 1
+    await statuses.write(Decisions(gangs={waiting.gang: a_report("")}))
+    assert statuses.remembered_pods == 0
