@@ -192,6 +192,22 @@ def publish(session: Session, accounts: Iterable[Account]) -> None:
         )
 
 
+def beyond_share(account: Account, gang: GangState) -> str:
+    """`4 nvidia.com/gpu, the gang's minimum is 6`; empty where the queue's whole share would be enough for the gang.
+
+    Two such gangs in two queues may wait for one another for ever, however much room is free.
+    """
+    cheapest = sorted((task.request.amounts for task in gang.tasks), key=lambda each: sorted(each.items()))
+    alike = cheapest[:1] == cheapest[-1:]  # else who makes up the minimum is open, and only what is written counts
+    minimum = gang.spec.minimum or (amounts.summed(cheapest[: gang.spec.min_member]) if alike else {})
+    over = amounts.beyond(minimum, account.deserved, asked=minimum)
+    parts = []
+    for name in over:
+        share = amounts.quantity_text(name, account.deserved.get(name, 0))
+        parts.append(f"{share} {name}, the gang's minimum is {amounts.quantity_text(name, minimum[name])}")
+    return " and ".join(parts)
+
+
 def shortage(account: Account, limit: Amounts, over: list[str], gang: GangState) -> str:
     """`nvidia.com/gpu: 36 left of 100, the gang asks for 64`; what was tried out for the gang itself counts as left."""
     waiting = gang.tasks_in(Status.PENDING, Status.ALLOCATED, Status.PIPELINED)

@@ -77,6 +77,8 @@ class Proportion:
         if not queue.is_open:
             return f"queue {queue.name} is {queue.state}: open it to let pods start"
         account = self.accounts[queue.name]
+        if too_much := quotas.beyond_share(account, gang):
+            return f"queue {queue.name} deserves {too_much}; it starts only while other queues want less, or with more weight"
         asked = shape.request.amounts
         over = amounts.beyond(amounts.summed([account.allocated, asked]), account.deserved, asked=asked)
         return f"queue {queue.name} has no share left ({quotas.shortage(account, account.deserved, over, gang)})"

@@ -165,3 +165,32 @@ def test_resources_are_charged_where_pods_are_placed_and_taken_back_where_they_a
         a_gang("small", 3, created=9, group={"queue": "a"}),
     ]
     assert started(plan_for(*world, policy=POLICY)) == {"small": 3}
+
+
+def each_wanting(gpus, **group):
+    """Two queues, each with one gang of so many cards, on eight free cards."""
+    gangs = [a_gang(f"of-{name}", gpus, gpu="1", group={"queue": name, **group}) for name in "ab"]
+    return plan_for(a_node(cpu="64", gpu="8"), a_queue("a"), a_queue("b"), *gangs, policy=POLICY)
+
+
+@pytest.mark.parametrize("group", [{}, {"minimum": {GPU: "6"}}], ids=["counted", "written"])
+def test_a_minimum_beyond_what_its_queue_deserves_is_named_in_numbers(group):
+    """Both gangs would wait for one another for ever beside eight free cards."""
+    decisions = each_wanting(6, **group)
+    assert started(decisions) == {}
+    for name in "ab":
+        expected = f"queue {name} deserves 4 nvidia.com/gpu, the gang's minimum is 6; it starts only while other queues want less, or with more weight"
+        assert report(decisions, f"of-{name}").reasons[0].text == expected
+
+
+def test_where_the_share_would_be_enough_but_is_in_use_nothing_is_said_of_the_minimum():
+    held = a_gang("held", 4, gpu="1", running=["n1"] * 4, group={"queue": "a", "phase": "Running"})
+    rest = a_gang("rest", 4, gpu="1", group={"queue": "b"})
+    waiting = a_gang("w", 2, gpu="1", group={"queue": "a"})
+    small = a_gang("v", 3, gpu="1", running=["n1"] * 3, group={"queue": "b", "phase": "Running"})
+    decisions = plan_for(
+        a_node(cpu="64", gpu="8"), a_queue("a"), a_queue("b"), held, small, rest, waiting, policy=POLICY
+    )
+    texts = [reason.text for each in decisions.gangs.values() for reason in each.reasons]
+    assert not any("deserves" in text for text in texts)
+    assert any("has no share left" in text for text in texts)
