@@ -155,6 +155,7 @@ class Scheduler:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan")
         self.cycles = 0
         self._planned_at = float("-inf")
+        self._planned_by: Policy | None = None  # a file that was read anew since is as good as news
         self._restless = False  # time alone may change the next decision
 
     # ------------------------------------------------------------------------------------------------- news
@@ -214,7 +215,7 @@ class Scheduler:
                 break
             except TimeoutError:
                 self.pulse.beat()
-                restless = self._restless or self.dispatcher.has_unwritten
+                restless = self._restless or self.dispatcher.has_unwritten or self._policy() is not self._planned_by
                 if restless or self._clock.monotonic() - self._planned_at >= SWEEP_S:
                     return
         await self._clock.sleep(GATHER_S)
@@ -241,7 +242,7 @@ class Scheduler:
 
     async def _plan(self, snapshot: Snapshot, now: Instant) -> Decisions:
         """What one cycle decides, found in the worker thread."""
-        chosen = self._policy()
+        chosen = self._planned_by = self._policy()
         ports = dataclasses.replace(
             self._ports,
             extender=self._extending.of(chosen),

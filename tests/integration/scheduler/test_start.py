@@ -18,6 +18,7 @@ from pumice.errors import NotFound
 from pumice.kube.client import Client
 from pumice.kube.discovery import served_kinds
 from pumice.kube.informer import Informers
+from pumice.processes import scheduler as processes
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.scheduling import builtin
 
@@ -63,6 +64,35 @@ async def test_room_that_a_former_leader_made_for_a_gang_is_kept_for_it(client):
         assert list(await world.bound()) == ["victim-worker-0"]
         await client.delete(Pod, "victim-worker-0", namespace="team", grace_s=0)
         await world.until_bound("late", 2)
+    finally:
+        for task in reversed(tasks):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+async def test_a_new_policy_is_obeyed_although_nothing_else_happens(client, monkeypatch):
+    monkeypatch.setattr(processes, "SWEEP_S", 1e9)
+    await client.create(Namespace, {"metadata": {"name": "team"}})
+    clock, chance = RealClock(), random.Random(1)
+    informers = Informers(client, clock=clock, chance=chance)
+    waiting, starting = (
+        builtin.parse(f"{{actions: {actions}, tiers: [{{plugins: [{{name: gang}}, {{name: predicates}}]}}]}}", "test")
+        for actions in ("enqueue", "'enqueue, allocate'")
+    )
+    policies = [waiting]
+    scheduler = Scheduler(client, informers, lambda: policies[-1], Rim(clock=clock, chance=chance), Served())
+    world = World(client, "team", scheduler)
+    await world.node("a", gpus=2)
+    await world.gang("g", size=2)
+    tasks = [asyncio.create_task(work) for work in (informers.run(), scheduler.run())]
+    try:
+        seen = -1
+        while not scheduler.cycles or seen != scheduler.cycles:  # until it has come to rest
+            seen = scheduler.cycles
+            await clock.sleep(2 * processes.TICK_S)
+        policies.append(starting)
+        await world.until_bound("g", 2)
     finally:
         for task in reversed(tasks):
             task.cancel()
