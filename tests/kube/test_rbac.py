@@ -61,7 +61,6 @@ UNREACHED = {
         Grant("patch", "", "events"): "counts up an event that comes again; the scheduler tells a reason once",
     },
     "controllers": {
-        Grant("get", "", "pods"): "asked about a lost member before its gang is restarted, unless the gang is stopped first",
         Grant("get", "", "persistentvolumeclaims"): "read when one of that name was made between plan and write",
         Grant("get", "scheduling.volcano.sh", "podgroups"): "the same",
     },
