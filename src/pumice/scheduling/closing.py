@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is anybody's again
 _SECOND = 1_000_000_000
+_RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
 
 
 def close(session: Session) -> Decisions:
@@ -191,6 +192,9 @@ def _phase(gang: GangState, *, unschedulable: bool, promised: bool, now: Instant
     scheduled = _scheduled(gang)
     if scheduled >= max(gang.spec.min_member, 1):  # with minMember 0 nothing at all would do, and look completed
         return PodGroupPhase.COMPLETED.value if scheduled == finished else PodGroupPhase.RUNNING.value
+    is_whole_again = tally[Status.RUNNING] and tally.ready >= gang.spec.min_member and gang.phase in _RUNS
+    if is_whole_again and not mend.cut_short(gang, now):
+        return gang.phase  # a lost member is on its way back: a gang that runs need not be admitted a second time
     # What was begun has been admitted: controllers make members anew only of what is.
     is_admitted = gang.phase == PodGroupPhase.INQUEUE.value or promised or mend.cut_short(gang, now)
     return PodGroupPhase.INQUEUE.value if is_admitted else PodGroupPhase.PENDING.value

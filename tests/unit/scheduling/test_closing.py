@@ -341,3 +341,15 @@ def test_room_that_is_only_kept_for_a_gang_is_not_what_its_queue_holds():
     leaving = a_pod("leaving", cpu="1", node="n1", **LEAVING)
     decisions = plan_for(a_node("n1", cpu="3"), leaving, a_gang("g", 3), policy=POLICY)
     assert decisions.queues["default"].get("cpu", 0) == 0
+
+
+@pytest.mark.parametrize("phase", ["Running", "Unknown"])
+def test_a_gang_that_runs_is_not_sent_back_for_admission_while_a_lost_member_is_bound_anew(phase):
+    """Its minimum would be asked for on top of what it holds, and if the bind failed nobody might ever grant that."""
+    decisions = plan_for(
+        a_node("n1", cpu="8"),
+        a_gang("g", 3, running=["n1"] * 2, group={"phase": phase}),
+        policy=policy("enqueue, allocate", "priority gang", "predicates"),
+    )
+    assert binds(decisions) == {"g-w-2": "n1"}
+    assert report(decisions, "g").phase == phase
