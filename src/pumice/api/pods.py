@@ -291,6 +291,11 @@ class Pod(Struct):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether its node had no room for it when it was bound: kubelets say so by OutOfcpu and the like."""
+        return self.status.phase == "Failed" and self.status.reason.startswith("OutOf")
+
 
 class PodTemplate(Struct):
     """What pods are made from, as far as we read it; the raw JSON is what they are made of."""

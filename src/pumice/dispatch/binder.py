@@ -75,7 +75,7 @@ class Binder:
                         await self._preparations.prepare(commit.binds)
             except PreparationFailed as error:
                 span.fail(str(error))
-                self.refusals.failed(commit.gang, str(error))
+                self.refusals.note(commit.gang, str(error))
                 for bind in commit.binds:
                     self._fail(bind, attempt, str(error))
                 return
@@ -98,9 +98,7 @@ class Binder:
         span.note(bound=len(commit.binds) - len(failures), failed=len(failures))
         if failures:
             span.fail(f"{len(failures)} of {len(commit.binds)} binds failed")
-            self.refusals.failed(commit.gang, failures[0][1])
-        else:
-            self.refusals.succeeded(commit.gang)
+            self.refusals.note(commit.gang, failures[0][1])
         self._rim.log(
             "gang_bound",
             gang=commit.gang,

@@ -69,7 +69,7 @@ class Dispatcher:
         return self._statuses.unwritten
 
     def resting(self) -> Mapping[str, str]:
-        """Gangs whose attempts have failed more than once in a row, with the reason: others have their turn."""
+        """Gangs whose attempts have failed more than once lately, with the reason: others have their turn."""
         return self._binder.refusals.resting()
 
     def carry_out(self, decisions: Decisions) -> None:
@@ -91,6 +91,7 @@ class Dispatcher:
         for eviction in evictions:
             self._start(self._evictor.evict(eviction))
         for release in decisions.releases:
+            self._binder.refusals.note(release.gang, release.why)
             self._evictor.announce_release(release)
             self._start(self._evictor.release(release))
         self._reach("dispatched")

@@ -1,6 +1,7 @@
-"""Gangs whose attempts fail: the first failure is mended at once, each further one in a row costs a longer rest.
+"""Gangs whose attempts fail: the first failure is mended at once, each further one within a while costs a longer rest.
 
-Without a rest, a gang that the API server refuses for good would be planned and refused again as fast as both can.
+Without a rest, a gang that the API server refuses for good, or that a node refuses whatever it claims to have, would be planned
+and refused again as fast as both can.
 """
 
 from __future__ import annotations
@@ -14,30 +15,28 @@ if TYPE_CHECKING:
 
 REST_S_FIRST = 0.5
 REST_S_MAX = 30.0
-FORGOTTEN_S = 2 * REST_S_MAX  # a gang that made no attempt for so long begins anew
+FORGOTTEN_S = 2 * REST_S_MAX  # a gang that did not fail for so long begins anew
 
 
 class _Failures(NamedTuple):
-    in_a_row: int
+    number: int
     why: str
     until: float  # of the monotonic clock
 
 
 class Refusals:
-    """What failed last, by gang; those that were not tried again are forgotten."""
+    """What failed last, by gang. A success wipes nothing out: the node may still refuse what was bound."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._failures: dict[str, _Failures] = {}
 
-    def failed(self, gang: str, why: str) -> None:
+    def note(self, gang: str, why: str) -> None:
+        """An attempt of the gang has failed, or came to nothing on a node."""
         known = self._failures.get(gang)
-        in_a_row = known.in_a_row + 1 if known is not None else 1
-        rest_s = min(REST_S_FIRST * 2.0 ** min(in_a_row - 2, 10), REST_S_MAX) if in_a_row > 1 else 0.0
-        self._failures[gang] = _Failures(in_a_row, why, self._clock.monotonic() + rest_s)
-
-    def succeeded(self, gang: str) -> None:
-        self._failures.pop(gang, None)
+        count = known.number + 1 if known is not None else 1
+        rest_s = min(REST_S_FIRST * 2.0 ** min(count - 2, 10), REST_S_MAX) if count > 1 else 0.0
+        self._failures[gang] = _Failures(count, why, self._clock.monotonic() + rest_s)
 
     def resting(self) -> Mapping[str, str]:
         """Why the last attempt of each gang failed that is not to be tried yet."""

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 LAST_CALL = 2  # grace times: whoever is unfinished for so long is given up, whatever he waits for
 REFUSAL_S = 30  # a node looks at a pod as soon as it is bound; a refusal that comes later is about something else
-_REFUSED = "OutOf"  # as in OutOfcpu: how kubelets call what they had no room for
 _SECOND = 1_000_000_000
 _STARTED = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value, PodGroupPhase.COMPLETED.value})
 _ATTEMPT = re.compile(r"([0-9]{1,19})-[0-9a-z]+")
@@ -50,7 +49,7 @@ def is_refused(task: Task) -> bool:
     """Whether its node found no room for a pod that we had bound there, and its controller may make it anew."""
     return (
         task.status is Status.FAILED
-        and task.pod.status.reason.startswith(_REFUSED)
+        and task.pod.is_refused
         and names.ATTEMPT in task.pod.metadata.annotations
         and task.pod.metadata.controller is not None
     )

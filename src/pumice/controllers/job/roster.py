@@ -112,6 +112,8 @@ def _member(job: Job, pod: Pod) -> Member | None:
         return None
     if names.TASK_SPEC not in annotations or names.JOB_VERSION not in annotations:
         return None
+    # Whom our scheduler bound and the node refused has not failed: the scheduler takes it back, and it is made anew.
+    is_refused = pod.is_refused and names.ATTEMPT in annotations
     return Member(
         pod=pod,
         name=metadata.name,
@@ -119,7 +121,7 @@ def _member(job: Job, pod: Pod) -> Member | None:
         index=int(index),
         version=_number(annotations[names.JOB_VERSION]),
         retries=_number(annotations.get(names.JOB_RETRY_COUNT, "")),
-        phase=pod.status.phase or "Pending",
+        phase=pod.status.phase if pod.status.phase and not is_refused else "Pending",
         is_leaving=metadata.deletion_timestamp is not None,
     )
 

@@ -1,8 +1,10 @@
 """What counts as an event, which policy answers it, and that nothing is answered twice."""
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.controllers.job.literals import NOW, a_command, a_job, a_pod, a_task, fitting_group, gang, told
 
+from pumice.api import names
 from pumice.api.pods import Pod
 from pumice.controllers.operations import Delete, Look
 
@@ -118,6 +120,15 @@ def test_a_release_by_the_scheduler_is_no_failure(phase):
     assert found.phase == phase
     assert found.job.status.retry_count == 0
     assert found.progress.members.get("worker") == "0,2"
+
+
+@pytest.mark.parametrize(("annotations", "phase"), [({names.ATTEMPT: "1-a"}, "Pending"), ({}, "Restarting")])
+def test_a_pod_that_our_scheduler_bound_and_its_node_refused_has_not_failed(annotations, phase):
+    """The scheduler takes it back, and the Job waits for it again; another scheduler's is its own business."""
+    pod = a_pod("worker", 1, "Failed", annotations=annotations)
+    refused = replace(pod, status=replace(pod.status, reason="OutOfnvidia.com/gpu"))
+    found = told(a_job(policies=RESTART_ALL), *gang(worker1=refused))
+    assert found.phase == phase
 
 
 def test_a_released_pod_that_is_gone_is_made_again():
