@@ -249,78 +249,57 @@ def part(x: float, y: float, width: int, name: str, *lines: str, fill: str = "#f
 
 
 def architecture() -> str:
-    pure = f'<rect x="196" y="116" width="452" height="126" rx="10" fill="#e9f1ea" stroke="{FILLS["a"]}"/>'
     return picture(
         860,
         462,
         "Watch events flow through kube, cluster and scheduling to dispatch, which writes to the API server; controllers, "
         "webhooks and nodes stand beside it",
-        part(
-            24,
-            20,
-            812,
-            "API server",
-            "Kubernetes' own, or the embedded one (apiserver): the only thing that everybody shares",
-        ),
-        part(24, 130, 148, "kube", "list and watch", "into typed changes", "leases, events"),
-        pure,
-        text(440, 236, "pure: no I/O, no clock, no chance", size=12, colour=MUTED),
-        part(
-            208,
-            130,
-            192,
-            "cluster",
-            "what is true now, in columns",
-            "one writer: intake",
-            "readers take snapshots",
-            fill=PAPER,
-        ),
-        part(
-            444, 130, 192, "scheduling", "what should happen", "actions and plugins", "work in statements", fill=PAPER
-        ),
-        part(688, 130, 148, "dispatch", "binds whole gangs,", "evicts, tells;", "the only writer"),
-        arrow(98, 79, 98, 128),
-        text(106, 108, "watch", size=12, colour=MUTED),
-        arrow(172, 160, 206, 160),
-        arrow(400, 160, 442, 160),
-        arrow(636, 160, 686, 160),
-        arrow(762, 128, 762, 81),
-        text(692, 108, "bind, evict", size=12, colour=MUTED),
-        f'<path d="M762 220L762 286L304 286L304 224" stroke="{INK}" stroke-width="1.8" fill="none" marker-end="url(#head)"/>',
-        text(480, 303, "what became of it, as changes", size=12, colour=MUTED),
-        part(
-            24,
-            330,
-            192,
-            "controllers",
-            "Jobs, groups, queues, flows:",
-            "objects in, operations out",
-            "each plan is pure",
-        ),
-        part(
-            230,
-            330,
-            192,
-            "webhooks",
-            "defaults, rules, and who",
-            "may submit to a queue:",
-            "the same pure rules of api",
-        ),
-        part(436, 330, 192, "nodes", "agents of the embedded", "cluster: pretend ones, and", "one that runs processes"),
-        part(
-            642,
-            330,
-            194,
-            "processes, cli",
-            "which parts make up a",
-            "process; what people type;",
-            "explain, schedule, up",
-        ),
-        paragraph(
-            24,
-            444,
-            "These four are clients of the API server like everybody else, and meet the scheduler only in its objects.",
-        ),
+        _stages(),
+        _beside(),
+    )
+
+
+def _stages() -> str:
+    shared = "Kubernetes' own, or the embedded one (apiserver): the only thing that everybody shares"
+    state = ("what is true now, in columns", "one writer: intake", "readers take snapshots")
+    decisions = ("what should happen", "actions and plugins", "work in statements")
+    back = "M762 220L762 286L304 286L304 224"
+    return "\n".join(
+        [
+            part(24, 20, 812, "API server", shared),
+            part(24, 130, 148, "kube", "list and watch", "into typed changes", "leases, events"),
+            f'<rect x="196" y="116" width="452" height="126" rx="10" fill="#e9f1ea" stroke="{FILLS["a"]}"/>',
+            text(440, 236, "pure: no I/O, no clock, no chance", size=12, colour=MUTED),
+            part(208, 130, 192, "cluster", *state, fill=PAPER),
+            part(444, 130, 192, "scheduling", *decisions, fill=PAPER),
+            part(688, 130, 148, "dispatch", "binds whole gangs,", "evicts, tells;", "the only writer"),
+            arrow(98, 79, 98, 128),
+            text(106, 108, "watch", size=12, colour=MUTED),
+            arrow(172, 160, 206, 160),
+            arrow(400, 160, 442, 160),
+            arrow(636, 160, 686, 160),
+            arrow(762, 128, 762, 81),
+            text(692, 108, "bind, evict", size=12, colour=MUTED),
+            f'<path d="{back}" stroke="{INK}" stroke-width="1.8" fill="none" marker-end="url(#head)"/>',
+            text(480, 303, "what became of it, as changes", size=12, colour=MUTED),
+        ]
+    )
+
+
+def _beside() -> str:
+    jobs = ("Jobs, groups, queues, flows:", "objects in, operations out", "each plan is pure")
+    rules = ("defaults, rules, and who", "may submit to a queue:", "the same pure rules of api")
+    agents = ("agents of the embedded", "cluster: pretend ones, and", "one that runs processes")
+    people = ("which parts make up a", "process; what people type;", "explain, schedule, up")
+    said = "These four are clients of the API server like everybody else, and meet the scheduler only in its objects."
+    return "\n".join(
+        [
+            part(24, 330, 192, "controllers", *jobs),
+            part(230, 330, 192, "webhooks", *rules),
+            part(436, 330, 192, "nodes", *agents),
+            part(642, 330, 194, "processes, cli", *people),
+            paragraph(24, 444, said),
+        ]
     )
 
 
