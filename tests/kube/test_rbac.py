@@ -61,7 +61,9 @@ UNREACHED = {
         Grant("patch", "", "events"): "counts up an event that comes again; the scheduler tells a reason once",
     },
     "controllers": {
-        Grant("get", "", "pods"): "asked about a member that is missing though nobody saw it leave, if nothing else comes first",
+        Grant(
+            "get", "", "pods"
+        ): "asked about a missing member that nobody saw leave, unless something else comes first",
         Grant("get", "", "persistentvolumeclaims"): "read when one of that name was made between plan and write",
         Grant("get", "scheduling.volcano.sh", "podgroups"): "the same",
     },
