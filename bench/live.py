@@ -100,14 +100,15 @@ async def burst(client: Client, seen: Seen, jobs: int, size: int) -> dict[str, A
 
 
 async def trickle(client: Client, seen: Seen, count: int) -> dict[str, Any]:
+    """One small Job after another on an idle cluster, once everybody has started: the first one shows that and is not counted."""
     waits = []
-    for number in range(count):
+    for number in range(count + 1):
         name = f"trickle-{number}"
         began = time.monotonic()
         await client.create(Job, a_job(name, 8), namespace="bench")
         waits.append(await seen.until(name, 8) - began)
         await asyncio.sleep(max(1.3 - (time.monotonic() - began), 0))
-    waits.sort()
+    waits = sorted(waits[1:])
     return {
         "bench": "live trickle",
         "jobs": count,
