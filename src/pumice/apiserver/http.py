@@ -16,6 +16,7 @@ from aiohttp import web
 from pumice.apiserver import failures
 from pumice.apiserver.calls import ANONYMOUS, Caller
 from pumice.apiserver.store import encode
+from pumice.kube.parting import end
 from pumice.kube.transport import BODY_BYTES_MAX, Request
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ class Listener:
         self._address = address
         self._streams: set[asyncio.Task[Any]] = set()
         self.port = address.port
-        self._http = web.Server(self._answer, access_log=None, keepalive_timeout=KEEPALIVE_S, read_bufsize=2**17)
-        self._runner = web.ServerRunner(self._http, shutdown_timeout=SHUTDOWN_TIMEOUT_S)
+        serving = web.Server(self._answer, access_log=None, keepalive_timeout=KEEPALIVE_S, read_bufsize=2**17)
+        self._runner = web.ServerRunner(serving, shutdown_timeout=SHUTDOWN_TIMEOUT_S)
 
     async def start(self) -> None:
         await self._runner.setup()
@@ -80,10 +81,7 @@ class Listener:
         """Ends watches first: they would otherwise hold their connections until the timeout."""
         for task in self._streams:
             task.cancel()
-        transports = [handler.transport for handler in self._http.connections if handler.transport is not None]
-        await self._runner.cleanup()
-        for transport in transports:
-            transport.abort()  # a polite end of TLS would wait for peers that may never answer
+        await end(self._runner)
 
     async def _answer(self, received: web.BaseRequest) -> web.StreamResponse:
         try:

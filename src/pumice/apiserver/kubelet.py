@@ -9,6 +9,7 @@ from urllib.parse import quote
 import aiohttp
 
 from pumice.apiserver import failures
+from pumice.kube.parting import leave
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -55,7 +56,7 @@ class KubeletLogs:
             raise failures.internal(f"the agent of node {pod['spec']['nodeName']} cannot be asked: {error}") from error
         if answer.status != 200:
             text = (await answer.content.read(ERROR_BYTES_MAX)).decode(errors="replace").strip()
-            _leave(answer)
+            leave(answer)
             raise failures.Failure(answer.status if 400 <= answer.status < 600 else 500, "BadRequest", text)
         return _chunks(answer)
 
@@ -78,12 +79,4 @@ async def _chunks(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]
         async for chunk in answer.content.iter_any():
             yield chunk
     finally:
-        _leave(answer)
-
-
-def _leave(answer: aiohttp.ClientResponse) -> None:
-    """Ends it where it stands. TLS would say goodbye and wait for an answer, longer than our event loop may live."""
-    connection = answer.connection
-    if connection is not None and connection.transport is not None:
-        connection.transport.abort()
-    answer.close()
+        leave(answer)

@@ -16,6 +16,7 @@ from yarl import URL
 from pumice.kube.connection import Connection, TlsContexts
 from pumice.kube.credentials import persuaded
 from pumice.kube.errors import Malformed, Unreachable
+from pumice.kube.parting import leave
 from pumice.kube.transport import (
     CALL_S_MAX,
     CONNECT_S_MAX,
@@ -145,11 +146,7 @@ class _Chunks:
         return chunk
 
     async def aclose(self) -> None:
-        # A stream is left in its middle. TLS would say goodbye and wait for an answer, longer than our event loop may live.
-        connection = self._answer.connection
-        if connection is not None and connection.transport is not None:
-            connection.transport.abort()
-        self._answer.close()
+        leave(self._answer)
 
 
 async def _whole(answer: aiohttp.ClientResponse, request: Request) -> bytes:

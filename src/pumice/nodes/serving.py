@@ -20,6 +20,7 @@ from pumice import certificates
 from pumice.api.kinds import Kind
 from pumice.errors import BadInput, NotFound
 from pumice.kube import errors
+from pumice.kube.parting import end
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -57,8 +58,7 @@ class LogServer:
         self._folder = folder
         self._authority = authority  # PEM; certificates that it signed prove who asks
         self._streams: set[asyncio.Task[Any]] = set()
-        self._http = web.Server(self._answer, access_log=None)
-        self._runner = web.ServerRunner(self._http, shutdown_timeout=SHUTDOWN_S_MAX)
+        self._runner = web.ServerRunner(web.Server(self._answer, access_log=None), shutdown_timeout=SHUTDOWN_S_MAX)
         self.port = 0
 
     async def __aenter__(self) -> Self:
@@ -71,10 +71,7 @@ class LogServer:
     async def __aexit__(self, *_: object) -> None:
         for task in self._streams:
             task.cancel()
-        transports = [handler.transport for handler in self._http.connections if handler.transport is not None]
-        await self._runner.cleanup()
-        for transport in transports:
-            transport.abort()  # a polite end of TLS would wait for peers that may never answer
+        await end(self._runner)
 
     def _tls(self) -> ssl.SSLContext:
         now = dt.datetime.now(dt.UTC)
