@@ -91,7 +91,6 @@ class Dispatcher:
         for eviction in evictions:
             self._start(self._evictor.evict(eviction))
         for release in decisions.releases:
-            self._binder.refusals.note(release.gang, release.why)
             self._evictor.announce_release(release)
             self._start(self._evictor.release(release))
         self._reach("dispatched")

@@ -1,7 +1,6 @@
 """Gangs whose attempts fail: the first failure is mended at once, each further one within a while costs a longer rest.
 
-Without a rest, a gang that the API server refuses for good, or that a node refuses whatever it claims to have, would be planned
-and refused again as fast as both can.
+Without a rest, a gang that the API server refuses for good would be planned and refused again as fast as both can.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ class _Failures(NamedTuple):
 
 
 class Refusals:
-    """What failed last, by gang. A success wipes nothing out: the node may still refuse what was bound."""
+    """What failed last, by gang."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._failures: dict[str, _Failures] = {}
 
     def note(self, gang: str, why: str) -> None:
-        """An attempt of the gang has failed, or came to nothing on a node."""
+        """An attempt of the gang has failed."""
         known = self._failures.get(gang)
         count = known.number + 1 if known is not None else 1
         rest_s = min(REST_S_FIRST * 2.0 ** min(count - 2, 10), REST_S_MAX) if count > 1 else 0.0

@@ -14,7 +14,6 @@ import pytest
 from pumice import instant
 from pumice.api import kinds
 from pumice.api.batch import Job
-from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.apiserver.local import LocalTransport
 from pumice.apiserver.server import Server, Settings
@@ -224,17 +223,3 @@ def test_a_gang_that_is_refused_again_and_again_is_tried_less_and_less_often():
         assert await cluster.phase("refused") == "Running"
 
     play(story)
-
-
-def test_a_node_that_refuses_what_it_claims_to_have_room_for_is_asked_less_and_less_often():
-    async def story(cluster):
-        await cluster.submit("refused", 1, "600s")
-        for _ in range(200):
-            for pod in await cluster.client.list_json(kinds.by_struct(Pod), namespace="default"):
-                if pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending":
-                    no_room = {"status": {"phase": "Failed", "reason": f"OutOf{GPU}"}}
-                    name = pod["metadata"]["name"]
-                    await cluster.client.patch(Pod, name, no_room, namespace="default", subresource="status")
-            await cluster.clock.sleep(0.1)
-
-    assert 4 <= play(story, start="600s")["POST pods binding"] <= 12
