@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.kube.control_plane import ControlPlane
+from tools.kube.kinds import install_kinds
 from tools.kube.nodes import pretend_nodes
 
 from pumice.api import kinds
@@ -29,7 +30,6 @@ from pumice.api.batch import Job
 from pumice.api.changes import Upserted
 from pumice.api.core import Namespace, ServiceAccount
 from pumice.api.pods import Pod
-from pumice.cli.crds import manifests
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.client import Client
@@ -171,13 +171,7 @@ def main() -> None:
     parser.add_argument("--trickle", type=int, default=30)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, ControlPlane(nodes=pretend_nodes(given.nodes, gpus=8)) as plane:
-        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
-        plane.kubectl(
-            "wait",
-            "--for=condition=Established",
-            "--timeout=60s",
-            *(f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS),
-        )
+        install_kinds(plane)
         running = []
         for words in (
             ("scheduler", "--no-leader-elect", "--listen", "127.0.0.1:0"),

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 from tools.kube import build
 from tools.kube.control_plane import ControlPlane
+from tools.kube.kinds import install_kinds
 from tools.kube.nodes import pretend_nodes
 from tools.kube.oracle_client import Oracle
-
-from pumice.api import kinds
-from pumice.cli.crds import manifests
 
 if TYPE_CHECKING:
     import subprocess
@@ -58,9 +56,7 @@ def plane(binaries: Path) -> Iterator[ControlPlane]:
 @pytest.fixture(scope="session")
 def crds(plane: ControlPlane) -> None:
     """Our kinds are installed, as `pumice crds | kubectl apply --server-side -f -` does it."""
-    plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
-    names = [f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS]
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+    install_kinds(plane)
 
 
 @pytest.fixture

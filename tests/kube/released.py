@@ -14,11 +14,10 @@ from typing import NamedTuple
 from tools.deploy import generate
 from tools.kube.children import Children, LoopbackPort
 from tools.kube.control_plane import ControlPlane
+from tools.kube.kinds import install_kinds
 from tools.kube.nodes import pretend_nodes
 
 from pumice import yamltext
-from pumice.api import kinds
-from pumice.cli.crds import manifests
 
 NAMESPACE = generate.NAMESPACE
 WAIT_S = 90.0  # for what must come, on a machine with other work on it
@@ -128,9 +127,7 @@ class Release:
 
     def _install(self):
         plane = self.plane
-        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
-        names = [f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS]
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+        install_kinds(plane)
         plane.create_namespace(NAMESPACE)
         text = generate.template(f"--values={self._values}")
         self.objects = [each for each in yamltext.load_all(text, source="helm") if each]

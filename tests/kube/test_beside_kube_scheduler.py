@@ -9,12 +9,12 @@ from tests.bodies import mishaps, races
 from tests.bodies import scheduler as bodies
 from tests.bodies.job_world import job_world
 from tools.kube.control_plane import ControlPlane
+from tools.kube.kinds import install_kinds
 from tools.kube.nodes import pretend_nodes
 
 from pumice.api import kinds
 from pumice.api.core import Namespace, ServiceAccount
 from pumice.api.pods import Pod
-from pumice.cli.crds import manifests
 from pumice.clock import RealClock
 from pumice.dispatch.rim import Rim
 from pumice.kube import config
@@ -34,13 +34,7 @@ def shared_plane(binaries):
         *pretend_nodes(10, prefix="theirs-", labels={"side": "theirs"}),
     ]
     with ControlPlane(nodes=nodes, scheduler=True) as plane:
-        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
-        plane.kubectl(
-            "wait",
-            "--for=condition=Established",
-            "--timeout=60s",
-            *(f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS),
-        )
+        install_kinds(plane)
         yield plane
 
 

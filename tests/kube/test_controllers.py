@@ -5,9 +5,8 @@ import asyncio
 import pytest
 from tests.bodies import controllers, jobs
 from tools.kube.control_plane import ControlPlane
+from tools.kube.kinds import install_kinds
 
-from pumice.api import kinds
-from pumice.cli.crds import manifests
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
@@ -17,9 +16,7 @@ from pumice.kube.http import HttpTransport
 def empty_plane(binaries):
     """A control plane of its own: shares are shares of all nodes, so nobody else's may be there."""
     with ControlPlane(nodes=()) as plane:
-        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
-        names = [f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS]
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+        install_kinds(plane)
         yield plane
 
 

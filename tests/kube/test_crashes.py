@@ -8,9 +8,8 @@ import sys
 import pytest
 from tests.bodies import crashes
 from tools.kube.control_plane import ControlPlane
+from tools.kube.kinds import install_kinds
 
-from pumice.api import kinds
-from pumice.cli.crds import manifests
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
@@ -22,9 +21,7 @@ pytestmark = pytest.mark.timeout(300)  # processes start and die: a busy machine
 @pytest.fixture(scope="module")
 def crash_plane(binaries):
     with ControlPlane(durable=True) as plane:
-        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
-        names = [f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS]
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+        install_kinds(plane)
         yield plane
 
 

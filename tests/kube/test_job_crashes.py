@@ -13,9 +13,8 @@ import sys
 import pytest
 from tests.bodies import job_deaths, jobs
 from tools.kube.control_plane import ControlPlane
+from tools.kube.kinds import install_kinds
 
-from pumice.api import kinds
-from pumice.cli.crds import manifests
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
@@ -27,9 +26,7 @@ PATIENCE_S = 300.0  # for one step of one Job, while its controllers are dead mo
 @pytest.fixture(scope="module")
 def crash_plane(binaries):
     with ControlPlane(nodes=()) as plane:
-        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
-        names = [f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS]
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+        install_kinds(plane)
         yield plane
 
 

@@ -6,9 +6,8 @@ import contextlib
 import pytest
 from tests.bodies import jobs, many_jobs
 from tools.kube.control_plane import ControlPlane
+from tools.kube.kinds import install_kinds
 
-from pumice.api import kinds
-from pumice.cli.crds import manifests
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
@@ -18,9 +17,7 @@ from pumice.kube.http import HttpTransport
 def empty_plane(binaries):
     """A control plane of its own: shares are shares of all nodes, so nobody else's may be there."""
     with ControlPlane(nodes=()) as plane:
-        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
-        names = [f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS]
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+        install_kinds(plane)
         yield plane
 
 

@@ -16,6 +16,7 @@ import pytest
 from tools.deploy import generate
 from tools.kube.children import Children, LoopbackPort
 from tools.kube.control_plane import ControlPlane
+from tools.kube.kinds import install_kinds
 from tools.kube.nodes import pretend_nodes
 
 from pumice import certificates
@@ -207,9 +208,7 @@ class Cluster:
 @pytest.fixture(scope="module")
 def cluster(binaries, tmp_path_factory):
     with ControlPlane(nodes=pretend_nodes(2, gpus=8)) as plane:
-        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
-        crds = [f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS]
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *crds)
+        install_kinds(plane)
         plane.create_namespace(TEAM)
         with contextlib.closing(Cluster(plane, tmp_path_factory.mktemp("logs"))) as made:
             yield made

@@ -16,9 +16,8 @@ from tests.bodies import frameworks, jobs
 from tests.bodies.gate import an_agent, log, require_namespaces
 from tests.bodies.world import running
 from tools.kube.control_plane import ControlPlane
+from tools.kube.kinds import install_kinds
 
-from pumice.api import kinds
-from pumice.cli.crds import manifests
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
@@ -74,9 +73,7 @@ def programs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def real_plane(binaries):
     with ControlPlane(nodes=()) as plane:
-        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
-        names = [f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS]
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+        install_kinds(plane)
         plane.create_namespace(NAMESPACE)
         yield plane
 

@@ -7,9 +7,8 @@ import pytest
 from tests.bodies import jobs, real_gangs
 from tests.bodies.gate import require_namespaces
 from tools.kube.control_plane import ControlPlane
+from tools.kube.kinds import install_kinds
 
-from pumice.api import kinds
-from pumice.cli.crds import manifests
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
@@ -19,9 +18,7 @@ from pumice.kube.http import HttpTransport
 def process_plane(binaries, tmp_path_factory):
     require_namespaces(tmp_path_factory.mktemp("probe"))
     with ControlPlane(nodes=()) as plane:
-        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
-        names = [f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS]
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+        install_kinds(plane)
         yield plane
 
 

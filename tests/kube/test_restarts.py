@@ -6,9 +6,8 @@ import contextlib
 import pytest
 from tests.bodies import restarts
 from tools.kube.control_plane import ControlPlane
+from tools.kube.kinds import install_kinds
 
-from pumice.api import kinds
-from pumice.cli.crds import manifests
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
@@ -38,9 +37,7 @@ class Server:
 @pytest.fixture
 def mortal_plane(binaries):
     with ControlPlane(durable=True) as plane:
-        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
-        names = [f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS]
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+        install_kinds(plane)
         plane.create_namespace("team")
         yield plane
 

@@ -11,12 +11,12 @@ from tests.bodies import stormy
 from tests.bodies.scheduler import *  # noqa: F403
 from tests.bodies.sharing import *  # noqa: F403
 from tools.kube.control_plane import ControlPlane
+from tools.kube.kinds import install_kinds
 
 from pumice.api import kinds
 from pumice.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim
 from pumice.api.scheduling import PodGroup
 from pumice.api.storage import StorageClass
-from pumice.cli.crds import manifests
 from pumice.clock import RealClock
 from pumice.dispatch.rim import Rim
 from pumice.kube import config
@@ -31,9 +31,7 @@ from pumice.scheduling import builtin
 def empty_plane(binaries):
     """A control plane of its own: shares are shares of all nodes, so nobody else's may be there."""
     with ControlPlane(nodes=()) as plane:
-        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
-        names = [f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS]
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+        install_kinds(plane)
         yield plane
 
 

@@ -13,10 +13,8 @@ import urllib.request
 
 import pytest
 from tools.kube.control_plane import ControlPlane
+from tools.kube.kinds import install_kinds
 from tools.kube.nodes import pretend_nodes
-
-from pumice.api import kinds
-from pumice.cli.crds import manifests
 
 WAIT_S = 40.0
 POLICY = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n"
@@ -25,13 +23,7 @@ POLICY = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predi
 @pytest.fixture(scope="module")
 def watched_plane(binaries):
     with ControlPlane(nodes=pretend_nodes(1, gpus=4, prefix="watched-")) as plane:
-        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
-        plane.kubectl(
-            "wait",
-            "--for=condition=Established",
-            "--timeout=60s",
-            *(f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS),
-        )
+        install_kinds(plane)
         yield plane
 
 

@@ -14,13 +14,12 @@ from tests.bodies import frameworks, jobs
 from tests.bodies.gate import require_namespaces
 from tools.kube import environments
 from tools.kube.control_plane import ControlPlane
+from tools.kube.kinds import install_kinds
 
-from pumice.api import kinds
 from pumice.api.batch import Job
 from pumice.api.core import ConfigMap, Service
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
-from pumice.cli.crds import manifests
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
@@ -81,9 +80,7 @@ class TorchX:
 def real_plane(binaries):
     """A control plane of its own: the scheduler of this test is to meet nobody else's pods."""
     with ControlPlane(nodes=()) as plane:
-        plane.kubectl("apply", "--server-side", "-f", "-", input=manifests())
-        names = [f"crd/{kind.resource}" for kind in kinds.CUSTOM_KINDS]
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+        install_kinds(plane)
         plane.create_namespace(NAMESPACE)
         yield plane
 
