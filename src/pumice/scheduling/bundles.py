@@ -127,7 +127,7 @@ def in_order(
 def approved(session: Session, kind: Kind, claimant: GangState, bundles: Sequence[Bundle]) -> list[Bundle]:
     """What the plugins let go: a safe bundle may shrink, a whole one goes whole or not at all."""
     candidates = [task for bundle in bundles for task in bundle.tasks]
-    allowed = {task.uid for task in session.points.victims("evictable", kind, claimant, candidates)}
+    allowed = {task.uid for task in session.points.evictable.of(kind, claimant, candidates)}
     found = []
     for bundle in bundles:
         kept = tuple(task for task in bundle.tasks if task.uid in allowed)

@@ -42,7 +42,7 @@ def run(session: Session) -> None:
     queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in heaps))
     while queues and session.spend(1):
         queue = queues.pop()
-        if not heaps[queue.name] or session.is_overused(queue):
+        if not heaps[queue.name] or session.points.overused.holds(queue):
             continue
         gang = heaps[queue.name].pop()
         claimants.pop(gang.key, None)

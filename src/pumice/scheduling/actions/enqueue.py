@@ -31,9 +31,8 @@ def run(session: Session) -> None:
 
 def admit(session: Session, gang: GangState) -> None:
     """Admit the gang if nobody objects. A gang that names no minimum is not asked for (Volcano parity)."""
-    if gang.spec.minimum is not None and not session.points.vote("enqueueable", gang):
+    if gang.spec.minimum is not None and not session.points.enqueueable.passes(gang):
         return
-    for hook in session.points.hooks("enqueued"):
-        hook.call(gang)
+    session.points.enqueued.tell(gang)
     gang.phase = PodGroupPhase.INQUEUE.value
     gang.version += 1

@@ -22,12 +22,12 @@ _RUNNING = frozenset({Status.RUNNING})
 def run(session: Session) -> None:
     arguments = read_action(Arguments, session.policy, Kind.RECLAIM.value)
     for queue, gangs in gangwise.starving(session):
-        if session.is_overused(queue):
+        if session.points.overused.holds(queue):
             continue
         rules = _rules(session, queue)
         while gangs and session.spend(1):
             gang = gangs.pop()
-            if session.is_preemptive(queue, gangwise.Wanted(session, gang).tasks):
+            if session.points.preemptive.holds(queue, gangwise.Wanted(session, gang).tasks):
                 gangwise.pursue(session, gang, rules, arguments)
 
 

@@ -49,7 +49,7 @@ def run(session: Session) -> None:
     arguments = read_action(Arguments, session.policy, NAME)
     starving: dict[str, list[GangState]] = {}
     for gang in session.schedulable(with_enqueue=True):
-        if not gang.wants_closeness and session.points.starves(gang):
+        if not gang.wants_closeness and session.points.starving.holds(gang):
             starving.setdefault(gang.queue, []).append(gang)
     queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in starving))
     while queues:
@@ -84,7 +84,7 @@ class _Preempting:
         needy = eviction.in_need(session, gang)
         pool.hopeless.clear()
         for left, task in zip(range(len(needy), 0, -1), needy, strict=True):
-            if not session.points.starves(gang) or eviction.is_lost(session, gang, left):
+            if not session.points.starving.holds(gang) or eviction.is_lost(session, gang, left):
                 break
             self._make_room(statement, gang, task, pool, lambda victim: victim.gang != gang.key)
         if statement.operations and eviction.is_worth_it(session, statement, gang):
@@ -192,7 +192,7 @@ class _Trial:
         ]
         # Whoever goes first is asked about first: a surplus is spent on those who would be evicted anyway.
         candidates = eviction.victim_order(session, self.gang, candidates)
-        victims = session.points.victims("preemptable", task, candidates) if candidates else []
+        victims = session.points.preemptable.of(task, candidates) if candidates else []
         if not eviction.enough(session, session.shape(task), node, victims):
             self.pool.give_up(node, task)
             return None

@@ -88,7 +88,7 @@ class Capacity:
         on.allocatable(self.allocatable, why=self.why)
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable)
-        on.shield("reclaimable", functools.partial(quotas.above_guarantees, session, self.paths))
+        on.reclaimable.shield(functools.partial(quotas.above_guarantees, session, self.paths))
         on.evictable(self.evictable)
         on.enqueueable(self.enqueueable)
         on.enqueued(self.enqueued)

@@ -48,7 +48,7 @@ class Proportion:
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable)
         books = {name: (account,) for name, account in self.accounts.items()}
-        on.shield("reclaimable", functools.partial(quotas.above_guarantees, session, books))
+        on.reclaimable.shield(functools.partial(quotas.above_guarantees, session, books))
         on.enqueueable(self.enqueueable)
         on.enqueued(self.enqueued)
         on.moved(self.moved)
