@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Status, Task
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState, SubState
     from pumice.scheduling.points import Kind
-    from pumice.scheduling.session import Session
     from pumice.scheduling.statement import Eviction
 
 

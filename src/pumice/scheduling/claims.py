@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from pumice.cluster.state import Snapshot
     from pumice.instant import Instant
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.session import Session
     from pumice.scheduling.statement import Statement
 
 

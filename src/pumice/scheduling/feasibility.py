@@ -12,8 +12,8 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
 
 

@@ -13,8 +13,8 @@ from pumice.scheduling.verdict import FitError
 if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState, SubState
-    from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
     from pumice.scheduling.statement import Statement
     from pumice.scheduling.verdict import Reason

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
     from pumice.scheduling.bundles import Bundle, Candidates
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState, SubState
     from pumice.scheduling.points import Kind
-    from pumice.scheduling.session import Session
     from pumice.scheduling.statement import Statement
 
 DOMAINS_MAX = 8

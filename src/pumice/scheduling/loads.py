@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pumice.cluster.columns import Column, Mask
-    from pumice.scheduling.session import Session
+    from pumice.scheduling.core.session import Session
 
 DATA_AGE_MAX = 5 * MINUTE  # older measurements say nothing about now
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.points import Indexes, Pull, Scores
     from pumice.scheduling.room import Room
-    from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
 
 # Trajectories are computed for this many pods at a time: the matrix stays in the cache, and the result is the same.

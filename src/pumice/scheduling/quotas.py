@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts, MutableAmounts
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.queuetree import QueueTree
-    from pumice.scheduling.session import Session
 
 
 @dataclasses.dataclass(slots=True, eq=False)

@@ -14,8 +14,8 @@ from pumice.scheduling.verdict import FitError
 
 if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
 
 

@@ -13,8 +13,8 @@ from pumice.scheduling.points import Kind
 
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.session import Session
 
 
 def run(session: Session) -> None:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
     from pumice.scheduling.statement import Statement
 

@@ -15,8 +15,8 @@ from pumice.scheduling.statement import Placement
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.session import Session
     from pumice.scheduling.statement import Statement
 
 NAME = "reclaim"

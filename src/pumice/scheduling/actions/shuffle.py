@@ -11,7 +11,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling import eviction
 
 if TYPE_CHECKING:
-    from pumice.scheduling.session import Session
+    from pumice.scheduling.core.session import Session
 
 NAME = "shuffle"
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pumice.api.core import PersistentVolume
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
 
 TOO_MANY = "node(s) exceed max volume count"

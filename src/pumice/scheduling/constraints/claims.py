@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.tasks import Task
     from pumice.scheduling.constraints.devices import Ask
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
 
 ELSEWHERE = "resourceclaim not available on the node"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pumice.api.pods import NodeSelector, Toleration
     from pumice.api.resource import Device, DeviceClaim, DeviceConstraint, DeviceSubRequest
     from pumice.cluster.columns import Mask
-    from pumice.scheduling.session import Session
+    from pumice.scheduling.core.session import Session
 
 ALL = "All"
 EVERYWHERE = -1  # the node of a device that several nodes can use

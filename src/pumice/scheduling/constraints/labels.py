@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pumice.api.pods import PodSpec
     from pumice.cluster.columns import Mask
-    from pumice.scheduling.session import Session
+    from pumice.scheduling.core.session import Session
     from pumice.selectors import NodeSelector, NodeSelectorTerm, Requirement
 
 ABSENT = 0  # code of "this object has no such label"

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
     from pumice.cluster.terms import Audience, Term, Terms
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
     from pumice.selectors import Requirement
 

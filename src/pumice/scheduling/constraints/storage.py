@@ -24,7 +24,7 @@ from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
-    from pumice.scheduling.session import Session
+    from pumice.scheduling.core.session import Session
 
 STORAGE = "storage"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"

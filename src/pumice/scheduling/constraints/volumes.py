@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pumice.cluster.mounts import Mounts
     from pumice.cluster.tasks import Task
     from pumice.scheduling.constraints.storage import Need
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
 
 UNREACHABLE = "node(s) didn't match PersistentVolume's node affinity"

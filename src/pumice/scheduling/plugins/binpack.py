@@ -12,10 +12,10 @@ from pumice.scheduling import arguments
 from pumice.scheduling.shapes import Reads
 
 if TYPE_CHECKING:
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.placement import Pairs
     from pumice.scheduling.points import Scores
     from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
 
 Weight = Annotated[int, msgspec.Meta(description="weight of the score, or of one resource in it")]

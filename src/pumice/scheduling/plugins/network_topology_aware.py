@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.tasks import Task
     from pumice.cluster.topology import HyperTree
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import SubState
     from pumice.scheduling.points import Indexes, Scores
     from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
 
 NAME = "network-topology-aware"

@@ -24,10 +24,10 @@ from pumice.scheduling.shapes import Reads
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column, NodeTable
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.placement import Pairs
     from pumice.scheduling.points import Indexes, Scores
     from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
 
 BEST = 100

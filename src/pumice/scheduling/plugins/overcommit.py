@@ -13,9 +13,9 @@ from pumice.scheduling.points import Vote
 from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
 
 FACTOR_DEFAULT = 1.2
 

@@ -22,8 +22,8 @@ from pumice.scheduling.verdict import Cure, Denial
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
 
 NAME = "predicates"

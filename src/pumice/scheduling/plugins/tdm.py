@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
+    from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.points import Indexes, Scores
     from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
     from pumice.scheduling.shapes import Shape
 
 ZONE_PREFIX = "tdm.revocable-zone."
