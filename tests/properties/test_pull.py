@@ -8,7 +8,7 @@ from tests.unit.scheduling.clusters import a_gang, a_hyper_node, a_node, a_pod, 
 
 from pumice.cluster.tasks import Status
 from pumice.scheduling import closeness
-from pumice.scheduling.statement import Placement
+from pumice.scheduling.core.statement import Placement
 
 
 def a_tree(chance, nodes):

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Status, Task
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.statement import Eviction
     from pumice.scheduling.gangstate import GangState, SubState
     from pumice.scheduling.points import Kind
-    from pumice.scheduling.statement import Eviction
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

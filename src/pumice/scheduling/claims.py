@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pumice.api.changes import Claim
 from pumice.cluster.tasks import Status
-from pumice.scheduling.statement import Placement
+from pumice.scheduling.core.statement import Placement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pumice.cluster.state import Snapshot
     from pumice.instant import Instant
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.statement import Statement
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.statement import Statement
 
 
 class Holds:

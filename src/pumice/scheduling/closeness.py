@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.cluster.topology import HyperTree
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.statement import Operation, Statement
     from pumice.scheduling.gangstate import GangState, SubState
-    from pumice.scheduling.statement import Operation, Statement
     from pumice.scheduling.verdict import FitError
     from pumice.scheduling.worksheet import Worksheet
 

@@ -9,8 +9,8 @@ from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPha
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling import feasibility, mend, messages, verdict
+from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.decisions import Bind, Condition, Decisions, Evict, GangCommit, GangReport
-from pumice.scheduling.statement import Eviction, Placement
 
 if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts

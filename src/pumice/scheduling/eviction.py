@@ -14,8 +14,8 @@ import numpy as np
 from pumice import instant
 from pumice.cluster import amounts
 from pumice.cluster.tasks import EVICTABLE, Status
+from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.ports import Vain
-from pumice.scheduling.statement import Eviction, Placement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.statement import Statement
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.shapes import Shape
-    from pumice.scheduling.statement import Statement
 
 # Sparing replays the plan once per victim that might stay: a larger plan is left as it is.
 SPARED_BY_REPLAY_MAX = 256

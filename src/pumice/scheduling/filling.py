@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.statement import Placement
+from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.verdict import FitError
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.statement import Statement
     from pumice.scheduling.gangstate import GangState, SubState
     from pumice.scheduling.shapes import Shape
-    from pumice.scheduling.statement import Statement
     from pumice.scheduling.verdict import Reason
 
 

@@ -21,8 +21,8 @@ from pumice.cluster.tasks import Status
 from pumice.cluster.topology import ROOT
 from pumice.scheduling import bundles, closeness, eviction, filling
 from pumice.scheduling.arguments import ActionArgs
+from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.heap import Heap
-from pumice.scheduling.statement import Placement
 from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.bundles import Bundle, Candidates
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.statement import Statement
     from pumice.scheduling.gangstate import GangState, SubState
     from pumice.scheduling.points import Kind
-    from pumice.scheduling.statement import Statement
 
 DOMAINS_MAX = 8
 TRIALS_MAX = 16  # plans tried for real in one domain; each failure takes twice as many further bundles

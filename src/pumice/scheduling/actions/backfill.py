@@ -9,7 +9,7 @@ import numpy as np
 
 from pumice.cluster.tasks import Status
 from pumice.scheduling import arguments
-from pumice.scheduling.statement import Placement
+from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.verdict import FitError
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from pumice import instant
 from pumice.cluster.tasks import EVICTABLE, Status
 from pumice.scheduling import eviction
 from pumice.scheduling.arguments import CachingArgs, read_action
+from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.eviction import Pool
 from pumice.scheduling.heap import Heap
-from pumice.scheduling.statement import Placement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.statement import Statement
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.shapes import Shape
-    from pumice.scheduling.statement import Statement
 
 NAME = "preempt"
 PREEMPTED_BY_SCHEDULER = "PreemptionByScheduler"

@@ -8,16 +8,16 @@ import numpy as np
 
 from pumice.cluster.tasks import Status
 from pumice.scheduling import arguments, eviction
+from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.eviction import Pool
 from pumice.scheduling.heap import Heap
-from pumice.scheduling.statement import Placement
 
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.statement import Statement
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.statement import Statement
 
 NAME = "reclaim"
 _RUNNING = frozenset({Status.RUNNING})

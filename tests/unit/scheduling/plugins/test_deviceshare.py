@@ -18,8 +18,8 @@ from tests.unit.scheduling.clusters import (
 
 from pumice.cluster.cards import registered, slices_of, slices_text
 from pumice.cluster.tasks import Status
+from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.policy import PolicyError
-from pumice.scheduling.statement import Placement
 from pumice.scheduling.verdict import Cure
 
 NAME = "deviceshare"

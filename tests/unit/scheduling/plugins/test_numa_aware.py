@@ -24,8 +24,8 @@ from pumice.api import changes
 from pumice.cluster.intake import Intake
 from pumice.cluster.tasks import Status
 from pumice.scheduling import cycle
+from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.plugins.numa_aware import is_guaranteed
-from pumice.scheduling.statement import Placement
 from pumice.scheduling.verdict import Cure
 
 NAME = "numa-aware"
