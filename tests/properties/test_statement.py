@@ -15,11 +15,11 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import EVICTABLE, OCCUPYING, Status
 from pumice.scheduling import plugins
 from pumice.scheduling.arguments import Args
+from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.session import Session
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.gangstate import GangState
 from pumice.scheduling.placement import Placer
-from pumice.scheduling.points import Points
 from pumice.scheduling.room import Room
 from pumice.scheduling.shapes import Shape, ShapeBook
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.points import Indexes, Pull, Scores
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.points import Indexes, Pull, Scores
     from pumice.scheduling.room import Room
     from pumice.scheduling.shapes import Shape
 

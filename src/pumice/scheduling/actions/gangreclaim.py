@@ -8,8 +8,8 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling import eviction, gangwise
 from pumice.scheduling.arguments import read_action
 from pumice.scheduling.bundles import Candidates
+from pumice.scheduling.core.points import Kind
 from pumice.scheduling.gangwise import Arguments
-from pumice.scheduling.points import Kind
 
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec

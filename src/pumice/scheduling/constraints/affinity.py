@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.terms import Term, Terms
     from pumice.scheduling.constraints.neighbours import Crowd
+    from pumice.scheduling.core.points import Indexes
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.points import Indexes
     from pumice.scheduling.shapes import Shape
 
 NOT_NEAR = "node(s) didn't match pod affinity rules"

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from pumice.api.core import ContainerImage
     from pumice.cluster.columns import Column
+    from pumice.scheduling.core.points import Indexes
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.points import Indexes
 
 
 class NodeImages:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.cluster.terms import Audience
     from pumice.scheduling.constraints.neighbours import Crowd
+    from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.points import Indexes, Scores
     from pumice.scheduling.shapes import Shape
 
 UNEVEN = "node(s) didn't match pod topology spread constraints"

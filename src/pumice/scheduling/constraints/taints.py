@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from pumice.api.pods import Toleration
     from pumice.cluster.columns import Column, Mask
+    from pumice.scheduling.core.points import Indexes
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.points import Indexes
 
 NO_SCHEDULE = "NoSchedule"
 NO_EXECUTE = "NoExecute"

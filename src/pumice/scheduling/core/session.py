@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.claims import Holds
+from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.statement import Eviction, Placement, Statement
 from pumice.scheduling.gangstate import GangState, SubState
 from pumice.scheduling.placement import Placer
-from pumice.scheduling.points import Points
 from pumice.scheduling.room import Room
 from pumice.scheduling.shapes import Reads, ShapeBook
 from pumice.scheduling.verdict import Cure, Reason

@@ -12,9 +12,9 @@ from pumice.scheduling import arguments
 from pumice.scheduling.shapes import Reads
 
 if TYPE_CHECKING:
+    from pumice.scheduling.core.points import Scores
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.placement import Pairs
-    from pumice.scheduling.points import Scores
     from pumice.scheduling.policy import PluginOption
     from pumice.scheduling.shapes import Shape
 

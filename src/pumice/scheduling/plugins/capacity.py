@@ -15,8 +15,8 @@ from pumice.api.resource import ResourceClaim
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING
 from pumice.scheduling import admission, arguments, eviction, quotas
+from pumice.scheduling.core.points import Kind, Vote
 from pumice.scheduling.devicequotas import Claims, DeviceAccount, device_limits
-from pumice.scheduling.points import Kind, Vote
 from pumice.scheduling.queuetree import QueueTree, queue_tree
 from pumice.scheduling.shapes import Reads
 from pumice.scheduling.verdict import Cure, Reason

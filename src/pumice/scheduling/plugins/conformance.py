@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.points import Kind
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.points import Kind
     from pumice.scheduling.policy import PluginOption
 
 PROTECTED_NAMESPACE = "kube-system"

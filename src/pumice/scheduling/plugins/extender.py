@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from pumice.scheduling import arguments, extenderwire
-from pumice.scheduling.points import Vote
+from pumice.scheduling.core.points import Vote
 from pumice.scheduling.ports import ExtenderFailed
 from pumice.scheduling.shapes import Reads
 from pumice.scheduling.verdict import Cure, Denial, Reason
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.points import Indexes, Scores
     from pumice.scheduling.policy import PluginOption
     from pumice.scheduling.shapes import Shape
 

@@ -16,8 +16,8 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.cluster.topology import ROOT
 from pumice.scheduling import arguments
+from pumice.scheduling.core.points import Pull
 from pumice.scheduling.gangstate import GangState
-from pumice.scheduling.points import Pull
 from pumice.scheduling.shapes import Reads
 from pumice.scheduling.verdict import Cure, Reason
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.tasks import Task
     from pumice.cluster.topology import HyperTree
+    from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import SubState
-    from pumice.scheduling.points import Indexes, Scores
     from pumice.scheduling.policy import PluginOption
     from pumice.scheduling.shapes import Shape
 

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.cluster.tasks import Task
     from pumice.scheduling.constraints.cpus import Assignment
+    from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.points import Indexes, Scores
     from pumice.scheduling.policy import PluginOption
     from pumice.scheduling.shapes import Shape
 

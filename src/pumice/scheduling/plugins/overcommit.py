@@ -9,7 +9,7 @@ import msgspec
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.scheduling import admission, arguments
-from pumice.scheduling.points import Vote
+from pumice.scheduling.core.points import Vote
 from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:

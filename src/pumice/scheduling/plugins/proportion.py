@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pumice.cluster import amounts
 from pumice.scheduling import admission, quotas
 from pumice.scheduling.arguments import Args as NoArgs
-from pumice.scheduling.points import Vote
+from pumice.scheduling.core.points import Vote
 from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from pumice.scheduling.verdict import Cure
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.placement import Pairs
-    from pumice.scheduling.points import Indexes, Scores
     from pumice.scheduling.policy import PluginOption
     from pumice.scheduling.shapes import Shape
 

@@ -13,7 +13,7 @@ from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import FINISHED
 from pumice.scheduling.arguments import Args as NoArgs
-from pumice.scheduling.points import Vote
+from pumice.scheduling.core.points import Vote
 from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import msgspec
 
 from pumice.api import names
 from pumice.scheduling import arguments, written
-from pumice.scheduling.points import Vote
+from pumice.scheduling.core.points import Vote
 
 if TYPE_CHECKING:
     from pumice.instant import Duration, Instant

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.points import Indexes, Scores
     from pumice.scheduling.policy import PluginOption
     from pumice.scheduling.shapes import Shape
 

@@ -21,7 +21,7 @@ from pumice.api import names
 from pumice.cluster.tasks import Status, preemptable
 from pumice.instant import SECOND
 from pumice.scheduling import arguments, disruption
-from pumice.scheduling.points import Vote
+from pumice.scheduling.core.points import Vote
 from pumice.scheduling.shapes import Reads
 from pumice.scheduling.verdict import Cure, Denial
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
+    from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.points import Indexes, Scores
     from pumice.scheduling.policy import PluginOption
     from pumice.scheduling.shapes import Shape
 

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.points import Scores
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.placement import Pairs
-    from pumice.scheduling.points import Scores
     from pumice.scheduling.policy import PluginOption
     from pumice.scheduling.shapes import Shape
 

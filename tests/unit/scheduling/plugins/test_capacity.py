@@ -17,7 +17,7 @@ from tests.unit.scheduling.clusters import (
 )
 
 from pumice.cluster import amounts
-from pumice.scheduling.points import Kind
+from pumice.scheduling.core.points import Kind
 from pumice.scheduling.verdict import Cure
 
 GI = 2**30
