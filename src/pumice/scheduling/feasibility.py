@@ -13,8 +13,8 @@ from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.shapes import Shape
 
 
 def exceeds_cluster(session: Session, gang: GangState) -> Reason | None:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Statement
     from pumice.scheduling.gangstate import GangState, SubState
-    from pumice.scheduling.shapes import Shape
     from pumice.scheduling.verdict import Reason
 
 

@@ -15,8 +15,8 @@ from pumice.scheduling.verdict import FitError
 if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.shapes import Shape
 
 
 Arguments = arguments.CachingArgs

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Statement
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.shapes import Shape
 
 NAME = "preempt"
 PREEMPTED_BY_SCHEDULER = "PreemptionByScheduler"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.constraints.neighbours import Crowd
     from pumice.scheduling.core.points import Indexes
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.shapes import Shape
 
 NOT_NEAR = "node(s) didn't match pod affinity rules"
 TOO_NEAR = "node(s) didn't match pod anti-affinity rules"

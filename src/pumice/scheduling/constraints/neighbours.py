@@ -15,7 +15,7 @@ import numpy as np
 from pumice.api.core import Namespace
 from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.constraints.labels import ABSENT, NodeLabels
-from pumice.scheduling.shapes import Reads
+from pumice.scheduling.core.shapes import Reads
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.cluster.terms import Audience, Term, Terms
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.shapes import Shape
     from pumice.selectors import Requirement
 
 Crowd = tuple["Audience", ...]

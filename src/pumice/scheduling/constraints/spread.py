@@ -20,7 +20,7 @@ from pumice.cluster.terms import Spread, audience_of
 from pumice.scheduling.constraints.labels import ABSENT, NodeLabels
 from pumice.scheduling.constraints.neighbours import Neighbours, sums_by, unique
 from pumice.scheduling.constraints.taints import NodeTaints
-from pumice.scheduling.shapes import Reads
+from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.verdict import Cure, Denial
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.constraints.neighbours import Crowd
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.shapes import Shape
 
 UNEVEN = "node(s) didn't match pod topology spread constraints"
 UNLABELLED = f"{UNEVEN} (missing required label)"

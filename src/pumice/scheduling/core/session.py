@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.claims import Holds
 from pumice.scheduling.core.points import Points
+from pumice.scheduling.core.shapes import Reads, ShapeBook
 from pumice.scheduling.core.statement import Eviction, Placement, Statement
 from pumice.scheduling.gangstate import GangState, SubState
 from pumice.scheduling.placement import Placer
 from pumice.scheduling.room import Room
-from pumice.scheduling.shapes import Reads, ShapeBook
 from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Operation
     from pumice.scheduling.decisions import Preparation, QueueFigures, Release
     from pumice.scheduling.policy import Policy
     from pumice.scheduling.ports import Ports
-    from pumice.scheduling.shapes import Shape
 
 T = TypeVar("T")
 

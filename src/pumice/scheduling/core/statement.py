@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.shapes import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

@@ -16,9 +16,9 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING
 from pumice.scheduling import admission, arguments, eviction, quotas
 from pumice.scheduling.core.points import Kind, Vote
+from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.devicequotas import Claims, DeviceAccount, device_limits
 from pumice.scheduling.queuetree import QueueTree, queue_tree
-from pumice.scheduling.shapes import Reads
 from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.policy import PluginOption
     from pumice.scheduling.quotas import Account
-    from pumice.scheduling.shapes import Shape
 
 NAME = "capacity"
 

@@ -18,7 +18,7 @@ from pumice.scheduling import arguments
 from pumice.scheduling.constraints import boards
 from pumice.scheduling.constraints.boards import Board
 from pumice.scheduling.constraints.cardsharing import ByNumber, Slices, Where
-from pumice.scheduling.shapes import Reads
+from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.standing import NodeLog, Standing
 from pumice.scheduling.verdict import Cure, Denial
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from pumice.scheduling.constraints.boards import Ask, Grant, Usage
     from pumice.scheduling.core.points import Scores
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.placement import Pairs
     from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.shapes import Shape
 
 NAME = "deviceshare"
 COPIES_MAX = 256  # of one pod that are imagined on one node at a time; more are asked for again

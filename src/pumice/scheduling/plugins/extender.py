@@ -15,8 +15,8 @@ import numpy as np
 
 from pumice.scheduling import arguments, extenderwire
 from pumice.scheduling.core.points import Vote
+from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.ports import ExtenderFailed
-from pumice.scheduling.shapes import Reads
 from pumice.scheduling.verdict import Cure, Denial, Reason
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.shapes import Shape
 
 NAME = "extender"
 FAILURES_MAX = 3  # of one verb in one cycle; then it counts as dead until the next one

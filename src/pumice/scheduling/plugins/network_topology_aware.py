@@ -17,8 +17,8 @@ from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.cluster.topology import ROOT
 from pumice.scheduling import arguments
 from pumice.scheduling.core.points import Pull
+from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.gangstate import GangState
-from pumice.scheduling.shapes import Reads
 from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pumice.cluster.topology import HyperTree
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.gangstate import SubState
     from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.shapes import Shape
 
 NAME = "network-topology-aware"
 FADING_DEFAULT = 0.8

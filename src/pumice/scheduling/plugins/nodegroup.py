@@ -17,8 +17,8 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING
 from pumice.errors import BadInput
 from pumice.scheduling import arguments
+from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.queuetree import queue_tree
-from pumice.scheduling.shapes import Reads
 from pumice.scheduling.verdict import Cure, Denial
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.shapes import Shape
 
 REQUIRED_SCORE = 100.0
 PREFERRED_SCORE = 50.0

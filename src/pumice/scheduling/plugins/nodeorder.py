@@ -18,17 +18,17 @@ from pumice.scheduling.constraints.labels import NodeLabels
 from pumice.scheduling.constraints.spread import Defaults, PodSpread
 from pumice.scheduling.constraints.taints import NodeTaints
 from pumice.scheduling.core.points import Pull
+from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.placement import BATCH_MAX
-from pumice.scheduling.shapes import Reads
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column, NodeTable
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.placement import Pairs
     from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.shapes import Shape
 
 BEST = 100
 GPU = "nvidia.com/gpu"

@@ -21,7 +21,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling import arguments
 from pumice.scheduling.constraints import cpus as cpu_sets
 from pumice.scheduling.constraints.cpus import Layout, cpuset, cpuset_text, layout_of
-from pumice.scheduling.shapes import Reads
+from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.standing import NodeLog, Standing
 from pumice.scheduling.verdict import Cure, Denial
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from pumice.scheduling.constraints.cpus import Assignment
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.shapes import Shape
 
 NAME = "numa-aware"
 _STATIC = "static"

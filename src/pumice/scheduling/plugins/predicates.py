@@ -17,14 +17,14 @@ from pumice.scheduling.constraints.labels import NodeLabels
 from pumice.scheduling.constraints.spread import PodSpread
 from pumice.scheduling.constraints.taints import NodeTaints
 from pumice.scheduling.constraints.volumes import DISK_TAKEN, PodVolumes
-from pumice.scheduling.shapes import Reads
+from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.verdict import Cure, Denial
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.shapes import Shape
 
 NAME = "predicates"
 

@@ -20,7 +20,7 @@ from pumice.cluster import amounts
 from pumice.cluster.columns import SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling import arguments
-from pumice.scheduling.shapes import Reads
+from pumice.scheduling.core.shapes import Reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.shapes import Shape
 
 ROLES_MAX = 64  # named in one annotation; pairs of them grow with the square
 

@@ -22,7 +22,7 @@ from pumice.cluster.tasks import Status, preemptable
 from pumice.instant import SECOND
 from pumice.scheduling import arguments, disruption
 from pumice.scheduling.core.points import Vote
-from pumice.scheduling.shapes import Reads
+from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.verdict import Cure, Denial
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from pumice.instant import Instant
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.shapes import Shape
 
 ZONE_PREFIX = "tdm.revocable-zone."
 EVICT_PERIOD = "tdm.evict.period"

@@ -17,8 +17,8 @@ from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.cluster.tasks import Status
 from pumice.quantity import QuantityError
 from pumice.scheduling import arguments, written
+from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.loads import load_columns
-from pumice.scheduling.shapes import Reads
 from pumice.scheduling.verdict import Cure, Denial
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.points import Scores
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.placement import Pairs
     from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.shapes import Shape
 
 INTERVAL_DEFAULT = 30 * instant.SECOND  # between measurements; the policy file's `metrics` section may say otherwise
 MEBI = 2**20
