@@ -16,12 +16,12 @@ from pumice.cluster.tasks import EVICTABLE, OCCUPYING, Status
 from pumice.scheduling import plugins
 from pumice.scheduling.arguments import Args
 from pumice.scheduling.core.points import Points
+from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.session import Session
 from pumice.scheduling.core.shapes import Shape, ShapeBook
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.gangstate import GangState
 from pumice.scheduling.placement import Placer
-from pumice.scheduling.room import Room
 
 # All that come with Pumice, but for one that asks somebody outside and one that wants every node labelled.
 EVERY_PLUGIN = policy("allocate", [name for name in plugins.NAMES if name not in {"extender", "nodegroup"}])

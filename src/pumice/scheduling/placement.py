@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.points import Indexes, Pull, Scores
+    from pumice.scheduling.core.room import Room
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.room import Room
 
 # Trajectories are computed for this many pods at a time: the matrix stays in the cache, and the result is the same.
 BATCH_MAX = 256
