@@ -17,11 +17,11 @@ from pumice.scheduling.arguments import Args
 from pumice.scheduling.core.points import Points, Vote
 from pumice.scheduling.core.session import Session
 from pumice.scheduling.core.shapes import Reads, Shape
+from pumice.scheduling.core.verdict import Cure, Denial, Reason
 from pumice.scheduling.gangstate import GangState, SubState
 from pumice.scheduling.placement import Pairs
 from pumice.scheduling.plugins import Plugin
 from pumice.scheduling.policy import PluginOption, PolicyError
-from pumice.scheduling.verdict import Cure, Denial, Reason
 
 ENTRY_POINTS = "pumice.plugins"
 

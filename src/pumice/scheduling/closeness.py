@@ -19,8 +19,8 @@ from pumice.cluster.gangs import Closeness
 from pumice.cluster.tasks import OCCUPYING
 from pumice.cluster.topology import ROOT
 from pumice.scheduling import filling
+from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.heap import Heap
-from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pumice.cluster.topology import HyperTree
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Operation, Statement
+    from pumice.scheduling.core.verdict import FitError
     from pumice.scheduling.gangstate import GangState, SubState
-    from pumice.scheduling.verdict import FitError
     from pumice.scheduling.worksheet import Worksheet
 
 PLUGIN = "network-topology-aware"  # under this name reasons are counted

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pumice.api.changes import Claim
     from pumice.cluster.amounts import Amounts
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.verdict import Reason
+    from pumice.scheduling.core.verdict import Reason
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

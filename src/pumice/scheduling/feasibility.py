@@ -9,7 +9,7 @@ import numpy as np
 
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
-from pumice.scheduling.verdict import Cure, Reason
+from pumice.scheduling.core.verdict import Cure, Reason
 
 if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session

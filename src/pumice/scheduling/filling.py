@@ -8,7 +8,7 @@ import numpy as np
 
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.statement import Placement
-from pumice.scheduling.verdict import FitError
+from pumice.scheduling.core.verdict import FitError
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Statement
+    from pumice.scheduling.core.verdict import Reason
     from pumice.scheduling.gangstate import GangState, SubState
-    from pumice.scheduling.verdict import Reason
 
 
 def place_tasks(

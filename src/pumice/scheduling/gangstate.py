@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.gangs import Closeness, Gang, SubGang
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.verdict import FitError, Reason
+    from pumice.scheduling.core.verdict import FitError, Reason
 
 _READY = (Status.BOUND, Status.BINDING, Status.RUNNING, Status.ALLOCATED, Status.SUCCEEDED)
 _VALID = (*_READY, Status.PIPELINED, Status.PENDING)

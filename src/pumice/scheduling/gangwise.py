@@ -22,8 +22,8 @@ from pumice.cluster.topology import ROOT
 from pumice.scheduling import bundles, closeness, eviction, filling
 from pumice.scheduling.arguments import ActionArgs
 from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.heap import Heap
-from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

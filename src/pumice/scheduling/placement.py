@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pumice.scheduling.verdict import Cure, Denial, FitError, Reason, count_reasons
+from pumice.scheduling.core.verdict import Cure, Denial, FitError, Reason, count_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from tests.unit.scheduling.clusters import (
 )
 
 from pumice.scheduling.actions import allocate
-from pumice.scheduling.verdict import Cure
+from pumice.scheduling.core.verdict import Cure
 
 CLOSE = policy("allocate", "gang network-topology-aware predicates")
 

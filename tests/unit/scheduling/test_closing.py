@@ -14,7 +14,7 @@ from tests.unit.scheduling.clusters import (
     report,
 )
 
-from pumice.scheduling.verdict import Cure
+from pumice.scheduling.core.verdict import Cure
 
 POLICY = policy("allocate, backfill", "priority gang", "predicates")
 LEAVING = {"metadata": {"deletionTimestamp": "2026-01-01T00:30:00Z"}}

@@ -10,7 +10,7 @@ import numpy as np
 from pumice.cluster.tasks import Status
 from pumice.scheduling import arguments
 from pumice.scheduling.core.statement import Placement
-from pumice.scheduling.verdict import FitError
+from pumice.scheduling.core.verdict import FitError
 
 if TYPE_CHECKING:
     from pumice.cluster.tasks import Task

@@ -13,7 +13,7 @@ import numpy as np
 
 from pumice.scheduling.constraints.labels import ABSENT, NodeLabels
 from pumice.scheduling.constraints.neighbours import Neighbours, unique
-from pumice.scheduling.verdict import Cure, Denial
+from pumice.scheduling.core.verdict import Cure, Denial
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column, Mask

@@ -21,7 +21,7 @@ from pumice.scheduling.constraints.labels import ABSENT, NodeLabels
 from pumice.scheduling.constraints.neighbours import Neighbours, sums_by, unique
 from pumice.scheduling.constraints.taints import NodeTaints
 from pumice.scheduling.core.shapes import Reads
-from pumice.scheduling.verdict import Cure, Denial
+from pumice.scheduling.core.verdict import Cure, Denial
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

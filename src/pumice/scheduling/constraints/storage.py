@@ -20,7 +20,7 @@ from pumice.api.meta import LabelSelector
 from pumice.api.storage import CSIDriver, CSIStorageCapacity, StorageClass
 from pumice.cluster.matching import compiled, compiled_terms
 from pumice.scheduling.constraints.labels import ABSENT, NodeLabels
-from pumice.scheduling.verdict import Cure, Reason
+from pumice.scheduling.core.verdict import Cure, Reason
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Mask

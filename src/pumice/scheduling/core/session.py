@@ -11,9 +11,9 @@ from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.shapes import Reads, ShapeBook
 from pumice.scheduling.core.statement import Eviction, Placement, Statement
+from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.gangstate import GangState, SubState
 from pumice.scheduling.placement import Placer
-from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

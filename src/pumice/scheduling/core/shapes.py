@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Axis, Column, Mask
     from pumice.cluster.requests import Request
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.verdict import Denial
+    from pumice.scheduling.core.verdict import Denial
 
 _encode = msgspec.msgpack.Encoder(enc_hook=dict).encode  # the shared empty mapping is a read-only view
 _NOTHING = b""

@@ -17,9 +17,9 @@ from pumice.cluster.tasks import OCCUPYING
 from pumice.scheduling import admission, arguments, eviction, quotas
 from pumice.scheduling.core.points import Kind, Vote
 from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.devicequotas import Claims, DeviceAccount, device_limits
 from pumice.scheduling.queuetree import QueueTree, queue_tree
-from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -19,8 +19,8 @@ from pumice.scheduling.constraints import boards
 from pumice.scheduling.constraints.boards import Board
 from pumice.scheduling.constraints.cardsharing import ByNumber, Slices, Where
 from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.standing import NodeLog, Standing
-from pumice.scheduling.verdict import Cure, Denial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,8 +16,8 @@ import numpy as np
 from pumice.scheduling import arguments, extenderwire
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Cure, Denial, Reason
 from pumice.scheduling.ports import ExtenderFailed
-from pumice.scheduling.verdict import Cure, Denial, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

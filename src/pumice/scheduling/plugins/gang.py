@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pumice.cluster.tasks import Status
 from pumice.scheduling.arguments import Args as NoArgs
 from pumice.scheduling.core.points import Kind, Vote
-from pumice.scheduling.verdict import Cure, Reason
+from pumice.scheduling.core.verdict import Cure, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,8 +18,8 @@ from pumice.cluster.topology import ROOT
 from pumice.scheduling import arguments
 from pumice.scheduling.core.points import Pull
 from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.gangstate import GangState
-from pumice.scheduling.verdict import Cure, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

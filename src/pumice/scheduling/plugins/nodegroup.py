@@ -18,8 +18,8 @@ from pumice.cluster.tasks import OCCUPYING
 from pumice.errors import BadInput
 from pumice.scheduling import arguments
 from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.queuetree import queue_tree
-from pumice.scheduling.verdict import Cure, Denial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

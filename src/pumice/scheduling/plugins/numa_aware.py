@@ -22,8 +22,8 @@ from pumice.scheduling import arguments
 from pumice.scheduling.constraints import cpus as cpu_sets
 from pumice.scheduling.constraints.cpus import Layout, cpuset, cpuset_text, layout_of
 from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.standing import NodeLog, Standing
-from pumice.scheduling.verdict import Cure, Denial
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -10,7 +10,7 @@ from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.scheduling import admission, arguments
 from pumice.scheduling.core.points import Vote
-from pumice.scheduling.verdict import Cure, Reason
+from pumice.scheduling.core.verdict import Cure, Reason
 
 if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session

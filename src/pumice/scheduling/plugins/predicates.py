@@ -18,7 +18,7 @@ from pumice.scheduling.constraints.spread import PodSpread
 from pumice.scheduling.constraints.taints import NodeTaints
 from pumice.scheduling.constraints.volumes import DISK_TAKEN, PodVolumes
 from pumice.scheduling.core.shapes import Reads
-from pumice.scheduling.verdict import Cure, Denial
+from pumice.scheduling.core.verdict import Cure, Denial
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column

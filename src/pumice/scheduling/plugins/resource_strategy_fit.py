@@ -18,7 +18,7 @@ from pumice.api import names
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.scheduling import arguments
 from pumice.scheduling.core.shapes import Reads
-from pumice.scheduling.verdict import Cure
+from pumice.scheduling.core.verdict import Cure
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column

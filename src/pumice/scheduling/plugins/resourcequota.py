@@ -14,7 +14,7 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import FINISHED
 from pumice.scheduling.arguments import Args as NoArgs
 from pumice.scheduling.core.points import Vote
-from pumice.scheduling.verdict import Cure, Reason
+from pumice.scheduling.core.verdict import Cure, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,7 +23,7 @@ from pumice.instant import SECOND
 from pumice.scheduling import arguments, disruption
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.shapes import Reads
-from pumice.scheduling.verdict import Cure, Denial
+from pumice.scheduling.core.verdict import Cure, Denial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,8 +18,8 @@ from pumice.cluster.tasks import Status
 from pumice.quantity import QuantityError
 from pumice.scheduling import arguments, written
 from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.loads import load_columns
-from pumice.scheduling.verdict import Cure, Denial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

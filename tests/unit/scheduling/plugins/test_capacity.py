@@ -18,7 +18,7 @@ from tests.unit.scheduling.clusters import (
 
 from pumice.cluster import amounts
 from pumice.scheduling.core.points import Kind
-from pumice.scheduling.verdict import Cure
+from pumice.scheduling.core.verdict import Cure
 
 GI = 2**30
 

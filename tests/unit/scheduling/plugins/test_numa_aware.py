@@ -25,8 +25,8 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.tasks import Status
 from pumice.scheduling import cycle
 from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.core.verdict import Cure
 from pumice.scheduling.plugins.numa_aware import is_guaranteed
-from pumice.scheduling.verdict import Cure
 
 NAME = "numa-aware"
 ALONE = policy("allocate", f"gang {NAME}")
