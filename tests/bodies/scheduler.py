@@ -26,7 +26,7 @@ from pumice.dispatch.evictor import Manners
 from pumice.dispatch.rim import Rim
 from pumice.kube import errors
 from pumice.kube.recorder import Recorder
-from pumice.scheduling.decisions import Decisions, Evict
+from pumice.scheduling.core.decisions import Decisions, Evict
 
 WAIT_S = 60.0  # how long a test waits for what must come; what must not come is asked for at the end of something else
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pumice.dispatch.rim import Rim
     from pumice.kube.client import Client
-    from pumice.scheduling.decisions import Bind, GangCommit
+    from pumice.scheduling.core.decisions import Bind, GangCommit
     from pumice.telemetry.traces import Fact, Span
 
 BIND_WINDOW = 64  # calls in flight: enough to keep an API server busy, few enough not to starve everybody else

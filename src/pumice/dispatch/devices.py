@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.dispatch.rim import Rim
     from pumice.kube.client import Client
-    from pumice.scheduling.decisions import DeviceChoice
+    from pumice.scheduling.core.decisions import DeviceChoice
 
 DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
 CONFLICTS_MAX = 5  # several pods of a gang may share a claim, and each writes itself into it

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pumice.dispatch.rim import Rim
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
-    from pumice.scheduling.decisions import Decisions
+    from pumice.scheduling.core.decisions import Decisions
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

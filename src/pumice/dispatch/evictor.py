@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pumice.dispatch.rim import Rim
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
-    from pumice.scheduling.decisions import Evict, Release
+    from pumice.scheduling.core.decisions import Evict, Release
 
 PREEMPTED = "PreemptionByScheduler"
 RELEASED = "GangReleased"  # not a failure: it neither costs a retry nor fires a policy

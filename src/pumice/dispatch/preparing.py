@@ -9,14 +9,14 @@ from pumice.dispatch.devices import Devices
 from pumice.dispatch.rim import PreparationFailed
 from pumice.dispatch.volumes import Volumes
 from pumice.errors import PumiceError
-from pumice.scheduling.decisions import VolumeChoice
+from pumice.scheduling.core.decisions import VolumeChoice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.dispatch.rim import Rim
     from pumice.kube.client import Client
-    from pumice.scheduling.decisions import Bind, Preparation
+    from pumice.scheduling.core.decisions import Bind, Preparation
 
 PREPARED_S_MAX = 600.0  # as kube-scheduler: making a volume takes minutes on some clouds
 

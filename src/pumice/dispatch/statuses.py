@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pumice.dispatch.rim import Rim
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
-    from pumice.scheduling.decisions import Condition, Decisions, GangReport, PodVerdict
+    from pumice.scheduling.core.decisions import Condition, Decisions, GangReport, PodVerdict
 
 FORMING_S = 5.0  # a gang with fewer pods than its minimum is still being created for so long
 QUIET_S = 2.0  # numbers that have not changed for so long have come to rest

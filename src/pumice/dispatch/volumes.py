@@ -15,7 +15,7 @@ from pumice.kube import errors
 if TYPE_CHECKING:
     from pumice.dispatch.rim import Rim
     from pumice.kube.client import Client
-    from pumice.scheduling.decisions import VolumeChoice
+    from pumice.scheduling.core.decisions import VolumeChoice
 
 ASK_S_FIRST = 0.1
 ASK_S_MAX = 5.0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts
     from pumice.cluster.state import Snapshot
     from pumice.instant import Instant
-    from pumice.scheduling.decisions import Decisions
+    from pumice.scheduling.core.decisions import Decisions
     from pumice.telemetry.meters import Meters
 
 _SECOND = 1_000_000_000

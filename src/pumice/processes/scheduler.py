@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
-    from pumice.scheduling.decisions import Decisions, GangReport
+    from pumice.scheduling.core.decisions import Decisions, GangReport
     from pumice.scheduling.plugins import Plugin
     from pumice.scheduling.policy import Policy
 

@@ -10,8 +10,8 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling import feasibility, mend, messages
 from pumice.scheduling.core import verdict
+from pumice.scheduling.core.decisions import Bind, Condition, Decisions, Evict, GangCommit, GangReport
 from pumice.scheduling.core.statement import Eviction, Placement
-from pumice.scheduling.decisions import Bind, Condition, Decisions, Evict, GangCommit, GangReport
 
 if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.state import Snapshot
     from pumice.instant import Instant
-    from pumice.scheduling.decisions import Decisions
+    from pumice.scheduling.core.decisions import Decisions
     from pumice.scheduling.plugins import Plugin
     from pumice.scheduling.policy import Policy
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pumice.api import names
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster.tasks import OCCUPYING, Status
-from pumice.scheduling.decisions import Release
+from pumice.scheduling.core.decisions import Release
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

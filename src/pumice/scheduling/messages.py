@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pumice.api import names
 from pumice.cluster.state import NATIVE_PREFIX, is_native
 from pumice.cluster.tasks import OCCUPYING, Status
-from pumice.scheduling.decisions import PodVerdict
+from pumice.scheduling.core.decisions import PodVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

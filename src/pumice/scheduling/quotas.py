@@ -9,7 +9,7 @@ from pumice.api.scheduling import ROOT_QUEUE, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.scheduling import admission
-from pumice.scheduling.decisions import QueueFigures
+from pumice.scheduling.core.decisions import QueueFigures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -22,7 +22,7 @@ from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
 from pumice.kube.transport import Response
-from pumice.scheduling.decisions import Decisions, Evict, Release
+from pumice.scheduling.core.decisions import Decisions, Evict, Release
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 DELETING = Manners(patience_s=30.0, delete_then=True)

@@ -19,7 +19,7 @@ from pumice.dispatch.locks import RETRY_S, TAKE_S_MAX, NodeLocks, NotLocked
 from pumice.dispatch.rim import Rim
 from pumice.kube import errors
 from pumice.kube.client import Client
-from pumice.scheduling.decisions import Bind, GangCommit
+from pumice.scheduling.core.decisions import Bind, GangCommit
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 LOCK = "hamivgpu"

@@ -17,7 +17,7 @@ from pumice.dispatch.statuses import Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
 from pumice.processes.up import install_kinds
-from pumice.scheduling.decisions import Decisions, GangReport, PodVerdict
+from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
 
 
 @pytest.fixture

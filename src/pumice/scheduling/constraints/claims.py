@@ -17,8 +17,8 @@ from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.constraints.allocation import Given, Search, parent_of
 from pumice.scheduling.constraints.devices import EVERYWHERE, DeviceId, Inventory, Offered, Wish
 from pumice.scheduling.constraints.labels import NodeLabels
+from pumice.scheduling.core.decisions import DeviceChoice
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
-from pumice.scheduling.decisions import DeviceChoice
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

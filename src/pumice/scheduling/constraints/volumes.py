@@ -17,8 +17,8 @@ import numpy as np
 from pumice.api import names
 from pumice.cluster.tasks import FINISHED, ON_A_NODE, Status
 from pumice.scheduling.constraints.storage import ONE_POD_ONLY, Bound, Storage, Wanting
+from pumice.scheduling.core.decisions import VolumeChoice
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
-from pumice.scheduling.decisions import VolumeChoice
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
