@@ -28,7 +28,7 @@ from pumice.processes.outside import plugins_from_outside
 from pumice.processes.policies import PolicyFile
 from pumice.processes.queues import make_queues, read_queues
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling.cycle import GRACE_SECONDS
+from pumice.scheduling.core.cycle import GRACE_SECONDS
 from pumice.telemetry import logs, traces
 
 if TYPE_CHECKING:

@@ -44,8 +44,9 @@ from pumice.processes.extending import Extending
 from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
 from pumice.processes.observing import Observer
-from pumice.scheduling import claims, cycle
+from pumice.scheduling import claims
 from pumice.scheduling.closing import CLAIM_SECONDS
+from pumice.scheduling.core import cycle
 from pumice.scheduling.ports import Ports
 from pumice.telemetry.meters import Meters
 

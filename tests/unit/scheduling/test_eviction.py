@@ -19,8 +19,8 @@ from pumice import instant
 from pumice.api.changes import Deleted, Upserted
 from pumice.cluster.intake import Intake
 from pumice.processes import scheduler
-from pumice.scheduling import cycle
 from pumice.scheduling.actions import preempt, reclaim
+from pumice.scheduling.core import cycle
 from pumice.scheduling.eviction import PAUSE_FIRST, PAUSE_MAX
 from pumice.scheduling.ports import Ports
 
