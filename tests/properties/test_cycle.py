@@ -19,8 +19,8 @@ from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling import builtin
 from pumice.scheduling.arguments import Args
 from pumice.scheduling.core import cycle
+from pumice.scheduling.core.policy import PluginOption
 from pumice.scheduling.core.statement import Eviction, Placement
-from pumice.scheduling.policy import PluginOption
 
 NO_PREEMPT = {"enablePreemptable": False}
 SHARES = "overcommit drf predicates proportion nodeorder binpack"

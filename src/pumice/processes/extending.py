@@ -17,15 +17,15 @@ import msgspec
 
 from pumice import __version__, instant
 from pumice.scheduling import arguments
+from pumice.scheduling.core.policy import PolicyError
 from pumice.scheduling.plugins import extender
-from pumice.scheduling.policy import PolicyError
 from pumice.scheduling.ports import ExtenderFailed
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping
 
-    from pumice.scheduling.policy import Policy
+    from pumice.scheduling.core.policy import Policy
 
 ANSWER_BYTES_MAX = 10 * 2**20  # as Volcano's; more is no answer
 _PIECE = 64 * 2**10

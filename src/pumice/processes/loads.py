@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
     from pumice.kube.informer import Log
     from pumice.processes.measuring import Settings
-    from pumice.scheduling.policy import Policy
+    from pumice.scheduling.core.policy import Policy
 
 LOOK_S = 1.0  # how soon another policy is noticed
 ANSWER_S_MAX = 10.0

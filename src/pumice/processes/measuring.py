@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from pumice import instant
 from pumice.processes.extending import read_address
 from pumice.scheduling import arguments
-from pumice.scheduling.policy import PolicyError
+from pumice.scheduling.core.policy import PolicyError
 
 if TYPE_CHECKING:
-    from pumice.scheduling.policy import Policy
+    from pumice.scheduling.core.policy import Policy
 
 SOURCES = ("prometheus", "prometheus_adaptor", "elasticsearch")
 INTERVAL_DEFAULT = "30s"

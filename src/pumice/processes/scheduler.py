@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
     from pumice.scheduling.core.decisions import Decisions, GangReport
+    from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.plugins import Plugin
-    from pumice.scheduling.policy import Policy
 
 # Claims expire, mending has a grace time and deadlines pass without any news: then there is a cycle at least so often.
 TICK_S = 1.0

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pumice.kube.informer import Log
     from pumice.nodes.process.machine import ProcessSettings
     from pumice.nodes.registration import NodeFacts
-    from pumice.scheduling.policy import Policy
+    from pumice.scheduling.core.policy import Policy
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 READY_S_MAX = 60.0

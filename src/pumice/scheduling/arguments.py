@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import msgspec
 
 from pumice.instant import DurationError, parse_duration
-from pumice.scheduling.policy import PolicyError
+from pumice.scheduling.core.policy import PolicyError
 
 if TYPE_CHECKING:
     from pumice.instant import Duration
-    from pumice.scheduling.policy import PluginOption, Policy
+    from pumice.scheduling.core.policy import PluginOption, Policy
 
 
 class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.scheduling import actions, plugins, policy
+from pumice.scheduling import actions, plugins
+from pumice.scheduling.core import policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

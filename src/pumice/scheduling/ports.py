@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.gangs import Gang
     from pumice.instant import Duration, Instant
-    from pumice.scheduling.policy import Policy
+    from pumice.scheduling.core.policy import Policy
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from tests.unit.processes.peers import Peer, always, answer
 
 from pumice.processes.extending import ANSWER_BYTES_MAX, Extending, HttpExtender, extender_of, read_address
 from pumice.scheduling import builtin
-from pumice.scheduling.policy import PolicyError
+from pumice.scheduling.core.policy import PolicyError
 from pumice.scheduling.ports import ExtenderFailed
 
 LONG_S = 30.0  # never reached: whatever a test shows happens before

@@ -10,8 +10,8 @@ from pumice.scheduling import arguments
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.policy import Policy
 
 NAMES: Mapping[str, str] = {
     "allocate": "allocate",

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pumice.scheduling.arguments import Args
+    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.policy import PluginOption
 
 # Name in the policy file -> module and class.
 NAMES: Mapping[str, tuple[str, str]] = {

@@ -13,10 +13,10 @@ from pumice.scheduling.core.shapes import Reads
 
 if TYPE_CHECKING:
     from pumice.scheduling.core.points import Scores
+    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.placement import Pairs
-    from pumice.scheduling.policy import PluginOption
 
 Weight = Annotated[int, msgspec.Meta(description="weight of the score, or of one resource in it")]
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.points import Kind
+    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.policy import PluginOption
 
 
 class Cdp:

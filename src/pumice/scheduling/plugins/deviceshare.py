@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.constraints.boards import Ask, Grant, Usage
     from pumice.scheduling.core.points import Scores
+    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.placement import Pairs
-    from pumice.scheduling.policy import PluginOption
 
 NAME = "deviceshare"
 COPIES_MAX = 256  # of one pod that are imagined on one node at a time; more are asked for again

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.cluster.topology import HyperTree
     from pumice.scheduling.core.points import Indexes, Scores
+    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.gangstate import SubState
-    from pumice.scheduling.policy import PluginOption
 
 NAME = "network-topology-aware"
 FADING_DEFAULT = 0.8

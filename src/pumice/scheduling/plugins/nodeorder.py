@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column, NodeTable
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.points import Indexes, Scores
+    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.placement import Pairs
-    from pumice.scheduling.policy import PluginOption
 
 BEST = 100
 GPU = "nvidia.com/gpu"

@@ -22,9 +22,9 @@ from pumice.scheduling.core.verdict import Cure, Denial
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column
+    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.policy import PluginOption
 
 NAME = "predicates"
 

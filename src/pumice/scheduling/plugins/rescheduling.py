@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from pumice.api.pods import Pod
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.policy import PluginOption
 
 LAST_RUN = "rescheduling.last-eviction"  # in the memory between cycles
 _ROWS = (CPU_ROW, MEMORY_ROW)

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.points import Indexes, Scores
+    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.placement import Pairs
-    from pumice.scheduling.policy import PluginOption
 
 SCORE_MAX = 100.0
 MEMORY_UNIT = 10**6  # bytes for each thousandth of a scarce resource: a ratio of 8 is 8 GB a card

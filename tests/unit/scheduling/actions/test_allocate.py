@@ -19,7 +19,7 @@ from tests.unit.scheduling.clusters import (
 )
 
 from pumice.scheduling.arguments import Args
-from pumice.scheduling.policy import PluginOption
+from pumice.scheduling.core.policy import PluginOption
 
 POLICY = policy("allocate", "priority gang", "predicates")
 LEAVING = {"deletionTimestamp": "2026-01-01T00:30:00Z"}

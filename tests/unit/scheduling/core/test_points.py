@@ -7,7 +7,7 @@ import pytest
 from tests.unit.scheduling.clusters import a_node, a_queue, policy, session_for
 
 from pumice.scheduling.core.points import Kind, Points, Vote
-from pumice.scheduling.policy import PluginOption
+from pumice.scheduling.core.policy import PluginOption
 
 PERMIT, ABSTAIN, REJECT = Vote.PERMIT, Vote.ABSTAIN, Vote.REJECT
 

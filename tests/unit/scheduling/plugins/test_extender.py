@@ -15,9 +15,9 @@ from tests.unit.scheduling.clusters import (
     started,
 )
 
+from pumice.scheduling.core.policy import PolicyError
 from pumice.scheduling.core.verdict import Cure
 from pumice.scheduling.plugins.extender import FAILURES_MAX
-from pumice.scheduling.policy import PolicyError
 from pumice.scheduling.ports import ExtenderFailed, Ports
 
 GI = 2**30

@@ -14,8 +14,8 @@ from tests.unit.scheduling.clusters import (
 from pumice.cluster.tasks import Status
 from pumice.cluster.topology import ROOT
 from pumice.scheduling import closeness
+from pumice.scheduling.core.policy import PolicyError
 from pumice.scheduling.core.statement import Placement
-from pumice.scheduling.policy import PolicyError
 
 NAME = "network-topology-aware"
 ALONE = policy("allocate", NAME)

@@ -5,7 +5,7 @@ from tests.unit.scheduling.clusters import a_gang, a_node, binds, plan_for
 
 from pumice.errors import BadInput
 from pumice.scheduling import builtin
-from pumice.scheduling.policy import FLAGS, POLICY_BYTES_MAX, PolicyError
+from pumice.scheduling.core.policy import FLAGS, POLICY_BYTES_MAX, PolicyError
 
 VOLCANO_DEFAULT = """
 actions: "enqueue, allocate, backfill"
