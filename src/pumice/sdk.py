@@ -13,7 +13,7 @@ from pumice.cluster.amounts import Amounts
 from pumice.cluster.columns import Column, Mask, NodeTable
 from pumice.cluster.queues import QueueSpec
 from pumice.cluster.tasks import Status, Task
-from pumice.scheduling.arguments import Args
+from pumice.scheduling.core.arguments import Args
 from pumice.scheduling.core.points import Points, Vote
 from pumice.scheduling.core.policy import PluginOption, PolicyError
 from pumice.scheduling.core.session import Session

@@ -14,7 +14,7 @@ from tests.unit.scheduling.clusters import policy, session_for
 from pumice.cluster import amounts
 from pumice.cluster.tasks import EVICTABLE, OCCUPYING, Status
 from pumice.scheduling import plugins
-from pumice.scheduling.arguments import Args
+from pumice.scheduling.core.arguments import Args
 from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.session import Session

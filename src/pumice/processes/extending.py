@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from pumice import __version__, instant
-from pumice.scheduling import arguments
+from pumice.scheduling.core import arguments
 from pumice.scheduling.core.policy import PolicyError
 from pumice.scheduling.plugins import extender
 from pumice.scheduling.ports import ExtenderFailed

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.processes.extending import read_address
-from pumice.scheduling import arguments
+from pumice.scheduling.core import arguments
 from pumice.scheduling.core.policy import PolicyError
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.cluster.topology import ROOT
 from pumice.scheduling import bundles, closeness, eviction, filling
-from pumice.scheduling.arguments import ActionArgs
+from pumice.scheduling.core.arguments import ActionArgs
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.heap import Heap

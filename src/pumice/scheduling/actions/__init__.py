@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from pumice.scheduling import arguments
+from pumice.scheduling.core import arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster.gangs import NO_POLICY
-from pumice.scheduling import arguments, filling
+from pumice.scheduling import filling
 from pumice.scheduling.closeness import allocate_close
+from pumice.scheduling.core import arguments
 from pumice.scheduling.heap import Heap
 from pumice.scheduling.worksheet import Worksheet
 

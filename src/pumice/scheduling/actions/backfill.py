@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling import arguments
+from pumice.scheduling.core import arguments
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import FitError
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
 from pumice.scheduling import eviction, gangwise
-from pumice.scheduling.arguments import read_action
 from pumice.scheduling.bundles import Candidates
+from pumice.scheduling.core.arguments import read_action
 from pumice.scheduling.core.points import Kind
 from pumice.scheduling.gangwise import Arguments
 

@@ -15,7 +15,7 @@ import numpy as np
 from pumice import instant
 from pumice.cluster.tasks import EVICTABLE, Status
 from pumice.scheduling import eviction
-from pumice.scheduling.arguments import CachingArgs, read_action
+from pumice.scheduling.core.arguments import CachingArgs, read_action
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.eviction import Pool
 from pumice.scheduling.heap import Heap

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling import arguments, eviction
+from pumice.scheduling import eviction
+from pumice.scheduling.core import arguments
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.eviction import Pool
 from pumice.scheduling.heap import Heap

@@ -14,7 +14,8 @@ import msgspec
 from pumice.api.resource import ResourceClaim
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING
-from pumice.scheduling import admission, arguments, eviction, quotas
+from pumice.scheduling import admission, eviction, quotas
+from pumice.scheduling.core import arguments
 from pumice.scheduling.core.points import Kind, Vote
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason

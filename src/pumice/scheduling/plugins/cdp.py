@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pumice.api import names
 from pumice.cluster.tasks import Status
 from pumice.scheduling import written
-from pumice.scheduling.arguments import Args as NoArgs
+from pumice.scheduling.core.arguments import Args as NoArgs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

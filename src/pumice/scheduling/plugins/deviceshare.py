@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 
 from pumice.cluster.tasks import ON_A_NODE, Status
-from pumice.scheduling import arguments
 from pumice.scheduling.constraints import boards
 from pumice.scheduling.constraints.boards import Board
 from pumice.scheduling.constraints.cardsharing import ByNumber, Slices, Where
+from pumice.scheduling.core import arguments
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.standing import NodeLog, Standing

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
 from pumice.scheduling import hdrf
-from pumice.scheduling.arguments import Args as NoArgs
+from pumice.scheduling.core.arguments import Args as NoArgs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import numpy as np
 
-from pumice.scheduling import arguments, extenderwire
+from pumice.scheduling import extenderwire
+from pumice.scheduling.core import arguments
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial, Reason

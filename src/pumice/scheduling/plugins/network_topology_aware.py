@@ -15,7 +15,7 @@ import numpy as np
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.cluster.topology import ROOT
-from pumice.scheduling import arguments
+from pumice.scheduling.core import arguments
 from pumice.scheduling.core.points import Pull
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason

@@ -16,7 +16,7 @@ from pumice.api.scheduling import NodeGroupAffinity
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING
 from pumice.errors import BadInput
-from pumice.scheduling import arguments
+from pumice.scheduling.core import arguments
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.queuetree import queue_tree

@@ -18,9 +18,9 @@ from pumice.api import names
 from pumice.api.nodeinfo import Numatopology
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
-from pumice.scheduling import arguments
 from pumice.scheduling.constraints import cpus as cpu_sets
 from pumice.scheduling.constraints.cpus import Layout, cpuset, cpuset_text, layout_of
+from pumice.scheduling.core import arguments
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.standing import NodeLog, Standing

@@ -8,7 +8,8 @@ import msgspec
 
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
-from pumice.scheduling import admission, arguments
+from pumice.scheduling import admission
+from pumice.scheduling.core import arguments
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 

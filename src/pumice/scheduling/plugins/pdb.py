@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pumice.api.policy import PodDisruptionBudget
 from pumice.cluster.matching import compiled
 from pumice.cluster.tasks import EVICTABLE
-from pumice.scheduling.arguments import Args as NoArgs
+from pumice.scheduling.core.arguments import Args as NoArgs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

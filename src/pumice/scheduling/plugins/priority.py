@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.arguments import Args as NoArgs
+from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.points import Kind
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
 from pumice.scheduling import admission, quotas
-from pumice.scheduling.arguments import Args as NoArgs
+from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from pumice.api import names
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
-from pumice.scheduling import arguments
+from pumice.scheduling.core import arguments
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure
 

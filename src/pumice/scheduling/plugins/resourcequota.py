@@ -12,7 +12,7 @@ from pumice.api.core import ResourceQuota
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import FINISHED
-from pumice.scheduling.arguments import Args as NoArgs
+from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 

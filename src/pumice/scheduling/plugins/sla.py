@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from pumice.api import names
-from pumice.scheduling import arguments, written
+from pumice.scheduling import written
+from pumice.scheduling.core import arguments
 from pumice.scheduling.core.points import Vote
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pumice.api import names
 from pumice.cluster import amounts
 from pumice.cluster.columns import SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.tasks import OCCUPYING, Status
-from pumice.scheduling import arguments
+from pumice.scheduling.core import arguments
 from pumice.scheduling.core.shapes import Reads
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from pumice.cluster import amounts
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.cluster.tasks import Status
 from pumice.quantity import QuantityError
-from pumice.scheduling import arguments, written
+from pumice.scheduling import written
+from pumice.scheduling.core import arguments
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.loads import load_columns

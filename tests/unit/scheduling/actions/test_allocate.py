@@ -18,7 +18,7 @@ from tests.unit.scheduling.clusters import (
     started,
 )
 
-from pumice.scheduling.arguments import Args
+from pumice.scheduling.core.arguments import Args
 from pumice.scheduling.core.policy import PluginOption
 
 POLICY = policy("allocate", "priority gang", "predicates")
