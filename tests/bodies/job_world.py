@@ -28,7 +28,7 @@ from pumice.nodes.pretend import PretendAgent, pretend_nodes
 from pumice.processes.controller_settings import ControllerSettings
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 
 PATIENCE_S = 60.0  # a busy machine takes its time
 RESTORE_S = 0.5  # how often plugins' objects are looked for: nobody here wants to wait

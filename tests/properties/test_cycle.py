@@ -16,8 +16,7 @@ from tests.unit.scheduling.clusters import NOW, a_cluster, policy
 
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
-from pumice.scheduling import builtin
-from pumice.scheduling.core import cycle
+from pumice.scheduling.core import builtin, cycle
 from pumice.scheduling.core.arguments import Args
 from pumice.scheduling.core.policy import PluginOption
 from pumice.scheduling.core.statement import Eviction, Placement

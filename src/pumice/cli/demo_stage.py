@@ -45,7 +45,7 @@ async def started(*, gpus: int, nodes: int = 1, packing: bool | None = None) -> 
     from pumice.apiserver.serving import Place
     from pumice.kube.informer import silent
     from pumice.processes.up import Up
-    from pumice.scheduling import builtin
+    from pumice.scheduling.core import builtin
 
     text = builtin.TEXT if packing is None else _SPREADING.replace("PACKING", _PACK if packing else _SPREAD)
     policy = builtin.parse(text, "demo policy")

@@ -17,8 +17,7 @@ from pumice.cluster.state import Cluster
 from pumice.errors import BadInput, NotFound
 from pumice.processes import policies
 from pumice.processes.outside import plugins_from_outside
-from pumice.scheduling import builtin
-from pumice.scheduling.core import cycle
+from pumice.scheduling.core import builtin, cycle
 from pumice.scheduling.core.decisions import VolumeChoice
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from pumice.errors import BadInput, PumiceError
 from pumice.processes.extending import extender_of
 from pumice.processes.measuring import settings_of
-from pumice.scheduling import builtin, plugins
+from pumice.scheduling import plugins
+from pumice.scheduling.core import builtin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -33,7 +33,7 @@ from pumice.nodes.pretend import PretendAgent
 from pumice.nodes.process.agent import ProcessAgent
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 from pumice.webhooks.lookups import InformerLookup
 from pumice.webhooks.reviewing import PATHS, Path, Reviewer
 

@@ -19,8 +19,7 @@ from pumice.dispatch.statuses import FORMING_S, Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
 from pumice.processes.up import install_kinds
-from pumice.scheduling import builtin
-from pumice.scheduling.core import cycle
+from pumice.scheduling.core import builtin, cycle
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 POLICY = builtin.parse(builtin.TEXT, "built-in policy")

@@ -28,7 +28,7 @@ from pumice.nodes.pretending import Behaviour
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.processes.up import install_kinds
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 GPU = "nvidia.com/gpu"

@@ -19,7 +19,7 @@ from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Request
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 
 CRDS = [msgspec.json.encode(manifest) for manifest in yamltext.load_all(manifests(), source="pumice crds")]
 

@@ -15,7 +15,7 @@ from pumice.clock import RealClock
 from pumice.dispatch.rim import Rim
 from pumice.kube.informer import Informers
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from pumice.kube.discovery import served_kinds
 from pumice.kube.informer import Informers
 from pumice.processes import scheduler as processes
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 
 
 async def test_without_our_kinds_a_scheduler_says_how_to_install_them():

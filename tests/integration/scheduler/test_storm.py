@@ -13,7 +13,7 @@ from pumice.dispatch.rim import Rim
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 
 
 @pytest.mark.parametrize("seed", [1, 34, 39])

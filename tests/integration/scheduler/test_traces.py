@@ -17,7 +17,7 @@ from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 from pumice.telemetry.traces import OpenTelemetry
 
 

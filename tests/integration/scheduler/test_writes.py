@@ -13,7 +13,7 @@ from pumice.dispatch.rim import Rim
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 
 SIZE = 50
 GANG_WRITES_MAX = 8  # over its life; the Job controller's are counted in its own tests

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.processes.peers import Peer, always, answer
 
 from pumice.processes.extending import ANSWER_BYTES_MAX, Extending, HttpExtender, extender_of, read_address
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 from pumice.scheduling.core.policy import PolicyError
 from pumice.scheduling.ports import ExtenderFailed
 

@@ -17,8 +17,7 @@ from pumice.api import names
 from pumice.api.changes import Claimed, Deleted, Evicting, PodRef, Unclaimed, Upserted
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.scheduling import builtin
-from pumice.scheduling.core import cycle
+from pumice.scheduling.core import builtin, cycle
 from pumice.scheduling.mend import attempt_id
 
 GANGS = ("red", "blue")

@@ -4,7 +4,7 @@ import pytest
 from tests.unit.scheduling.clusters import a_gang, a_node, binds, plan_for
 
 from pumice.errors import BadInput
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 from pumice.scheduling.core.policy import FLAGS, POLICY_BYTES_MAX, PolicyError
 
 VOLCANO_DEFAULT = """
