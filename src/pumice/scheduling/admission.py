@@ -12,7 +12,7 @@ from pumice.cluster import amounts
 
 if TYPE_CHECKING:
     from pumice.cluster.amounts import MutableAmounts
-    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.core.gangstate import GangState
 
 
 def is_held_back(gates: tuple[str, ...]) -> bool:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Status, Task
+    from pumice.scheduling.core.gangstate import GangState, SubState
     from pumice.scheduling.core.points import Kind
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Eviction
-    from pumice.scheduling.gangstate import GangState, SubState
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from pumice.cluster.state import Snapshot
     from pumice.instant import Instant
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Statement
-    from pumice.scheduling.gangstate import GangState
 
 
 class Holds:

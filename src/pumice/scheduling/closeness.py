@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
     from pumice.cluster.topology import HyperTree
+    from pumice.scheduling.core.gangstate import GangState, SubState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Operation, Statement
     from pumice.scheduling.core.verdict import FitError
-    from pumice.scheduling.gangstate import GangState, SubState
     from pumice.scheduling.worksheet import Worksheet
 
 PLUGIN = "network-topology-aware"  # under this name reasons are counted

@@ -16,8 +16,8 @@ from pumice.scheduling.core.statement import Eviction, Placement
 if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts
     from pumice.instant import Instant
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.gangstate import GangState
 
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is anybody's again
 _SECOND = 1_000_000_000

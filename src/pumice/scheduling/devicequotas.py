@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts, MutableAmounts
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.gangstate import GangState
+    from pumice.scheduling.core.gangstate import GangState
 
 _CLASS = "deviceclass/"
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Statement
-    from pumice.scheduling.gangstate import GangState
 
 # Sparing replays the plan once per victim that might stay: a larger plan is left as it is.
 SPARED_BY_REPLAY_MAX = 256

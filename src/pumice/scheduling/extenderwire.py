@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.gangstate import GangState
 
 _SCORED = set(FIRST_ROWS[3:])  # rows that are no resources
 

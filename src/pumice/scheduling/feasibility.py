@@ -12,9 +12,9 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.core.verdict import Cure, Reason
 
 if TYPE_CHECKING:
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.gangstate import GangState
 
 
 def exceeds_cluster(session: Session, gang: GangState) -> Reason | None:

@@ -13,11 +13,11 @@ from pumice.scheduling.core.verdict import FitError
 if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState, SubState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Statement
     from pumice.scheduling.core.verdict import Reason
-    from pumice.scheduling.gangstate import GangState, SubState
 
 
 def place_tasks(

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
     from pumice.scheduling.bundles import Bundle, Candidates
+    from pumice.scheduling.core.gangstate import GangState, SubState
     from pumice.scheduling.core.points import Kind
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Statement
-    from pumice.scheduling.gangstate import GangState, SubState
 
 DOMAINS_MAX = 8
 TRIALS_MAX = 16  # plans tried for real in one domain; each failure takes twice as many further bundles

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pumice.cluster.gangs import GangSpec
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.gangstate import GangState
 
 LAST_CALL = 2  # grace times: whoever is unfinished for so long is given up, whatever he waits for
 REFUSAL_S = 30  # a node looks at a pod as soon as it is bound; a refusal that comes later is about something else

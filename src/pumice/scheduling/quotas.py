@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts, MutableAmounts
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.queuetree import QueueTree
 
 

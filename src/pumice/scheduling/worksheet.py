@@ -8,8 +8,8 @@ from pumice.cluster.tasks import Status
 
 if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.gangstate import GangState
 
 _WAITING = frozenset({Status.PENDING})
 _WAITING_OR_HELD = frozenset({Status.PENDING, Status.PIPELINED})  # a claim's members are pipelined until their turn

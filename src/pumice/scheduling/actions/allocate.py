@@ -19,9 +19,9 @@ from pumice.scheduling.worksheet import Worksheet
 
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Statement
-    from pumice.scheduling.gangstate import GangState
 
 
 Arguments = arguments.CachingArgs

@@ -14,9 +14,9 @@ from pumice.scheduling.core.verdict import FitError
 
 if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.gangstate import GangState
 
 
 Arguments = arguments.CachingArgs

@@ -9,8 +9,8 @@ from pumice.scheduling.heap import Heap
 
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.gangstate import GangState
 
 
 def run(session: Session) -> None:

@@ -13,8 +13,8 @@ from pumice.scheduling.gangwise import Arguments
 
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.gangstate import GangState
 
 _RUNNING = frozenset({Status.RUNNING})
 

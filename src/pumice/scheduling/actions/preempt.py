@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Statement
-    from pumice.scheduling.gangstate import GangState
 
 NAME = "preempt"
 PREEMPTED_BY_SCHEDULER = "PreemptionByScheduler"

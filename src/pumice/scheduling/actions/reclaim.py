@@ -16,9 +16,9 @@ from pumice.scheduling.heap import Heap
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Statement
-    from pumice.scheduling.gangstate import GangState
 
 NAME = "reclaim"
 _RUNNING = frozenset({Status.RUNNING})

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pumice.api.core import PersistentVolume
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.gangstate import GangState
 
 TOO_MANY = "node(s) exceed max volume count"
 NO_LIMIT = np.iinfo(np.int64).max

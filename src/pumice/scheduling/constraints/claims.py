@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.tasks import Task
     from pumice.scheduling.constraints.devices import Ask
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.gangstate import GangState
 
 ELSEWHERE = "resourceclaim not available on the node"
 NOT_ENOUGH = "cannot allocate all claims"

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.gangstate import GangState
 
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  what Kubernetes writes for "all addresses"; nothing is bound here
 

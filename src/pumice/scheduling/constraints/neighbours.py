@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
     from pumice.cluster.terms import Audience, Term, Terms
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.gangstate import GangState
     from pumice.selectors import Requirement
 
 Crowd = tuple["Audience", ...]

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from pumice.cluster.mounts import Mounts
     from pumice.cluster.tasks import Task
     from pumice.scheduling.constraints.storage import Need
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.gangstate import GangState
 
 UNREACHABLE = "node(s) didn't match PersistentVolume's node affinity"
 VANISHED = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.decisions import Preparation
+    from pumice.scheduling.core.gangstate import GangState, SubState
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.shapes import Reads, Shape
     from pumice.scheduling.core.verdict import Cure, Denial, Reason
-    from pumice.scheduling.gangstate import GangState, SubState
     from pumice.scheduling.placement import Pairs
 
     Scores = NDArray[np.float64]

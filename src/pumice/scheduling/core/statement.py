@@ -10,15 +10,15 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.gangstate import LastTry
+from pumice.scheduling.core.gangstate import LastTry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.gangstate import GangState
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

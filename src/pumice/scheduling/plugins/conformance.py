@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Kind
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.gangstate import GangState
 
 PROTECTED_NAMESPACE = "kube-system"
 PROTECTED_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
     from pumice.scheduling.constraints.boards import Ask, Grant, Usage
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Scores
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.gangstate import GangState
     from pumice.scheduling.placement import Pairs
 
 NAME = "deviceshare"

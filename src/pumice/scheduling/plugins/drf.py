@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from pumice.cluster.amounts import MutableAmounts
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.gangstate import GangState
 
 SHARE_NOISE = 1e-6  # shares closer than this count as equal between preemptor and victim
 

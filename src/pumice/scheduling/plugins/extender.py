@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.gangstate import GangState
 
 NAME = "extender"
 FAILURES_MAX = 3  # of one verb in one cycle; then it counts as dead until the next one

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState, SubState
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.gangstate import GangState, SubState
 
 
 class GangPlugin:

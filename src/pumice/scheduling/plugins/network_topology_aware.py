@@ -16,10 +16,10 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.cluster.topology import ROOT
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.gangstate import GangState
 from pumice.scheduling.core.points import Pull
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.gangstate import GangState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.tasks import Task
     from pumice.cluster.topology import HyperTree
+    from pumice.scheduling.core.gangstate import SubState
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.gangstate import SubState
 
 NAME = "network-topology-aware"
 FADING_DEFAULT = 0.8

@@ -14,9 +14,9 @@ from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 
 if TYPE_CHECKING:
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.gangstate import GangState
 
 FACTOR_DEFAULT = 1.2
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from pumice import selectors
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Kind
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.gangstate import GangState
 
 
 class _Budget:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.api.meta import ResourceList
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.gangstate import GangState
 
 _POD_COUNTS = ("pods", "count/pods")
 

@@ -17,9 +17,9 @@ from pumice.scheduling.core.points import Vote
 
 if TYPE_CHECKING:
     from pumice.instant import Duration, Instant
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.gangstate import GangState
 
 WAITING_TIME = "sla-waiting-time"
 

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
+    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.gangstate import GangState
 
 ZONE_PREFIX = "tdm.revocable-zone."
 EVICT_PERIOD = "tdm.evict.period"
