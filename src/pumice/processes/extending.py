@@ -18,8 +18,8 @@ import msgspec
 from pumice import __version__, instant
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.policy import PolicyError
+from pumice.scheduling.core.ports import ExtenderFailed
 from pumice.scheduling.plugins import extender
-from pumice.scheduling.ports import ExtenderFailed
 
 if TYPE_CHECKING:
     import socket

@@ -18,7 +18,7 @@ from pumice.errors import PumiceError
 from pumice.kube import errors
 from pumice.kube.transport import Request
 from pumice.processes.measuring import settings_of
-from pumice.scheduling.ports import NodeLoad
+from pumice.scheduling.core.ports import NodeLoad
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -47,7 +47,7 @@ from pumice.processes.observing import Observer
 from pumice.scheduling import claims
 from pumice.scheduling.closing import CLAIM_SECONDS
 from pumice.scheduling.core import cycle
-from pumice.scheduling.ports import Ports
+from pumice.scheduling.core.ports import Ports
 from pumice.telemetry.meters import Meters
 
 if TYPE_CHECKING:

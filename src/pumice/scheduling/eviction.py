@@ -14,8 +14,8 @@ import numpy as np
 from pumice import instant
 from pumice.cluster import amounts
 from pumice.cluster.tasks import EVICTABLE, Status
+from pumice.scheduling.core.ports import Vain
 from pumice.scheduling.core.statement import Eviction, Placement
-from pumice.scheduling.ports import Vain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -32,7 +32,7 @@ from pumice.kube import config
 from pumice.kube.errors import KubeError
 from pumice.processes.extending import ANSWER_BYTES_MAX, HttpExtender, read_address
 from pumice.processes.health import HealthServer, Pulse
-from pumice.scheduling.ports import ExtenderFailed
+from pumice.scheduling.core.ports import ExtenderFailed
 from pumice.telemetry.meters import Meters
 from pumice.webhooks.admission import Admission
 from pumice.webhooks.keeping import ServingContext

@@ -8,7 +8,7 @@ from tests.unit.processes.peers import Peer, always, answer
 from pumice.processes.extending import ANSWER_BYTES_MAX, Extending, HttpExtender, extender_of, read_address
 from pumice.scheduling.core import builtin
 from pumice.scheduling.core.policy import PolicyError
-from pumice.scheduling.ports import ExtenderFailed
+from pumice.scheduling.core.ports import ExtenderFailed
 
 LONG_S = 30.0  # never reached: whatever a test shows happens before
 SHORT_S = 0.05

@@ -18,8 +18,8 @@ from tests.unit.scheduling.clusters import (
 from pumice import instant
 from pumice.api import names
 from pumice.api.changes import Assumed, PodRef
+from pumice.scheduling.core.ports import Ports
 from pumice.scheduling.mend import attempt_id, attempt_started
-from pumice.scheduling.ports import Ports
 
 POLICY = policy("enqueue, allocate, backfill", "priority gang", "predicates")
 GRACE = 30 * instant.SECOND

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pumice.scheduling import actions, closing, mend, plugins
 from pumice.scheduling.actions import allocate
+from pumice.scheduling.core.ports import Ports
 from pumice.scheduling.core.session import UNLIMITED_BUDGET, Session
-from pumice.scheduling.ports import Ports
 from pumice.scheduling.worksheet import Worksheet
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pumice.instant import Instant
     from pumice.scheduling.core.decisions import Preparation, QueueFigures, Release
     from pumice.scheduling.core.policy import Policy
+    from pumice.scheduling.core.ports import Ports
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Operation
-    from pumice.scheduling.ports import Ports
 
 T = TypeVar("T")
 

@@ -16,9 +16,9 @@ import numpy as np
 from pumice.scheduling import extenderwire
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.points import Vote
+from pumice.scheduling.core.ports import ExtenderFailed
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
-from pumice.scheduling.ports import ExtenderFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

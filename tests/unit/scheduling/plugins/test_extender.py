@@ -16,9 +16,9 @@ from tests.unit.scheduling.clusters import (
 )
 
 from pumice.scheduling.core.policy import PolicyError
+from pumice.scheduling.core.ports import ExtenderFailed, Ports
 from pumice.scheduling.core.verdict import Cure
 from pumice.scheduling.plugins.extender import FAILURES_MAX
-from pumice.scheduling.ports import ExtenderFailed, Ports
 
 GI = 2**30
 
