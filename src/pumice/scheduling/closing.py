@@ -8,8 +8,8 @@ from pumice.api.changes import Claim
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
-from pumice.scheduling import feasibility, mend, messages
-from pumice.scheduling.core import verdict
+from pumice.scheduling import feasibility, mend
+from pumice.scheduling.core import messages, verdict
 from pumice.scheduling.core.decisions import Bind, Condition, Decisions, Evict, GangCommit, GangReport
 from pumice.scheduling.core.statement import Eviction, Placement
 
