@@ -45,8 +45,8 @@ from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
 from pumice.processes.observing import Observer
 from pumice.scheduling import claims
-from pumice.scheduling.closing import CLAIM_SECONDS
 from pumice.scheduling.core import cycle
+from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
 from pumice.scheduling.core.ports import Ports
 from pumice.telemetry.meters import Meters
 

@@ -21,7 +21,7 @@ from tests.unit.scheduling.clusters import (
 from pumice import instant
 from pumice.api.changes import Claim, Claimed
 from pumice.scheduling.claims import rebuilt
-from pumice.scheduling.closing import CLAIM_SECONDS
+from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
 
 POLICY = policy(
     "enqueue, allocate, preempt, backfill", ["priority", {"name": "gang", "enablePreemptable": False}, "conformance"]

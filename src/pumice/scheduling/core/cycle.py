@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.scheduling import actions, closing, mend, plugins
+from pumice.scheduling import actions, mend, plugins
 from pumice.scheduling.actions import allocate
+from pumice.scheduling.core import build_decisions
 from pumice.scheduling.core.ports import Ports
 from pumice.scheduling.core.session import UNLIMITED_BUDGET, Session
 from pumice.scheduling.worksheet import Worksheet
@@ -42,7 +43,7 @@ def plan(
         with session.ports.measure("action", name):
             actions.find(name)(session)
     with session.ports.measure("close", "session"):
-        return closing.close(session)
+        return build_decisions.close(session)
 
 
 def open_session(
