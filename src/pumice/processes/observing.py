@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pumice import __version__, instant
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
-from pumice.scheduling import bill
+from pumice.scheduling.core import idle
 from pumice.telemetry.traces import OFF, Tracing
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Observer:
     def _bill(self, snapshot: Snapshot, decisions: Decisions) -> None:
         """What stands idle, in units that people count in and in dollars where a price is known."""
         meters = self._meters
-        found = bill.idle(snapshot.nodes)
+        found = idle.idle(snapshot.nodes)
         meters.set("pumice_nodes", len(snapshot.nodes))
         for metric in ("capacity", "used", "idle", "fragmented"):
             meters.replace(

@@ -1,6 +1,6 @@
 from tests.unit.scheduling.clusters import a_cluster, a_node, a_pod
 
-from pumice.scheduling import bill
+from pumice.scheduling.core import idle
 
 
 def test_idle_on_partly_used_nodes_is_fragmented():
@@ -12,9 +12,9 @@ def test_idle_on_partly_used_nodes_is_fragmented():
         a_pod("a", gpu="4", node="half", phase="Running"),
         a_pod("b", gpu="8", node="full", phase="Running"),
     )
-    found = bill.idle(cluster.snapshot().nodes)["nvidia.com/gpu"]
+    found = idle.idle(cluster.snapshot().nodes)["nvidia.com/gpu"]
     assert (found.capacity, found.used, found.idle, found.fragmented) == (24_000, 12_000, 12_000, 4_000)
 
 
 def test_a_cluster_without_nodes_has_nothing_idle():
-    assert bill.idle(a_cluster().snapshot().nodes) == {}
+    assert idle.idle(a_cluster().snapshot().nodes) == {}
