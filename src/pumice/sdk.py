@@ -20,7 +20,7 @@ from pumice.scheduling.core.policy import PluginOption, PolicyError
 from pumice.scheduling.core.session import Session
 from pumice.scheduling.core.shapes import Reads, Shape
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
-from pumice.scheduling.placement import Pairs
+from pumice.scheduling.placing.placement import Pairs
 from pumice.scheduling.plugins import Plugin
 
 ENTRY_POINTS = "pumice.plugins"

@@ -21,7 +21,7 @@ from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.session import Session
 from pumice.scheduling.core.shapes import Shape, ShapeBook
 from pumice.scheduling.core.statement import Placement
-from pumice.scheduling.placement import Placer
+from pumice.scheduling.placing.placement import Placer
 
 # All that come with Pumice, but for one that asks somebody outside and one that wants every node labelled.
 EVERY_PLUGIN = policy("allocate", [name for name in plugins.NAMES if name not in {"extender", "nodegroup"}])

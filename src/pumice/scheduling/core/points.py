@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.shapes import Reads, Shape
     from pumice.scheduling.core.verdict import Cure, Denial, Reason
-    from pumice.scheduling.placement import Pairs
+    from pumice.scheduling.placing.placement import Pairs
 
     Scores = NDArray[np.float64]
     Indexes = NDArray[np.intp]

@@ -13,7 +13,7 @@ from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.shapes import Reads, ShapeBook
 from pumice.scheduling.core.statement import Eviction, Placement, Statement
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.placement import Placer
+from pumice.scheduling.placing.placement import Placer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.placement import Pairs
+    from pumice.scheduling.placing.placement import Pairs
 
 Weight = Annotated[int, msgspec.Meta(description="weight of the score, or of one resource in it")]
 

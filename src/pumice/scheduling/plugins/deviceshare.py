@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.placement import Pairs
+    from pumice.scheduling.placing.placement import Pairs
 
 NAME = "deviceshare"
 COPIES_MAX = 256  # of one pod that are imagined on one node at a time; more are asked for again

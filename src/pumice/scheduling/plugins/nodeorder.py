@@ -19,7 +19,7 @@ from pumice.scheduling.constraints.taints import NodeTaints
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.points import Pull
 from pumice.scheduling.core.shapes import Reads
-from pumice.scheduling.placement import BATCH_MAX
+from pumice.scheduling.placing.placement import BATCH_MAX
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column, NodeTable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.placement import Pairs
+    from pumice.scheduling.placing.placement import Pairs
 
 BEST = 100
 GPU = "nvidia.com/gpu"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.placement import Pairs
+    from pumice.scheduling.placing.placement import Pairs
 
 SCORE_MAX = 100.0
 MEMORY_UNIT = 10**6  # bytes for each thousandth of a scarce resource: a ratio of 8 is 8 GB a card

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.placement import Pairs
+    from pumice.scheduling.placing.placement import Pairs
 
 INTERVAL_DEFAULT = 30 * instant.SECOND  # between measurements; the policy file's `metrics` section may say otherwise
 MEBI = 2**20
