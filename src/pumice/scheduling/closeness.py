@@ -20,7 +20,7 @@ from pumice.cluster.tasks import OCCUPYING
 from pumice.cluster.topology import ROOT
 from pumice.scheduling import filling
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.heap import Heap
+from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

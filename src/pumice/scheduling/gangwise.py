@@ -23,7 +23,7 @@ from pumice.scheduling import bundles, closeness, eviction, filling
 from pumice.scheduling.core.arguments import ActionArgs
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.heap import Heap
+from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -14,7 +14,7 @@ from pumice.cluster.gangs import NO_POLICY
 from pumice.scheduling import filling
 from pumice.scheduling.closeness import allocate_close
 from pumice.scheduling.core import arguments
-from pumice.scheduling.heap import Heap
+from pumice.scheduling.placing.heap import Heap
 from pumice.scheduling.worksheet import Worksheet
 
 if TYPE_CHECKING:

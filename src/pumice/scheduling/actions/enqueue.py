@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.api.scheduling import PodGroupPhase
-from pumice.scheduling.heap import Heap
+from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec

@@ -18,7 +18,7 @@ from pumice.scheduling import eviction
 from pumice.scheduling.core.arguments import CachingArgs, read_action
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.eviction import Pool
-from pumice.scheduling.heap import Heap
+from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

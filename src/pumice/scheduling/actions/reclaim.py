@@ -11,7 +11,7 @@ from pumice.scheduling import eviction
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.eviction import Pool
-from pumice.scheduling.heap import Heap
+from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec

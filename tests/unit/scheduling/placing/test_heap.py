@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pumice.scheduling.heap import Heap
+from pumice.scheduling.placing.heap import Heap
 
 
 class GoHeap:
