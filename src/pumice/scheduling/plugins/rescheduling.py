@@ -15,7 +15,7 @@ import numpy as np
 from pumice.cluster import amounts
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.scheduling.core import arguments
-from pumice.scheduling.loads import load_columns
+from pumice.scheduling.placing.loads import load_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,7 +20,7 @@ from pumice.scheduling import written
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
-from pumice.scheduling.loads import load_columns
+from pumice.scheduling.placing.loads import load_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
