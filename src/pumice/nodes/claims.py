@@ -18,7 +18,7 @@ from pumice.api.core import PersistentVolume, PersistentVolumeClaim
 from pumice.api.storage import StorageClass
 from pumice.kube import errors
 from pumice.kube.informer import Log, silent
-from pumice.scheduling.constraints.storage import BIND_COMPLETED, SELECTED_NODE, class_of
+from pumice.scheduling.placing.constraints.storage import BIND_COMPLETED, SELECTED_NODE, class_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence

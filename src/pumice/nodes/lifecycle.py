@@ -26,7 +26,7 @@ from pumice.kube.recorder import Recorder
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
 from pumice.nodes.registration import LEASE_NAMESPACE
-from pumice.scheduling.constraints.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
+from pumice.scheduling.placing.constraints.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
 
 if TYPE_CHECKING:
     import random

@@ -21,7 +21,7 @@ from pumice.kube import errors
 from pumice.kube.informer import Log, silent
 from pumice.kube.requests import PatchType
 from pumice.nodes.admission import Ledger
-from pumice.scheduling.constraints.taints import tolerates
+from pumice.scheduling.placing.constraints.taints import tolerates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

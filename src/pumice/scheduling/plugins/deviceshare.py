@@ -14,12 +14,12 @@ import msgspec
 import numpy as np
 
 from pumice.cluster.tasks import ON_A_NODE, Status
-from pumice.scheduling.constraints import boards
-from pumice.scheduling.constraints.boards import Board
-from pumice.scheduling.constraints.cardsharing import ByNumber, Slices, Where
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
+from pumice.scheduling.placing.constraints import boards
+from pumice.scheduling.placing.constraints.boards import Board
+from pumice.scheduling.placing.constraints.cardsharing import ByNumber, Slices, Where
 from pumice.scheduling.standing import NodeLog, Standing
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from pumice.cluster.cards import Card, CardSet
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.constraints.boards import Ask, Grant, Usage
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Scores
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.placing.constraints.boards import Ask, Grant, Usage
     from pumice.scheduling.placing.placement import Pairs
 
 NAME = "deviceshare"

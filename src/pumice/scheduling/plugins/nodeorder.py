@@ -11,14 +11,14 @@ import numpy as np
 from pumice.api import names
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW, SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.matching import compiled_term
-from pumice.scheduling.constraints.affinity import PodAffinity
-from pumice.scheduling.constraints.images import NodeImages
-from pumice.scheduling.constraints.labels import NodeLabels
-from pumice.scheduling.constraints.spread import Defaults, PodSpread
-from pumice.scheduling.constraints.taints import NodeTaints
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.points import Pull
 from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.placing.constraints.affinity import PodAffinity
+from pumice.scheduling.placing.constraints.images import NodeImages
+from pumice.scheduling.placing.constraints.labels import NodeLabels
+from pumice.scheduling.placing.constraints.spread import Defaults, PodSpread
+from pumice.scheduling.placing.constraints.taints import NodeTaints
 from pumice.scheduling.placing.placement import BATCH_MAX
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from tests.unit.scheduling.clusters import (
 
 from pumice.api.changes import Assumed, PodRef
 from pumice.api.resource import Device
-from pumice.scheduling.constraints import devicecel
+from pumice.scheduling.placing.constraints import devicecel
 
 pytest.importorskip("cel_expr_python.cel", reason="no CEL engine for this machine")
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from pumice.api.core import Namespace
 from pumice.cluster.tasks import ON_A_NODE, Status
-from pumice.scheduling.constraints.labels import ABSENT, NodeLabels
 from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.placing.constraints.labels import ABSENT, NodeLabels
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence

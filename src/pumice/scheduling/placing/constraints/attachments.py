@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.api.storage import CSINode, VolumeAttachment
-from pumice.scheduling.constraints.storage import Bound, Storage, Wanting
-from pumice.scheduling.constraints.volumes import PodVolumes
+from pumice.scheduling.placing.constraints.storage import Bound, Storage, Wanting
+from pumice.scheduling.placing.constraints.volumes import PodVolumes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ from pumice.api import names
 from pumice.cluster import amounts
 from pumice.cluster import cards as registers
 from pumice.cluster.cards import Card, CardSet, Slice
-from pumice.scheduling.constraints import boards
-from pumice.scheduling.constraints.boards import Ask, Part, Wanted
+from pumice.scheduling.placing.constraints import boards
+from pumice.scheduling.placing.constraints.boards import Ask, Part, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pumice.api.core import Node
     from pumice.api.pods import Container
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.constraints.boards import Grant, Usage
+    from pumice.scheduling.placing.constraints.boards import Grant, Usage
 
 HANDSHAKE_S_MAX = 60  # after which a device plugin that does not answer counts as gone
 

@@ -19,8 +19,8 @@ from pumice.api.core import PersistentVolume, PersistentVolumeClaim
 from pumice.api.meta import LabelSelector
 from pumice.api.storage import CSIDriver, CSIStorageCapacity, StorageClass
 from pumice.cluster.matching import compiled, compiled_terms
-from pumice.scheduling.constraints.labels import ABSENT, NodeLabels
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.placing.constraints.labels import ABSENT, NodeLabels
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Mask

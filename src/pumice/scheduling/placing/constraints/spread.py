@@ -17,11 +17,11 @@ from pumice.api.core import Service
 from pumice.api.meta import LabelSelector
 from pumice.cluster.tasks import Status
 from pumice.cluster.terms import Spread, audience_of
-from pumice.scheduling.constraints.labels import ABSENT, NodeLabels
-from pumice.scheduling.constraints.neighbours import Neighbours, sums_by, unique
-from pumice.scheduling.constraints.taints import NodeTaints
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
+from pumice.scheduling.placing.constraints.labels import ABSENT, NodeLabels
+from pumice.scheduling.placing.constraints.neighbours import Neighbours, sums_by, unique
+from pumice.scheduling.placing.constraints.taints import NodeTaints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.tasks import Task
     from pumice.cluster.terms import Audience
-    from pumice.scheduling.constraints.neighbours import Crowd
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.placing.constraints.neighbours import Crowd
 
 UNEVEN = "node(s) didn't match pod topology spread constraints"
 UNLABELLED = f"{UNEVEN} (missing required label)"

@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from pumice.scheduling.constraints.devices import attribute
+from pumice.scheduling.placing.constraints.devices import attribute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pumice.api.resource import DeviceConstraint
-    from pumice.scheduling.constraints.devices import Ask, DeviceId, Offered, Wish
+    from pumice.scheduling.placing.constraints.devices import Ask, DeviceId, Offered, Wish
 
 SEARCH_STEPS_MAX = 20_000  # devices tried for one pod on one node; after that the node is taken not to have them
 

@@ -14,11 +14,11 @@ import numpy as np
 from pumice.api import names
 from pumice.cluster.matching import compiled_terms
 from pumice.cluster.tasks import ON_A_NODE, Status
-from pumice.scheduling.constraints.allocation import Given, Search, parent_of
-from pumice.scheduling.constraints.devices import EVERYWHERE, DeviceId, Inventory, Offered, Wish
-from pumice.scheduling.constraints.labels import NodeLabels
 from pumice.scheduling.core.decisions import DeviceChoice
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
+from pumice.scheduling.placing.constraints.allocation import Given, Search, parent_of
+from pumice.scheduling.placing.constraints.devices import EVERYWHERE, DeviceId, Inventory, Offered, Wish
+from pumice.scheduling.placing.constraints.labels import NodeLabels
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from pumice.api.resource import ResourceClaim
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.constraints.devices import Ask
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.placing.constraints.devices import Ask
 
 ELSEWHERE = "resourceclaim not available on the node"
 NOT_ENOUGH = "cannot allocate all claims"

@@ -16,9 +16,9 @@ import numpy as np
 
 from pumice.api import names
 from pumice.cluster.tasks import FINISHED, ON_A_NODE, Status
-from pumice.scheduling.constraints.storage import ONE_POD_ONLY, Bound, Storage, Wanting
 from pumice.scheduling.core.decisions import VolumeChoice
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
+from pumice.scheduling.placing.constraints.storage import ONE_POD_ONLY, Bound, Storage, Wanting
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.mounts import Mounts
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.constraints.storage import Need
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.placing.constraints.storage import Need
 
 UNREACHABLE = "node(s) didn't match PersistentVolume's node affinity"
 VANISHED = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"

@@ -16,9 +16,9 @@ import numpy as np
 from pumice import quantity
 from pumice.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from pumice.cluster.matching import compiled_terms
-from pumice.scheduling.constraints import devicecel
-from pumice.scheduling.constraints.labels import NodeLabels
-from pumice.scheduling.constraints.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
+from pumice.scheduling.placing.constraints import devicecel
+from pumice.scheduling.placing.constraints.labels import NodeLabels
+from pumice.scheduling.placing.constraints.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
