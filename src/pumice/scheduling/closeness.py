@@ -18,8 +18,8 @@ import numpy as np
 from pumice.cluster.gangs import Closeness
 from pumice.cluster.tasks import OCCUPYING
 from pumice.cluster.topology import ROOT
-from pumice.scheduling import filling
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.placing import members
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
@@ -167,11 +167,11 @@ def allocate_close(session: Session, gang: GangState, sheet: Worksheet) -> State
     """The closest places that let the gang start, in a statement; what is left to place stays in the sheet."""
     obstacle = prepare(session, gang)
     if obstacle is not None:
-        filling.refuse(gang, obstacle)
+        members.refuse(gang, obstacle)
         return None
     groups = gradients(session, gang, ROOT)
     if not groups:
-        filling.refuse(gang, why_none(session, gang))
+        members.refuse(gang, why_none(session, gang))
         return None
     search = _Search(session, gang, sheet)
     for group in groups:
@@ -288,7 +288,7 @@ class _Search:
         room = room_for(session, sheet.waiting[key], within).tolist()
         if for_reasons:
             if not groups and self.furthest is not None:
-                filling.refuse(self.gang, why_none(session, sub))
+                members.refuse(self.gang, why_none(session, sub))
             names = [name for group in groups for name in group] or [within]
             groups, least = [[max(names, key=lambda name: room[tree.position[name]])]], 0
         for group in groups:
@@ -310,7 +310,7 @@ class _Search:
             del gang.fit_errors[task]  # what failed elsewhere says nothing about here
         mark = statement.checkpoint()
         where, shown = (None, "") if hyper_node == ROOT else (self.tree.mask(hyper_node), hyper_node)
-        filling.place_tasks(session, statement, sub, waiting, where, shown)
+        members.place_tasks(session, statement, sub, waiting, where, shown)
         if len(statement.operations) > mark and (session.sub_is_ready(sub) or session.sub_is_pipelined(sub)):
             return True
         statement.rollback(mark, remember=True)
@@ -342,4 +342,4 @@ class _Search:
                     f"hyper node {name} has room for {room} of the {self.least} members that must be close together,"
                     f" and no other within the allowed tiers has more"
                 )
-                filling.refuse(self.gang, Reason(PLUGIN, text, cure=Cure.EVICTION))
+                members.refuse(self.gang, Reason(PLUGIN, text, cure=Cure.EVICTION))

@@ -19,10 +19,11 @@ import numpy as np
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.cluster.topology import ROOT
-from pumice.scheduling import bundles, closeness, eviction, filling
+from pumice.scheduling import bundles, closeness, eviction
 from pumice.scheduling.core.arguments import ActionArgs
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.placing import members
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def pursue(session: Session, gang: GangState, rules: Rules, arguments: Arguments
     """Evict for one gang, if that provably lets it start."""
     obstacle = closeness.prepare(session, gang)
     if obstacle is not None:
-        filling.refuse(gang, obstacle)
+        members.refuse(gang, obstacle)
         return
     wanted = Wanted(session, gang)
     most = rules.candidates.most(rules.below(gang))
@@ -95,7 +96,7 @@ def pursue(session: Session, gang: GangState, rules: Rules, arguments: Arguments
         text = (
             f"evicting {rules.whom} would make room for {most_room} of {wanted.least} members that must start together"
         )
-        filling.refuse(gang, Reason(rules.kind.value, text, cure=Cure.WAITING))
+        members.refuse(gang, Reason(rules.kind.value, text, cure=Cure.WAITING))
     for name in hopeful:
         statement = _Domain(session, gang, wanted, rules, name).plan(allow_whole=arguments.allow_whole)
         if statement is not None:

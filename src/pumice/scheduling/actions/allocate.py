@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster.gangs import NO_POLICY
-from pumice.scheduling import filling
 from pumice.scheduling.closeness import allocate_close
 from pumice.scheduling.core import arguments
+from pumice.scheduling.placing import members
 from pumice.scheduling.placing.heap import Heap
 from pumice.scheduling.worksheet import Worksheet
 
@@ -92,7 +92,7 @@ def allocate_plain(session: Session, gang: GangState, sheet: Worksheet) -> State
     sub = gang.subs[0]
     assert sub.sub.policy == NO_POLICY
     statement = session.statement()
-    filling.place_tasks(session, statement, sub, sheet.waiting[sub.sub.key])
+    members.place_tasks(session, statement, sub, sheet.waiting[sub.sub.key])
     if session.is_ready(gang) or session.is_pipelined(gang):
         return statement
     statement.rollback(remember=True)
