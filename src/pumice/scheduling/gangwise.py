@@ -19,11 +19,11 @@ import numpy as np
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.cluster.topology import ROOT
-from pumice.scheduling import bundles, closeness, eviction
+from pumice.scheduling import bundles, eviction
 from pumice.scheduling.core.arguments import ActionArgs
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.placing import members
+from pumice.scheduling.placing import members, topology
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def starving(session: Session) -> Iterator[tuple[QueueSpec, Heap[GangState]]]:
 
 def pursue(session: Session, gang: GangState, rules: Rules, arguments: Arguments) -> None:
     """Evict for one gang, if that provably lets it start."""
-    obstacle = closeness.prepare(session, gang)
+    obstacle = topology.prepare(session, gang)
     if obstacle is not None:
         members.refuse(gang, obstacle)
         return
@@ -88,7 +88,7 @@ def pursue(session: Session, gang: GangState, rules: Rules, arguments: Arguments
     if not wanted.tasks or most is None or any(task.pod.spec.preemption_policy == "Never" for task in wanted.tasks):
         return
     domains = _domains(session, gang, arguments.domains_max)
-    bounds = closeness.room_for(session, wanted.tasks, ROOT, most)
+    bounds = topology.room_for(session, wanted.tasks, ROOT, most)
     positions = [session.snapshot.tree.position[name] for name in domains]
     hopeful = [name for name, at in zip(domains, positions, strict=True) if bounds[at] >= wanted.least]
     if domains and not hopeful:
@@ -107,7 +107,7 @@ def pursue(session: Session, gang: GangState, rules: Rules, arguments: Arguments
 
 def _domains(session: Session, gang: GangState, most: int) -> list[str]:
     """Where evictions are considered, widest first."""
-    groups = closeness.gradients(session, gang, ROOT, evicting=True)
+    groups = topology.gradients(session, gang, ROOT, evicting=True)
     return [name for group in groups for name in group][:most]
 
 
@@ -121,7 +121,7 @@ class Wanted:
         for task in session.ordered(waiting):
             self.by_sub.setdefault(gang.sub_of(task).sub.key, []).append(task)
         if self.was_ready and self.by_sub:
-            first = closeness.line(session, gang, self.by_sub).pop().sub.key
+            first = topology.line(session, gang, self.by_sub).pop().sub.key
             self.by_sub = {first: self.by_sub[first]}
         self.tasks = [task for tasks in self.by_sub.values() for task in tasks]
         self.least = len(self.tasks) if self.was_ready else session.shortfall(gang)
@@ -175,7 +175,7 @@ class _Domain:
 
     def _could_do(self, more: Column) -> bool:
         """Whether the bound allows a plan, given room that evictions add; asked while nobody is evicted yet."""
-        bound = closeness.room_for(self.session, self.wanted.tasks, self.name, more)
+        bound = topology.room_for(self.session, self.wanted.tasks, self.name, more)
         return bool(bound[self.tree.position[self.name]] >= self.wanted.least)
 
     # ------------------------------------------------------------------------------------------------- trying
@@ -198,10 +198,10 @@ class _Domain:
 
     def _place(self, statement: Statement) -> bool:
         session, gang = self.session, self.gang
-        turns = closeness.line(session, gang, self.wanted.by_sub)
+        turns = topology.line(session, gang, self.wanted.by_sub)
         while turns:
             sub = turns.pop()
-            groups = closeness.gradients(session, sub, self.name, evicting=True)
+            groups = topology.gradients(session, sub, self.name, evicting=True)
             placed = any(self._place_sub(statement, sub, name) for group in groups for name in group)
             if self.wanted.was_ready:
                 return placed

@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster.gangs import NO_POLICY
-from pumice.scheduling.closeness import allocate_close
 from pumice.scheduling.core import arguments
 from pumice.scheduling.placing import members
 from pumice.scheduling.placing.heap import Heap
+from pumice.scheduling.placing.topology import allocate_close
 from pumice.scheduling.worksheet import Worksheet
 
 if TYPE_CHECKING:
