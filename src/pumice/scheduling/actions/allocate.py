@@ -14,8 +14,8 @@ from pumice.cluster.gangs import NO_POLICY
 from pumice.scheduling.core import arguments
 from pumice.scheduling.placing import members
 from pumice.scheduling.placing.heap import Heap
+from pumice.scheduling.placing.pending import Worksheet
 from pumice.scheduling.placing.topology import allocate_close
-from pumice.scheduling.worksheet import Worksheet
 
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec

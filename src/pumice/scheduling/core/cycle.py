@@ -9,7 +9,7 @@ from pumice.scheduling.actions import allocate
 from pumice.scheduling.core import build_decisions
 from pumice.scheduling.core.ports import Ports
 from pumice.scheduling.core.session import UNLIMITED_BUDGET, Session
-from pumice.scheduling.worksheet import Worksheet
+from pumice.scheduling.placing.pending import Worksheet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Operation, Statement
     from pumice.scheduling.core.verdict import FitError
-    from pumice.scheduling.worksheet import Worksheet
+    from pumice.scheduling.placing.pending import Worksheet
 
 PLUGIN = "network-topology-aware"  # under this name reasons are counted
 
