@@ -20,7 +20,7 @@ from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints import boards
 from pumice.scheduling.placing.constraints.boards import Board
 from pumice.scheduling.placing.constraints.cardsharing import ByNumber, Slices, Where
-from pumice.scheduling.standing import NodeLog, Standing
+from pumice.scheduling.placing.node_cache import NodeLog, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,7 +23,7 @@ from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints import cpus as cpu_sets
 from pumice.scheduling.placing.constraints.cpus import Layout, cpuset, cpuset_text, layout_of
-from pumice.scheduling.standing import NodeLog, Standing
+from pumice.scheduling.placing.node_cache import NodeLog, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
