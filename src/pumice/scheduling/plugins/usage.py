@@ -16,10 +16,10 @@ from pumice.cluster import amounts
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.cluster.tasks import Status
 from pumice.quantity import QuantityError
-from pumice.scheduling import written
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
+from pumice.scheduling.placing import annotation_values
 from pumice.scheduling.placing.loads import load_columns
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Usage:
 
     def _count_newcomers(self, session: Session) -> None:
         """Pods that are on their nodes but too new to be in the measurement."""
-        interval = written.positive_duration(session.policy.metrics, "interval") or INTERVAL_DEFAULT
+        interval = annotation_values.positive_duration(session.policy.metrics, "interval") or INTERVAL_DEFAULT
         table = session.room.table
         for node in np.flatnonzero(self.loads.known).tolist():
             known_until = instant.format_instant(int(self.loads.measured_at[node]) - interval)
