@@ -19,10 +19,11 @@ import numpy as np
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.cluster.topology import ROOT
-from pumice.scheduling import bundles, eviction
+from pumice.scheduling import bundles
 from pumice.scheduling.core.arguments import ActionArgs
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.evicting import eviction
 from pumice.scheduling.placing import members, topology
 from pumice.scheduling.placing.heap import Heap
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling import eviction, gangwise
+from pumice.scheduling import gangwise
 from pumice.scheduling.bundles import Candidates
 from pumice.scheduling.core.arguments import read_action
 from pumice.scheduling.core.points import Kind
+from pumice.scheduling.evicting import eviction
 from pumice.scheduling.gangwise import Arguments
 
 if TYPE_CHECKING:

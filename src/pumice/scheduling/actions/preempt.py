@@ -14,10 +14,10 @@ import numpy as np
 
 from pumice import instant
 from pumice.cluster.tasks import EVICTABLE, Status
-from pumice.scheduling import eviction
 from pumice.scheduling.core.arguments import CachingArgs, read_action
 from pumice.scheduling.core.statement import Placement
-from pumice.scheduling.eviction import Pool
+from pumice.scheduling.evicting import eviction
+from pumice.scheduling.evicting.eviction import Pool
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling import eviction
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.statement import Placement
-from pumice.scheduling.eviction import Pool
+from pumice.scheduling.evicting import eviction
+from pumice.scheduling.evicting.eviction import Pool
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:

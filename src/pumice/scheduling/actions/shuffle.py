@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling import eviction
+from pumice.scheduling.evicting import eviction
 
 if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session

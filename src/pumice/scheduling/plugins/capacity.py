@@ -14,12 +14,13 @@ import msgspec
 from pumice.api.resource import ResourceClaim
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING
-from pumice.scheduling import admission, eviction, quotas
+from pumice.scheduling import admission, quotas
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.points import Kind, Vote
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.devicequotas import Claims, DeviceAccount, device_limits
+from pumice.scheduling.evicting import eviction
 from pumice.scheduling.queuetree import QueueTree, queue_tree
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from pumice.processes import scheduler
 from pumice.scheduling.actions import preempt, reclaim
 from pumice.scheduling.core import cycle
 from pumice.scheduling.core.ports import Ports
-from pumice.scheduling.eviction import PAUSE_FIRST, PAUSE_MAX
+from pumice.scheduling.evicting.eviction import PAUSE_FIRST, PAUSE_MAX
 
 NODES = 20
 BUDGET = 10_000
