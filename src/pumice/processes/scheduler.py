@@ -44,10 +44,10 @@ from pumice.processes.extending import Extending
 from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
 from pumice.processes.observing import Observer
-from pumice.scheduling import claims
 from pumice.scheduling.core import cycle
 from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
 from pumice.scheduling.core.ports import Ports
+from pumice.scheduling.evicting import reserved_room
 from pumice.telemetry.meters import Meters
 
 if TYPE_CHECKING:
@@ -184,7 +184,9 @@ class Scheduler:
         await self._informers.synced()
         gc.freeze()  # what was listed stays: the collector need not look at it again
         await self._make_queues()
-        for claim in claims.rebuilt(self._cluster.snapshot(), self._clock.now() + CLAIM_SECONDS * instant.SECOND):
+        for claim in reserved_room.rebuilt(
+            self._cluster.snapshot(), self._clock.now() + CLAIM_SECONDS * instant.SECOND
+        ):
             self._learn(Claimed(claim=claim))
         self.pulse.ready = True
         self._log("scheduler_started", nodes=len(self._cluster.nodes), pods=len(self._cluster.tasks))

@@ -6,13 +6,13 @@ import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.cluster.tasks import ON_A_NODE, Status
-from pumice.scheduling.claims import Holds
 from pumice.scheduling.core.gangstate import GangState, SubState
 from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.shapes import Reads, ShapeBook
 from pumice.scheduling.core.statement import Eviction, Placement, Statement
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.evicting.reserved_room import Holds
 from pumice.scheduling.placing.placement import Placer
 
 if TYPE_CHECKING:

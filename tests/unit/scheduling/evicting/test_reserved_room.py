@@ -20,8 +20,8 @@ from tests.unit.scheduling.clusters import (
 
 from pumice import instant
 from pumice.api.changes import Claim, Claimed
-from pumice.scheduling.claims import rebuilt
 from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
+from pumice.scheduling.evicting.reserved_room import rebuilt
 
 POLICY = policy(
     "enqueue, allocate, preempt, backfill", ["priority", {"name": "gang", "enablePreemptable": False}, "conformance"]
