@@ -25,8 +25,8 @@ from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.lease import Election, NotLeading
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import mend
 from pumice.scheduling.core import builtin, cycle
+from pumice.scheduling.evicting import mend
 
 SIZE = 8
 FIRST = 3  # so many binds arrive before something happens

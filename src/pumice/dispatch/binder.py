@@ -19,7 +19,7 @@ from pumice.dispatch.refusals import Refusals
 from pumice.dispatch.rim import PreparationFailed
 from pumice.errors import PumiceError
 from pumice.kube import errors
-from pumice.scheduling import mend
+from pumice.scheduling.evicting import mend
 
 if TYPE_CHECKING:
     from collections.abc import Callable

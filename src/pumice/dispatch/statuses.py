@@ -19,7 +19,7 @@ from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
-from pumice.scheduling import mend
+from pumice.scheduling.evicting import mend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,7 +18,7 @@ from pumice.api.changes import Claimed, Deleted, Evicting, PodRef, Unclaimed, Up
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.scheduling.core import builtin, cycle
-from pumice.scheduling.mend import attempt_id
+from pumice.scheduling.evicting.mend import attempt_id
 
 GANGS = ("red", "blue")
 SIZE, SLOTS = 64, 100

@@ -8,10 +8,10 @@ from pumice.api.changes import Claim
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
-from pumice.scheduling import mend
 from pumice.scheduling.core import messages, verdict
 from pumice.scheduling.core.decisions import Bind, Condition, Decisions, Evict, GangCommit, GangReport
 from pumice.scheduling.core.statement import Eviction, Placement
+from pumice.scheduling.evicting import mend
 from pumice.scheduling.placing import feasibility
 
 if TYPE_CHECKING:

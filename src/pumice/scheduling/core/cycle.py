@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.scheduling import actions, mend, plugins
+from pumice.scheduling import actions, plugins
 from pumice.scheduling.actions import allocate
 from pumice.scheduling.core import build_decisions
 from pumice.scheduling.core.ports import Ports
 from pumice.scheduling.core.session import UNLIMITED_BUDGET, Session
+from pumice.scheduling.evicting import mend
 from pumice.scheduling.placing.pending import Worksheet
 
 if TYPE_CHECKING:

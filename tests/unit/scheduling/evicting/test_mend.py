@@ -19,7 +19,7 @@ from pumice import instant
 from pumice.api import names
 from pumice.api.changes import Assumed, PodRef
 from pumice.scheduling.core.ports import Ports
-from pumice.scheduling.mend import attempt_id, attempt_started
+from pumice.scheduling.evicting.mend import attempt_id, attempt_started
 
 POLICY = policy("enqueue, allocate, backfill", "priority gang", "predicates")
 GRACE = 30 * instant.SECOND
