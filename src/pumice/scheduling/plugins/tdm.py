@@ -20,11 +20,11 @@ import numpy as np
 from pumice.api import names
 from pumice.cluster.tasks import Status, preemptable
 from pumice.instant import SECOND
-from pumice.scheduling import disruption
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
+from pumice.scheduling.evicting import disruption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,7 +1,7 @@
 import pytest
 from tests.unit.scheduling.clusters import a_gang, a_group, a_node, a_pod, policy, session_for
 
-from pumice.scheduling.disruption import tolerated, within_budgets
+from pumice.scheduling.evicting.disruption import tolerated, within_budgets
 
 
 def session_with(size, running, notes, *, failed=0):
