@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.bundles import Candidates
 from pumice.scheduling.core.arguments import read_action
 from pumice.scheduling.core.points import Kind
 from pumice.scheduling.evicting import eviction, gang_eviction
+from pumice.scheduling.evicting.bundles import Candidates
 from pumice.scheduling.evicting.gang_eviction import Arguments
 
 if TYPE_CHECKING:

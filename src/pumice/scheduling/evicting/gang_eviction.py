@@ -19,11 +19,10 @@ import numpy as np
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.cluster.topology import ROOT
-from pumice.scheduling import bundles
 from pumice.scheduling.core.arguments import ActionArgs
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.evicting import eviction
+from pumice.scheduling.evicting import bundles, eviction
 from pumice.scheduling.placing import members, topology
 from pumice.scheduling.placing.heap import Heap
 
@@ -33,11 +32,11 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.bundles import Bundle, Candidates
     from pumice.scheduling.core.gangstate import GangState, SubState
     from pumice.scheduling.core.points import Kind
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Statement
+    from pumice.scheduling.evicting.bundles import Bundle, Candidates
 
 DOMAINS_MAX = 8
 TRIALS_MAX = 16  # plans tried for real in one domain; each failure takes twice as many further bundles

@@ -4,7 +4,7 @@ import pytest
 from tests.unit.scheduling.clusters import a_gang, a_group, a_node, a_pod, policy, session_for
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.bundles import bundles_of, in_order
+from pumice.scheduling.evicting.bundles import bundles_of, in_order
 
 PLAIN = policy("allocate", "priority gang")
 
