@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.queuetree import QueueTree
+    from pumice.scheduling.sharing.queue_tree import QueueTree
 
 
 @dataclasses.dataclass(slots=True, eq=False)

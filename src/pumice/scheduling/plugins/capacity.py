@@ -21,7 +21,7 @@ from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.devicequotas import Claims, DeviceAccount, device_limits
 from pumice.scheduling.evicting import eviction
-from pumice.scheduling.queuetree import QueueTree, queue_tree
+from pumice.scheduling.sharing.queue_tree import QueueTree, queue_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -19,7 +19,7 @@ from pumice.errors import BadInput
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
-from pumice.scheduling.queuetree import queue_tree
+from pumice.scheduling.sharing.queue_tree import queue_tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

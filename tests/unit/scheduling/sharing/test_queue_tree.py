@@ -1,7 +1,7 @@
 from tests.unit.scheduling.clusters import a_queue
 
 from pumice.cluster.queues import queue_of
-from pumice.scheduling.queuetree import queue_tree
+from pumice.scheduling.sharing.queue_tree import queue_tree
 
 
 def a_tree(**parents):
