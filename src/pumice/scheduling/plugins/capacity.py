@@ -14,13 +14,14 @@ import msgspec
 from pumice.api.resource import ResourceClaim
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING
-from pumice.scheduling import admission, quotas
+from pumice.scheduling import admission
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.points import Kind, Vote
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.devicequotas import Claims, DeviceAccount, device_limits
 from pumice.scheduling.evicting import eviction
+from pumice.scheduling.sharing import quotas
 from pumice.scheduling.sharing.queue_tree import QueueTree, queue_tree
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.quotas import Account
+    from pumice.scheduling.sharing.quotas import Account
 
 NAME = "capacity"
 

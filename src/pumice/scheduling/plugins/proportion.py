@@ -6,10 +6,11 @@ import functools
 from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
-from pumice.scheduling import admission, quotas
+from pumice.scheduling import admission
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.sharing import quotas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.quotas import Account
+    from pumice.scheduling.sharing.quotas import Account
 
 
 HAIR, HAIR_PART = 1e-6, 1e-12  # thousandths of a card or bytes, and parts of the amount: what adding up floats may miss
