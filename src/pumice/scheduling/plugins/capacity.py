@@ -19,9 +19,9 @@ from pumice.scheduling.core import arguments
 from pumice.scheduling.core.points import Kind, Vote
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.devicequotas import Claims, DeviceAccount, device_limits
 from pumice.scheduling.evicting import eviction
 from pumice.scheduling.sharing import quotas
+from pumice.scheduling.sharing.device_quotas import Claims, DeviceAccount, device_limits
 from pumice.scheduling.sharing.queue_tree import QueueTree, queue_tree
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@ import pytest
 from tests.unit.scheduling.clusters import a_group, a_node, a_pod, an_object, policy, session_for
 
 from pumice.cluster.tasks import task_of
-from pumice.scheduling.devicequotas import Claims, DeviceAccount
+from pumice.scheduling.sharing.device_quotas import Claims, DeviceAccount
 
 
 def a_claim(name, *requests, given=()):
