@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
-from pumice.scheduling import hdrf
 from pumice.scheduling.core.arguments import Args as NoArgs
+from pumice.scheduling.sharing import hdrf
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

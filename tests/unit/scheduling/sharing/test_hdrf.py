@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pumice.scheduling.hdrf import Leaf, ShareTree, path_of, weights_of
+from pumice.scheduling.sharing.hdrf import Leaf, ShareTree, path_of, weights_of
 
 TOTAL = {"cpu": 10, "memory": 100}
 
