@@ -14,13 +14,12 @@ import msgspec
 from pumice.api.resource import ResourceClaim
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING
-from pumice.scheduling import admission
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.points import Kind, Vote
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import eviction
-from pumice.scheduling.sharing import quotas
+from pumice.scheduling.sharing import admitted, quotas
 from pumice.scheduling.sharing.device_quotas import Claims, DeviceAccount, device_limits
 from pumice.scheduling.sharing.queue_tree import QueueTree, queue_tree
 
@@ -232,7 +231,7 @@ class Capacity:
     def enqueued(self, gang: GangState) -> None:
         for account in self.paths[gang.queue]:
             if gang.spec.minimum is not None:
-                amounts.add(account.admitted, admission.ungated_minimum(gang))
+                amounts.add(account.admitted, admitted.ungated_minimum(gang))
             if self.devices:
                 devices = self.devices[account.queue.name]
                 amounts.add(devices.admitted, self.claims.total(self.claims.of_minimum(gang)))

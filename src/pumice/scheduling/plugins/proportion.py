@@ -6,11 +6,10 @@ import functools
 from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
-from pumice.scheduling import admission
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.sharing import quotas
+from pumice.scheduling.sharing import admitted, quotas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,7 +125,7 @@ class Proportion:
     def enqueued(self, gang: GangState) -> None:
         if gang.spec.minimum is not None:
             account = self.accounts[gang.queue]
-            amounts.add(account.admitted, admission.ungated_minimum(gang))
+            amounts.add(account.admitted, admitted.ungated_minimum(gang))
 
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
         del nodes

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
-from pumice.scheduling import admission
 from pumice.scheduling.core.decisions import QueueFigures
+from pumice.scheduling.sharing import admitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ class Account:
             return
         started = gang.phase == PodGroupPhase.RUNNING.value and gang.tally.occupying >= gang.spec.min_member
         if gang.phase == PodGroupPhase.INQUEUE.value or started:
-            amounts.add(self.admitted, admission.outstanding(gang))
+            amounts.add(self.admitted, admitted.outstanding(gang))
 
     def beyond_ceiling(self, minimum: Amounts) -> list[str]:
         """Resources in which admitting a minimum would exceed the ceiling; what is held beyond minimums can be given back."""
