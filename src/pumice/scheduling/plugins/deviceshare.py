@@ -17,9 +17,9 @@ from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
-from pumice.scheduling.placing.constraints import boards
-from pumice.scheduling.placing.constraints.boards import Board
+from pumice.scheduling.placing.constraints import shared_gpus
 from pumice.scheduling.placing.constraints.cardsharing import ByNumber, Slices, Where
+from pumice.scheduling.placing.constraints.shared_gpus import Board
 from pumice.scheduling.placing.node_cache import NodeLog, Standing
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.placing.constraints.boards import Ask, Grant, Usage
+    from pumice.scheduling.placing.constraints.shared_gpus import Ask, Grant, Usage
     from pumice.scheduling.placing.placement import Pairs
 
 NAME = "deviceshare"
@@ -215,7 +215,7 @@ class DeviceShare:
             for container in grant:
                 for part in container:
                     usage[part.card].add(part, ask.marks)
-            scores.append(boards.score(cards, usage, grant, self.args.policy))
+            scores.append(shared_gpus.score(cards, usage, grant, self.args.policy))
         return tuple(scores)
 
     # ------------------------------------------------------------------------------------------------- bookkeeping

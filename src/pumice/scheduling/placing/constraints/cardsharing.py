@@ -11,8 +11,8 @@ from pumice.api import names
 from pumice.cluster import amounts
 from pumice.cluster import cards as registers
 from pumice.cluster.cards import Card, CardSet, Slice
-from pumice.scheduling.placing.constraints import boards
-from pumice.scheduling.placing.constraints.boards import Ask, Part, Wanted
+from pumice.scheduling.placing.constraints import shared_gpus
+from pumice.scheduling.placing.constraints.shared_gpus import Ask, Part, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pumice.api.core import Node
     from pumice.api.pods import Container
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.placing.constraints.boards import Grant, Usage
+    from pumice.scheduling.placing.constraints.shared_gpus import Grant, Usage
 
 HANDSHAKE_S_MAX = 60  # after which a device plugin that does not answer counts as gone
 
@@ -75,7 +75,7 @@ class ByNumber:
         return (tuple(Part(number, memory) for number in numbers),) if numbers else None
 
     def choose(self, cards: Sequence[Card], usage: Sequence[Usage], ask: Ask) -> Grant | None:
-        return (boards.whole_cards if self.whole else boards.memory_of_a_card)(cards, usage, ask)
+        return (shared_gpus.whole_cards if self.whole else shared_gpus.memory_of_a_card)(cards, usage, ask)
 
     def annotations(self, grant: Grant, where: Where) -> dict[str, str]:
         numbers = ",".join(where.cards[part.card].uuid for container in grant for part in container)
@@ -104,7 +104,9 @@ class Slices:
             return None
         notes = task.pod.metadata.annotations
         gang = (
-            frozenset({f"gang {task.gang}"}) if notes.get(names.VGPU_POD_GROUP_POLICY) == boards.SPREAD else frozenset()
+            frozenset({f"gang {task.gang}"})
+            if notes.get(names.VGPU_POD_GROUP_POLICY) == shared_gpus.SPREAD
+            else frozenset()
         )
         avoid = rules | gang
         return Ask(
@@ -130,7 +132,7 @@ class Slices:
         )
 
     def choose(self, cards: Sequence[Card], usage: Sequence[Usage], ask: Ask) -> Grant | None:
-        return boards.slices(cards, usage, ask, self.policy)
+        return shared_gpus.slices(cards, usage, ask, self.policy)
 
     def annotations(self, grant: Grant, where: Where) -> dict[str, str]:
         """Containers that want nothing have no place in the text: the device plugin counts only those that do."""
