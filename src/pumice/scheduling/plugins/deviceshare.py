@@ -18,7 +18,7 @@ from pumice.scheduling.core import arguments
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints import shared_gpus
-from pumice.scheduling.placing.constraints.cardsharing import ByNumber, Slices, Where
+from pumice.scheduling.placing.constraints.gpu_sharing_modes import ByNumber, Slices, Where
 from pumice.scheduling.placing.constraints.shared_gpus import Board
 from pumice.scheduling.placing.node_cache import NodeLog, Standing
 
