@@ -13,7 +13,7 @@ import numpy as np
 
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints.labels import ABSENT, NodeLabels
-from pumice.scheduling.placing.constraints.neighbours import Neighbours, unique
+from pumice.scheduling.placing.constraints.pod_counts import Neighbours, unique
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column, Mask
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.points import Indexes
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.placing.constraints.neighbours import Crowd
+    from pumice.scheduling.placing.constraints.pod_counts import Crowd
 
 NOT_NEAR = "node(s) didn't match pod affinity rules"
 TOO_NEAR = "node(s) didn't match pod anti-affinity rules"

@@ -20,7 +20,7 @@ from pumice.cluster.terms import Spread, audience_of
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints.labels import ABSENT, NodeLabels
-from pumice.scheduling.placing.constraints.neighbours import Neighbours, sums_by, unique
+from pumice.scheduling.placing.constraints.pod_counts import Neighbours, sums_by, unique
 from pumice.scheduling.placing.constraints.taints import NodeTaints
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.placing.constraints.neighbours import Crowd
+    from pumice.scheduling.placing.constraints.pod_counts import Crowd
 
 UNEVEN = "node(s) didn't match pod topology spread constraints"
 UNLABELLED = f"{UNEVEN} (missing required label)"
