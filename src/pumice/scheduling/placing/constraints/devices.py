@@ -16,7 +16,7 @@ import numpy as np
 from pumice import quantity
 from pumice.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from pumice.cluster.matching import compiled_terms
-from pumice.scheduling.placing.constraints import devicecel
+from pumice.scheduling.placing.constraints import device_cel
 from pumice.scheduling.placing.constraints.labels import NodeLabels
 from pumice.scheduling.placing.constraints.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
 
@@ -51,7 +51,7 @@ class Ask:
     """Devices of one kind: the class's selectors and the request's own."""
 
     name: str
-    selectors: tuple[devicecel.Selector, ...]
+    selectors: tuple[device_cel.Selector, ...]
     tolerations: tuple[Toleration, ...]
     count: int  # 0: all that there are
     only_looks: bool
@@ -192,7 +192,7 @@ class Inventory:
                     return f"request {name}: device class {each.device_class_name} does not exist"
                 try:
                     alternatives.append(_ask(name, kind, each))
-                except devicecel.SelectorUnusable as error:
+                except device_cel.SelectorUnusable as error:
                     return f"request {name}: {error}"
                 config += [_config("FromClass", (name,), each.opaque) for each in kind.spec.config]
             requests.append(tuple(alternatives))
@@ -204,7 +204,7 @@ def _ask(name: str, kind: DeviceClass, asked: DeviceSubRequest) -> Ask:
     selectors = [each.cel.expression for each in (*kind.spec.selectors, *asked.selectors) if each.cel is not None]
     return Ask(
         name=name,
-        selectors=tuple(devicecel.compiled(expression) for expression in selectors),
+        selectors=tuple(device_cel.compiled(expression) for expression in selectors),
         tolerations=asked.tolerations,
         count=0 if asked.allocation_mode == ALL else max(asked.count, 1),
         only_looks=asked.admin_access,
