@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pumice.cluster import amounts
 from pumice.cluster.matching import compiled_terms
 from pumice.cluster.requests import request_of
-from pumice.scheduling.placing.constraints.hostports import EVERY_ADDRESS, HostPort
+from pumice.scheduling.placing.constraints.host_ports import EVERY_ADDRESS, HostPort
 from pumice.scheduling.placing.constraints.taints import NO_EXECUTE, tolerates
 
 if TYPE_CHECKING:

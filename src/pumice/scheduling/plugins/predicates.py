@@ -14,7 +14,7 @@ from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints.affinity import TOO_NEAR, PodAffinity
 from pumice.scheduling.placing.constraints.attachments import TOO_MANY, Attachments
 from pumice.scheduling.placing.constraints.claims import NOT_ENOUGH, PodClaims
-from pumice.scheduling.placing.constraints.hostports import HostPorts
+from pumice.scheduling.placing.constraints.host_ports import HostPorts
 from pumice.scheduling.placing.constraints.labels import NodeLabels
 from pumice.scheduling.placing.constraints.spread import PodSpread
 from pumice.scheduling.placing.constraints.taints import NodeTaints
