@@ -8,9 +8,9 @@ import os
 from typing import TYPE_CHECKING
 
 from pumice.api.core import ConfigMap
-from pumice.controllers.carrying import Carrier
 from pumice.controllers.cronjob import loop as cronjob
 from pumice.controllers.driver import Driver
+from pumice.controllers.executor import Carrier
 from pumice.controllers.garbage import loop as garbage
 from pumice.controllers.hypernode import loop as hypernode
 from pumice.controllers.job import keys

@@ -7,7 +7,7 @@ import pytest
 from pumice.api import kinds
 from pumice.api.core import ConfigMap, Node
 from pumice.api.events import CoreEvent
-from pumice.controllers.carrying import WRITES_OF_ONE_PLAN, Carrier, Stale, Taken
+from pumice.controllers.executor import WRITES_OF_ONE_PLAN, Carrier, Stale, Taken
 from pumice.controllers.operations import Apply, Blame, Create, Delete, Emit, Look, Patch, Plan
 from pumice.kube import errors
 
