@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from pumice.api.meta import Struct
     from pumice.clock import Clock
+    from pumice.controllers.cache import Known
     from pumice.controllers.executor import Carrier
-    from pumice.controllers.known import Known
     from pumice.controllers.operations import Operation
     from pumice.instant import Instant
 

@@ -26,7 +26,7 @@ from pumice.kube import errors
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from pumice.controllers.known import Known
+    from pumice.controllers.cache import Known
     from pumice.controllers.operations import Blame, Json, Plan
     from pumice.kube.client import Client, Reply
     from pumice.kube.recorder import Recorder

@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from pumice.api.core import ConfigMap
+from pumice.controllers.cache import Known
 from pumice.controllers.cronjob import loop as cronjob
 from pumice.controllers.driver import Driver
 from pumice.controllers.executor import Carrier
@@ -18,7 +19,6 @@ from pumice.controllers.job import loop as job
 from pumice.controllers.job.plugins import ssh
 from pumice.controllers.jobflow import loop as jobflow
 from pumice.controllers.jobtemplate import loop as jobtemplate
-from pumice.controllers.known import Known
 from pumice.controllers.podgroup import loop as podgroup
 from pumice.controllers.queue import loop as queue
 from pumice.kube.informer import Informer

@@ -17,9 +17,9 @@ from pumice.controllers.job.progress import progress_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pumice.controllers.cache import Known
     from pumice.controllers.driver import Driver
     from pumice.controllers.executor import Carrier
-    from pumice.controllers.known import Known
     from pumice.telemetry.meters import Meters
 
 _ENDS = {

@@ -11,8 +11,8 @@ from pumice.api.core import Namespace
 from pumice.apiserver.local import LocalTransport
 from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
+from pumice.controllers.cache import Known
 from pumice.controllers.executor import Carrier
-from pumice.controllers.known import Known
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.recorder import Recorder

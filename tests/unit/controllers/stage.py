@@ -20,9 +20,9 @@ from pumice.api.events import CoreEvent
 from pumice.apiserver.local import LocalTransport
 from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
+from pumice.controllers.cache import Known
 from pumice.controllers.driver import Driver
 from pumice.controllers.executor import Carrier
-from pumice.controllers.known import Known
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers

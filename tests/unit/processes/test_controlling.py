@@ -12,7 +12,7 @@ from pumice.api.flow import JobFlow
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.clock import VirtualClock
-from pumice.controllers.known import Known
+from pumice.controllers.cache import Known
 from pumice.processes.controlling import JobObserver
 from pumice.telemetry.meters import Meters
 

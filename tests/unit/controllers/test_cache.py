@@ -6,7 +6,7 @@ from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import ConfigMap
 from pumice.api.meta import ObjectMeta, OwnerReference
 from pumice.clock import VirtualClock
-from pumice.controllers.known import ABSENT_S_MAX, GHOSTS_MAX, LAGGING_S_MAX, LEARNT_S_MAX, Store
+from pumice.controllers.cache import ABSENT_S_MAX, GHOSTS_MAX, LAGGING_S_MAX, LEARNT_S_MAX, Store
 
 
 def a_map(name="m", *, version, uid="u1", owner="", text=""):
