@@ -16,12 +16,12 @@ from pumice.api.batch import Job
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroupConditionType, PodGroupPhase
 from pumice.controllers.job import volumes
+from pumice.controllers.job.defaulting import pod_name
 from pumice.controllers.job.dependencies import may_start
 from pumice.controllers.job.plugins import plugins_of
 from pumice.controllers.job.plugins.faults import PluginFault
 from pumice.controllers.job.podgroup import group_operation
 from pumice.controllers.job.pods import PodMaker
-from pumice.controllers.job.reading import pod_name
 from pumice.controllers.job.status import noted
 from pumice.controllers.operations import Blame, Create, Emit, Patch
 

@@ -15,10 +15,10 @@ from pumice import instant
 from pumice.api import names
 from pumice.api.batch import Action, JobEvent, JobPhase
 from pumice.api.scheduling import PodGroupPhase
+from pumice.controllers.job.defaulting import pod_name
 from pumice.controllers.job.kill import Judge
 from pumice.controllers.job.phases import phase_of
 from pumice.controllers.job.progress import in_ranges
-from pumice.controllers.job.reading import pod_name
 from pumice.controllers.job.roster import roster_of
 
 if TYPE_CHECKING:
