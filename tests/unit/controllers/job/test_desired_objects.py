@@ -19,7 +19,7 @@ from tests.unit.controllers.job.literals import (
 from pumice.api import decoding, names
 from pumice.api.batch import Job
 from pumice.api.scheduling import Queue
-from pumice.controllers.job.making import PODS_OF_ONE_PLAN
+from pumice.controllers.job.desired_objects import PODS_OF_ONE_PLAN
 from pumice.controllers.operations import Create, Patch
 
 GROUP = f"PodGroup/train-{UID}"
