@@ -18,13 +18,13 @@ from pumice.api.meta import NOTHING
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.controllers.job import decisions, desired_objects
+from pumice.controllers.job.dead_nodes import farewell
 from pumice.controllers.job.defaulting import defaulted
 from pumice.controllers.job.phases import ENDING, FINAL, next_phase, phase_of
 from pumice.controllers.job.policies import Scene
 from pumice.controllers.job.progress import in_ranges, progress_of
 from pumice.controllers.job.roster import roster_of
 from pumice.controllers.job.status import count, counted, entered, noted, roll, written
-from pumice.controllers.job.stuck import farewell
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Look, Plan
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pumice.api import decoding
 from pumice.api.batch import Job
 from pumice.api.core import Node
 from pumice.api.pods import Pod
-from pumice.controllers.job.stuck import OUT_OF_SERVICE, SILENCE, Nodes, farewell
+from pumice.controllers.job.dead_nodes import OUT_OF_SERVICE, SILENCE, Nodes, farewell
 from pumice.controllers.operations import Delete, Look
 from pumice.kube.requests import Propagation
 from pumice.nodes.pretend import Trouble
