@@ -21,7 +21,7 @@ from pumice.controllers.job import volumes
 from pumice.controllers.job.dead_nodes import SILENCE, Nodes, farewell
 from pumice.controllers.job.plan import plan
 from pumice.controllers.job.podgroup import group_name
-from pumice.controllers.job.restoring import RESTORE_S_MIN, Rounds
+from pumice.controllers.job.repair_rounds import RESTORE_S_MIN, Rounds
 from pumice.controllers.job.view import JobView
 from pumice.controllers.operations import NOTHING_TO_DO, Delete, Emit, Plan
 from pumice.errors import BadInput

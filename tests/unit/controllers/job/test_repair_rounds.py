@@ -7,7 +7,7 @@ from tests.unit.controllers.job.theatre import Theatre
 from pumice import instant
 from pumice.api.core import ConfigMap, Secret, Service
 from pumice.controllers.job.plugins.svc import NETWORK_POLICY
-from pumice.controllers.job.restoring import JOBS_A_SECOND, RESTORE_S_MIN, Rounds
+from pumice.controllers.job.repair_rounds import JOBS_A_SECOND, RESTORE_S_MIN, Rounds
 from pumice.controllers.operations import NOTHING_TO_DO, Create, Plan
 
 MADE = {"plugin-svc": "svc", "plugin-ssh": "ssh"}
