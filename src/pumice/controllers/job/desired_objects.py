@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from pumice.api.batch import JobStatus
     from pumice.api.scheduling import PodGroup
+    from pumice.controllers.job.members import Roster
     from pumice.controllers.job.plugins import JobPlugin
     from pumice.controllers.job.progress import Progress
-    from pumice.controllers.job.roster import Roster
     from pumice.controllers.job.view import JobView
     from pumice.controllers.operations import Operation
     from pumice.instant import Instant

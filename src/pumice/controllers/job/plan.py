@@ -20,10 +20,10 @@ from pumice.api.scheduling import PodGroup
 from pumice.controllers.job import decisions, desired_objects
 from pumice.controllers.job.dead_nodes import farewell
 from pumice.controllers.job.defaulting import defaulted
+from pumice.controllers.job.members import roster_of
 from pumice.controllers.job.phases import ENDING, FINAL, next_phase, phase_of
 from pumice.controllers.job.policies import Scene
 from pumice.controllers.job.progress import in_ranges, progress_of
-from pumice.controllers.job.roster import roster_of
 from pumice.controllers.job.status import count, counted, entered, noted, roll, written
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Look, Plan
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from pumice.api.batch import Job, JobStatus
     from pumice.controllers.job.decisions import Decision
+    from pumice.controllers.job.members import Member, Roster
     from pumice.controllers.job.progress import Progress
-    from pumice.controllers.job.roster import Member, Roster
     from pumice.controllers.job.timeouts import Weighed
     from pumice.controllers.job.view import JobView
     from pumice.controllers.operations import Operation
