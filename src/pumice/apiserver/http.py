@@ -16,7 +16,7 @@ from aiohttp import web
 from pumice.apiserver import failures
 from pumice.apiserver.calls import ANONYMOUS, Caller
 from pumice.apiserver.store import encode
-from pumice.kube.parting import end
+from pumice.kube.closing import end
 from pumice.kube.transport import BODY_BYTES_MAX, Request
 
 if TYPE_CHECKING:

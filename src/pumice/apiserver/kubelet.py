@@ -9,7 +9,7 @@ from urllib.parse import quote
 import aiohttp
 
 from pumice.apiserver import failures
-from pumice.kube.parting import leave
+from pumice.kube.closing import leave
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping

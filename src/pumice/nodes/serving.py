@@ -20,7 +20,7 @@ from pumice import certificates
 from pumice.api.kinds import Kind
 from pumice.errors import BadInput, NotFound
 from pumice.kube import errors
-from pumice.kube.parting import end
+from pumice.kube.closing import end
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
