@@ -63,8 +63,8 @@ async def reached(target: Target) -> AsyncIterator[Reach]:
     """The cluster that the target means, for as long as the block lasts."""
     from pumice.clock import RealClock
     from pumice.kube import config
-    from pumice.kube.brief import BriefTransport
     from pumice.kube.client import Client
+    from pumice.kube.one_shot import BriefTransport
 
     clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
     connection = config.find(

@@ -11,10 +11,10 @@ import click
 import msgspec
 
 from pumice.errors import BadInput
-from pumice.kube.brief import BriefTransport
 from pumice.kube.connection import Connection
 from pumice.kube.credentials import Access
 from pumice.kube.errors import KubeError
+from pumice.kube.one_shot import BriefTransport
 from pumice.kube.transport import Request
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ import sys
 import pytest
 from aiohttp import web
 
-from pumice.kube import brief
-from pumice.kube.brief import BriefTransport
+from pumice.kube import one_shot
 from pumice.kube.connection import Connection
 from pumice.kube.credentials import Access
 from pumice.kube.errors import Malformed, Unreachable
+from pumice.kube.one_shot import BriefTransport
 from pumice.kube.transport import Request
 
 VERSION = Request("GET", "/version")
@@ -79,7 +79,7 @@ async def test_an_answer_that_breaks_off_is_no_answer(answer):
 
 
 async def test_heads_beyond_the_limit_are_not_read():
-    async with peer(b"HTTP/1.1 200 OK\r\nX: " + b"x" * (brief.HEADER_BYTES_MAX + 10) + b"\r\n\r\n") as transport:
+    async with peer(b"HTTP/1.1 200 OK\r\nX: " + b"x" * (one_shot.HEADER_BYTES_MAX + 10) + b"\r\n\r\n") as transport:
         with pytest.raises(Unreachable, match="GET /version"):
             await transport.call(VERSION)
 
@@ -142,5 +142,5 @@ async def test_a_line_break_in_a_token_smuggles_no_header(server):
 
 
 def test_it_is_there_without_the_library():
-    code = "import sys, pumice.kube.brief, pumice.kube.client, pumice.kube.config; print('aiohttp' in sys.modules)"
+    code = "import sys, pumice.kube.one_shot, pumice.kube.client, pumice.kube.config; print('aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
