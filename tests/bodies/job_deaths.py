@@ -17,7 +17,7 @@ from pumice.api.core import ConfigMap, Service
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Rim
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.processes.controllers import Controllers

@@ -23,7 +23,7 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.dispatch.dispatcher import Dispatcher
 from pumice.dispatch.evictor import Manners
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Rim
 from pumice.kube import errors
 from pumice.kube.recorder import Recorder
 from pumice.scheduling.core.decisions import Decisions, Evict

@@ -14,7 +14,7 @@ from typing import Any
 from pumice.api import kinds, names
 from pumice.api.core import Namespace, ServiceAccount
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Rim
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers

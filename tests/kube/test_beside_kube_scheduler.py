@@ -16,7 +16,7 @@ from pumice.api import kinds
 from pumice.api.core import Namespace, ServiceAccount
 from pumice.api.pods import Pod
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Rim
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport

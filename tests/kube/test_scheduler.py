@@ -18,7 +18,7 @@ from pumice.api.core import Namespace, Node, PersistentVolume, PersistentVolumeC
 from pumice.api.scheduling import PodGroup
 from pumice.api.storage import StorageClass
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Rim
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport

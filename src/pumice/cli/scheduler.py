@@ -13,7 +13,7 @@ import click
 from pumice import __version__
 from pumice.clock import RealClock
 from pumice.dispatch.evictor import Manners
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Rim
 from pumice.errors import BadInput
 from pumice.kube import config
 from pumice.kube.client import Client

@@ -11,7 +11,7 @@ import click
 from pumice import __version__, yamltext
 from pumice.api.validation import Settings as RuleSettings
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Rim
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport

@@ -16,7 +16,7 @@ from pumice.api.pods import Pod
 from pumice.dispatch.locks import NodeLocks
 from pumice.dispatch.preparing import Preparations
 from pumice.dispatch.refusals import Refusals
-from pumice.dispatch.rim import PreparationFailed
+from pumice.dispatch.runtime import PreparationFailed
 from pumice.errors import PumiceError
 from pumice.kube import errors
 from pumice.scheduling.evicting import mend
@@ -24,7 +24,7 @@ from pumice.scheduling.evicting import mend
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Rim
     from pumice.kube.client import Client
     from pumice.scheduling.core.decisions import Bind, GangCommit
     from pumice.telemetry.traces import Fact, Span

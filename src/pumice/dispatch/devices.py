@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from pumice.api import kinds
 from pumice.api.resource import ResourceClaim
-from pumice.dispatch.rim import PreparationFailed
+from pumice.dispatch.runtime import PreparationFailed
 from pumice.kube import errors
 
 if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Rim
     from pumice.kube.client import Client
     from pumice.scheduling.core.decisions import DeviceChoice
 

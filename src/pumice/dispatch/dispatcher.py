@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pumice.cluster.state import Cluster
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Rim
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
     from pumice.scheduling.core.decisions import Decisions

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pumice.cluster.tasks import Task
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Rim
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
     from pumice.scheduling.core.decisions import Evict, Release

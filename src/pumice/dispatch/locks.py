@@ -20,7 +20,7 @@ from pumice.errors import PumiceError
 from pumice.kube import errors
 
 if TYPE_CHECKING:
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Rim
     from pumice.instant import Instant
     from pumice.kube.client import Client
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pumice.dispatch.devices import Devices
-from pumice.dispatch.rim import PreparationFailed
+from pumice.dispatch.runtime import PreparationFailed
 from pumice.dispatch.volumes import Volumes
 from pumice.errors import PumiceError
 from pumice.scheduling.core.decisions import VolumeChoice
@@ -14,7 +14,7 @@ from pumice.scheduling.core.decisions import VolumeChoice
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Rim
     from pumice.kube.client import Client
     from pumice.scheduling.core.decisions import Bind, Preparation
 

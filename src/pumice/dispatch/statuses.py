@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pumice.cluster.state import Cluster
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Rim
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
     from pumice.scheduling.core.decisions import Condition, Decisions, GangReport, PodVerdict

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.api.core import PersistentVolume, PersistentVolumeClaim
-from pumice.dispatch.rim import PreparationFailed
+from pumice.dispatch.runtime import PreparationFailed
 from pumice.kube import errors
 
 if TYPE_CHECKING:
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Rim
     from pumice.kube.client import Client
     from pumice.scheduling.core.decisions import VolumeChoice
 

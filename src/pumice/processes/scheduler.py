@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from pumice.api.changes import Change
     from pumice.api.meta import Struct
     from pumice.cluster.state import Snapshot
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Rim
     from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News

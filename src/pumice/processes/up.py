@@ -21,7 +21,7 @@ from pumice.apiserver.local import LocalTransport
 from pumice.apiserver.server import Settings
 from pumice.apiserver.serving import EmbeddedServer
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Rim
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers

@@ -27,7 +27,7 @@ from pumice.webhooks.serving import ReviewServer
 from pumice.webhooks.submitters import Submitters
 
 if TYPE_CHECKING:
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Rim
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers
     from pumice.webhooks.keeping import Source

@@ -17,7 +17,7 @@ from pumice.cluster.state import Cluster
 from pumice.cluster.tasks import Status
 from pumice.dispatch.dispatcher import Dispatcher
 from pumice.dispatch.evictor import REFUSED_S, Manners
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Rim
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder

@@ -14,7 +14,7 @@ from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Rim
 from pumice.dispatch.statuses import FORMING_S, Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder

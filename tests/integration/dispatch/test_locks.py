@@ -16,7 +16,7 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.dispatch.binder import BIND_WINDOW, Binder
 from pumice.dispatch.locks import RETRY_S, TAKE_S_MAX, NodeLocks, NotLocked
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Rim
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.scheduling.core.decisions import Bind, GangCommit

@@ -18,7 +18,7 @@ from pumice.api.scheduling import PodGroup
 from pumice.apiserver.local import LocalTransport
 from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Rim
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Response

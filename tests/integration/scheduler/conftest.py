@@ -14,7 +14,7 @@ from pumice.apiserver.local import LocalTransport
 from pumice.apiserver.server import Server, Settings
 from pumice.cli.crds import manifests
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Rim
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Request

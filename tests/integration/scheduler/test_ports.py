@@ -12,7 +12,7 @@ from tests.unit.processes.peers import Peer, always, answer
 
 from pumice.api.core import Namespace
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Rim
 from pumice.kube.informer import Informers
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.scheduling.core import builtin

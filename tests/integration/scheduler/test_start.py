@@ -13,7 +13,7 @@ from pumice.api.pods import Pod
 from pumice.apiserver.local import LocalTransport
 from pumice.apiserver.server import Server, Settings
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Rim
 from pumice.errors import NotFound
 from pumice.kube.client import Client
 from pumice.kube.discovery import served_kinds

@@ -9,7 +9,7 @@ from tests.bodies import stormy
 
 from pumice.api.core import Namespace
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Rim
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.processes.scheduler import Scheduler, Served

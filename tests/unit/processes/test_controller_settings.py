@@ -6,7 +6,7 @@ import pytest
 
 from pumice.cli.controllers import _THREADS, controllers
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Rim
 from pumice.errors import BadInput
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
