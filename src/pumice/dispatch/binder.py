@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from pumice.api import changes, names
 from pumice.api.changes import PodRef
 from pumice.api.pods import Pod
+from pumice.dispatch.bind_backoff import Refusals
 from pumice.dispatch.locks import NodeLocks
 from pumice.dispatch.preparing import Preparations
-from pumice.dispatch.refusals import Refusals
 from pumice.dispatch.runtime import PreparationFailed
 from pumice.errors import PumiceError
 from pumice.kube import errors

@@ -2,7 +2,7 @@
 
 from pumice import instant
 from pumice.clock import VirtualClock
-from pumice.dispatch.refusals import FORGOTTEN_S, REST_S_FIRST, REST_S_MAX, Refusals
+from pumice.dispatch.bind_backoff import FORGOTTEN_S, REST_S_FIRST, REST_S_MAX, Refusals
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 
