@@ -15,7 +15,7 @@ from pumice.api.changes import PodRef
 from pumice.api.pods import Pod
 from pumice.dispatch.bind_backoff import Refusals
 from pumice.dispatch.locks import NodeLocks
-from pumice.dispatch.preparing import Preparations
+from pumice.dispatch.preparations import Preparations
 from pumice.dispatch.runtime import PreparationFailed
 from pumice.errors import PumiceError
 from pumice.kube import errors
