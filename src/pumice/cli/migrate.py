@@ -68,7 +68,7 @@ def check(
 
     from pumice.cli.migration import Severity, findings
     from pumice.cli.offline import read_objects
-    from pumice.processes.outside import plugins_from_outside
+    from pumice.processes.entry_points import plugins_from_outside
 
     if files:
         objects = [each for name in files for each in read_objects(name)]

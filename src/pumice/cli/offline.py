@@ -16,7 +16,7 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.errors import BadInput, NotFound
 from pumice.processes import policies
-from pumice.processes.outside import plugins_from_outside
+from pumice.processes.entry_points import plugins_from_outside
 from pumice.scheduling.core import builtin, cycle
 from pumice.scheduling.core.decisions import VolumeChoice
 

@@ -21,10 +21,10 @@ from pumice.kube.http import HttpTransport
 from pumice.kube.informer import Informers
 from pumice.kube.lease import Election
 from pumice.processes import life
+from pumice.processes.entry_points import plugins_from_outside
 from pumice.processes.failpoints import from_environment
 from pumice.processes.health import HealthServer
 from pumice.processes.neighbours import VOLCANO_LEASES, refuse_two_masters
-from pumice.processes.outside import plugins_from_outside
 from pumice.processes.policies import PolicyFile
 from pumice.processes.queues import make_queues, read_queues
 from pumice.processes.scheduler import Scheduler, Served
