@@ -18,7 +18,7 @@ from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 from pumice.kube.informer import Informers
 from pumice.kube.lease import Election
-from pumice.processes import controller_settings, life
+from pumice.processes import controller_settings, lifecycle
 from pumice.processes.controller_settings import ControllerSettings
 from pumice.processes.controllers import Controllers
 from pumice.processes.health import HealthServer
@@ -131,7 +131,13 @@ async def _run(
         if lease is not None:
             namespace, name = lease
             election = Election(
-                client, namespace=namespace, name=name, identity=life.identity(), clock=clock, chance=chance, log=log
+                client,
+                namespace=namespace,
+                name=name,
+                identity=lifecycle.identity(),
+                clock=clock,
+                chance=chance,
+                log=log,
             )
             rim = dataclasses.replace(rim, guard=election.check)
         worker = Controllers(client, informers, rim, settings)
@@ -139,6 +145,6 @@ async def _run(
         log("listening", port=await health.start(listen))
         work = election.lead(worker.run) if election is not None else worker.run()
         try:
-            await life.until_stopped(work, [informers.run(), worker.beat()])
+            await lifecycle.until_stopped(work, [informers.run(), worker.beat()])
         finally:
             await health.stop()

@@ -137,7 +137,7 @@ async def _join(connection: Connection, wishes: Wishes, log: Log) -> None:
     from pumice.kube.client import Client
     from pumice.kube.http import HttpTransport
     from pumice.kube.informer import Informers
-    from pumice.processes import life
+    from pumice.processes import lifecycle
 
     clock, chance = RealClock(), random.Random()  # noqa: S311 - jitter, not secrets
     async with HttpTransport(connection, user_agent=f"pumice-node/{__version__}") as transport:
@@ -149,7 +149,7 @@ async def _join(connection: Connection, wishes: Wishes, log: Log) -> None:
             if wishes.pretend
             else _process(client, informers, connection, wishes, log)
         )
-        await life.until_stopped(agent.run(), [informers.run()])
+        await lifecycle.until_stopped(agent.run(), [informers.run()])
 
 
 def _pretend(client: Client, informers: Informers, wishes: Wishes, log: Log) -> PretendAgent:

@@ -20,7 +20,7 @@ from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 from pumice.kube.informer import Informers
 from pumice.kube.lease import Election
-from pumice.processes import life
+from pumice.processes import lifecycle
 from pumice.processes.entry_points import plugins_from_outside
 from pumice.processes.failpoints import from_environment
 from pumice.processes.health import HealthServer
@@ -159,7 +159,13 @@ async def _run(
         if lease is not None:
             namespace, name = lease
             election = Election(
-                client, namespace=namespace, name=name, identity=life.identity(), clock=clock, chance=chance, log=log
+                client,
+                namespace=namespace,
+                name=name,
+                identity=lifecycle.identity(),
+                clock=clock,
+                chance=chance,
+                log=log,
             )
             rim = dataclasses.replace(rim, guard=election.check)
         worker = Scheduler(client, informers, lambda: policies.current, rim, served)
@@ -173,6 +179,6 @@ async def _run(
             make_queues(client, queues, clock=clock, log=log),
         ]
         try:
-            await life.until_stopped(work, beside)
+            await lifecycle.until_stopped(work, beside)
         finally:
             await health.stop()

@@ -16,7 +16,7 @@ from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 from pumice.kube.informer import Informers
-from pumice.processes import life
+from pumice.processes import lifecycle
 from pumice.processes.health import HealthServer
 from pumice.processes.webhooks import Webhooks, WebhookSettings, read_resource_groups
 from pumice.telemetry import logs
@@ -143,7 +143,7 @@ async def _run(connection: Connection, settings: WebhookSettings, listen: str, l
         health = HealthServer(worker.pulse, worker.meters)
         log("listening", port=await health.start(listen))
         try:
-            await life.until_stopped(worker.run(), [informers.run(), worker.beat()])
+            await lifecycle.until_stopped(worker.run(), [informers.run(), worker.beat()])
         finally:
             await health.stop()
 
