@@ -22,7 +22,7 @@ from pumice.processes import controller_settings, lifecycle
 from pumice.processes.controller_settings import ControllerSettings
 from pumice.processes.controllers import Controllers
 from pumice.processes.health import HealthServer
-from pumice.processes.neighbours import VOLCANO_LEASES, VOLCANO_NAME, refuse_two_masters
+from pumice.processes.volcano_guard import VOLCANO_LEASES, VOLCANO_NAME, refuse_two_masters
 from pumice.telemetry import logs
 
 if TYPE_CHECKING:

@@ -24,10 +24,10 @@ from pumice.processes import lifecycle
 from pumice.processes.entry_points import plugins_from_outside
 from pumice.processes.failpoints import from_environment
 from pumice.processes.health import HealthServer
-from pumice.processes.neighbours import VOLCANO_LEASES, refuse_two_masters
 from pumice.processes.policies import PolicyFile
 from pumice.processes.queues import make_queues, read_queues
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.processes.volcano_guard import VOLCANO_LEASES, refuse_two_masters
 from pumice.scheduling.core.cycle import GRACE_SECONDS
 from pumice.telemetry import logs, traces
 
