@@ -43,7 +43,7 @@ from pumice.kube.recorder import Recorder
 from pumice.processes.extending import Extending
 from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
-from pumice.processes.observing import Observer
+from pumice.processes.scheduler_metrics import Observer
 from pumice.scheduling.core import cycle
 from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
 from pumice.scheduling.core.ports import Ports
