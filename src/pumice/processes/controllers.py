@@ -23,8 +23,8 @@ from pumice.controllers.podgroup import loop as podgroup
 from pumice.controllers.queue import loop as queue
 from pumice.kube.informer import Informer
 from pumice.kube.recorder import Recorder
+from pumice.processes.controller_metrics import JobObserver
 from pumice.processes.controller_settings import ControllerSettings
-from pumice.processes.controlling import JobObserver
 from pumice.processes.health import Pulse
 from pumice.telemetry.meters import Meters
 

@@ -13,7 +13,7 @@ from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.clock import VirtualClock
 from pumice.controllers.cache import Known
-from pumice.processes.controlling import JobObserver
+from pumice.processes.controller_metrics import JobObserver
 from pumice.telemetry.meters import Meters
 
 
