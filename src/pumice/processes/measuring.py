@@ -7,7 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice import instant
-from pumice.processes.extending import read_address
+from pumice.processes.extender_client import read_address
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.policy import PolicyError
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pumice.errors import BadInput, PumiceError
-from pumice.processes.extending import extender_of
+from pumice.processes.extender_client import extender_of
 from pumice.processes.measuring import settings_of
 from pumice.scheduling import plugins
 from pumice.scheduling.core import builtin

@@ -40,7 +40,7 @@ from pumice.errors import NotFound
 from pumice.kube import errors
 from pumice.kube.discovery import served_kinds
 from pumice.kube.recorder import Recorder
-from pumice.processes.extending import Extending
+from pumice.processes.extender_client import Extending
 from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
 from pumice.processes.scheduler_metrics import Observer

@@ -30,7 +30,7 @@ from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.errors import KubeError
-from pumice.processes.extending import ANSWER_BYTES_MAX, HttpExtender, read_address
+from pumice.processes.extender_client import ANSWER_BYTES_MAX, HttpExtender, read_address
 from pumice.processes.health import HealthServer, Pulse
 from pumice.scheduling.core.ports import ExtenderFailed
 from pumice.telemetry.meters import Meters

@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.unit.processes.peers import Peer, always, answer
 
-from pumice.processes.extending import ANSWER_BYTES_MAX, Extending, HttpExtender, extender_of, read_address
+from pumice.processes.extender_client import ANSWER_BYTES_MAX, Extending, HttpExtender, extender_of, read_address
 from pumice.scheduling.core import builtin
 from pumice.scheduling.core.policy import PolicyError
 from pumice.scheduling.core.ports import ExtenderFailed
