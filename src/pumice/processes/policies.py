@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pumice.errors import BadInput, PumiceError
 from pumice.processes.extender_client import extender_of
-from pumice.processes.measuring import settings_of
+from pumice.processes.load_settings import settings_of
 from pumice.scheduling import plugins
 from pumice.scheduling.core import builtin
 

@@ -14,8 +14,8 @@ from pumice.clock import RealClock, VirtualClock
 from pumice.kube.client import Client
 from pumice.kube.transport import Response
 from pumice.processes import loads
+from pumice.processes.load_settings import settings_of
 from pumice.processes.loads import ANSWER_BYTES_MAX, MeasuredLoads
-from pumice.processes.measuring import settings_of
 from pumice.scheduling.core import builtin
 from pumice.scheduling.core.policy import PolicyError
 
