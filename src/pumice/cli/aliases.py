@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pumice.cli import job, main, queue, shell
-from pumice.cli.asking import Reach, asks, named
+from pumice.cli.cluster_command import Reach, asks, named
 
 if TYPE_CHECKING:
     from pumice.cli.answers import Done, Query, Report

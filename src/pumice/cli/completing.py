@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pumice.cli.asking import Target, reached
+from pumice.cli.cluster_command import Target, reached
 from pumice.errors import PumiceError
 
 if TYPE_CHECKING:

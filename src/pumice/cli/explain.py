@@ -9,7 +9,7 @@ import click
 
 from pumice.cli import completing
 from pumice.cli.answers import Report
-from pumice.cli.asking import Reach, asks
+from pumice.cli.cluster_command import Reach, asks
 from pumice.cli.printing import aligned
 from pumice.errors import BadInput, NotFound, Refused
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pumice.cli.answers import Done, Query, Report
-from pumice.cli.asking import Reach, asks, named
+from pumice.cli.cluster_command import Reach, asks, named
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import click
 
 from pumice.api import names
 from pumice.cli.answers import Done, Json, Query, Report
-from pumice.cli.asking import Reach, asks, named
+from pumice.cli.cluster_command import Reach, asks, named
 from pumice.errors import BadInput, NotFound
 
 ASKED = "cpu=1000m,memory=100Mi"  # vcctl's defaults

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pumice.cli.asking import Reach, Target, reached
+from pumice.cli.cluster_command import Reach, Target, reached
 from pumice.errors import PumiceError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pumice.cli.answers import Report
-from pumice.cli.asking import Reach, asks
+from pumice.cli.cluster_command import Reach, asks
 
 if TYPE_CHECKING:
     from pumice.cli.room import Rooms

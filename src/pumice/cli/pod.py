@@ -6,7 +6,7 @@ import click
 
 from pumice.api import names
 from pumice.cli.answers import Json, Query
-from pumice.cli.asking import Reach, asks
+from pumice.cli.cluster_command import Reach, asks
 from pumice.errors import BadInput
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pumice.api.kinds import Kind
     from pumice.cli.answers import Answer, Json
-    from pumice.cli.asking import Reach
+    from pumice.cli.cluster_command import Reach
 
 _GAP = 3
 _NARROWEST = 6  # as kubectl's tables have it

@@ -11,7 +11,7 @@ import click
 
 from pumice import __version__
 from pumice.cli.answers import Report
-from pumice.cli.asking import Reach, asks
+from pumice.cli.cluster_command import Reach, asks
 from pumice.errors import BadInput, Conflict
 
 KUBECTL_COMPLETION = "kubectl_complete-pumice"  # kubectl runs it to complete `kubectl pumice`

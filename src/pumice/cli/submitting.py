@@ -17,7 +17,7 @@ from pumice.cli.answers import Done, Json
 from pumice.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
-    from pumice.cli.asking import Reach
+    from pumice.cli.cluster_command import Reach
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

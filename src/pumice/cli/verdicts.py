@@ -20,7 +20,7 @@ from pumice.kube.transport import Request
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pumice.cli.asking import Reach
+    from pumice.cli.cluster_command import Reach
 
 
 async def ask(reach: Reach, url: str, gang: str) -> Mapping[str, Any] | None:

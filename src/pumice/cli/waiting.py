@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pumice.cli.answers import Json
-    from pumice.cli.asking import Reach
+    from pumice.cli.cluster_command import Reach
 
 GOOD_ENDS = frozenset({"Completed"})
 BAD_ENDS = frozenset({"Failed", "Aborted", "Terminated"})
