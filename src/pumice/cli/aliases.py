@@ -11,7 +11,7 @@ from pumice.cli import job, main, queue, shell
 from pumice.cli.cluster_command import Reach, asks, named
 
 if TYPE_CHECKING:
-    from pumice.cli.answers import Done, Query, Report
+    from pumice.cli.results import Done, Query, Report
 
 _NAMESPACE = ("-N", "--namespace")
 

@@ -18,7 +18,7 @@ from pumice.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from pumice.cli.answers import Answer
+    from pumice.cli.results import Answer
     from pumice.clock import Clock
     from pumice.kube.client import Client
     from pumice.kube.connection import Connection

@@ -8,7 +8,7 @@ from pumice.api.bus import Command
 
 if TYPE_CHECKING:
     from pumice.api.kinds import Kind
-    from pumice.cli.answers import Json
+    from pumice.cli.results import Json
     from pumice.kube.client import Client
 
 

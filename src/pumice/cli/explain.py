@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from pumice.cli import completing
-from pumice.cli.answers import Report
 from pumice.cli.cluster_command import Reach, asks
 from pumice.cli.printing import aligned
+from pumice.cli.results import Report
 from pumice.errors import BadInput, NotFound, Refused
 
 if TYPE_CHECKING:

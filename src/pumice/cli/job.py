@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from pumice.api import names
-from pumice.cli.answers import Done, Json, Query, Report
 from pumice.cli.cluster_command import Reach, asks, named
+from pumice.cli.results import Done, Json, Query, Report
 from pumice.errors import BadInput, NotFound
 
 ASKED = "cpu=1000m,memory=100Mi"  # vcctl's defaults

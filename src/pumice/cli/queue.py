@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pumice.cli.answers import Done, Json, Query
 from pumice.cli.cluster_command import Reach, asks, named
+from pumice.cli.results import Done, Json, Query
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.apiserver.serving import Place
 from pumice.cli import fetching, main
-from pumice.cli.answers import Query
+from pumice.cli.results import Query
 from pumice.clock import RealClock
 from pumice.errors import NotFound
 from pumice.kube.informer import silent
