@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pumice.api.meta import Struct
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
-    from pumice.cli.surroundings import Facts
+    from pumice.cli.explain_facts import Facts
 
 T = TypeVar("T", bound="Struct")
 
@@ -76,7 +76,7 @@ async def _found(reach: Reach, kind: str, name: str) -> tuple[PodGroup, str] | R
     from pumice.api.batch import Job
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
-    from pumice.cli.surroundings import group_of
+    from pumice.cli.explain_facts import group_of
 
     if kind == "job":
         job = (await reach.client.get(Job, name, namespace=reach.namespace)).into(Job)
@@ -106,7 +106,7 @@ async def _found(reach: Reach, kind: str, name: str) -> tuple[PodGroup, str] | R
 
 def _groupless(pod: Pod, what: str) -> Report:
     """A pod that no gang explains."""
-    from pumice.cli.surroundings import group_of
+    from pumice.cli.explain_facts import group_of
 
     said = next((each.message for each in pod.status.conditions if each.type == "PodScheduled" and each.message), "")
     rows = [("Pod:", f"{pod.metadata.key}, {pod.status.phase or 'Pending'}"), ("Scheduler:", pod.spec.scheduler_name)]
@@ -133,7 +133,7 @@ async def _facts(reach: Reach, group: PodGroup, job: str) -> Facts:
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup, Queue
     from pumice.api.topology import HyperNode
-    from pumice.cli.surroundings import Facts, group_of, must_stay_close
+    from pumice.cli.explain_facts import Facts, group_of, must_stay_close
 
     async def allowed(struct: type[T], narrower: str | None = None) -> list[T]:
         """All objects of a kind; those of a namespace, or none, for a user who may not read them all."""

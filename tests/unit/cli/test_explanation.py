@@ -10,7 +10,7 @@ from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.api.topology import HyperNode
 from pumice.cli import explanation, explanationtext
-from pumice.cli.surroundings import Facts
+from pumice.cli.explain_facts import Facts
 from pumice.instant import parse_instant
 
 NOW = parse_instant("2026-11-15T12:00:00Z")
