@@ -232,15 +232,15 @@ async def logs(
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
     from pumice.api.pods import Pod
-    from pumice.cli import reading
+    from pumice.cli import logs
 
     if follow and previous:
         raise BadInput("-f and --previous exclude each other: a container that has ended writes nothing more; drop one")
     await reach.client.get(Job, name, namespace=reach.namespace)
     labels = f"{names.JOB_NAME}={name}"
     pods = await reach.client.list_json(by_struct(Pod), namespace=reach.namespace, labels=labels)
-    chosen = reading.chosen_pods(pods, task=task, index=index)
+    chosen = logs.chosen_pods(pods, task=task, index=index)
     if not chosen:
         raise NotFound(f"job {reach.namespace}/{name} has no such pod; `pumice pod list -j {name}` lists them")
-    wanted = reading.Wanted(reach.namespace, container, tail, previous)
-    await (reading.follow if follow else reading.print_all)(reach.client, chosen, wanted)
+    wanted = logs.Wanted(reach.namespace, container, tail, previous)
+    await (logs.follow if follow else logs.print_all)(reach.client, chosen, wanted)

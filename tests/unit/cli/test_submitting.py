@@ -4,7 +4,7 @@ import pytest
 
 from pumice.api.batch import Job
 from pumice.api.kinds import by_struct
-from pumice.cli import commanding, describing, reading, submitting
+from pumice.cli import commanding, describing, logs, submitting
 from pumice.cli.submitting import Shape
 from pumice.errors import BadInput, NotFound
 from pumice.instant import parse_instant
@@ -121,9 +121,9 @@ def a_pod(name, task, index):
 
 def test_pods_whose_logs_are_read_come_by_task_and_number():
     pods = [a_pod("w-10", "worker", 10), a_pod("w-9", "worker", 9), a_pod("ps-0", "ps", 0)]
-    assert reading.chosen_pods(pods) == ["ps-0", "w-9", "w-10"]
-    assert reading.chosen_pods(pods, task="worker") == ["w-9", "w-10"]
-    assert reading.chosen_pods(pods, task="worker", index=10) == ["w-10"]
+    assert logs.chosen_pods(pods) == ["ps-0", "w-9", "w-10"]
+    assert logs.chosen_pods(pods, task="worker") == ["w-9", "w-10"]
+    assert logs.chosen_pods(pods, task="worker", index=10) == ["w-10"]
 
 
 def test_a_job_is_described_with_its_tasks_conditions_and_events():
