@@ -157,10 +157,10 @@ async def resume(reach: Reach, name: str) -> Done:
 async def commanded(reach: Reach, name: str, action: str, deed: str) -> Done:
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
-    from pumice.cli import commanding
+    from pumice.cli import commands_api
 
     found = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
-    await commanding.command(reach.client, by_struct(Job), found, action, namespace=reach.namespace)
+    await commands_api.command(reach.client, by_struct(Job), found, action, namespace=reach.namespace)
     return Done(by_struct(Job), found, deed)
 
 

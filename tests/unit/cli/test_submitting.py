@@ -4,7 +4,7 @@ import pytest
 
 from pumice.api.batch import Job
 from pumice.api.kinds import by_struct
-from pumice.cli import commanding, describing, logs, submitting
+from pumice.cli import commands_api, describing, logs, submitting
 from pumice.cli.submitting import Shape
 from pumice.errors import BadInput, NotFound
 from pumice.instant import parse_instant
@@ -72,7 +72,7 @@ def test_a_command_is_owned_by_its_target_and_named_after_it():
         "controller": True,
         "blockOwnerDeletion": True,
     }
-    assert commanding.command_for(by_struct(Job), job, "AbortJob", namespace="ml") == {
+    assert commands_api.command_for(by_struct(Job), job, "AbortJob", namespace="ml") == {
         "apiVersion": "bus.volcano.sh/v1alpha1",
         "kind": "Command",
         "metadata": {"generateName": "train-abortjob-", "namespace": "ml", "ownerReferences": [reference]},
