@@ -48,7 +48,7 @@ async def explain(reach: Reach, subject: str, scheduler: str) -> Report:
     what is short, and what could change it. The scheduler's verdict is read from the PodGroup, and its age is told; with
     --scheduler (through `kubectl port-forward`, say) it is asked afresh.
     """
-    from pumice.cli import describing, explanation, explanationtext, verdicts
+    from pumice.cli import describe, explanation, explanationtext, verdicts
 
     word, slash, name = subject.partition("/")
     kind = _WORDS.get(word.lower())
@@ -64,10 +64,10 @@ async def explain(reach: Reach, subject: str, scheduler: str) -> Report:
     if kind == "pod":
         answer["pod"] = explanation.one_pod(facts, name)
     whole = (await reach.client.get(type(group), group.metadata.name, namespace=reach.namespace)).json()
-    events = await describing.events_of(reach.client, whole)
+    events = await describe.events_of(reach.client, whole)
     text = explanationtext.text(answer, len(facts.nodes))
     if events:
-        text += "\n\n" + describing.events_text(events, reach.clock.now()).rstrip("\n")
+        text += "\n\n" + describe.events_text(events, reach.clock.now()).rstrip("\n")
     return Report(text, {**answer, "events": [each.get("message", "") for each in events]})
 
 

@@ -84,9 +84,9 @@ def _query(reach: Reach, plural: str, name: str = "") -> Query:
 
 
 async def _described(reach: Reach, plural: str, name: str, form: str) -> Report:
-    from pumice.cli import describing, fetching, printing
+    from pumice.cli import describe, fetching, printing
 
-    objects = [describing.tidy(each) for each in await fetching.fetch(_query(reach, plural, name), reach.client)]
+    objects = [describe.tidy(each) for each in await fetching.fetch(_query(reach, plural, name), reach.client)]
     dump = printing.Form(form)
     text = "\n---\n".join(printing.document(each, dump) for each in objects)
     return Report(text, objects)

@@ -75,11 +75,11 @@ async def view(reach: Reach, name: str) -> Report:
 
 async def viewed(reach: Reach, name: str) -> Report:
     from pumice.api.batch import Job
-    from pumice.cli import describing
+    from pumice.cli import describe
 
     found = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
-    events = await describing.events_of(reach.client, found)
-    return Report(describing.job_text(found, events, reach.clock.now()), describing.tidy(found))
+    events = await describe.events_of(reach.client, found)
+    return Report(describe.job_text(found, events, reach.clock.now()), describe.tidy(found))
 
 
 @job.command()

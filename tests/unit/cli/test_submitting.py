@@ -4,7 +4,7 @@ import pytest
 
 from pumice.api.batch import Job
 from pumice.api.kinds import by_struct
-from pumice.cli import commands_api, describing, logs, submitting
+from pumice.cli import commands_api, describe, logs, submitting
 from pumice.cli.submitting import Shape
 from pumice.errors import BadInput, NotFound
 from pumice.instant import parse_instant
@@ -155,7 +155,7 @@ def test_a_job_is_described_with_its_tasks_conditions_and_events():
         "lastTimestamp": "2026-11-15T11:58:00Z",
         "source": {"component": "pumice"},
     }
-    assert describing.job_text(job, [event], NOW) == (
+    assert describe.job_text(job, [event], NOW) == (
         "Name:             train\n"
         "Namespace:        ml\n"
         "Labels:           team=a\n"
