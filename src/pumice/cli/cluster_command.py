@@ -166,8 +166,8 @@ def named(*flags: str, required: bool = True, kind: str = "") -> Callable[[Calla
 
 def _live(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-        from pumice.cli import completing
+        from pumice.cli import completion
 
-        return completing.live(kind)(ctx, param, incomplete)
+        return completion.live(kind)(ctx, param, incomplete)
 
     return complete

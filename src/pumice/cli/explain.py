@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from pumice.cli import completing
+from pumice.cli import completion
 from pumice.cli.cluster_command import Reach, asks
 from pumice.cli.printing import aligned
 from pumice.cli.results import Report
@@ -32,7 +32,7 @@ _WORDS = {
 
 @click.command()
 @asks()
-@click.argument("subject", metavar="KIND/NAME", shell_complete=completing.subjects)
+@click.argument("subject", metavar="KIND/NAME", shell_complete=completion.subjects)
 @click.option(
     "--scheduler",
     default="",
