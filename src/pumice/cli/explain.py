@@ -48,7 +48,7 @@ async def explain(reach: Reach, subject: str, scheduler: str) -> Report:
     what is short, and what could change it. The scheduler's verdict is read from the PodGroup, and its age is told; with
     --scheduler (through `kubectl port-forward`, say) it is asked afresh.
     """
-    from pumice.cli import describe, explanation, explanationtext, verdicts
+    from pumice.cli import describe, explanation, explanation_text, verdicts
 
     word, slash, name = subject.partition("/")
     kind = _WORDS.get(word.lower())
@@ -65,7 +65,7 @@ async def explain(reach: Reach, subject: str, scheduler: str) -> Report:
         answer["pod"] = explanation.one_pod(facts, name)
     whole = (await reach.client.get(type(group), group.metadata.name, namespace=reach.namespace)).json()
     events = await describe.events_of(reach.client, whole)
-    text = explanationtext.text(answer, len(facts.nodes))
+    text = explanation_text.text(answer, len(facts.nodes))
     if events:
         text += "\n\n" + describe.events_text(events, reach.clock.now()).rstrip("\n")
     return Report(text, {**answer, "events": [each.get("message", "") for each in events]})
