@@ -16,9 +16,9 @@ from pumice.processes.health import Pulse
 from pumice.telemetry.meters import Meters
 from pumice.webhooks.access import QueueAccess
 from pumice.webhooks.admission import Admission, QueueRights
+from pumice.webhooks.certificate_store import Files, ServingContext, SharedSecret
 from pumice.webhooks.destinations import Destinations
 from pumice.webhooks.injecting import inject
-from pumice.webhooks.keeping import Files, ServingContext, SharedSecret
 from pumice.webhooks.keys import Lives
 from pumice.webhooks.lookups import InformerLookup
 from pumice.webhooks.registration import CONFIGURATION, AccessMode
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pumice.dispatch.runtime import Rim
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers
-    from pumice.webhooks.keeping import Source
+    from pumice.webhooks.certificate_store import Source
 
 SERVED: Final = RuleSettings(scheduler_names=("volcano", "pumice"))
 BEAT_S: Final = 1.0

@@ -35,7 +35,7 @@ from pumice.processes.health import HealthServer, Pulse
 from pumice.scheduling.core.ports import ExtenderFailed
 from pumice.telemetry.meters import Meters
 from pumice.webhooks.admission import Admission
-from pumice.webhooks.keeping import ServingContext
+from pumice.webhooks.certificate_store import ServingContext
 from pumice.webhooks.keys import Lives, renewed
 from pumice.webhooks.reviewing import Reviewer
 from pumice.webhooks.serving import BODY_BYTES_MAX, ReviewServer
