@@ -21,7 +21,7 @@ from pumice.kube.informer import Informers
 from pumice.kube.transport import Request, Response, Transport
 from pumice.processes.controllers import Controllers
 from pumice.processes.webhooks import Webhooks, WebhookSettings
-from pumice.webhooks.injecting import CONFIGURATIONS
+from pumice.webhooks.ca_bundle import CONFIGURATIONS
 from pumice.webhooks.registration import Registration
 
 PATIENCE_S = 60.0  # a busy machine takes its time

@@ -16,9 +16,9 @@ from pumice.processes.health import Pulse
 from pumice.telemetry.meters import Meters
 from pumice.webhooks.access import QueueAccess
 from pumice.webhooks.admission import Admission, QueueRights
+from pumice.webhooks.ca_bundle import inject
 from pumice.webhooks.certificate_store import Files, ServingContext, SharedSecret
 from pumice.webhooks.destinations import Destinations
-from pumice.webhooks.injecting import inject
 from pumice.webhooks.keys import Lives
 from pumice.webhooks.lookups import InformerLookup
 from pumice.webhooks.registration import CONFIGURATION, AccessMode
