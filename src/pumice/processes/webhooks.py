@@ -18,13 +18,13 @@ from pumice.webhooks.access import QueueAccess
 from pumice.webhooks.admission import Admission, QueueRights
 from pumice.webhooks.ca_bundle import inject
 from pumice.webhooks.certificate_store import Files, ServingContext, SharedSecret
-from pumice.webhooks.destinations import Destinations
 from pumice.webhooks.keys import Lives
 from pumice.webhooks.lookups import InformerLookup
 from pumice.webhooks.registration import CONFIGURATION, AccessMode
 from pumice.webhooks.reviewing import PodRules, Reviewer
 from pumice.webhooks.serving import ReviewServer
 from pumice.webhooks.submitters import Submitters
+from pumice.webhooks.target_queues import Destinations
 
 if TYPE_CHECKING:
     from pumice.dispatch.runtime import Rim

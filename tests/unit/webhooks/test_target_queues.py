@@ -8,7 +8,7 @@ from tests.unit.webhooks.reviews import group, marked, native_group, pod, reques
 from pumice.api import names
 from pumice.api.decoding import decode_value
 from pumice.api.scheduling import PodGroup
-from pumice.webhooks.destinations import QUEUES_MAX, Destinations, is_submission
+from pumice.webhooks.target_queues import QUEUES_MAX, Destinations, is_submission
 
 GROUPS = {
     ("team", "g"): decode_value(PodGroup, group("research")),
