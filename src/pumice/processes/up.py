@@ -35,7 +35,7 @@ from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.scheduling.core import builtin
 from pumice.webhooks.lookups import InformerLookup
-from pumice.webhooks.reviewing import PATHS, Path, Reviewer
+from pumice.webhooks.reviews import PATHS, Path, Reviewer
 
 if TYPE_CHECKING:
     import pathlib

@@ -21,7 +21,7 @@ from pumice.webhooks.certificate_store import Files, ServingContext, SharedSecre
 from pumice.webhooks.keys import Lives
 from pumice.webhooks.lookups import InformerLookup
 from pumice.webhooks.registration import CONFIGURATION, AccessMode
-from pumice.webhooks.reviewing import PodRules, Reviewer
+from pumice.webhooks.reviews import PodRules, Reviewer
 from pumice.webhooks.serving import ReviewServer
 from pumice.webhooks.submitters import Submitters
 from pumice.webhooks.target_queues import Destinations

@@ -14,7 +14,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pumice.api import names
-from pumice.webhooks.reviewing import CLUSTER_WIDE, NATIVE_GROUP, PATHS, Path
+from pumice.webhooks.reviews import CLUSTER_WIDE, NATIVE_GROUP, PATHS, Path
 from pumice.webhooks.submitters import RECORD
 from pumice.webhooks.target_queues import LEADING
 

@@ -12,7 +12,7 @@ from pumice.api.batch import DEFAULT_QUEUE
 from pumice.api.defaults import queue_within
 from pumice.api.scheduling import GROUP_PREFIX, PodGroup
 from pumice.api.validation.jobs import same_json
-from pumice.webhooks.reviewing import NATIVE_GROUP
+from pumice.webhooks.reviews import NATIVE_GROUP
 
 if TYPE_CHECKING:
     from pumice.api.validation import Lookup

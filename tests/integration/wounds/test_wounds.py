@@ -37,7 +37,7 @@ from pumice.telemetry.meters import Meters
 from pumice.webhooks.admission import Admission
 from pumice.webhooks.certificate_store import ServingContext
 from pumice.webhooks.keys import Lives, renewed
-from pumice.webhooks.reviewing import Reviewer
+from pumice.webhooks.reviews import Reviewer
 from pumice.webhooks.serving import BODY_BYTES_MAX, ReviewServer
 
 ROOT = Path(__file__).parents[3]

@@ -15,7 +15,7 @@ from pumice.api.validation import Settings
 from pumice.kube import errors
 from pumice.webhooks.admission import Admission, QueueRights
 from pumice.webhooks.registration import AccessMode
-from pumice.webhooks.reviewing import PATHS, Reviewer
+from pumice.webhooks.reviews import PATHS, Reviewer
 from pumice.webhooks.submitters import Submitters
 from pumice.webhooks.target_queues import Destinations
 
