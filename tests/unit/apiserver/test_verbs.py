@@ -2,7 +2,7 @@
 
 from tests.unit.apiserver.words import MAPS, PODS, a_map, a_pod
 
-from pumice.apiserver import shelf
+from pumice.apiserver import event_retention
 
 
 async def test_what_is_created_can_be_read(api):
@@ -324,7 +324,7 @@ async def test_events_go_an_hour_after_they_were_last_written(api, clock):
 
 
 async def test_there_is_room_for_so_many_events_and_the_oldest_go(api, monkeypatch):
-    monkeypatch.setattr(shelf, "EVENTS_MAX", 3)
+    monkeypatch.setattr(event_retention, "EVENTS_MAX", 3)
     for number in range(5):
         await api.create(EVENTS, an_event(f"e{number}"))
     assert await api.names(EVENTS) == ["e2", "e3", "e4"]
