@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.apiserver import failures, naming, quantities, shapes
+from pumice.apiserver import builtin_schemas, failures, naming, quantities
 from pumice.apiserver.behaviours import behaviour_of
 from pumice.apiserver.calls import read_object
 
@@ -27,24 +27,24 @@ def admit_shape(registry: Registry, call: Call, obj: Object, *, tidy: bool = Fal
     check_identity(call, obj)
     custom = registry.custom(call.resource)
     if custom is not None:
-        if not shapes.fits("meta.v1.ObjectMeta", obj["metadata"]):
-            obj["metadata"], findings = shapes.walk("meta.v1.ObjectMeta", obj["metadata"])
+        if not builtin_schemas.fits("meta.v1.ObjectMeta", obj["metadata"]):
+            obj["metadata"], findings = builtin_schemas.walk("meta.v1.ObjectMeta", obj["metadata"])
             _refuse_mistyped(call, findings)
             unknown = [f"metadata.{path}" for path in findings.unknown]
         else:
             unknown = []
         unknown += custom.schema.prune(obj)
-    elif shapes.fits(call.resource.type_name, obj):
+    elif builtin_schemas.fits(call.resource.type_name, obj):
         unknown = []
     else:
-        obj, findings = shapes.walk(call.resource.type_name, obj)
+        obj, findings = builtin_schemas.walk(call.resource.type_name, obj)
         _refuse_mistyped(call, findings)
         if whole:
             _refuse_missing(call, obj, findings)
         unknown = findings.unknown
     if unknown:
         _report_unknown(call, unknown)
-    return shapes.without_empties(call.resource.type_name, obj) if tidy and custom is None else obj
+    return builtin_schemas.without_empties(call.resource.type_name, obj) if tidy and custom is None else obj
 
 
 def read_typed(request: Request, type_name: str) -> Object:
@@ -53,8 +53,8 @@ def read_typed(request: Request, type_name: str) -> Object:
 
 
 def typed(obj: Object, type_name: str) -> Object:
-    if not shapes.fits(type_name, obj):
-        obj, findings = shapes.walk(type_name, obj)
+    if not builtin_schemas.fits(type_name, obj):
+        obj, findings = builtin_schemas.walk(type_name, obj)
         if findings.mistyped:
             path, text = findings.mistyped[0]
             raise failures.bad_request(f"{type_name.rpartition('.')[2]} cannot be read: json: {text} ({path})")
@@ -88,7 +88,7 @@ def check_identity(call: Call, obj: Object) -> None:
         )
 
 
-def _refuse_mistyped(call: Call, findings: shapes.Findings) -> None:
+def _refuse_mistyped(call: Call, findings: builtin_schemas.Findings) -> None:
     if findings.mistyped:
         path, text = findings.mistyped[0]
         if call.verb == "patch":  # the body was fine; what it makes of the object is not
@@ -108,7 +108,7 @@ def _refuse_mistyped(call: Call, findings: shapes.Findings) -> None:
 _DEFAULTED = ("roleRef.apiGroup",)
 
 
-def _refuse_missing(call: Call, obj: Object, findings: shapes.Findings) -> None:
+def _refuse_missing(call: Call, obj: Object, findings: builtin_schemas.Findings) -> None:
     missing = [path for path in findings.missing if path not in _DEFAULTED]
     if missing:
         causes = [(path, "FieldValueRequired", "Required value") for path in missing]
