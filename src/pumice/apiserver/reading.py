@@ -8,7 +8,7 @@ import collections
 from typing import TYPE_CHECKING, Any
 
 from pumice.apiserver import failures, watching
-from pumice.apiserver.forms import Form, Renderer, negotiate
+from pumice.apiserver.representations import Form, Renderer, negotiate
 from pumice.apiserver.selection import compile_selection
 from pumice.kube.transport import Response
 

@@ -19,13 +19,13 @@ from pumice.apiserver.decoding import read_typed
 from pumice.apiserver.deleting import Remover, read_options
 from pumice.apiserver.disruption import Budgets
 from pumice.apiserver.event_retention import EventShelf
-from pumice.apiserver.forms import PLAIN
 from pumice.apiserver.garbage import Housekeeping
 from pumice.apiserver.pages import Pages
 from pumice.apiserver.podcalls import PodCalls
 from pumice.apiserver.rbac import Authorizer, Question
 from pumice.apiserver.reading import Reader
 from pumice.apiserver.registry import UNRECONCILED
+from pumice.apiserver.representations import PLAIN
 from pumice.apiserver.store import Broken, Store, decode, encode
 from pumice.apiserver.tables import TableMaker
 from pumice.apiserver.writing import Writer
