@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from pumice.apiserver.calls import ROOT
+from pumice.apiserver.request_parsing import ROOT
 from pumice.apiserver.server import Server, Settings
 from pumice.kube.transport import Request
 

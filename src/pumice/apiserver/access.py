@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from pumice import instant
 from pumice.apiserver import failures
 from pumice.apiserver.authentication import ISSUER, TOKEN_SECONDS_DEFAULT, TOKEN_SECONDS_MAX, TOKEN_SECONDS_MIN
-from pumice.apiserver.calls import Caller
 from pumice.apiserver.rbac import Question
+from pumice.apiserver.request_parsing import Caller
 
 if TYPE_CHECKING:
     from pumice.apiserver.authentication import Authenticator
     from pumice.apiserver.backend import Backend
-    from pumice.apiserver.calls import Call
     from pumice.apiserver.rbac import Authorizer
+    from pumice.apiserver.request_parsing import Call
     from pumice.apiserver.store import Object
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pumice.apiserver.backend import Backend
-    from pumice.apiserver.calls import Call
+    from pumice.apiserver.request_parsing import Call
     from pumice.apiserver.store import Object
     from pumice.apiserver.webhooks import Dispatch
 

@@ -9,7 +9,7 @@ import hmac
 from typing import TYPE_CHECKING, Any
 
 from pumice import instant
-from pumice.apiserver.calls import Caller
+from pumice.apiserver.request_parsing import Caller
 from pumice.apiserver.store import decode, encode
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pumice.apiserver.store import decode
 
 if TYPE_CHECKING:
     from pumice.apiserver.backend import Backend
-    from pumice.apiserver.calls import Call
+    from pumice.apiserver.request_parsing import Call
     from pumice.apiserver.store import Object
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from pumice.apiserver import builtin_schemas, failures, naming, quantities
 from pumice.apiserver.behaviours import behaviour_of
-from pumice.apiserver.calls import read_object
+from pumice.apiserver.request_parsing import read_object
 
 if TYPE_CHECKING:
-    from pumice.apiserver.calls import Call
     from pumice.apiserver.registry import Registry
+    from pumice.apiserver.request_parsing import Call
     from pumice.apiserver.store import Object
     from pumice.apiserver.violations import Cause
     from pumice.kube.transport import Request

@@ -18,8 +18,8 @@ from pumice.apiserver.writing import is_finished
 if TYPE_CHECKING:
     from pumice.apiserver.admission import Admission
     from pumice.apiserver.backend import Backend
-    from pumice.apiserver.calls import Call
     from pumice.apiserver.history import Entry
+    from pumice.apiserver.request_parsing import Call
     from pumice.apiserver.store import Object
     from pumice.apiserver.structures import Resource
 

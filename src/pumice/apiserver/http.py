@@ -14,7 +14,7 @@ import aiohttp
 from aiohttp import web
 
 from pumice.apiserver import failures
-from pumice.apiserver.calls import ANONYMOUS, Caller
+from pumice.apiserver.request_parsing import ANONYMOUS, Caller
 from pumice.apiserver.store import encode
 from pumice.kube.closing import end
 from pumice.kube.transport import BODY_BYTES_MAX, Request

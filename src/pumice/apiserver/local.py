@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.apiserver.calls import ROOT, Caller
+from pumice.apiserver.request_parsing import ROOT, Caller
 
 if TYPE_CHECKING:
     from pumice.apiserver.server import Server

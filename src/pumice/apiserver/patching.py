@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from pumice.apiserver import decoding, failures
 from pumice.apiserver.apply import merging
 from pumice.apiserver.apply.layout import layout_of
-from pumice.apiserver.calls import media_type, read_value
 from pumice.apiserver.patches.plain import json_patched, merge_patched
 from pumice.apiserver.patches.strategic import strategic_patched
+from pumice.apiserver.request_parsing import media_type, read_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pumice.apiserver.calls import Call
+    from pumice.apiserver.request_parsing import Call
     from pumice.apiserver.store import Object
     from pumice.apiserver.writing import Writer
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from pumice.apiserver.backend import Backend
-    from pumice.apiserver.calls import Call
     from pumice.apiserver.deleting import Remover
     from pumice.apiserver.disruption import Budgets
+    from pumice.apiserver.request_parsing import Call
     from pumice.apiserver.store import Object
 
 LOG_BYTES_MAX = 64 * 2**20  # of a log that is not followed; `--tail` and `--limit-bytes` ask for less

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pumice.apiserver.backend import Backend
-    from pumice.apiserver.calls import Call, Caller
     from pumice.apiserver.history import Change
+    from pumice.apiserver.request_parsing import Call, Caller
     from pumice.apiserver.store import Object
 
 GROUP = "rbac.authorization.k8s.io"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from pumice.apiserver.backend import Backend
-    from pumice.apiserver.calls import Call
     from pumice.apiserver.history import Entry
+    from pumice.apiserver.request_parsing import Call
     from pumice.apiserver.tables import TableMaker
 
 PAGE_ITEMS_MAX = 50_000  # a client that asks for everything at once still gets pages of this size

@@ -13,7 +13,7 @@ from pumice.apiserver.store import decode
 
 if TYPE_CHECKING:
     from pumice.apiserver.backend import Backend
-    from pumice.apiserver.calls import Call
+    from pumice.apiserver.request_parsing import Call
     from pumice.apiserver.store import Object
 
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions", "CONNECT": ""}

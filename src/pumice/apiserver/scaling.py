@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pumice.apiserver import failures, jsonpath
-from pumice.apiserver.calls import media_type, read_value
 from pumice.apiserver.cells import selector_text
 from pumice.apiserver.decoding import read_typed, typed
 from pumice.apiserver.patches.plain import merge_patched
+from pumice.apiserver.request_parsing import media_type, read_value
 
 if TYPE_CHECKING:
-    from pumice.apiserver.calls import Call
+    from pumice.apiserver.request_parsing import Call
     from pumice.apiserver.store import Object
     from pumice.apiserver.writing import Writer
 

@@ -14,7 +14,6 @@ from pumice.apiserver.access import AccessReviews
 from pumice.apiserver.admission import Admission
 from pumice.apiserver.authentication import Authenticator
 from pumice.apiserver.backend import Backend
-from pumice.apiserver.calls import Call, Caller, resolve
 from pumice.apiserver.decoding import read_typed
 from pumice.apiserver.deleting import Remover, read_options
 from pumice.apiserver.disruption import Budgets
@@ -26,6 +25,7 @@ from pumice.apiserver.rbac import Authorizer, Question
 from pumice.apiserver.reading import Reader
 from pumice.apiserver.registry import UNRECONCILED
 from pumice.apiserver.representations import PLAIN
+from pumice.apiserver.request_parsing import Call, Caller, resolve
 from pumice.apiserver.store import Broken, Store, decode, encode
 from pumice.apiserver.tables import TableMaker
 from pumice.apiserver.writing import Writer

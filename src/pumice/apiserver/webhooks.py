@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pumice.apiserver.backend import Backend
-    from pumice.apiserver.calls import Call
     from pumice.apiserver.history import Change
+    from pumice.apiserver.request_parsing import Call
     from pumice.apiserver.store import Object
 
     # (clientConfig, body, seconds) -> the answer's body

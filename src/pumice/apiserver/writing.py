@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pumice.apiserver import decoding, failures
 from pumice.apiserver.apply import managers
 from pumice.apiserver.behaviours import behaviour_of
-from pumice.apiserver.calls import read_object
+from pumice.apiserver.request_parsing import read_object
 from pumice.apiserver.store import encode
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from pumice.apiserver.admission import Admission
     from pumice.apiserver.backend import Backend
-    from pumice.apiserver.calls import Call
     from pumice.apiserver.history import Entry
+    from pumice.apiserver.request_parsing import Call
     from pumice.apiserver.store import Object
 
 GENERATED_NAME_TRIES_MAX = 8

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from pumice.apiserver.calls import ROOT
+from pumice.apiserver.request_parsing import ROOT
 from pumice.kube.transport import Request
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pumice.apiserver.apply.fieldsets import FieldSet
     from pumice.apiserver.apply.layout import Layout
     from pumice.apiserver.backend import Backend
-    from pumice.apiserver.calls import Call
+    from pumice.apiserver.request_parsing import Call
     from pumice.apiserver.store import Object
 
 MANAGERS_MAX = 40  # entries of plain updates are folded into one beyond that, as a real server does beyond ten
