@@ -20,7 +20,7 @@ from pumice.apiserver.disruption import Budgets
 from pumice.apiserver.event_retention import EventShelf
 from pumice.apiserver.garbage import Housekeeping
 from pumice.apiserver.pages import Pages
-from pumice.apiserver.podcalls import PodCalls
+from pumice.apiserver.pod_subresources import PodCalls
 from pumice.apiserver.rbac import Authorizer, Question
 from pumice.apiserver.reading import Reader
 from pumice.apiserver.registry import UNRECONCILED
