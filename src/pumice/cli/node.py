@@ -156,7 +156,7 @@ def _pretend(client: Client, informers: Informers, wishes: Wishes, log: Log) -> 
     from pumice.clock import RealClock
     from pumice.nodes import distributions
     from pumice.nodes.pretend import PretendAgent, pretend_nodes
-    from pumice.nodes.pretending import Behaviour
+    from pumice.nodes.pretend_pods import Behaviour
 
     behaviour = Behaviour(
         start=distributions.parse(wishes.start),

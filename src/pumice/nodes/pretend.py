@@ -26,7 +26,7 @@ from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
 from pumice.nodes import registration
 from pumice.nodes.admission import Ledger
-from pumice.nodes.pretending import NEVER, Behaviour, Life, Stage, plan_of
+from pumice.nodes.pretend_pods import NEVER, Behaviour, Life, Stage, plan_of
 from pumice.nodes.registration import LEASE_S, Heartbeats, NodeFacts
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pumice.clock import VirtualClock
 from pumice.errors import Refused
 from pumice.nodes import distributions
 from pumice.nodes.pretend import PretendAgent, Trouble, pretend_nodes
-from pumice.nodes.pretending import Behaviour
+from pumice.nodes.pretend_pods import Behaviour
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 

@@ -24,7 +24,7 @@ from pumice.kube.informer import Informers
 from pumice.kube.transport import Response
 from pumice.nodes import distributions
 from pumice.nodes.pretend import PretendAgent, pretend_nodes
-from pumice.nodes.pretending import Behaviour
+from pumice.nodes.pretend_pods import Behaviour
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.processes.up import install_kinds

@@ -7,7 +7,7 @@ from pumice.api.pods import Pod
 from pumice.instant import SECOND, parse_instant
 from pumice.nodes import distributions
 from pumice.nodes.admission import Rejection
-from pumice.nodes.pretending import NEVER, Behaviour, Life, Stage, plan_of
+from pumice.nodes.pretend_pods import NEVER, Behaviour, Life, Stage, plan_of
 
 NOON = parse_instant("2026-01-31T12:00:00Z")
 
