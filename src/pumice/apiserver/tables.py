@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pumice.apiserver import cells, jsonpath, workload_cells
+from pumice.api import cells
+from pumice.apiserver import jsonpath, workload_cells
 
 if TYPE_CHECKING:
     from pumice.apiserver.backend import Backend

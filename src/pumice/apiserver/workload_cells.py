@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pumice import instant
-from pumice.apiserver.cells import NONE, Printer, age, born, containers_of, labels_text, named, selector_text
+from pumice.api.cells import NONE, Printer, age, born, containers_of, labels_text, named, selector_text
 
 if TYPE_CHECKING:
     from pumice.apiserver.store import Object

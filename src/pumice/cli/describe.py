@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pumice.api import cells
 from pumice.api.events import CoreEvent
 from pumice.api.kinds import by_struct
-from pumice.apiserver import cells
 from pumice.cli import tables
 from pumice.cli.printing import aligned
 
