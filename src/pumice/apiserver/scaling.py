@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pumice import jsonpath
 from pumice.api.cells import selector_text
-from pumice.apiserver import failures, jsonpath
+from pumice.apiserver import failures
 from pumice.apiserver.decoding import read_typed, typed
 from pumice.apiserver.patches.plain import merge_patched
 from pumice.apiserver.request_parsing import media_type, read_value

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pumice import jsonpath
 from pumice.api import cells
-from pumice.apiserver import jsonpath, workload_cells
+from pumice.apiserver import workload_cells
 
 if TYPE_CHECKING:
     from pumice.apiserver.backend import Backend
