@@ -10,9 +10,9 @@ from tests.bodies.jobs import JobWorld
 
 from pumice import yamltext
 from pumice.api import kinds
-from pumice.apiserver.serving import Place
 from pumice.clock import RealClock
 from pumice.kube.informer import Informers, silent
+from pumice.local.apiserver.serving import Place
 from pumice.nodes.pretend import pretend_nodes
 from pumice.processes.up import Up
 

@@ -11,7 +11,7 @@ from pumice import instant
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pumice.apiserver.store import Object
+    from pumice.local.apiserver.store import Object
 
 NONE = "<none>"
 _ENDPOINTS_SHOWN_MAX = 3

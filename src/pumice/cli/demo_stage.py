@@ -42,8 +42,8 @@ _SPREAD = "{name: resource-strategy-fit, arguments: {resources: {nvidia.com/gpu:
 
 @contextlib.asynccontextmanager
 async def started(*, gpus: int, nodes: int = 1, packing: bool | None = None) -> AsyncIterator[Up]:
-    from pumice.apiserver.serving import Place
     from pumice.kube.informer import silent
+    from pumice.local.apiserver.serving import Place
     from pumice.processes.up import Up
     from pumice.scheduling.core import builtin
 

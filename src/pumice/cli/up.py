@@ -87,9 +87,9 @@ async def _run(
     out: str | None,
     verbose: bool,
 ) -> None:
-    from pumice.apiserver.serving import Place
     from pumice.cli import progress
     from pumice.kube.informer import silent
+    from pumice.local.apiserver.serving import Place
     from pumice.nodes.pretend import pretend_nodes
     from pumice.processes.policies import PolicyFile
     from pumice.processes.up import Up

@@ -16,16 +16,16 @@ import msgspec
 
 from pumice import yamltext
 from pumice.api import kinds
-from pumice.apiserver.admission import Hook
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Settings
-from pumice.apiserver.serving import EmbeddedServer
 from pumice.clock import RealClock
 from pumice.dispatch.runtime import Rim
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Request
+from pumice.local.apiserver.admission import Hook
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Settings
+from pumice.local.apiserver.serving import EmbeddedServer
 from pumice.nodes.claims import FolderClaims
 from pumice.nodes.lifecycle import NodeLifecycle
 from pumice.nodes.ordinary import OrdinaryPods
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
-    from pumice.apiserver.serving import Place
     from pumice.kube.informer import Log
+    from pumice.local.apiserver.serving import Place
     from pumice.nodes.process.machine import ProcessSettings
     from pumice.nodes.registration import NodeFacts
     from pumice.scheduling.core.policy import Policy

@@ -6,10 +6,10 @@ import pytest
 from tests.bodies import controllers, jobs
 
 from pumice.api.core import Namespace
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import RealClock
 from pumice.kube.client import Client
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
 from pumice.processes.up import install_kinds
 
 

@@ -7,10 +7,10 @@ import pytest
 from tests.bodies import jobs, real_gangs
 from tests.bodies.gate import require_namespaces
 
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
 from pumice.kube.client import Client
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.serving import EmbeddedServer, Place
 from pumice.processes.up import install_kinds
 
 

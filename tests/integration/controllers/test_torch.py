@@ -13,10 +13,10 @@ import pytest
 from tests.bodies import frameworks, jobs, real_gangs
 from tests.bodies.gate import log, require_namespaces
 
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
 from pumice.kube.client import Client
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.serving import EmbeddedServer, Place
 from pumice.nodes.process.machine import ProcessSettings
 from pumice.processes.up import install_kinds
 

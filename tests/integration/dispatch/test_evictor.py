@@ -9,8 +9,6 @@ from pumice.api.changes import Evicting, Forgotten, Unclaimed, Upserted
 from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.api.policy import PodDisruptionBudget
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
@@ -22,6 +20,8 @@ from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
 from pumice.kube.transport import Response
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
 from pumice.scheduling.core.decisions import Decisions, Evict, Release
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")

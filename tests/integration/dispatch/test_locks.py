@@ -9,8 +9,6 @@ from pumice import instant
 from pumice.api.changes import BindFailed, Upserted
 from pumice.api.core import Node
 from pumice.api.pods import Pod
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
@@ -19,6 +17,8 @@ from pumice.dispatch.locks import RETRY_S, TAKE_S_MAX, NodeLocks, NotLocked
 from pumice.dispatch.runtime import Rim
 from pumice.kube import errors
 from pumice.kube.client import Client
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
 from pumice.scheduling.core.decisions import Bind, GangCommit
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")

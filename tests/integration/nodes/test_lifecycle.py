@@ -10,9 +10,9 @@ from pumice import instant
 from pumice.api.changes import Upserted
 from pumice.api.core import Node
 from pumice.api.pods import Pod
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
 from pumice.nodes.lifecycle import NOT_READY, UNREACHABLE, NodeLifecycle
 from pumice.nodes.pretend import PretendAgent, Trouble, pretend_nodes
 

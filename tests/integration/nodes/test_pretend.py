@@ -12,10 +12,10 @@ from pumice.api.core import Node
 from pumice.api.events import CoreEvent
 from pumice.api.kinds import by_struct
 from pumice.api.pods import Pod
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
 from pumice.errors import Refused
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
 from pumice.nodes import distributions
 from pumice.nodes.pretend import PretendAgent, Trouble, pretend_nodes
 from pumice.nodes.pretend_pods import Behaviour

@@ -9,9 +9,9 @@ from tests.bodies import process_nodes
 from tests.bodies.gate import an_agent
 from tests.bodies.world import running, world
 
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.serving import EmbeddedServer, Place
 from pumice.nodes.process.leftovers import Leftovers
 
 

@@ -15,13 +15,13 @@ from pumice import instant
 from pumice.api import kinds
 from pumice.api.batch import Job
 from pumice.api.scheduling import PodGroup
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
 from pumice.dispatch.runtime import Rim
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Response
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
 from pumice.nodes import distributions
 from pumice.nodes.pretend import PretendAgent, pretend_nodes
 from pumice.nodes.pretend_pods import Behaviour

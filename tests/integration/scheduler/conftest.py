@@ -10,14 +10,14 @@ from tests.bodies import scheduler as bodies
 
 from pumice import yamltext
 from pumice.api.core import Namespace
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.cli.crds import manifests
 from pumice.clock import RealClock
 from pumice.dispatch.runtime import Rim
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Request
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.scheduling.core import builtin
 

@@ -26,7 +26,15 @@ class Process:
         self._process = None
 
     async def start(self):
-        command = [sys.executable, "-m", "pumice.apiserver", str(self._folder), "--durable", "--port", str(self._port)]
+        command = [
+            sys.executable,
+            "-m",
+            "pumice.local.apiserver",
+            str(self._folder),
+            "--durable",
+            "--port",
+            str(self._port),
+        ]
         self._process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         address = (await self._process.stdout.readline()).split()[0].decode()
         self._port = int(address.rpartition(":")[2])

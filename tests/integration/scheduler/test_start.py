@@ -10,14 +10,14 @@ from tests.bodies.scheduler import World
 from pumice.api import apps, core, native, pods, scheduling
 from pumice.api.core import Namespace
 from pumice.api.pods import Pod
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import RealClock
 from pumice.dispatch.runtime import Rim
 from pumice.errors import NotFound
 from pumice.kube.client import Client
 from pumice.kube.discovery import served_kinds
 from pumice.kube.informer import Informers
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
 from pumice.processes import scheduler as processes
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.scheduling.core import builtin

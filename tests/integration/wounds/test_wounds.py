@@ -26,10 +26,10 @@ from pumice import certificates, quantity, yamltext
 from pumice.api import names
 from pumice.api.validation.hypernodes import review_hyper_node
 from pumice.api.validation.request import Operation, Request, Settings
-from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.errors import KubeError
+from pumice.local.apiserver.serving import EmbeddedServer, Place
 from pumice.processes.extender_client import ANSWER_BYTES_MAX, HttpExtender, read_address
 from pumice.processes.health import HealthServer, Pulse
 from pumice.scheduling.core.ports import ExtenderFailed

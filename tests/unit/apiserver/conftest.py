@@ -6,7 +6,7 @@ import pytest
 from tests.unit.apiserver.words import Api
 
 from pumice import instant
-from pumice.apiserver.server import Server, Settings
+from pumice.local.apiserver.server import Server, Settings
 
 START = instant.parse_instant("2026-01-02T03:04:05Z")
 

@@ -5,8 +5,8 @@ import random
 import pytest
 from tests.unit.apiserver.words import MAPS, PODS, Api, a_map, a_pod
 
-from pumice.apiserver.request_parsing import ANONYMOUS, Caller
-from pumice.apiserver.server import Server, Settings
+from pumice.local.apiserver.request_parsing import ANONYMOUS, Caller
+from pumice.local.apiserver.server import Server, Settings
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ANN = Caller("ann", ("team", "system:authenticated"))

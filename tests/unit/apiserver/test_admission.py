@@ -8,8 +8,8 @@ import random
 import pytest
 from tests.unit.apiserver.words import MAPS, PODS, Api, a_map, a_pod
 
-from pumice.apiserver.admission import Hook
-from pumice.apiserver.server import Server, Settings
+from pumice.local.apiserver.admission import Hook
+from pumice.local.apiserver.server import Server, Settings
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 

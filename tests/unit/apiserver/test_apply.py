@@ -3,9 +3,9 @@
 import pytest
 from tests.unit.apiserver.words import MAPS, PODS, a_map, a_pod
 
-from pumice.apiserver.apply import fieldsets
-from pumice.apiserver.apply.layout import Layout
-from pumice.apiserver.structures import Field
+from pumice.local.apiserver.apply import fieldsets
+from pumice.local.apiserver.apply.layout import Layout
+from pumice.local.apiserver.structures import Field
 
 POD = Layout(Field("@core.v1.Pod"))
 

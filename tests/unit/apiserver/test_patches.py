@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.apiserver.words import MAPS, PODS, a_map, a_pod
 
-from pumice.apiserver.patches.plain import merge_patched
-from pumice.apiserver.patches.strategic import strategic_patched
+from pumice.local.apiserver.patches.plain import merge_patched
+from pumice.local.apiserver.patches.strategic import strategic_patched
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),

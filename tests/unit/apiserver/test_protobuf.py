@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.apiserver.words import MAPS
 
-from pumice.apiserver import protobuf
+from pumice.local.apiserver import protobuf
 
 TYPES = {("v1", "ConfigMap"): "core.v1.ConfigMap", ("v1", "Pod"): "core.v1.Pod", ("v1", "Service"): "core.v1.Service"}
 TYPES["v1", "Event"] = "core.v1.Event"

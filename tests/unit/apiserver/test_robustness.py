@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.apiserver.test_crds import CRDS, GANGS, a_definition, a_gang
 from tests.unit.apiserver.words import MAPS, PODS, Api, a_map, a_pod
 
-from pumice.apiserver.server import Server, Settings
+from pumice.local.apiserver.server import Server, Settings
 
 SCALAR = (
     st.none() | st.booleans() | st.integers(-3, 3) | st.just(2**70) | st.floats(allow_nan=False) | st.text(max_size=4)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 from tests.unit.apiserver.words import MAPS, Api, a_map
 
-from pumice.apiserver import history
-from pumice.apiserver.journal import JournalError, SqliteJournal
-from pumice.apiserver.server import Server, Settings
-from pumice.apiserver.store import Stale, Store, decode
+from pumice.local.apiserver import history
+from pumice.local.apiserver.journal import JournalError, SqliteJournal
+from pumice.local.apiserver.server import Server, Settings
+from pumice.local.apiserver.store import Stale, Store, decode
 
 COLLECTIONS = ("pods", "nodes")
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -246,7 +246,7 @@ def test_a_log_of_another_format_is_left_alone(tmp_path):
 
 
 def test_a_log_belongs_to_one_process_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("pumice.apiserver.journal.LOCK_S_MAX", 0.01)
+    monkeypatch.setattr("pumice.local.apiserver.journal.LOCK_S_MAX", 0.01)
     first = SqliteJournal(tmp_path / "log.db")
     with pytest.raises(JournalError, match="another process uses it"):
         SqliteJournal(tmp_path / "log.db")

@@ -2,7 +2,7 @@
 
 from tests.unit.apiserver.words import MAPS, PODS, a_map, a_pod
 
-from pumice.apiserver import event_retention
+from pumice.local.apiserver import event_retention
 
 
 async def test_what_is_created_can_be_read(api):

@@ -2,7 +2,7 @@
 
 from tests.unit.apiserver.words import MAPS, PODS, a_map, a_pod
 
-from pumice.apiserver import history, watching
+from pumice.local.apiserver import history, watching
 
 
 def told(event):

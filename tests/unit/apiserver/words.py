@@ -3,8 +3,8 @@
 import asyncio
 import json
 
-from pumice.apiserver.request_parsing import ROOT
 from pumice.kube.transport import Request
+from pumice.local.apiserver.request_parsing import ROOT
 
 
 class Watching:

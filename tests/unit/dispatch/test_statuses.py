@@ -7,8 +7,6 @@ from tests.unit.scheduling.clusters import a_pod
 
 from pumice.api import changes, decoding
 from pumice.api.scheduling import PodGroup
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import RealClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
@@ -16,6 +14,8 @@ from pumice.dispatch.runtime import Rim
 from pumice.dispatch.statuses import Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
 from pumice.processes.up import install_kinds
 from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
 
