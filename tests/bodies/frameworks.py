@@ -13,7 +13,7 @@ from pumice.api import kinds
 from pumice.clock import RealClock
 from pumice.kube.informer import Informers, silent
 from pumice.local.apiserver.serving import Place
-from pumice.nodes.pretend import pretend_nodes
+from pumice.local.nodes.pretend import pretend_nodes
 from pumice.processes.up import Up
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "frameworks.md"

@@ -24,7 +24,7 @@ from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Transport
-from pumice.nodes.pretend import PretendAgent, pretend_nodes
+from pumice.local.nodes.pretend import PretendAgent, pretend_nodes
 from pumice.processes.controller_settings import ControllerSettings
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served

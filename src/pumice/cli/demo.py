@@ -166,7 +166,7 @@ async def _fragmentation() -> str:
 
 async def _real_processes() -> str:
     """A Volcano Job with the pytorch plugin whose pods are processes of this machine."""
-    from pumice.nodes.process.machine import ProcessSettings
+    from pumice.local.nodes.process.machine import ProcessSettings
 
     with tempfile.TemporaryDirectory(prefix="pumice-demo-") as folder:
         async with started(gpus=0, nodes=0) as cluster:

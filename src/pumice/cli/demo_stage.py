@@ -19,7 +19,7 @@ from pumice.errors import PumiceError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from pumice.nodes.registration import NodeFacts
+    from pumice.local.nodes.registration import NodeFacts
     from pumice.processes.up import Up
 
 WAIT_S_MAX = 30.0
@@ -56,7 +56,7 @@ async def started(*, gpus: int, nodes: int = 1, packing: bool | None = None) -> 
 
 
 def node(name: str, gpus: int) -> NodeFacts:
-    from pumice.nodes.pretend import pretend_nodes
+    from pumice.local.nodes.pretend import pretend_nodes
 
     return pretend_nodes(1, prefix=f"{name}-", gpus=gpus)[0]
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
     from pumice.kube.connection import Connection
     from pumice.kube.informer import Informers, Log
-    from pumice.nodes.pretend import PretendAgent
-    from pumice.nodes.process.agent import ProcessAgent
+    from pumice.local.nodes.pretend import PretendAgent
+    from pumice.local.nodes.process.agent import ProcessAgent
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -154,9 +154,9 @@ async def _join(connection: Connection, wishes: Wishes, log: Log) -> None:
 
 def _pretend(client: Client, informers: Informers, wishes: Wishes, log: Log) -> PretendAgent:
     from pumice.clock import RealClock
-    from pumice.nodes import distributions
-    from pumice.nodes.pretend import PretendAgent, pretend_nodes
-    from pumice.nodes.pretend_pods import Behaviour
+    from pumice.local.nodes import distributions
+    from pumice.local.nodes.pretend import PretendAgent, pretend_nodes
+    from pumice.local.nodes.pretend_pods import Behaviour
 
     behaviour = Behaviour(
         start=distributions.parse(wishes.start),
@@ -187,8 +187,8 @@ def _pretend(client: Client, informers: Informers, wishes: Wishes, log: Log) -> 
 
 def _process(client: Client, informers: Informers, connection: Connection, wishes: Wishes, log: Log) -> ProcessAgent:
     from pumice.clock import RealClock
-    from pumice.nodes.process.agent import ProcessAgent
-    from pumice.nodes.process.machine import ProcessSettings
+    from pumice.local.nodes.process.agent import ProcessAgent
+    from pumice.local.nodes.process.machine import ProcessSettings
 
     name = wishes.name or socket.gethostname().lower()
     settings = ProcessSettings(

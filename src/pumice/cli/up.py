@@ -90,7 +90,7 @@ async def _run(
     from pumice.cli import progress
     from pumice.kube.informer import silent
     from pumice.local.apiserver.serving import Place
-    from pumice.nodes.pretend import pretend_nodes
+    from pumice.local.nodes.pretend import pretend_nodes
     from pumice.processes.policies import PolicyFile
     from pumice.processes.up import Up
     from pumice.telemetry import logs

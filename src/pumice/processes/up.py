@@ -26,11 +26,11 @@ from pumice.local.apiserver.admission import Hook
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Settings
 from pumice.local.apiserver.serving import EmbeddedServer
-from pumice.nodes.claims import FolderClaims
-from pumice.nodes.lifecycle import NodeLifecycle
-from pumice.nodes.ordinary import OrdinaryPods
-from pumice.nodes.pretend import PretendAgent
-from pumice.nodes.process.agent import ProcessAgent
+from pumice.local.nodes.claims import FolderClaims
+from pumice.local.nodes.lifecycle import NodeLifecycle
+from pumice.local.nodes.ordinary import OrdinaryPods
+from pumice.local.nodes.pretend import PretendAgent
+from pumice.local.nodes.process.agent import ProcessAgent
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.scheduling.core import builtin
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from pumice.kube.informer import Log
     from pumice.local.apiserver.serving import Place
-    from pumice.nodes.process.machine import ProcessSettings
-    from pumice.nodes.registration import NodeFacts
+    from pumice.local.nodes.process.machine import ProcessSettings
+    from pumice.local.nodes.registration import NodeFacts
     from pumice.scheduling.core.policy import Policy
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -17,7 +17,7 @@ from pumice.clock import RealClock
 from pumice.errors import NotFound
 from pumice.kube.informer import silent
 from pumice.local.apiserver.serving import Place
-from pumice.nodes.pretend import pretend_nodes
+from pumice.local.nodes.pretend import pretend_nodes
 from pumice.processes.up import Up
 
 START_S_MAX = 60

@@ -17,7 +17,7 @@ from pumice.clock import RealClock
 from pumice.kube.client import Client
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.serving import EmbeddedServer, Place
-from pumice.nodes.process.machine import ProcessSettings
+from pumice.local.nodes.process.machine import ProcessSettings
 from pumice.processes.up import install_kinds
 
 TORCH = os.environ.get("PUMICE_TEST_TORCH") or (sys.executable if importlib.util.find_spec("torch") else "")

@@ -14,7 +14,7 @@ from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
-from pumice.nodes.claims import PROVISIONER, FolderClaims
+from pumice.local.nodes.claims import PROVISIONER, FolderClaims
 
 PATIENCE_S = 60.0
 

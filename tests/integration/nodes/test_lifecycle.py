@@ -13,8 +13,8 @@ from pumice.api.pods import Pod
 from pumice.clock import VirtualClock
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
-from pumice.nodes.lifecycle import NOT_READY, UNREACHABLE, NodeLifecycle
-from pumice.nodes.pretend import PretendAgent, Trouble, pretend_nodes
+from pumice.local.nodes.lifecycle import NOT_READY, UNREACHABLE, NodeLifecycle
+from pumice.local.nodes.pretend import PretendAgent, Trouble, pretend_nodes
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 FOR_EVER = {"pumice.dev/pretend-run": "10h"}

@@ -13,7 +13,7 @@ from pumice.kube.informer import Informers
 from pumice.kube.requests import PatchType
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
-from pumice.nodes.ordinary import OrdinaryPods
+from pumice.local.nodes.ordinary import OrdinaryPods
 
 
 def a_node(name, *, cpu="4", labels=None, **spec):

@@ -16,9 +16,9 @@ from pumice.clock import VirtualClock
 from pumice.errors import Refused
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
-from pumice.nodes import distributions
-from pumice.nodes.pretend import PretendAgent, Trouble, pretend_nodes
-from pumice.nodes.pretend_pods import Behaviour
+from pumice.local.nodes import distributions
+from pumice.local.nodes.pretend import PretendAgent, Trouble, pretend_nodes
+from pumice.local.nodes.pretend_pods import Behaviour
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 

@@ -12,7 +12,7 @@ from tests.bodies.world import running, world
 from pumice.clock import RealClock
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.serving import EmbeddedServer, Place
-from pumice.nodes.process.leftovers import Leftovers
+from pumice.local.nodes.process.leftovers import Leftovers
 
 
 @pytest.fixture

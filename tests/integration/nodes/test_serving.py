@@ -13,7 +13,7 @@ from pumice.clock import RealClock
 from pumice.errors import BadInput, NotFound
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.serving import EmbeddedServer, Place
-from pumice.nodes.serving import LogServer
+from pumice.local.nodes.serving import LogServer
 
 PATH = "/containerLogs/default/p/main"
 

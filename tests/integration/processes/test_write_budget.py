@@ -22,9 +22,9 @@ from pumice.kube.informer import Informers
 from pumice.kube.transport import Response
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
-from pumice.nodes import distributions
-from pumice.nodes.pretend import PretendAgent, pretend_nodes
-from pumice.nodes.pretend_pods import Behaviour
+from pumice.local.nodes import distributions
+from pumice.local.nodes.pretend import PretendAgent, pretend_nodes
+from pumice.local.nodes.pretend_pods import Behaviour
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.processes.up import install_kinds

@@ -3,7 +3,7 @@ import pytest
 from pumice.api import decoding
 from pumice.api.core import Node
 from pumice.api.pods import Pod
-from pumice.nodes.admission import Ledger, Rejection, judge
+from pumice.local.nodes.admission import Ledger, Rejection, judge
 
 
 def a_node(*, labels=None, taints=(), **allocatable):

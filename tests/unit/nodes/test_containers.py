@@ -3,7 +3,7 @@ import pytest
 from pumice.api import decoding
 from pumice.api.pods import Pod
 from pumice.instant import SECOND, parse_instant
-from pumice.nodes.containers import (
+from pumice.local.nodes.containers import (
     ContainerRecord,
     Ended,
     PodReport,

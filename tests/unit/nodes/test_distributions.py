@@ -4,7 +4,7 @@ import statistics
 import pytest
 
 from pumice.errors import BadInput
-from pumice.nodes import distributions
+from pumice.local.nodes import distributions
 
 
 def drawn(text, count=4_001, seed=7):

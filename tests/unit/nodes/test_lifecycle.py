@@ -4,7 +4,7 @@ from pumice.api import decoding
 from pumice.api.core import Taint
 from pumice.api.pods import Pod
 from pumice.instant import SECOND, format_instant, parse_instant
-from pumice.nodes.lifecycle import NOT_READY, UNREACHABLE, eviction_time, with_condition_taints
+from pumice.local.nodes.lifecycle import NOT_READY, UNREACHABLE, eviction_time, with_condition_taints
 
 NOON = parse_instant("2026-01-31T12:00:00Z")
 NOON_TEXT = format_instant(NOON)

@@ -5,9 +5,9 @@ import pytest
 from pumice.api import decoding
 from pumice.api.pods import Pod
 from pumice.instant import SECOND, parse_instant
-from pumice.nodes import distributions
-from pumice.nodes.admission import Rejection
-from pumice.nodes.pretend_pods import NEVER, Behaviour, Life, Stage, plan_of
+from pumice.local.nodes import distributions
+from pumice.local.nodes.admission import Rejection
+from pumice.local.nodes.pretend_pods import NEVER, Behaviour, Life, Stage, plan_of
 
 NOON = parse_instant("2026-01-31T12:00:00Z")
 

@@ -13,7 +13,7 @@ from pumice.api.pods import Pod
 from pumice.controllers.job.dead_nodes import OUT_OF_SERVICE, SILENCE, Nodes, farewell
 from pumice.controllers.operations import Delete, Look
 from pumice.kube.requests import Propagation
-from pumice.nodes.pretend import Trouble
+from pumice.local.nodes.pretend import Trouble
 
 MINUTE = 60 * instant.SECOND
 GONE_AT = instant.parse_instant("2026-03-01T13:00:20Z")  # when a leaving pod of the literals should be gone

@@ -4,11 +4,11 @@ from hypothesis import strategies as st
 
 from pumice.api import decoding
 from pumice.errors import BadInput
-from pumice.nodes.process import downward, environment
-from pumice.nodes.process.downward import Facts
-from pumice.nodes.process.environment import Asking
-from pumice.nodes.process.podspec import ProcessPod, ResourceFieldSelector
-from pumice.nodes.process.sources import MissingSource
+from pumice.local.nodes.process import downward, environment
+from pumice.local.nodes.process.downward import Facts
+from pumice.local.nodes.process.environment import Asking
+from pumice.local.nodes.process.podspec import ProcessPod, ResourceFieldSelector
+from pumice.local.nodes.process.sources import MissingSource
 
 FACTS = Facts("127.64.0.1", "127.64.0.7", {"cpu": "8", "memory": "16Gi"})
 

@@ -4,7 +4,7 @@ import stat
 import pytest
 
 from pumice.errors import BadInput
-from pumice.nodes.process.files import AtomicFolder, File, make_folder
+from pumice.local.nodes.process.files import AtomicFolder, File, make_folder
 
 
 def files(**contents):

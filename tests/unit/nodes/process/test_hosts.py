@@ -2,9 +2,9 @@ import pytest
 
 from pumice.api import decoding
 from pumice.api.core import Service
-from pumice.nodes.process import hosts
-from pumice.nodes.process.hosts import HostsFile, Peer
-from pumice.nodes.process.podspec import ProcessPod
+from pumice.local.nodes.process import hosts
+from pumice.local.nodes.process.hosts import HostsFile, Peer
+from pumice.local.nodes.process.podspec import ProcessPod
 
 
 def a_pod(**spec):

@@ -4,15 +4,15 @@ import sys
 
 import pytest
 
-from pumice.nodes.process import launch
-from pumice.nodes.process.leftovers import Leftovers
-from pumice.nodes.process.logs import LogWriter
+from pumice.local.nodes.process import launch
+from pumice.local.nodes.process.leftovers import Leftovers
+from pumice.local.nodes.process.logs import LogWriter
 
 PROBE = """
 import asyncio, sys
 from pathlib import Path
-from pumice.nodes.process import launch
-from pumice.nodes.process.leftovers import Leftovers
+from pumice.local.nodes.process import launch
+from pumice.local.nodes.process.leftovers import Leftovers
 folder = Path(sys.argv[1])
 try:
     asyncio.run(launch.probe(folder, Leftovers(folder / "running")))

@@ -4,8 +4,8 @@ import pytest
 
 from pumice.errors import BadInput
 from pumice.instant import SECOND, parse_instant
-from pumice.nodes.process import logs
-from pumice.nodes.process.logs import LogOptions, LogWriter, PodLogs, read_options
+from pumice.local.nodes.process import logs
+from pumice.local.nodes.process.logs import LogOptions, LogWriter, PodLogs, read_options
 
 NOON = parse_instant("2026-01-31T12:00:00Z")
 

@@ -10,11 +10,11 @@ from pumice.api import decoding
 from pumice.api.pods import Pod
 from pumice.clock import RealClock
 from pumice.errors import BadInput, Conflict
-from pumice.nodes.process import addresses
-from pumice.nodes.process.addresses import AddressBlock, NoAddress
-from pumice.nodes.process.devices import Devices, NoDevice, shared_out
-from pumice.nodes.process.leftovers import Leftovers, start_time
-from pumice.nodes.process.machine import Machine, ProcessSettings
+from pumice.local.nodes.process import addresses
+from pumice.local.nodes.process.addresses import AddressBlock, NoAddress
+from pumice.local.nodes.process.devices import Devices, NoDevice, shared_out
+from pumice.local.nodes.process.leftovers import Leftovers, start_time
+from pumice.local.nodes.process.machine import Machine, ProcessSettings
 
 GPU = "nvidia.com/gpu"
 

@@ -5,11 +5,11 @@ import pytest
 
 from pumice.api import decoding
 from pumice.errors import BadInput
-from pumice.nodes.process import orders
-from pumice.nodes.process.downward import Facts
-from pumice.nodes.process.environment import Asking
-from pumice.nodes.process.orders import Place
-from pumice.nodes.process.podspec import ProcessPod
+from pumice.local.nodes.process import orders
+from pumice.local.nodes.process.downward import Facts
+from pumice.local.nodes.process.environment import Asking
+from pumice.local.nodes.process.orders import Place
+from pumice.local.nodes.process.podspec import ProcessPod
 
 PLACE = Place(root=Path("/r"), hosts=Path("/h"), termination_message=Path("/t"))
 

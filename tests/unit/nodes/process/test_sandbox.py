@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pumice.nodes.process import sandbox
+from pumice.local.nodes.process import sandbox
 
 NOBODY = 65_534
 PROGRAM = Path(sandbox.__file__)

@@ -4,10 +4,10 @@ from pumice import instant
 from pumice.api import decoding
 from pumice.clock import RealClock, VirtualClock
 from pumice.errors import BadInput
-from pumice.nodes.process.downward import Facts
-from pumice.nodes.process.podspec import ProcessPod
-from pumice.nodes.process.sources import MissingSource
-from pumice.nodes.process.volumes import PodVolumes, Storage
+from pumice.local.nodes.process.downward import Facts
+from pumice.local.nodes.process.podspec import ProcessPod
+from pumice.local.nodes.process.sources import MissingSource
+from pumice.local.nodes.process.volumes import PodVolumes, Storage
 
 
 class Sources:

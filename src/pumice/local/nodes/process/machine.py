@@ -20,17 +20,17 @@ from urllib.parse import urlsplit
 from pumice import quantity
 from pumice.api.names import NODE_AGENT
 from pumice.errors import BadInput, Conflict
-from pumice.nodes.containers import BACK_OFF_S_FIRST
-from pumice.nodes.process.addresses import HOSTS, AddressBlock
-from pumice.nodes.process.devices import GPU, Devices, shared_out
-from pumice.nodes.process.downward import Facts
-from pumice.nodes.process.leftovers import Leftovers
-from pumice.nodes.process.lifecycle import PodLife
-from pumice.nodes.process.logs import PodLogs
-from pumice.nodes.process.runner import Surroundings
-from pumice.nodes.process.sources import PodSources
-from pumice.nodes.process.volumes import PodVolumes, Storage
-from pumice.nodes.registration import LEASE_S, NodeFacts
+from pumice.local.nodes.containers import BACK_OFF_S_FIRST
+from pumice.local.nodes.process.addresses import HOSTS, AddressBlock
+from pumice.local.nodes.process.devices import GPU, Devices, shared_out
+from pumice.local.nodes.process.downward import Facts
+from pumice.local.nodes.process.leftovers import Leftovers
+from pumice.local.nodes.process.lifecycle import PodLife
+from pumice.local.nodes.process.logs import PodLogs
+from pumice.local.nodes.process.runner import Surroundings
+from pumice.local.nodes.process.sources import PodSources
+from pumice.local.nodes.process.volumes import PodVolumes, Storage
+from pumice.local.nodes.registration import LEASE_S, NodeFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from pumice.api.pods import Pod
     from pumice.clock import Clock
     from pumice.kube.client import Client
-    from pumice.nodes.containers import PodReport
-    from pumice.nodes.process.podspec import ProcessPod
-    from pumice.nodes.process.runner import Tell
-    from pumice.nodes.process.sources import SourceWatches
+    from pumice.local.nodes.containers import PodReport
+    from pumice.local.nodes.process.podspec import ProcessPod
+    from pumice.local.nodes.process.runner import Tell
+    from pumice.local.nodes.process.sources import SourceWatches
 
 PODS_MAX = 110  # a kubelet's default, and well within a block of addresses
 SHUTDOWN_GRACE_S = 5.0

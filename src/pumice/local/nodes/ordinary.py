@@ -20,7 +20,7 @@ from pumice.api.pods import Pod
 from pumice.kube import errors
 from pumice.kube.informer import Log, silent
 from pumice.kube.requests import PatchType
-from pumice.nodes.admission import Ledger
+from pumice.local.nodes.admission import Ledger
 from pumice.scheduling.placing.constraints.taints import tolerates
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import Service
 from pumice.api.pods import Pod
 from pumice.kube.workqueue import WorkQueue
-from pumice.nodes.process import hosts
-from pumice.nodes.process.hosts import Peer
+from pumice.local.nodes.process import hosts
+from pumice.local.nodes.process.hosts import Peer
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
 
     from pumice.kube.informer import Informers, Log, News
-    from pumice.nodes.process.hosts import HostsFile
+    from pumice.local.nodes.process.hosts import HostsFile
 
 COALESCE_S = 0.02  # a gang's members come together: one rewrite for many of them
 

@@ -12,24 +12,31 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pumice.errors import BadInput
 from pumice.kube import errors
-from pumice.nodes.containers import BACK_OFF_RESET_S, BACK_OFF_S_FIRST, MESSAGE_CHARS_MAX, Ended, back_off_s, restarts
-from pumice.nodes.process import launch, orders
-from pumice.nodes.process.environment import Asking
-from pumice.nodes.process.sources import MissingSource
+from pumice.local.nodes.containers import (
+    BACK_OFF_RESET_S,
+    BACK_OFF_S_FIRST,
+    MESSAGE_CHARS_MAX,
+    Ended,
+    back_off_s,
+    restarts,
+)
+from pumice.local.nodes.process import launch, orders
+from pumice.local.nodes.process.environment import Asking
+from pumice.local.nodes.process.sources import MissingSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from pathlib import Path
 
     from pumice.clock import Clock
-    from pumice.nodes.containers import ContainerRecord
-    from pumice.nodes.process.downward import Facts
-    from pumice.nodes.process.launch import Process
-    from pumice.nodes.process.leftovers import Leftovers
-    from pumice.nodes.process.logs import PodLogs
-    from pumice.nodes.process.podspec import Container, ProcessPod
-    from pumice.nodes.process.sources import PodSources
-    from pumice.nodes.process.volumes import PodVolumes
+    from pumice.local.nodes.containers import ContainerRecord
+    from pumice.local.nodes.process.downward import Facts
+    from pumice.local.nodes.process.launch import Process
+    from pumice.local.nodes.process.leftovers import Leftovers
+    from pumice.local.nodes.process.logs import PodLogs
+    from pumice.local.nodes.process.podspec import Container, ProcessPod
+    from pumice.local.nodes.process.sources import PodSources
+    from pumice.local.nodes.process.volumes import PodVolumes
 
 RETRY_S = 1.0  # for what may come without a word: a claim, a token, the API server itself
 NOT_STARTED = 128  # the exit code of a container that could not be started

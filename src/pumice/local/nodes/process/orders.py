@@ -8,15 +8,15 @@ import pwd
 from typing import TYPE_CHECKING, Any
 
 from pumice.errors import BadInput
-from pumice.nodes.process import environment
+from pumice.local.nodes.process import environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from pumice.nodes.process.environment import Asking
-    from pumice.nodes.process.podspec import Container, ProcessPod
-    from pumice.nodes.process.volumes import PodVolumes
+    from pumice.local.nodes.process.environment import Asking
+    from pumice.local.nodes.process.podspec import Container, ProcessPod
+    from pumice.local.nodes.process.volumes import PodVolumes
 
 # Of the agent's own environment a command gets what it needs to find programs and to speak the user's language, no more:
 # the rest may hold the agent's secrets.

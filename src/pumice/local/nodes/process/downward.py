@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pumice.api.meta import ResourceList
-    from pumice.nodes.process.podspec import Container, ProcessPod, ResourceFieldSelector
+    from pumice.local.nodes.process.podspec import Container, ProcessPod, ResourceFieldSelector
 
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 

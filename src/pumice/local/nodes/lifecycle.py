@@ -25,7 +25,7 @@ from pumice.kube.informer import Key, Log, silent
 from pumice.kube.recorder import Recorder
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
-from pumice.nodes.registration import LEASE_NAMESPACE
+from pumice.local.nodes.registration import LEASE_NAMESPACE
 from pumice.scheduling.placing.constraints.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
 
 if TYPE_CHECKING:

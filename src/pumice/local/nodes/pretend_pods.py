@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from pumice import instant
 from pumice.api import names
 from pumice.errors import BadInput
-from pumice.nodes import distributions
-from pumice.nodes.containers import BACK_OFF_RESET_S, KILLED, PodReport, Role, back_off_s, records_of, restarts
+from pumice.local.nodes import distributions
+from pumice.local.nodes.containers import BACK_OFF_RESET_S, KILLED, PodReport, Role, back_off_s, records_of, restarts
 
 if TYPE_CHECKING:
     import random
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pumice.api.pods import Pod
     from pumice.instant import Instant
     from pumice.kube.requests import Json
-    from pumice.nodes.admission import Rejection
-    from pumice.nodes.distributions import Seconds
+    from pumice.local.nodes.admission import Rejection
+    from pumice.local.nodes.distributions import Seconds
 
 NEVER = float("inf")
 AT_ONCE = distributions.fixed(0.0)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pumice.api.core import Service
-    from pumice.nodes.process.podspec import ProcessPod
+    from pumice.local.nodes.process.podspec import ProcessPod
 
 CLUSTER_DOMAIN = "cluster.local"
 BLANKED_BYTES_MAX = (

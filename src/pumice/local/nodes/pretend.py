@@ -24,10 +24,10 @@ from pumice.kube.informer import Log, silent
 from pumice.kube.recorder import Recorder
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
-from pumice.nodes import registration
-from pumice.nodes.admission import Ledger
-from pumice.nodes.pretend_pods import NEVER, Behaviour, Life, Stage, plan_of
-from pumice.nodes.registration import LEASE_S, Heartbeats, NodeFacts
+from pumice.local.nodes import registration
+from pumice.local.nodes.admission import Ledger
+from pumice.local.nodes.pretend_pods import NEVER, Behaviour, Life, Stage, plan_of
+from pumice.local.nodes.registration import LEASE_S, Heartbeats, NodeFacts
 
 if TYPE_CHECKING:
     import random

@@ -16,8 +16,8 @@ from pumice.errors import PumiceError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pumice.nodes.process.leftovers import Leftovers
-    from pumice.nodes.process.logs import LogWriter
+    from pumice.local.nodes.process.leftovers import Leftovers
+    from pumice.local.nodes.process.logs import LogWriter
 
 SANDBOX = Path(__file__).with_name("sandbox.py")
 REPORT_BYTES_MAX = 64 * 2**10

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pumice.api.pods import Pod
 from pumice.errors import BadInput, NotFound
 from pumice.kube import errors
-from pumice.nodes.containers import KILLED, PodReport, Waiting, records_of
-from pumice.nodes.process import logs
-from pumice.nodes.process.podspec import ProcessPod
+from pumice.local.nodes.containers import KILLED, PodReport, Waiting, records_of
+from pumice.local.nodes.process import logs
+from pumice.local.nodes.process.podspec import ProcessPod
 
 if TYPE_CHECKING:
     import asyncio
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
     from pumice.kube.informer import Log
     from pumice.kube.requests import Json
-    from pumice.nodes.admission import Rejection
-    from pumice.nodes.process.lifecycle import PodLife
-    from pumice.nodes.process.machine import Machine
+    from pumice.local.nodes.admission import Rejection
+    from pumice.local.nodes.process.lifecycle import PodLife
+    from pumice.local.nodes.process.machine import Machine
 
 RETRY_S = 1.0
 LOST = "the node's agent was started anew, and the pod's processes ended with the one before"

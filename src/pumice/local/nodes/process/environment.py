@@ -10,15 +10,15 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from pumice.nodes.process import downward
-from pumice.nodes.process.sources import MissingSource
+from pumice.local.nodes.process import downward
+from pumice.local.nodes.process.sources import MissingSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pumice.nodes.process.downward import Facts
-    from pumice.nodes.process.podspec import Container, EnvFromSource, EnvVarSource, KeySelector, ProcessPod
-    from pumice.nodes.process.sources import Content, PodSources
+    from pumice.local.nodes.process.downward import Facts
+    from pumice.local.nodes.process.podspec import Container, EnvFromSource, EnvVarSource, KeySelector, ProcessPod
+    from pumice.local.nodes.process.sources import Content, PodSources
 
 _REFERENCE = re.compile(r"\$(?:(\$)|\(([^)]*)\))")
 

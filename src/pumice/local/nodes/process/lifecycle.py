@@ -17,14 +17,14 @@ import msgspec
 
 from pumice.errors import BadInput
 from pumice.kube import errors
-from pumice.nodes.process import hosts
-from pumice.nodes.process.runner import RETRY_S, ContainerRunner, Surroundings, first_of
-from pumice.nodes.process.sources import MissingSource
+from pumice.local.nodes.process import hosts
+from pumice.local.nodes.process.runner import RETRY_S, ContainerRunner, Surroundings, first_of
+from pumice.local.nodes.process.sources import MissingSource
 
 if TYPE_CHECKING:
     from pumice.api.meta import ObjectMeta
-    from pumice.nodes.containers import PodReport
-    from pumice.nodes.process.podspec import ProcessPod
+    from pumice.local.nodes.containers import PodReport
+    from pumice.local.nodes.process.podspec import ProcessPod
 
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
 

@@ -15,17 +15,17 @@ from pumice import instant
 from pumice.api.core import PersistentVolumeClaim, ServiceAccount
 from pumice.errors import BadInput
 from pumice.kube import errors
-from pumice.nodes.process import downward, environment
-from pumice.nodes.process.files import AtomicFolder, File, make_folder
-from pumice.nodes.process.sources import MissingSource
+from pumice.local.nodes.process import downward, environment
+from pumice.local.nodes.process.files import AtomicFolder, File, make_folder
+from pumice.local.nodes.process.sources import MissingSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pumice.clock import Clock
     from pumice.kube.client import Client
-    from pumice.nodes.process.downward import Facts
-    from pumice.nodes.process.podspec import (
+    from pumice.local.nodes.process.downward import Facts
+    from pumice.local.nodes.process.podspec import (
         Container,
         DownwardAPIFile,
         HostPathVolume,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         VolumeMount,
         VolumeProjection,
     )
-    from pumice.nodes.process.sources import Content, PodSources
+    from pumice.local.nodes.process.sources import Content, PodSources
 
 TOKEN_LIFE_USED = 0.8  # a token is renewed after this share of its life, as in a kubelet
 TOKEN_RENEW_S_MIN = 10.0

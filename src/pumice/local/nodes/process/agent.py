@@ -28,15 +28,15 @@ from pumice.kube.informer import Log, silent
 from pumice.kube.recorder import Recorder
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
-from pumice.nodes import registration
-from pumice.nodes.admission import Ledger, Rejection
-from pumice.nodes.process import launch, orders
-from pumice.nodes.process.machine import Machine
-from pumice.nodes.process.resolving import Resolving
-from pumice.nodes.process.sources import SourceWatches
-from pumice.nodes.process.tenants import LOST, Tenants, fresh_report, lost_report, whole_pod
-from pumice.nodes.registration import Heartbeats
-from pumice.nodes.serving import LogServer
+from pumice.local.nodes import registration
+from pumice.local.nodes.admission import Ledger, Rejection
+from pumice.local.nodes.process import launch, orders
+from pumice.local.nodes.process.machine import Machine
+from pumice.local.nodes.process.resolving import Resolving
+from pumice.local.nodes.process.sources import SourceWatches
+from pumice.local.nodes.process.tenants import LOST, Tenants, fresh_report, lost_report, whole_pod
+from pumice.local.nodes.registration import Heartbeats
+from pumice.local.nodes.serving import LogServer
 
 if TYPE_CHECKING:
     import random
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from pumice.clock import Clock
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
-    from pumice.nodes.process.machine import ProcessSettings
-    from pumice.nodes.process.podspec import ProcessPod
-    from pumice.nodes.process.tenants import Tenant
+    from pumice.local.nodes.process.machine import ProcessSettings
+    from pumice.local.nodes.process.podspec import ProcessPod
+    from pumice.local.nodes.process.tenants import Tenant
 
 FORCED_GRACE_S = 2.0  # for a pod whose object is gone already, as in a kubelet
 LAST_WRITES_S_MAX = 3.0  # when the agent ends; the API server may have ended before it
