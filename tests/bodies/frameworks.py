@@ -14,7 +14,7 @@ from pumice.clock import RealClock
 from pumice.kube.informer import Informers, silent
 from pumice.local.apiserver.serving import Place
 from pumice.local.nodes.pretend import pretend_nodes
-from pumice.processes.up import Up
+from pumice.local.up import Up
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "frameworks.md"
 _FENCED = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)

@@ -38,7 +38,7 @@ from pumice.cli.demo_stage import (
 from pumice.errors import PumiceError
 
 if TYPE_CHECKING:
-    from pumice.processes.up import Up
+    from pumice.local.up import Up
 
 GPU_DOLLARS_PER_HOUR = 2.50  # what a rented training GPU costs, roughly
 TICKER_S = 2.0

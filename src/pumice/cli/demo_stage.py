@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from pumice.local.nodes.registration import NodeFacts
-    from pumice.processes.up import Up
+    from pumice.local.up import Up
 
 WAIT_S_MAX = 30.0
 NAMESPACE = "default"
@@ -44,7 +44,7 @@ _SPREAD = "{name: resource-strategy-fit, arguments: {resources: {nvidia.com/gpu:
 async def started(*, gpus: int, nodes: int = 1, packing: bool | None = None) -> AsyncIterator[Up]:
     from pumice.kube.informer import silent
     from pumice.local.apiserver.serving import Place
-    from pumice.processes.up import Up
+    from pumice.local.up import Up
     from pumice.scheduling.core import builtin
 
     text = builtin.TEXT if packing is None else _SPREADING.replace("PACKING", _PACK if packing else _SPREAD)

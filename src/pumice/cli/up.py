@@ -91,8 +91,8 @@ async def _run(
     from pumice.kube.informer import silent
     from pumice.local.apiserver.serving import Place
     from pumice.local.nodes.pretend import pretend_nodes
+    from pumice.local.up import Up
     from pumice.processes.policies import PolicyFile
-    from pumice.processes.up import Up
     from pumice.telemetry import logs
 
     stop = asyncio.Event()

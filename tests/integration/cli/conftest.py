@@ -18,7 +18,7 @@ from pumice.errors import NotFound
 from pumice.kube.informer import silent
 from pumice.local.apiserver.serving import Place
 from pumice.local.nodes.pretend import pretend_nodes
-from pumice.processes.up import Up
+from pumice.local.up import Up
 
 START_S_MAX = 60
 

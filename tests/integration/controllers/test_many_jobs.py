@@ -10,7 +10,7 @@ from pumice.clock import RealClock
 from pumice.kube.client import Client
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
-from pumice.processes.up import install_kinds
+from pumice.local.up import install_kinds
 
 
 async def come_run_and_go(count):

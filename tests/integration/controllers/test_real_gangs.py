@@ -11,7 +11,7 @@ from pumice.clock import RealClock
 from pumice.kube.client import Client
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.serving import EmbeddedServer, Place
-from pumice.processes.up import install_kinds
+from pumice.local.up import install_kinds
 
 
 @pytest.fixture(scope="session")

@@ -25,9 +25,9 @@ from pumice.local.apiserver.server import Server, Settings
 from pumice.local.nodes import distributions
 from pumice.local.nodes.pretend import PretendAgent, pretend_nodes
 from pumice.local.nodes.pretend_pods import Behaviour
+from pumice.local.up import install_kinds
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.processes.up import install_kinds
 from pumice.scheduling.core import builtin
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")

@@ -9,7 +9,7 @@ from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 from pumice.local.apiserver.serving import EmbeddedServer, Place
-from pumice.processes.up import install_kinds
+from pumice.local.up import install_kinds
 
 pytestmark = pytest.mark.timeout(300)  # processes start and die: a busy machine takes its time
 

@@ -9,7 +9,7 @@ from pumice.kube.http import HttpTransport
 from pumice.local.apiserver.registry import ALPHA
 from pumice.local.apiserver.server import Settings
 from pumice.local.apiserver.serving import EmbeddedServer, Place
-from pumice.processes.up import install_kinds
+from pumice.local.up import install_kinds
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
-from pumice.processes.up import install_kinds
+from pumice.local.up import install_kinds
 from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
 
 

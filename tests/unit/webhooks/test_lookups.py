@@ -14,7 +14,7 @@ from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
-from pumice.processes.up import install_kinds
+from pumice.local.up import install_kinds
 from pumice.webhooks.lookups import InformerLookup
 
 PATIENCE_S = 60.0
