@@ -16,7 +16,8 @@ import click
 from pumice.api.batch import Job
 from pumice.api.pods import Pod
 from pumice.cli import colours
-from pumice.cli.demo_stage import (
+from pumice.errors import PumiceError
+from pumice.local.demo_stage import (
     NAMESPACE,
     DemoFailed,
     bound,
@@ -35,7 +36,6 @@ from pumice.cli.demo_stage import (
     until_reason,
     until_step,
 )
-from pumice.errors import PumiceError
 
 if TYPE_CHECKING:
     from pumice.local.up import Up
