@@ -11,8 +11,8 @@ from pumice import instant
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pumice.local.apiserver.store import Object
 
+Object = dict[str, Any]  # as the API server sends it
 NONE = "<none>"
 _ENDPOINTS_SHOWN_MAX = 3
 

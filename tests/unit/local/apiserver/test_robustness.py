@@ -7,8 +7,8 @@ import random
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unit.apiserver.test_crds import CRDS, GANGS, a_definition, a_gang
-from tests.unit.apiserver.words import MAPS, PODS, Api, a_map, a_pod
+from tests.unit.local.apiserver.test_crds import CRDS, GANGS, a_definition, a_gang
+from tests.unit.local.apiserver.words import MAPS, PODS, Api, a_map, a_pod
 
 from pumice.local.apiserver.server import Server, Settings
 

@@ -3,7 +3,7 @@
 import copy
 
 import pytest
-from tests.unit.apiserver.words import Api
+from tests.unit.local.apiserver.words import Api
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GANGS = "/apis/example.com/v1/namespaces/default/gangs"

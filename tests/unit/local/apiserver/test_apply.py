@@ -1,7 +1,7 @@
 """Server-side apply: owners of fields, conflicts, force, and fields that are let go of."""
 
 import pytest
-from tests.unit.apiserver.words import MAPS, PODS, a_map, a_pod
+from tests.unit.local.apiserver.words import MAPS, PODS, a_map, a_pod
 
 from pumice.local.apiserver.apply import fieldsets
 from pumice.local.apiserver.apply.layout import Layout

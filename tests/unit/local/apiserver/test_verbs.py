@@ -1,6 +1,6 @@
 """create, get, list, update, patch: what a client relies on."""
 
-from tests.unit.apiserver.words import MAPS, PODS, a_map, a_pod
+from tests.unit.local.apiserver.words import MAPS, PODS, a_map, a_pod
 
 from pumice.local.apiserver import event_retention
 

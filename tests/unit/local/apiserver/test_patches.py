@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.apiserver.words import MAPS, PODS, a_map, a_pod
+from tests.unit.local.apiserver.words import MAPS, PODS, a_map, a_pod
 
 from pumice.local.apiserver.patches.plain import merge_patched
 from pumice.local.apiserver.patches.strategic import strategic_patched

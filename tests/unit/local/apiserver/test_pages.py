@@ -2,7 +2,7 @@
 
 import json
 
-from tests.unit.apiserver.words import PODS, a_map, a_pod
+from tests.unit.local.apiserver.words import PODS, a_map, a_pod
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"

@@ -1,6 +1,6 @@
 """Watches: everything once, in order, from where the client says."""
 
-from tests.unit.apiserver.words import MAPS, PODS, a_map, a_pod
+from tests.unit.local.apiserver.words import MAPS, PODS, a_map, a_pod
 
 from pumice.local.apiserver import history, watching
 

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from tests.unit.apiserver.words import Api
+from tests.unit.local.apiserver.words import Api
 
 from pumice import instant
 from pumice.local.apiserver.server import Server, Settings

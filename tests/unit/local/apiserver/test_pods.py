@@ -1,7 +1,7 @@
 """Pods: what they get, what is refused, how they are bound and evicted, what they cost."""
 
 import pytest
-from tests.unit.apiserver.words import PODS, a_pod
+from tests.unit.local.apiserver.words import PODS, a_pod
 
 
 def a_binding(node="n1", **metadata):

@@ -1,7 +1,7 @@
 """Ends of objects: grace, finalizers, owners, namespaces."""
 
 import pytest
-from tests.unit.apiserver.words import MAPS, PODS, a_map, a_pod
+from tests.unit.local.apiserver.words import MAPS, PODS, a_map, a_pod
 
 
 async def is_there(api, path):

@@ -6,7 +6,7 @@ import json
 import random
 
 import pytest
-from tests.unit.apiserver.words import MAPS, PODS, Api, a_map, a_pod
+from tests.unit.local.apiserver.words import MAPS, PODS, Api, a_map, a_pod
 
 from pumice.local.apiserver.admission import Hook
 from pumice.local.apiserver.server import Server, Settings

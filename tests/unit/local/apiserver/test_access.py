@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from tests.unit.apiserver.words import MAPS, PODS, Api, a_map, a_pod
+from tests.unit.local.apiserver.words import MAPS, PODS, Api, a_map, a_pod
 
 from pumice.local.apiserver.request_parsing import ANONYMOUS, Caller
 from pumice.local.apiserver.server import Server, Settings

@@ -6,7 +6,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.apiserver.words import MAPS
+from tests.unit.local.apiserver.words import MAPS
 
 from pumice.local.apiserver import protobuf
 

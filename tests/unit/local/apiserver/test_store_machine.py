@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
-from tests.unit.apiserver.words import MAPS, Api, a_map
+from tests.unit.local.apiserver.words import MAPS, Api, a_map
 
 from pumice.local.apiserver import history
 from pumice.local.apiserver.journal import JournalError, SqliteJournal
