@@ -33,7 +33,7 @@ def run(session: Session) -> None:
     heaps: dict[str, Heap[GangState]] = {}
     claimants: dict[str, GangState] = {}
     for gang in session.schedulable(with_enqueue=with_enqueue):
-        has_claim = gang.key in session.holds.held
+        has_claim = gang.key in session.reserved_room.held
         sheet = Worksheet(session, gang, held=has_claim)
         if sheet:
             worksheets[gang.key] = sheet
@@ -57,14 +57,14 @@ def run(session: Session) -> None:
 
 def visit(session: Session, gang: GangState, sheet: Worksheet) -> bool:
     """One turn of one gang; True where it comes back into the line for more."""
-    own_room = session.holds.lift(gang)
+    own_room = session.reserved_room.lift(gang)
     statement = _attempt(session, gang, sheet) or _attempt_past_claims(session, gang)
     if statement is None:
-        session.holds.put_back(gang, own_room)
+        session.reserved_room.put_back(gang, own_room)
         return False
     if session.is_ready(gang):
         statement.commit()
-        session.holds.settle(gang, own_room)
+        session.reserved_room.settle(gang, own_room)
         return bool(sheet)
     session.kept.append(statement)
     return False
@@ -78,13 +78,13 @@ def _attempt(session: Session, gang: GangState, sheet: Worksheet) -> Statement |
 
 def _attempt_past_claims(session: Session, gang: GangState) -> Statement | None:
     """Try again where gangs of lower priority have claims; they keep what is left of their room."""
-    others = session.holds.lift_below(gang)
+    others = session.reserved_room.lift_below(gang)
     if not others:
         return None
     gang.fit_errors.clear()  # what did not fit beside the claims may fit now
     statement = _attempt(session, gang, Worksheet(session, gang))
     for key, operations in others.items():
-        session.holds.put_back(session.gangs[key], operations)
+        session.reserved_room.put_back(session.gangs[key], operations)
     return statement
 
 

@@ -42,7 +42,7 @@ def close(session: Session) -> Decisions:
         commits=_commits(session),
         evictions=_evictions(session),
         claims=claims,
-        unclaims=dict(session.holds.ended),
+        unclaims=dict(session.reserved_room.ended),
         releases=tuple(session.releases),
         pipelined=pipelined,
         gangs={key: _report(session, gang) for key, gang in everyone.items()},
@@ -61,7 +61,7 @@ def _is_restless(session: Session) -> bool:
     memory.is_behind = session.budget <= 0
     for known in [known for known in memory.vain if known[1] not in session.gangs]:
         del memory.vain[known]
-    waits = session.has_cut_commits or session.has_postponed or bool(session.holds.held)
+    waits = session.has_cut_commits or session.has_postponed or bool(session.reserved_room.held)
     return waits or session.budget <= 0
 
 

@@ -12,7 +12,7 @@ from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.shapes import Reads, ShapeBook
 from pumice.scheduling.core.statement import Eviction, Placement, Statement
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.evicting.reserved_room import Holds
+from pumice.scheduling.evicting.reserved_room import ReservedRoom
 from pumice.scheduling.placing.placement import Placer
 
 if TYPE_CHECKING:
@@ -100,8 +100,8 @@ class Session:
             for hook in self.points.hooks(point):
                 if hook.plugin not in declared:
                     self.shapes.reads |= Reads.EVERYTHING
-        self.holds = Holds(self)
-        self.made_room_for.update(self.holds.held)
+        self.reserved_room = ReservedRoom(self)
+        self.made_room_for.update(self.reserved_room.held)
 
     def spend(self, units: int) -> bool:
         """Count work; False once the budget is used up: what has been decided stands, the rest waits for the next cycle."""
@@ -315,7 +315,7 @@ class Session:
                 if with_enqueue:
                     continue
                 gang.phase = "Inqueue"
-            if not gang.tally[Status.PENDING] and gang.key not in self.holds.held:
+            if not gang.tally[Status.PENDING] and gang.key not in self.reserved_room.held:
                 continue
             reason = self.is_valid(gang)
             if reason is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.statement import Statement
 
 
-class Holds:
+class ReservedRoom:
     """The claims of one session: held, lifted, and (`ended`) over."""
 
     def __init__(self, session: Session) -> None:
@@ -87,7 +87,7 @@ class Holds:
             self.ended[gang.key] = "used"
 
     def lift_below(self, gang: GangState) -> dict[str, list[Placement]]:
-        """Holds of gangs of strictly lower priority: a claim protects from equals and lesser, not from its betters.
+        """ReservedRoom of gangs of strictly lower priority: a claim protects from equals and lesser, not from its betters.
 
         That is a matter between gangs of one queue. Between queues shares decide, and whoever had to give room back by them
         must not take it again by his rank, or the two would take turns for ever.

@@ -333,7 +333,7 @@ class _Reclaiming:
         return [account for height, account in enumerate(theirs) if height >= len(mine) or mine[height] is not account]
 
     def _exceeds(self, account: Account, request: Amounts) -> bool:
-        """Holds more than it deserves of something that the victim would give back."""
+        """ReservedRoom more than it deserves of something that the victim would give back."""
         held, deserved = self._held(account), account.deserved
         return any(
             held.get(name, 0) > deserved[name]
