@@ -10,7 +10,7 @@ from pumice.scheduling.core import build_decisions
 from pumice.scheduling.core.ports import Ports
 from pumice.scheduling.core.session import UNLIMITED_BUDGET, Session
 from pumice.scheduling.evicting import mend
-from pumice.scheduling.placing.pending import Worksheet
+from pumice.scheduling.placing.pending import PendingMembers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,9 +69,9 @@ def mend_attempts(session: Session, grace_s: int) -> None:
     """Finish what was cut short before anybody else may take its room, or give it up."""
     left = []
     for gang in mend.unfinished(session):
-        sheet = Worksheet(session, gang)
-        if sheet and gang.key not in session.ports.resting:
-            allocate.visit(session, gang, sheet)
+        pending = PendingMembers(session, gang)
+        if pending and gang.key not in session.ports.resting:
+            allocate.visit(session, gang, pending)
         if session.is_ready(gang):
             session.mended.add(gang.key)
         else:

@@ -15,7 +15,7 @@ _WAITING = frozenset({Status.PENDING})
 _WAITING_OR_HELD = frozenset({Status.PENDING, Status.PIPELINED})  # a claim's members are pipelined until their turn
 
 
-class Worksheet:
+class PendingMembers:
     """The members of a gang that may be placed in this action, by sub gang; each is tried once."""
 
     def __init__(self, session: Session, gang: GangState, *, held: bool = False) -> None:
@@ -34,8 +34,8 @@ class Worksheet:
     def __bool__(self) -> bool:
         return any(self.waiting.values())
 
-    def copy(self) -> Worksheet:
-        twin = Worksheet.__new__(Worksheet)
+    def copy(self) -> PendingMembers:
+        twin = PendingMembers.__new__(PendingMembers)
         twin.waiting = {key: list(tasks) for key, tasks in self.waiting.items()}
         return twin
 

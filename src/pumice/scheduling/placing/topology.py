@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Operation, Statement
     from pumice.scheduling.core.verdict import FitError
-    from pumice.scheduling.placing.pending import Worksheet
+    from pumice.scheduling.placing.pending import PendingMembers
 
 PLUGIN = "network-topology-aware"  # under this name reasons are counted
 
@@ -163,8 +163,8 @@ def room_for(session: Session, tasks: Iterable[Task], within: str, more: Column 
 # ------------------------------------------------------------------------------------------------- the search
 
 
-def allocate_close(session: Session, gang: GangState, sheet: Worksheet) -> Statement | None:
-    """The closest places that let the gang start, in a statement; what is left to place stays in the sheet."""
+def allocate_close(session: Session, gang: GangState, pending: PendingMembers) -> Statement | None:
+    """The closest places that let the gang start, in a statement; what is left to place stays in `pending`."""
     obstacle = prepare(session, gang)
     if obstacle is not None:
         members.refuse(gang, obstacle)
@@ -173,7 +173,7 @@ def allocate_close(session: Session, gang: GangState, sheet: Worksheet) -> State
     if not groups:
         members.refuse(gang, why_none(session, gang))
         return None
-    search = _Search(session, gang, sheet)
+    search = _Search(session, gang, pending)
     for group in groups:
         found = search.best_of(group)
         if found is not None:
@@ -192,7 +192,7 @@ class _Trial:
     there: int  # members that were in the hyper node before
     operations: list[Operation]
     placed: int
-    sheet: Worksheet
+    pending: PendingMembers
     records: list[str]  # hyper nodes of the sub gangs
     fit_errors: dict[Task, FitError]
 
@@ -200,13 +200,13 @@ class _Trial:
 class _Search:
     """Tries hyper nodes for one gang, and remembers what was most hopeful."""
 
-    def __init__(self, session: Session, gang: GangState, sheet: Worksheet) -> None:
+    def __init__(self, session: Session, gang: GangState, pending: PendingMembers) -> None:
         self.session = session
         self.gang = gang
-        self.sheet = sheet
+        self.pending = pending
         self.tree = session.snapshot.tree
         self.least = session.shortfall(gang)
-        self.room = room_for(session, [task for tasks in sheet.waiting.values() for task in tasks], ROOT).tolist()
+        self.room = room_for(session, [task for tasks in pending.waiting.values() for task in tasks], ROOT).tolist()
         self.roomiest: tuple[int, str] | None = None  # of those passed over unseen
         self.furthest: _Trial | None = None  # of those that failed, the one that placed most
 
@@ -254,18 +254,18 @@ class _Search:
         gang.last_tries.clear()
         there = self._there(hyper_node, gang.subs)
         before = [sub.hyper_node for sub in gang.subs]
-        sheet = self.sheet.copy()
+        pending = self.pending.copy()
         statement = session.statement()
         score = 0.0
-        turns = line(session, gang, [key for key, tasks in sheet.waiting.items() if tasks])
+        turns = line(session, gang, [key for key, tasks in pending.waiting.items() if tasks])
         while turns:
             sub = turns.pop()
-            own = self._place_sub(statement, sub, sheet, hyper_node, for_reasons=for_reasons)
+            own = self._place_sub(statement, sub, pending, hyper_node, for_reasons=for_reasons)
             if own is None:
-                sheet.waiting[sub.sub.key] = []  # each is tried once
+                pending.waiting[sub.sub.key] = []  # each is tried once
                 continue
             score += own
-            if sheet.waiting[sub.sub.key]:
+            if pending.waiting[sub.sub.key]:
                 turns.push(sub)
             if session.is_ready(gang):
                 break
@@ -276,16 +276,16 @@ class _Search:
         for sub, record in zip(gang.subs, before, strict=True):
             sub.hyper_node = record
         placed = sum(len(each.tasks) for each in placements)
-        return _Trial(hyper_node, works, score, there, operations, placed, sheet, records, dict(gang.fit_errors))
+        return _Trial(hyper_node, works, score, there, operations, placed, pending, records, dict(gang.fit_errors))
 
     def _place_sub(
-        self, statement: Statement, sub: SubState, sheet: Worksheet, within: str, *, for_reasons: bool
+        self, statement: Statement, sub: SubState, pending: PendingMembers, within: str, *, for_reasons: bool
     ) -> float | None:
         """Place members of a sub gang in the best hyper node that takes enough of them: its score, or None."""
         session, tree, key = self.session, self.tree, sub.sub.key
         least = session.shortfall(sub)
         groups = gradients(session, sub, within)
-        room = room_for(session, sheet.waiting[key], within).tolist()
+        room = room_for(session, pending.waiting[key], within).tolist()
         if for_reasons:
             if not groups and self.furthest is not None:
                 members.refuse(self.gang, why_none(session, sub))
@@ -296,9 +296,9 @@ class _Search:
             rated = scores(session, sub, enough)
             enough.sort(key=lambda name: (-rated[name], -self._there(name, [sub])))
             for name in enough:
-                waiting = list(sheet.waiting[key])
+                waiting = list(pending.waiting[key])
                 if self._place_in(statement, sub, waiting, name):
-                    sheet.waiting[key] = waiting
+                    pending.waiting[key] = waiting
                     sub.hyper_node = tree.common(sub.hyper_node, name)
                     return rated[name]
         return None
@@ -324,7 +324,7 @@ class _Search:
         gang.last_tries.clear()
         statement = self.session.statement()
         statement.replay(trial.operations)
-        self.sheet.waiting = trial.sheet.waiting
+        self.pending.waiting = trial.pending.waiting
         for sub, record in zip(gang.subs, trial.records, strict=True):
             sub.hyper_node = record
             gang.hyper_node = self.tree.common(gang.hyper_node, record)
