@@ -11,7 +11,7 @@ import click
 
 from pumice import __version__, instant
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.errors import BadInput
 from pumice.kube import config
 from pumice.kube.client import Client
@@ -126,7 +126,7 @@ async def _run(
         client = Client(transport, clock=clock, chance=chance)
         await refuse_two_masters(client, frozenset({VOLCANO_NAME}), clock=clock, lease=VOLCANO_LEASES[1])
         informers = Informers(client, clock=clock, chance=chance, log=log)
-        rim = Rim(clock=clock, chance=chance, log=log)
+        runtime = Runtime(clock=clock, chance=chance, log=log)
         election = None
         if lease is not None:
             namespace, name = lease
@@ -139,8 +139,8 @@ async def _run(
                 chance=chance,
                 log=log,
             )
-            rim = dataclasses.replace(rim, guard=election.check)
-        worker = Controllers(client, informers, rim, settings)
+            runtime = dataclasses.replace(runtime, guard=election.check)
+        worker = Controllers(client, informers, runtime, settings)
         health = HealthServer(worker.pulse, worker.meters, election=election)
         log("listening", port=await health.start(listen))
         work = election.lead(worker.run) if election is not None else worker.run()

@@ -11,7 +11,7 @@ import click
 from pumice import __version__, yamltext
 from pumice.api.validation import Settings as RuleSettings
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
@@ -139,7 +139,7 @@ async def _run(connection: Connection, settings: WebhookSettings, listen: str, l
     async with HttpTransport(connection, user_agent=f"pumice-webhooks/{__version__}") as transport:
         client = Client(transport, clock=clock, chance=chance)
         informers = Informers(client, clock=clock, chance=chance, log=log)
-        worker = Webhooks(client, informers, settings, Rim(clock=clock, chance=chance, log=log))
+        worker = Webhooks(client, informers, settings, Runtime(clock=clock, chance=chance, log=log))
         health = HealthServer(worker.pulse, worker.meters)
         log("listening", port=await health.start(listen))
         try:

@@ -14,7 +14,7 @@ from pumice.scheduling.core.decisions import VolumeChoice
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pumice.dispatch.runtime import Rim
+    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.scheduling.core.decisions import Bind, Preparation
 
@@ -24,9 +24,9 @@ PREPARED_S_MAX = 600.0  # as kube-scheduler: making a volume takes minutes on so
 class Preparations:
     """Prepares gangs; belongs to one event loop."""
 
-    def __init__(self, client: Client, rim: Rim) -> None:
-        self._volumes = Volumes(client, rim)
-        self._devices = Devices(client, rim)
+    def __init__(self, client: Client, runtime: Runtime) -> None:
+        self._volumes = Volumes(client, runtime)
+        self._devices = Devices(client, runtime)
 
     async def prepare(self, binds: Sequence[Bind]) -> None:
         """Returns once everything is in place; raises PreparationFailed where something cannot be."""

@@ -30,7 +30,7 @@ def _nowhere(point: str) -> None:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rim:
+class Runtime:
     """`guard` raises where this process may no longer write; `reach` names the step that comes next."""
 
     clock: Clock

@@ -17,7 +17,7 @@ import msgspec
 from pumice import yamltext
 from pumice.api import kinds
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
@@ -95,10 +95,10 @@ class Up:
         informers = Informers(self.client, clock=clock, chance=chance, log=self._log)
         self._reviewer = Reviewer(InformerLookup(informers))
         self._run(informers.run())
-        rim = Rim(clock=clock, chance=chance, log=self._log)
-        self.scheduler = Scheduler(self.client, informers, self._policy, rim, Served())
+        runtime = Runtime(clock=clock, chance=chance, log=self._log)
+        self.scheduler = Scheduler(self.client, informers, self._policy, runtime, Served())
         self._run(self.scheduler.run())
-        self.controllers = Controllers(self.client, informers, rim)
+        self.controllers = Controllers(self.client, informers, runtime)
         self._run(self.controllers.run())
         self._run(NodeLifecycle(self.client, informers, clock=clock, chance=chance, log=self._log).run())
         self._run(OrdinaryPods(self.client, informers, clock=clock, log=self._log).run())

@@ -35,7 +35,7 @@ from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
 from pumice.cluster.tasks import Status
 from pumice.dispatch.dispatcher import Dispatcher
-from pumice.dispatch.evictor import Manners
+from pumice.dispatch.evictor import EvictionSettings
 from pumice.errors import NotFound
 from pumice.kube import errors
 from pumice.kube.discovery import served_kinds
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from pumice.api.changes import Change
     from pumice.api.meta import Struct
     from pumice.cluster.state import Snapshot
-    from pumice.dispatch.runtime import Rim
+    from pumice.dispatch.runtime import Runtime
     from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
@@ -119,7 +119,9 @@ class Served:
     volcano_metrics: bool = True  # export Volcano's metric names beside ours
     prices: Mapping[str, float] = dataclasses.field(default_factory=dict)  # dollars per hour: a card, a core, a GiB
     grace_s: int = cycle.GRACE_SECONDS  # how long a gang whose commit was cut short may stay incomplete
-    manners: Manners = dataclasses.field(default_factory=Manners)  # towards pods that have to go
+    eviction_settings: EvictionSettings = dataclasses.field(
+        default_factory=EvictionSettings
+    )  # towards pods that have to go
 
 
 def units_for(snapshot: Snapshot) -> int:
@@ -131,28 +133,30 @@ class Scheduler:
     """One scheduler over one API server."""
 
     def __init__(
-        self, client: Client, informers: Informers, chosen: Callable[[], Policy], rim: Rim, served: Served
+        self, client: Client, informers: Informers, chosen: Callable[[], Policy], runtime: Runtime, served: Served
     ) -> None:
         self._client = client
         self._informers = informers
         self._policy = chosen
-        self._clock = rim.clock
-        self._log = rim.log
+        self._clock = runtime.clock
+        self._log = runtime.log
         self._cluster = Cluster(scheduler_names=served.scheduler_names, default_queue=served.default_queue)
         self._intake = Intake(self._cluster)
         self._news = asyncio.Event()
         self.meters = Meters(with_volcano_names=served.volcano_metrics)
-        self.pulse = Pulse(rim.clock)
-        self._tracing = rim.tracing
-        self._observer = Observer(self.meters, served.prices, rim.tracing)
+        self.pulse = Pulse(runtime.clock)
+        self._tracing = runtime.tracing
+        self._observer = Observer(self.meters, served.prices, runtime.tracing)
         self._extending = Extending()
-        self._loads = MeasuredLoads(client, chosen, clock=rim.clock, log=rim.log)
+        self._loads = MeasuredLoads(client, chosen, clock=runtime.clock, log=runtime.log)
         self._ports = Ports(measure=self._observer.measure)
         self._reports: Mapping[str, GangReport] = {}
         self._extra_plugins = served.extra_plugins
         self._grace_s = served.grace_s
-        self._recorder = Recorder(client, component="pumice-scheduler", clock=rim.clock, log=rim.log)
-        self.dispatcher = Dispatcher(client, self._cluster, self._learn, self._recorder, rim, manners=served.manners)
+        self._recorder = Recorder(client, component="pumice-scheduler", clock=runtime.clock, log=runtime.log)
+        self.dispatcher = Dispatcher(
+            client, self._cluster, self._learn, self._recorder, runtime, eviction_settings=served.eviction_settings
+        )
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan")
         self.cycles = 0
         self._planned_at = float("-inf")

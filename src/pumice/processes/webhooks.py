@@ -27,7 +27,7 @@ from pumice.webhooks.submitters import Submitters
 from pumice.webhooks.target_queues import Destinations
 
 if TYPE_CHECKING:
-    from pumice.dispatch.runtime import Rim
+    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers
     from pumice.webhooks.certificate_store import Source
@@ -61,13 +61,13 @@ class WebhookSettings:
 class Webhooks:
     """One replica."""
 
-    def __init__(self, client: Client, informers: Informers, settings: WebhookSettings, rim: Rim) -> None:
+    def __init__(self, client: Client, informers: Informers, settings: WebhookSettings, runtime: Runtime) -> None:
         self._client = client
         self._informers = informers
         self._settings = settings
-        self._clock = rim.clock
-        self._log = rim.log
-        self.pulse = Pulse(rim.clock)
+        self._clock = runtime.clock
+        self._log = runtime.log
+        self.pulse = Pulse(runtime.clock)
         self.meters = Meters()
         self.port = 0
         self._serving = ServingContext()
@@ -77,7 +77,7 @@ class Webhooks:
         self._read_pod_rules(must=True)
         lookup = InformerLookup(informers)
         reviewer = Reviewer(lookup, settings.rules, lambda: self._pod_rules)
-        self._access = QueueAccess(client, clock=rim.clock)
+        self._access = QueueAccess(client, clock=runtime.clock)
         rights = None
         if settings.access != AccessMode.OFF:
             informers.of(PodGroup)  # asked for now, so that nobody is answered before it is filled

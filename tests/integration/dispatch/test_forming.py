@@ -12,7 +12,7 @@ from pumice.api.scheduling import PodGroup, Queue
 from pumice.clock import VirtualClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.dispatch.runtime import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.dispatch.statuses import FORMING_S, Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
@@ -45,7 +45,7 @@ class Place:
         self.cluster = Cluster()
         self.intake = Intake(self.cluster)
         self.recorder = Told(client, clock)
-        self.statuses = Statuses(client, self.cluster, self.recorder, Rim(clock=clock, chance=random.Random(0)))
+        self.statuses = Statuses(client, self.cluster, self.recorder, Runtime(clock=clock, chance=random.Random(0)))
 
     async def see(self, struct, manifest, **where):
         made = await self.client.create(struct, manifest, **where)

@@ -16,7 +16,7 @@ from pumice.api import kinds
 from pumice.api.batch import Job
 from pumice.api.scheduling import PodGroup
 from pumice.clock import VirtualClock
-from pumice.dispatch.runtime import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Response
@@ -82,10 +82,10 @@ class Cluster:
         informers = Informers(ours, clock=clock, chance=chance)
         watching = Informers(self.client, clock=clock, chance=chance)
         policy = builtin.parse(builtin.TEXT, "built-in policy")
-        rim = Rim(clock=clock, chance=chance)
-        scheduler = Scheduler(ours, informers, lambda: policy, rim, Served())
+        runtime = Runtime(clock=clock, chance=chance)
+        scheduler = Scheduler(ours, informers, lambda: policy, runtime, Served())
         scheduler._thread = Inline()
-        controllers = Controllers(ours, informers, rim)
+        controllers = Controllers(ours, informers, runtime)
         self.agent = PretendAgent(
             self.client, watching, pretend_nodes(nodes, gpus=8), clock=clock, chance=chance,
             behaviour=Behaviour(start=distributions.parse(start)),

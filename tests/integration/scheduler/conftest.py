@@ -12,7 +12,7 @@ from pumice import yamltext
 from pumice.api.core import Namespace
 from pumice.cli.crds import manifests
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Request
@@ -40,7 +40,7 @@ async def world(client):
     clock, chance = RealClock(), random.Random(1)
     informers = Informers(client, clock=clock, chance=chance)
     policy = builtin.parse(builtin.TEXT, "built-in policy")
-    scheduler = Scheduler(client, informers, lambda: policy, Rim(clock=clock, chance=chance), Served())
+    scheduler = Scheduler(client, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
     tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
     here = bodies.World(client, "team", scheduler)
     yield here

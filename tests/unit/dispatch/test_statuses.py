@@ -10,7 +10,7 @@ from pumice.api.scheduling import PodGroup
 from pumice.clock import RealClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.dispatch.runtime import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.dispatch.statuses import Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
@@ -55,7 +55,7 @@ def statuses_over(client, *things):
         intake.apply(changes.Upserted(object=thing))
     clock = RealClock()
     recorder = Recorder(client, component="test", clock=clock)
-    return cluster, Statuses(client, cluster, recorder, Rim(clock=clock, chance=random.Random(0)))
+    return cluster, Statuses(client, cluster, recorder, Runtime(clock=clock, chance=random.Random(0)))
 
 
 async def phase_after(client, group, report):

@@ -1,4 +1,4 @@
-"""What the engine cannot know by itself, handed in by the rim: answers of an HTTP extender, measured loads, memories.
+"""What the engine cannot know by itself, handed in by the process that runs it: answers of an HTTP extender, measured loads, memories.
 
 Every port is plain data or a plain call, so that the simulator and the tests can stand in, and a cycle can be replayed.
 """
