@@ -22,7 +22,7 @@ class NodeLog:
         self.changed.append(node)
 
 
-class Standing:
+class NodeCache:
     """Calls `look(node)` for every node at first, and later for those that changed since it was last up to date."""
 
     def __init__(self, log: NodeLog, nodes: Iterable[int], look: Callable[[int], None]) -> None:

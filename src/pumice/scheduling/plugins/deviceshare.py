@@ -20,7 +20,7 @@ from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints import shared_gpus
 from pumice.scheduling.placing.constraints.gpu_sharing_modes import ByNumber, Slices, Where
 from pumice.scheduling.placing.constraints.shared_gpus import Board
-from pumice.scheduling.placing.node_cache import NodeLog, Standing
+from pumice.scheduling.placing.node_cache import NodeCache, NodeLog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -278,7 +278,7 @@ class _Answers:
             self.scores[index] = 0.0
             self.scores[index, : len(scores)] = scores
 
-        self.standing = Standing(plugin.log, plugin.boards, look)
+        self.standing = NodeCache(plugin.log, plugin.boards, look)
 
 
 def _way(args: Args) -> ByNumber | Slices | None:

@@ -23,7 +23,7 @@ from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints import cpus as cpu_sets
 from pumice.scheduling.placing.constraints.cpus import Layout, cpuset, cpuset_text, layout_of
-from pumice.scheduling.placing.node_cache import NodeLog, Standing
+from pumice.scheduling.placing.node_cache import NodeCache, NodeLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -333,4 +333,4 @@ class _Answers:
             self.spread[index] = answer.spread
             self.hopeless[index] = answer.failed is not None and nodes[index].is_hopeless(wanted)
 
-        self.standing = Standing(plugin.log, plugin.managed, look)
+        self.standing = NodeCache(plugin.log, plugin.managed, look)

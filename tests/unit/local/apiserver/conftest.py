@@ -15,7 +15,7 @@ START = instant.parse_instant("2026-01-02T03:04:05Z")
 def clock():
     """A clock that stands still until it is moved."""
 
-    class Standing:
+    class NodeCache:
         now = START
 
         def __call__(self):
@@ -24,7 +24,7 @@ def clock():
         def advance(self, seconds):
             self.now += int(seconds * instant.SECOND)
 
-    return Standing()
+    return NodeCache()
 
 
 @pytest.fixture
