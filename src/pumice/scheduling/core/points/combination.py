@@ -234,16 +234,16 @@ class Victims(Point[Call]):
 
     def __init__(self, registrar: Registrar, flag: str = "") -> None:
         super().__init__(registrar, flag)
-        self._shields: list[Hook[Call]] = []
+        self.shields: list[Hook[Call]] = []
 
     def shield(self, keep: Call) -> None:
         """Leaves out candidates that must not be evicted, whichever tier decides; same call, same flag."""
-        self._shields += self._registrar.hook(keep, self._flag)
+        self.shields += self._registrar.hook(keep, self._flag)
 
     def _choose(
         self, candidates: Sequence[Task], ask: Callable[[Call, Sequence[Task]], Sequence[Task] | None]
     ) -> list[Task]:
-        for hook in self._shields:
+        for hook in self.shields:
             candidates = ask(hook.call, candidates) or ()
         if not candidates:
             return []
@@ -288,11 +288,11 @@ class ShuffleVictims(Point["Callable[[Sequence[Task]], Sequence[Task]]"]):
 
     def __init__(self, registrar: Registrar, flag: str = "") -> None:
         super().__init__(registrar, flag)
-        self._guards: list[Hook[Callable[[Sequence[Task]], Sequence[Task]]]] = []
+        self.guards: list[Hook[Callable[[Sequence[Task]], Sequence[Task]]]] = []
 
     def guard(self, keep: Callable[[Sequence[Task]], Sequence[Task]]) -> None:
         """Once per shuffle action, over those that others want evicted, in that order; what it leaves out stays."""
-        self._guards += self._registrar.hook(keep, self._flag)
+        self.guards += self._registrar.hook(keep, self._flag)
 
     def of(self, running: Sequence[Task]) -> list[Task]:
         chosen: dict[str, Task] = {}
@@ -303,6 +303,6 @@ class ShuffleVictims(Point["Callable[[Sequence[Task]], Sequence[Task]]"]):
             tier = hook.tier
             chosen.update({task.uid: task for task in hook.call(running)})
         victims = list(chosen.values())
-        for hook in self._guards:
+        for hook in self.guards:
             victims = list(hook.call(victims))
         return victims
