@@ -18,6 +18,7 @@ from pumice.scheduling.core.arguments import CachingArgs, read_action
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.evicting import eviction
 from pumice.scheduling.evicting.eviction import Pool
+from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Arguments(CachingArgs, frozen=True):
 def run(session: Session) -> None:
     arguments = read_action(Arguments, session.policy, NAME)
     starving: dict[str, list[GangState]] = {}
-    for gang in session.schedulable(with_enqueue=True):
+    for gang in turns.contenders(session):
         if not gang.wants_closeness and session.points.starving.holds(gang):
             starving.setdefault(gang.queue, []).append(gang)
     queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in starving))

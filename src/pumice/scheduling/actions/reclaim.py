@@ -11,6 +11,7 @@ from pumice.scheduling.core import arguments
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.evicting import eviction
 from pumice.scheduling.evicting.eviction import Pool
+from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ Arguments = arguments.CachingArgs
 
 def run(session: Session) -> None:
     starving: dict[str, list[GangState]] = {}
-    for gang in session.schedulable(with_enqueue=True):
+    for gang in turns.contenders(session):
         if session.points.starving.holds(gang):
             starving.setdefault(gang.queue, []).append(gang)
     queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in starving))

@@ -60,8 +60,9 @@ def _is_restless(session: Session) -> bool:
     memory.is_behind = session.budget <= 0
     for known in [known for known in memory.vain if known[1] not in session.gangs]:
         del memory.vain[known]
+    rests = any(session.takes_part(session.gangs[key]) for key in session.ports.resting if key in session.gangs)
     waits = session.has_cut_commits or session.has_postponed or bool(session.reserved_room.held)
-    return waits or session.budget <= 0
+    return rests or waits or session.budget <= 0
 
 
 def _give_up_hopes(session: Session) -> None:

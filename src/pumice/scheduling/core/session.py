@@ -187,10 +187,14 @@ class Session:
 
     # ------------------------------------------------------------------------------------------------- questions
 
-    def is_valid(self, gang: GangState) -> Reason | None:
+    def takes_part(self, gang: GangState) -> bool:
+        """Whether the gang was admitted, and has members to place or room that is kept for it."""
+        waits = gang.tally[Status.PENDING] > 0 or gang.key in self.reserved_room.held
+        return waits and not gang.is_waiting_for_admission
+
+    def obstacle(self, gang: GangState) -> Reason | None:
         """Why no action may work on the gang in this cycle; None where all may."""
         if (failed := self.ports.resting.get(gang.key)) is not None:
-            self.has_postponed = True
             return Reason("dispatch", f"the last attempt failed, and the next one follows: {failed}", cure=Cure.WAITING)
         return self.points.valid.of(gang)
 
@@ -244,20 +248,3 @@ class Session:
             if each.status is Status.PIPELINED and each.after_eviction
             for task, node in zip(each.tasks, each.nodes, strict=True)
         }
-
-    def schedulable(self, *, with_enqueue: bool) -> list[GangState]:
-        """Gangs that actions may work on: admitted, valid, in their order of key."""
-        found = []
-        for gang in self.gangs.values():
-            if gang.is_waiting_for_admission:
-                if with_enqueue:
-                    continue
-                gang.phase = "Inqueue"
-            if not gang.tally[Status.PENDING] and gang.key not in self.reserved_room.held:
-                continue
-            reason = self.is_valid(gang)
-            if reason is not None:
-                gang.reasons.append(reason)
-                continue
-            found.append(gang)
-        return found

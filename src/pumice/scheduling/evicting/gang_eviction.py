@@ -23,7 +23,7 @@ from pumice.scheduling.core.arguments import ActionArgs
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import bundles, eviction
-from pumice.scheduling.placing import members, topology
+from pumice.scheduling.placing import members, topology, turns
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Rules:
 def starving(session: Session) -> Iterator[tuple[QueueSpec, Heap[GangState]]]:
     """Queues in their order, each with the gangs that may evict for themselves in theirs."""
     found: dict[str, list[GangState]] = {}
-    for gang in session.schedulable(with_enqueue=True):
+    for gang in turns.contenders(session):
         if session.points.starving.holds(gang):
             found.setdefault(gang.queue, []).append(gang)
     queues = Heap(session.queue_before, (session.queues[name] for name in found))

@@ -200,17 +200,15 @@ class Capacity:
 
     # ------------------------------------------------------------------------------------------------- admission
 
-    def enqueueable(self, gang: GangState) -> Vote:
+    def enqueueable(self, gang: GangState) -> Vote | Reason:
         queue = self.session.queue_of(gang)
         refusal = self._refusal(queue)
         if refusal:
-            gang.reasons.append(Reason(NAME, refusal, cure=Cure.CHANGE))
-            return Vote.REJECT
+            return Reason(NAME, refusal, cure=Cure.CHANGE)
         for account in self.paths[queue.name]:
             reason = self._too_much(account, gang)
             if reason is not None:
-                gang.reasons.append(reason)
-                return Vote.REJECT
+                return reason
         return Vote.PERMIT
 
     def _too_much(self, account: Account, gang: GangState) -> Reason | None:

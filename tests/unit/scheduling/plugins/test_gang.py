@@ -46,7 +46,7 @@ def pods(role, count, **more):
 )
 def test_a_gang_is_valid_where_enough_members_exist(group, members, said):
     session, gang = opened(a_group("g", **group), members)
-    reason = session.is_valid(gang)
+    reason = session.obstacle(gang)
     assert (reason is None) if said is None else (said in reason.text)
 
 
