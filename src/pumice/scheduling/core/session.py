@@ -104,8 +104,16 @@ class Session:
     def shape(self, task: Task) -> Shape:
         return self.shapes.of(task)
 
+    def on_nodes(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, int]]:
+        """Tasks with their nodes; not those whose node is gone while their pods still exist."""
+        index = self.room.table.index
+        for task in tasks:
+            gang = self.gangs.get(task.gang)
+            if (gang is not None and task in gang.places) or task.node in index:
+                yield task, self.node_index(task)
+
     def node_index(self, task: Task) -> int:
-        """The node that a task is on: by this session's placement, else by the snapshot."""
+        """The node that a task is on: by this session's placement, else by the snapshot, which must know it (see `on_nodes`)."""
         gang = self.gangs.get(task.gang)
         place = gang.places.get(task) if gang is not None else None
         return place[1] if place is not None else self.room.table.index[task.node]

@@ -89,9 +89,8 @@ def _recover(session: Session, gang: GangState) -> None:
 
 def _placed(session: Session, sub: SubState) -> list[int]:
     """The nodes of its members, one for each."""
-    gang, index = sub.gang, session.room.table.index
-    tasks = [task for task in sub.sub.tasks if gang.status(task) in OCCUPYING]
-    return [session.node_index(task) for task in tasks if task in gang.places or task.node in index]
+    tasks = [task for task in sub.sub.tasks if sub.gang.status(task) in OCCUPYING]
+    return [node for _, node in session.on_nodes(tasks)]
 
 
 def gradients(

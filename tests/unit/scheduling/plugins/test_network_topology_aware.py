@@ -237,3 +237,13 @@ def test_ordinary_gangs_fill_one_leaf_before_they_open_the_next():
     busy = a_pod("busy", node="b0", cpu="1")
     decisions = plan_for(nodes, leaves, busy, a_gang("plain", 5, cpu="1"), policy=policy("allocate", f"gang {NAME}"))
     assert {node[0] for node in binds(decisions).values()} == {"b"}
+
+
+@pytest.mark.parametrize("fading", [0.8, 1000])
+def test_tiers_are_a_users_numbers_and_only_those_that_exist_are_looked_at(fading):
+    """A tier of 2147483647 once was two thousand million steps of a loop."""
+    racks = [a_hyper_node("rack", 1, nodes=["n1", "n2"]), a_hyper_node("all", 2147483647, children=["rack"])]
+    nodes = [a_node("n1", cpu="2"), a_node("n2", cpu="2")]
+    chosen = arguments(**{"hypernode.binpack.normal-pod.fading": fading})
+    decisions = plan_for(racks, nodes, a_gang("close", 2, group=close()), a_gang("plain", 2), policy=chosen)
+    assert len(binds(decisions)) == 4
