@@ -139,7 +139,6 @@ class Binder:
                 uid=task.uid,
                 node=bind.node,
                 annotations={**bind.annotations, names.ATTEMPT: attempt},
-                guard=self._rim.guard,
             )
         except (errors.Unreachable, errors.Conflict, errors.ServerError) as error:
             return await self._unknown(bind, attempt, str(error))

@@ -45,6 +45,7 @@ class Dispatcher:
         *,
         manners: Manners | None = None,
     ) -> None:
+        client = client.guarded(rim.guard)
         self._cluster = cluster
         self._learn = learn
         self._log = rim.log

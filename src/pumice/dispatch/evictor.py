@@ -45,7 +45,6 @@ class Evictor:
         self._learn = learn
         self._recorder = recorder
         self._clock = rim.clock
-        self._guard = rim.guard
         self._log = rim.log
         self._reach = rim.reach
         self._tracing = rim.tracing
@@ -85,7 +84,6 @@ class Evictor:
         except errors.StatusError as error:
             if not self._manners.delete_then or not (isinstance(error, errors.TooManyRequests) or _is_unserved(error)):
                 raise
-            self._guard()
             await self._client.delete(Pod, task.name, namespace=task.namespace, uid=task.uid)
             self._log("pod_deleted_instead", pod=task.key, reason=str(error))
 
@@ -94,7 +92,7 @@ class Evictor:
         until = self._clock.monotonic() + self._manners.patience_s
         while True:
             try:
-                await self._client.evict(task.name, namespace=task.namespace, uid=task.uid, guard=self._guard)
+                await self._client.evict(task.name, namespace=task.namespace, uid=task.uid)
             except errors.TooManyRequests as error:
                 left = until - self._clock.monotonic()
                 if left <= 0:
@@ -144,7 +142,6 @@ class Evictor:
         for task in release.tasks:
             try:
                 await self._say_why(task, RELEASED, release.why)
-                self._guard()
                 grace_s = 0 if release.at_once else None
                 await self._client.delete(Pod, task.name, namespace=task.namespace, uid=task.uid, grace_s=grace_s)
                 self._log("pod_released", pod=task.key, gang=release.gang, why=release.why)

@@ -115,7 +115,6 @@ class NodeLocks:
         self._rim.log("lock_not_released", node=held.node, lock=held.name, since=held.text, reason=reason)
 
     async def _write(self, node: Node, name: str, text: str | None) -> None:
-        self._rim.guard()
         metadata = {"resourceVersion": node.metadata.resource_version, "annotations": {name: text}}
         await self._client.patch(Node, node.metadata.name, {"metadata": metadata})
 

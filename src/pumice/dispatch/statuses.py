@@ -57,7 +57,6 @@ class Statuses:
         self._cluster = cluster
         self._recorder = recorder
         self._clock = rim.clock
-        self._guard = rim.guard
         self._log = rim.log
         self._reach = rim.reach
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
@@ -216,7 +215,6 @@ class Statuses:
     async def _write_group(self, report: GangReport, patch: dict[str, Any]) -> None:
         namespace, _, name = report.gang.partition("/")
         try:
-            self._guard()
             self._reach("status")
             await self._client.patch(PodGroup, name, patch, how=PatchType.MERGE, namespace=namespace)
             if "annotations" in patch["metadata"] or "conditions" in patch.get("status", {}):
@@ -282,7 +280,6 @@ class Statuses:
         if verdict.nominated_node:
             status["nominatedNodeName"] = verdict.nominated_node
         try:
-            self._guard()
             body = {"metadata": {"uid": task.uid}, "status": status}
             await self._client.patch(
                 Pod, task.name, body, how=PatchType.STRATEGIC, namespace=task.namespace, subresource="status"
@@ -329,7 +326,6 @@ class Statuses:
 
     async def _write_queue(self, name: str, allocated: dict[str, str]) -> None:
         try:
-            self._guard()
             self._written_at[name] = self._clock.monotonic()
             body = {"status": {"allocated": allocated}}
             await self._client.patch(Queue, name, body, how=PatchType.MERGE, subresource="status")
