@@ -7,7 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.api import changes
-from pumice.dispatch import revalidation
+from pumice.dispatch import revalidation, takeover
 from pumice.dispatch.binder import Binder
 from pumice.dispatch.evictor import EvictionSettings, Evictor
 from pumice.dispatch.statuses import Statuses
@@ -46,11 +46,13 @@ class Dispatcher:
         eviction_settings: EvictionSettings | None = None,
     ) -> None:
         client = client.guarded(runtime.guard)
+        self._client = client
         self._cluster = cluster
         self._learn = learn
+        self._runtime = runtime
         self._log = runtime.log
         self._reach = runtime.reach
-        self._binder = Binder(client, learn, runtime)
+        self._binder = Binder(client, cluster, learn, runtime)
         self._evictor = Evictor(client, learn, recorder, runtime, eviction_settings or EvictionSettings())
         self._statuses = Statuses(client, cluster, recorder, runtime)
         self._under_way: set[asyncio.Task[None]] = set()
@@ -72,6 +74,10 @@ class Dispatcher:
     def resting(self) -> Mapping[str, str]:
         """Gangs whose attempts have failed more than once lately, with the reason: others have their turn."""
         return self._binder.refusals.resting()
+
+    async def take_over(self, *, since: str) -> None:
+        """To be called before the first decision: what a former leader has sent can take no effect any more."""
+        await takeover.void_former_binds(self._client, self._cluster, self._learn, self._runtime, since=since)
 
     def carry_out(self, decisions: Decisions) -> None:
         """Assume, claim and announce now; bind, evict and write in the background."""

@@ -126,6 +126,12 @@ class Client:
         except errors.Expired:
             return await paging.collect(self._pages(where, query, 0), struct, bad)
 
+    async def latest_version(self, struct: type[T]) -> str:
+        """The version of now: whatever has another one in a later answer, and a larger one, has changed since."""
+        reply = await self._ask("GET", requests.collection_path(struct, ""), requests.query(limit=1))
+        metadata: Json = reply.json().get("metadata") or {}
+        return str(metadata.get("resourceVersion", ""))
+
     async def list_json(self, kind: Kind, *, namespace: str = "", labels: str = "", fields: str = "") -> Sequence[Json]:
         """All objects of a kind, whole; for people and tools, not for hot paths."""
         query = requests.query(labelSelector=labels, fieldSelector=fields)

@@ -178,6 +178,7 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled. Informers must be running."""
+        since = await self._client.latest_version(pods.Pod)
         served = await served_kinds(self._client, WATCHED)
         if scheduling.PodGroup not in served or scheduling.Queue not in served:
             raise NotFound(
@@ -187,6 +188,8 @@ class Scheduler:
             self._informers.of(struct).subscribe(self._receive)
         await self._informers.synced()
         gc.freeze()  # what was listed stays: the collector need not look at it again
+        if scheduling.ROOT_QUEUE in self._cluster.queues:  # else no scheduler has ever decided anything here
+            await self.dispatcher.take_over(since=since)
         await self._make_queues()
         for claim in reserved_room.rebuilt(
             self._cluster.snapshot(), self._clock.now() + CLAIM_SECONDS * instant.SECOND
