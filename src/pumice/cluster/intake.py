@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _NUMBER = re.compile(r"[0-9]{1,64}")
+ATTEMPTS_MAX = 4_096  # stamped in the future; the oldest are forgotten first
 GONE_MAX = 16_384  # uids of pods that are gone, so that an answer or an event that comes late does not bring them back
 
 
@@ -63,6 +64,10 @@ class Intake:
             case changes.Unclaimed(gang=gang, reason=reason):
                 self.cluster.claims.pop(gang, None)
                 self.cluster.tell(gang, f"no claim any more: {reason}")
+            case changes.AttemptSeen(attempt=attempt, at=at):
+                if len(self.cluster.seen_at) >= ATTEMPTS_MAX:
+                    del self.cluster.seen_at[next(iter(self.cluster.seen_at))]
+                self.cluster.seen_at.setdefault(attempt, at)
             case _:
                 self._outcome(change)
 

@@ -31,7 +31,7 @@ def matters(cluster: Cluster, change: changes.Change) -> bool:
     match change:
         case changes.Upserted(object=thing):
             return _is_news(cluster, thing)
-        case changes.Assumed() | changes.Evicting() | changes.Claimed() | changes.BindUnknown():
+        case changes.Assumed() | changes.Evicting() | changes.Claimed() | changes.BindUnknown() | changes.AttemptSeen():
             return False  # our own doing, planned for already
         case _:
             return True

@@ -56,7 +56,8 @@ class Binder:
 
     def assume(self, commit: GangCommit) -> str:
         """Charge all members to their nodes, before any call leaves; the id of the attempt."""
-        attempt = mend.attempt_id(self._clock.now(), f"{self._runtime.chance.getrandbits(48):012x}")
+        stamp = mend.next_stamp(self._clock.now(), self._attempts(commit.gang))
+        attempt = mend.attempt_id(stamp, f"{self._runtime.chance.getrandbits(48):012x}")
         for bind in commit.binds:
             self._learn(
                 changes.Assumed(
@@ -69,6 +70,15 @@ class Binder:
             )
         self._runtime.reach("assumed")
         return attempt
+
+    def _attempts(self, gang: str) -> list[str]:
+        """Those before, as its members and its group tell."""
+        slot = self._cluster.gangs.get(gang)
+        if slot is None:
+            return []
+        holders = [task.pod.metadata for task in slot.tasks.values()]
+        holders += [slot.group.metadata] if slot.group is not None else []
+        return [each.annotations.get(names.ATTEMPT, "") for each in holders]
 
     async def commit(self, commit: GangCommit, attempt: str) -> None:
         """Bind all members of one gang, once their volumes are there; every outcome is told to the state."""

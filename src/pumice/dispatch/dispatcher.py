@@ -10,6 +10,7 @@ from pumice.api import changes
 from pumice.dispatch import revalidation, takeover
 from pumice.dispatch.binder import Binder
 from pumice.dispatch.evictor import EvictionSettings, Evictor
+from pumice.dispatch.gates import Gates
 from pumice.dispatch.statuses import Statuses
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Dispatcher:
         self._reach = runtime.reach
         self._binder = Binder(client, cluster, learn, runtime)
         self._evictor = Evictor(client, learn, recorder, runtime, eviction_settings or EvictionSettings())
+        self._gates = Gates(client, runtime)
         self._statuses = Statuses(client, cluster, recorder, runtime)
         self._under_way: set[asyncio.Task[None]] = set()
         self._dropped = 0
@@ -69,7 +71,7 @@ class Dispatcher:
     @property
     def has_unwritten(self) -> bool:
         """Whether a status waits to be written again."""
-        return self._statuses.unwritten
+        return self._statuses.unwritten or self._gates.unwritten
 
     def resting(self) -> Mapping[str, str]:
         """Gangs whose attempts have failed more than once lately, with the reason: others have their turn."""
@@ -100,6 +102,8 @@ class Dispatcher:
         for release in decisions.releases:
             self._evictor.announce_release(release)
             self._start(self._evictor.release(release))
+        if decisions.ungated:
+            self._start(self._gates.remove(decisions.ungated))
         self._reach("dispatched")
         if self._unwritten is None and not self._writing:
             self._start(self._write())

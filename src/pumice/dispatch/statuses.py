@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pumice.kube.recorder import Recorder
     from pumice.scheduling.core.decisions import Condition, Decisions, GangReport, PodVerdict
 
-FORMING_S = 5.0  # a gang with fewer pods than its minimum is still being created for so long
+FORMING_S = 4.0  # with a second until the next look, five; a gang with fewer pods than its minimum is still being created for so long
 QUIET_S = 2.0  # numbers that have not changed for so long have come to rest
 NUMBERS_S_MAX = 10.0  # how long numbers may be out of date while they never rest
 QUEUE_S = 1.0  # the shortest time between two writes of what a queue holds
@@ -280,12 +280,15 @@ class Statuses:
         if verdict.nominated_node:
             status["nominatedNodeName"] = verdict.nominated_node
         try:
-            body = {"metadata": {"uid": task.uid}, "status": status}
+            # Of the pod as it was looked at: a word about one that waits must not land on one that was bound since.
+            version = task.pod.metadata.resource_version
+            known = {"uid": task.uid, **({"resourceVersion": version} if version else {})}
+            body = {"metadata": known, "status": status}
             await self._client.patch(
                 Pod, task.name, body, how=PatchType.STRATEGIC, namespace=task.namespace, subresource="status"
             )
-        except errors.NotFound:
-            self._pod_classes.pop(task.uid, None)
+        except (errors.NotFound, errors.Conflict):
+            self._pod_classes.pop(task.uid, None)  # gone, or changed: then there is news of it, and another look
         except errors.KubeError as error:
             self._pod_classes.pop(task.uid, None)
             self.unwritten = True
