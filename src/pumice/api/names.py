@@ -118,6 +118,7 @@ BATCH_MEMORY = "kubernetes.io/batch-memory"
 
 # --- Pumice's own -----------------------------------------------------------------------------------------------------
 ATTEMPT = "pumice.dev/attempt"  # A pod, PodGroup: the commit that bound it, or that made the gang Running
+LEADER = "pumice.dev/leader"  # A pod that was pending when a scheduler began to lead: older binds of it are void
 RUNNING_ESTIMATE = "pumice.dev/running-estimate"  # A PodGroup, Job, pod: how long it is expected to run
 VOLUMES = "pumice.dev/volumes"  # A pod: JSON, claim -> the volume chosen for it, empty where one is to be made
 DEVICES = (

@@ -330,13 +330,31 @@ def test_the_guard_is_asked_when_the_calls_turn_has_come_not_when_it_was_queued(
             if clock.monotonic() >= 2:
                 raise errors.NoCredentials("the lease is over")
 
-        binds = (client.bind(f"p{n}", namespace="a", uid="u", node="n", guard=guard) for n in range(3))
+        binds = (client.guarded(guard).bind(f"p{n}", namespace="a", uid="u", node="n") for n in range(3))
         return await asyncio.gather(*binds, return_exceptions=True)
 
     outcomes = clock.run(main())
     assert asked_at == [0, 1, 2]
     assert [type(outcome) for outcome in outcomes] == [type(None), type(None), errors.NoCredentials]
     assert len(transport.calls) == 2
+
+
+@pytest.mark.parametrize("answer", [BUSY, NEVER_SENT], ids=["turned away", "never left"])
+def test_a_write_that_is_repeated_asks_the_guard_again(answer):
+    transport = Scripted(answer, ok({}))
+    clock = VirtualClock()
+
+    def guard():
+        if transport.calls:
+            raise errors.NoCredentials("the lease is over")
+
+    async def main():
+        client = Client(transport, clock=clock, chance=random.Random(0)).guarded(guard)
+        with pytest.raises(errors.NoCredentials, match="the lease is over"):
+            await client.delete(Pod, "p", namespace="a")
+
+    clock.run(main())
+    assert len(transport.calls) == 1
 
 
 # ------------------------------------------------------------------------------------------------------ streams
