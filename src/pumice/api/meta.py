@@ -101,11 +101,3 @@ class ObjectReference(Struct):
     api_version: str = ""
     resource_version: str = ""
     field_path: str = ""
-
-
-class TypedLocalObjectReference(Struct):
-    """Something in the same namespace; an empty group is the core group."""
-
-    api_group: str = ""
-    kind: str = ""
-    name: str = ""

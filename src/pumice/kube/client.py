@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from pumice.api.kinds import Kind
     from pumice.clock import Clock
-    from pumice.kube.limits import Limits
 
 RETRIES_MAX = 4
 RETRY_S_FIRST = 0.1
@@ -74,13 +73,10 @@ class Reply:
 class Client:
     """One API server's verbs. A namespace of "" means all of them, or a kind that has none."""
 
-    def __init__(
-        self, transport: Transport, *, clock: Clock, chance: random.Random, limits: Limits | None = None
-    ) -> None:
+    def __init__(self, transport: Transport, *, clock: Clock, chance: random.Random) -> None:
         self._transport = transport
         self._clock = clock
         self._chance = chance
-        self._limits: Limits | contextlib.AbstractAsyncContextManager[None] = limits or contextlib.nullcontext()
 
     async def close(self) -> None:
         await self._transport.close()
@@ -277,8 +273,7 @@ class Client:
     ) -> None:
         """Binds a pod to a node, once; the uid keeps a namesake from being bound, the annotations land on the pod.
 
-        `guard` is called when the call's turn has come, just before it leaves, and may raise: what was allowed when the
-        call was queued may no longer be.
+        `guard` is called just before the call leaves and may raise: what was allowed earlier may no longer be.
         """
         metadata = {"name": name, "namespace": namespace, "uid": uid, "annotations": annotations or {}}
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
@@ -313,14 +308,13 @@ class Client:
     # ------------------------------------------------------------------------------------------------------ calling
 
     async def call(self, request: Request, *, guard: Callable[[], None] | None = None, retry: bool = True) -> Response:
-        """Any request at all, within this client's limits and with its retries; raises a KubeError for a no."""
+        """Any request at all, with this client's retries; raises a KubeError for a no."""
         failures = 0
         while True:
             try:
-                async with self._limits:
-                    if guard is not None:
-                        guard()
-                    response = await self._transport.call(request)
+                if guard is not None:
+                    guard()
+                response = await self._transport.call(request)
                 if response.status < 400:
                     return response
                 error: errors.KubeError = errors.from_answer(request, response.status, response.headers, response.body)

@@ -98,8 +98,6 @@ class Informer(Generic[T]):
         self._failures = 0
         self._heard = False  # anything at all, since the last call
         self.synced = asyncio.Event()  # set for good once the first list was passed on
-        self.heard_at = float("-inf")  # by the monotonic clock, when the server last said anything
-        self.relists = 0
 
     @property
     def objects(self) -> Mapping[Key, T]:
@@ -219,7 +217,6 @@ class Informer(Generic[T]):
         return min(RETRY_S_MAX, RETRY_S_FIRST * 2.0 ** min(self._failures - 1, 20)) * (0.5 + self._chance.random())
 
     def _hear(self) -> None:
-        self.heard_at = self._clock.monotonic()
         self._heard = True
         self._failures = 0
 
@@ -290,7 +287,6 @@ class Informer(Generic[T]):
                 news.append(Upserted(fresh))
         self._objects = listed
         self._version = version
-        self.relists += 1
         news.append(self._relisted())
         self._publish(news)
         if not self.synced.is_set():
