@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
 
-from pumice.apiserver import cel
+from pumice import cel
 from pumice.apiserver.schema import StructuralSchema
 from pumice.apiserver.structures import Resource, Subresource
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from pumice.apiserver import cel
+from pumice import cel
 from pumice.apiserver.shapes import text_path, walk
 from pumice.apiserver.violations import BLOCKING, RULES_NOT_CHECKED, Cause, causes_of, shown
 

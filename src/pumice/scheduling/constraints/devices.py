@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from pumice import quantity
+from pumice import cel, quantity
 from pumice.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from pumice.cluster.matching import compiled_terms
 from pumice.scheduling.constraints import devicecel
@@ -192,7 +192,7 @@ class Inventory:
                     return f"request {name}: device class {each.device_class_name} does not exist"
                 try:
                     alternatives.append(_ask(name, kind, each))
-                except devicecel.SelectorUnusable as error:
+                except cel.CelError as error:
                     return f"request {name}: {error}"
                 config += [_config("FromClass", (name,), each.opaque) for each in kind.spec.config]
             requests.append(tuple(alternatives))
