@@ -8,7 +8,7 @@ from pumice.api.bus import Command
 
 if TYPE_CHECKING:
     from pumice.api.kinds import Kind
-    from pumice.cli.results import Json
+    from pumice.api.meta import Json
     from pumice.kube.client import Client
 
 

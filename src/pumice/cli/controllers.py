@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from pumice import __version__, instant
+from pumice.api.scheduling import SCHEDULER_NAMES, VOLCANO
 from pumice.clock import RealClock
 from pumice.dispatch.runtime import Runtime
 from pumice.errors import BadInput
@@ -22,7 +23,7 @@ from pumice.processes import controller_settings, lifecycle
 from pumice.processes.controller_settings import ControllerSettings
 from pumice.processes.controllers import Controllers
 from pumice.processes.health import HealthServer
-from pumice.processes.volcano_guard import VOLCANO_LEASES, VOLCANO_NAME, refuse_two_masters
+from pumice.processes.volcano_guard import VOLCANO_LEASES, refuse_two_masters
 from pumice.telemetry import logs
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ _THREADS = {  # option, and the controller whose workers it counts
     "--scheduler-name",
     "names",
     multiple=True,
-    default=("volcano", "pumice"),
+    default=SCHEDULER_NAMES,
     show_default=True,
     help="Whose pods get a PodGroup where they name none.",
 )
@@ -124,7 +125,7 @@ async def _run(
     clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
     async with HttpTransport(connection, user_agent=f"pumice-controllers/{__version__}") as transport:
         client = Client(transport, clock=clock, chance=chance)
-        await refuse_two_masters(client, frozenset({VOLCANO_NAME}), clock=clock, lease=VOLCANO_LEASES[1])
+        await refuse_two_masters(client, frozenset({VOLCANO}), clock=clock, lease=VOLCANO_LEASES[1])
         informers = Informers(client, clock=clock, chance=chance, log=log)
         runtime = Runtime(clock=clock, chance=chance, log=log)
         election = None

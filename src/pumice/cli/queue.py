@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from pumice.cli.cluster_command import Reach, asks, named
-from pumice.cli.results import Done, Json, Query
+from pumice.cli.results import Done, Query
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
     from collections import Counter
+
+    from pumice.api.meta import Json
 
 COMMANDS_NAMESPACE = "default"  # queues have no namespace, Commands must have one, and vcctl takes this
 KIND = "queues.scheduling.volcano.sh"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from pumice import __version__
+from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.clock import RealClock
 from pumice.dispatch.evictor import EvictionSettings
 from pumice.dispatch.runtime import Runtime
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 @click.option(
     "--policy", "policy_file", type=click.Path(dir_okay=False), help="Policy file; without it the built-in policy."
 )
-@click.option("--scheduler-name", "names", multiple=True, default=("volcano", "pumice"), show_default=True)
+@click.option("--scheduler-name", "names", multiple=True, default=SCHEDULER_NAMES, show_default=True)
 @click.option("--default-queue", default="default", show_default=True)
 @click.option(
     "--queues",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from pumice import __version__, yamltext
+from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.api.validation import Settings as RuleSettings
 from pumice.clock import RealClock
 from pumice.dispatch.runtime import Runtime
@@ -36,7 +37,7 @@ _service = click.option("--service", default=CONFIGURATION, show_default=True, h
 _configuration = click.option(
     "--configuration", default=CONFIGURATION, show_default=True, help="Name of both webhook configurations."
 )
-_names = click.option("--scheduler-name", "names", multiple=True, default=("volcano", "pumice"), show_default=True)
+_names = click.option("--scheduler-name", "names", multiple=True, default=SCHEDULER_NAMES, show_default=True)
 _access = click.option(
     "--queue-access",
     type=click.Choice([mode.value for mode in AccessMode]),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from pumice.api.priority import PriorityClass
+from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.cluster import gangs
 from pumice.cluster.columns import Axis, NodeTable
 from pumice.cluster.residents import Residents
@@ -79,7 +80,7 @@ class Cluster:
     """The state, and the invariants that hold in it."""
 
     def __init__(
-        self, *, scheduler_names: frozenset[str] = frozenset({"volcano", "pumice"}), default_queue: str = "default"
+        self, *, scheduler_names: frozenset[str] = frozenset(SCHEDULER_NAMES), default_queue: str = "default"
     ) -> None:
         self.scheduler_names = scheduler_names
         self.default_queue = default_queue

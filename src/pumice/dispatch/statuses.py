@@ -36,7 +36,6 @@ NUMBERS_S_MAX = 10.0  # how long numbers may be out of date while they never res
 QUEUE_S = 1.0  # the shortest time between two writes of what a queue holds
 WRITES_AT_ONCE = 32
 VERDICT_REASONS_MAX = 10
-_SECOND = 1_000_000_000
 _NUMBERS = re.compile(r"\d+")
 _WAITING = frozenset({PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value})
 
@@ -158,7 +157,9 @@ class Statuses:
 
     def _is_new(self, created: str | None) -> bool:
         """Whether an object is so young that what it lacks may simply be on its way; never by a clock that goes wrong."""
-        return created is not None and abs(self._clock.now() - instant.parse_instant(created)) < FORMING_S * _SECOND
+        return (
+            created is not None and abs(self._clock.now() - instant.parse_instant(created)) < FORMING_S * instant.SECOND
+        )
 
     def _merged_conditions(self, group: PodGroup, wanted: tuple[Condition, ...]) -> list[dict[str, Any]] | None:
         """All conditions with the wanted ones in place; None where nothing but a number in a text would change."""

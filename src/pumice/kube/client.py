@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from pumice.api import decoding
-from pumice.api.meta import Struct
+from pumice.api.meta import Json, Struct
 from pumice.api.pods import Pod
 from pumice.errors import BadInput
 from pumice.kube import errors, paging, requests
-from pumice.kube.requests import Body, Json, KindLike, PatchType, Propagation
+from pumice.kube.requests import Body, KindLike, PatchType, Propagation
 from pumice.kube.transport import Request, Response, Transport
 
 if TYPE_CHECKING:

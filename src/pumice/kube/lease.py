@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Coroutine
 
+    from pumice.api.meta import Json
     from pumice.clock import Clock
     from pumice.kube.client import Client
-    from pumice.kube.requests import Json
 
 LEASE_S = 15  # as kube-scheduler and Volcano
 RENEW_S = 10.0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from pumice import instant
 from pumice.api.events import CoreEvent
 from pumice.api.kinds import by_struct
-from pumice.api.meta import ObjectReference, Struct
+from pumice.api.meta import Json, ObjectReference, Struct
 from pumice.kube import errors
 from pumice.kube.informer import Log, silent
 from pumice.kube.watch import metadata_of
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from pumice.clock import Clock
     from pumice.kube.client import Client
-    from pumice.kube.requests import Json
 
 MESSAGE_BYTES_MAX = 1_024  # API servers refuse more
 NAME_CHARS_MAX = 253

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pumice.api import kinds, names
 from pumice.api.batch import Job
 from pumice.api.pods import Pod
-from pumice.api.scheduling import PodGroup
+from pumice.api.scheduling import VOLCANO, PodGroup
 from pumice.errors import PumiceError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ async def create_gang(cluster: Up, name: str, size: int) -> None:
     }
     await cluster.client.create(PodGroup, group, namespace=NAMESPACE)
     for number in range(size):
-        await create_pod(cluster, f"{name}-worker-{number}", scheduler="volcano", gang=name)
+        await create_pod(cluster, f"{name}-worker-{number}", scheduler=VOLCANO, gang=name)
 
 
 async def delete_gang(cluster: Up, name: str) -> None:
@@ -163,7 +163,7 @@ def training_job(checkpoints: Path) -> dict[str, Any]:
         "kind": "Job",
         "metadata": {"name": "train"},
         "spec": {
-            "schedulerName": "volcano",
+            "schedulerName": VOLCANO,
             "minAvailable": 4,
             "plugins": {"pytorch": []},
             "policies": [{"event": "PodEvicted", "action": "RestartJob"}],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from pumice import yamltext
 from pumice.api.scheduling import Queue
@@ -17,11 +17,11 @@ from pumice.kube import errors
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pumice.api.meta import Json
     from pumice.clock import Clock
     from pumice.kube.client import Client
     from pumice.kube.informer import Log
 
-Json: TypeAlias = dict[str, Any]
 
 QUEUES_MAX = 1_000  # of one file
 PAUSE_S = 5.0  # between two tries

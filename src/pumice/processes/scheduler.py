@@ -30,6 +30,7 @@ from pumice.api import (
 )
 from pumice.api.changes import Claimed
 from pumice.api.meta import ObjectReference
+from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.cluster.intake import Intake
 from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
@@ -113,7 +114,7 @@ WATCHED: tuple[type[Struct], ...] = (
 class Served:
     """Whom this scheduler serves, pods that name it and groups that name no queue, and with which plugins from outside."""
 
-    scheduler_names: frozenset[str] = frozenset({"volcano", "pumice"})
+    scheduler_names: frozenset[str] = frozenset(SCHEDULER_NAMES)
     default_queue: str = "default"
     extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
     volcano_metrics: bool = True  # export Volcano's metric names beside ours

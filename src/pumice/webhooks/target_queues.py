@@ -15,9 +15,9 @@ from pumice.api.validation.jobs import same_json
 from pumice.webhooks.reviews import NATIVE_GROUP
 
 if TYPE_CHECKING:
+    from pumice.api.meta import Json
     from pumice.api.validation import Lookup
 
-Json: TypeAlias = dict[str, Any]
 PodGroups: TypeAlias = Callable[[str, str], PodGroup | None]  # by namespace and name
 
 LEADING: Final = (

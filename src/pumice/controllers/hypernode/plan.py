@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.api.core import ConfigMap, Node
+    from pumice.api.meta import Json
     from pumice.controllers.hypernode.discovery import Group
-    from pumice.controllers.operations import Json, Operation
+    from pumice.controllers.operations import Operation
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

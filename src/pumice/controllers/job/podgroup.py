@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pumice.api.batch import Job, NetworkTopology, Task
-    from pumice.controllers.operations import Json, Operation
+    from pumice.api.meta import Json
+    from pumice.controllers.operations import Operation
 
 TEMPLATES_CACHED_MAX = 4_096
 

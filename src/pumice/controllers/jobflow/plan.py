@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pumice.api.flow import Flow, JobFlow, JobTemplate
+    from pumice.api.meta import Json
     from pumice.api.pods import Pod
     from pumice.controllers.jobflow.probes import Question
-    from pumice.controllers.operations import Json, Operation
+    from pumice.controllers.operations import Operation
     from pumice.instant import Instant
 
 AGAIN_S = 1  # how often a flow that waits for pods to answer is looked at

@@ -8,7 +8,7 @@ from pumice.api import kinds, names
 from pumice.api.apps import DaemonSet, KubeJob, ReplicaSet, StatefulSet
 from pumice.api.core import Namespace
 from pumice.api.pods import Pod
-from pumice.api.scheduling import GROUP_PREFIX, PodGroup, implied_group, is_workload
+from pumice.api.scheduling import GROUP_PREFIX, SCHEDULER_NAMES, PodGroup, implied_group, is_workload
 from pumice.controllers.cache import annotations_of_namespace
 from pumice.controllers.driver import Controller, Wake
 from pumice.controllers.podgroup.plan import View, newest, plan
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from pumice.instant import Instant
 
 WORKLOADS: tuple[type[Workload], ...] = (ReplicaSet, StatefulSet, DaemonSet, KubeJob)
-SCHEDULER_NAMES = frozenset({"volcano", "pumice"})
 GATHER_S = 0.02  # a workload's pods come one by one, and share a group
 
 
-def controller(known: Known, scheduler_names: frozenset[str] = SCHEDULER_NAMES, *, inherits: bool = True) -> Controller:
+def controller(
+    known: Known, scheduler_names: frozenset[str] = frozenset(SCHEDULER_NAMES), *, inherits: bool = True
+) -> Controller:
     """`inherits`: groups take over the annotations of workloads, the wish for a gang among them."""
     pods, groups = known.of(Pod), known.of(PodGroup)
     known.of(Namespace)

@@ -22,7 +22,8 @@ from pumice.controllers.ownership import SUBMISSION, controller_reference
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pumice.controllers.operations import Json, Operation
+    from pumice.api.meta import Json
+    from pumice.controllers.operations import Operation
     from pumice.instant import Instant
 
 Workload: TypeAlias = ReplicaSet | StatefulSet | DaemonSet | KubeJob

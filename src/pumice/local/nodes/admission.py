@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from pumice.api.core import Node
+    from pumice.api.meta import Json
     from pumice.api.pods import Pod
     from pumice.cluster.amounts import Amounts, MutableAmounts
-    from pumice.kube.requests import Json
 
 _BUILT_IN = (
     amounts.PODS,

@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterable, Sequence
 
-    from pumice.api.meta import Condition
+    from pumice.api.meta import Condition, Json
     from pumice.clock import Clock
     from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
-    from pumice.kube.requests import Json
 
 SILENCE_S_MAX = 40.0  # as kube-controller-manager's node-monitor-grace-period was for years: four heartbeats
 ORPHAN_S = 40.0  # pods may be seen before their node is: so long they wait for it

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pumice.api.meta import Json
     from pumice.clock import Clock
     from pumice.instant import Instant
     from pumice.kube.client import Client, Reply
-    from pumice.kube.requests import Json
 
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_S = 40  # a kubelet's; four renewals in that time

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator, Iterator, Mapping
 
+    from pumice.api.meta import Json
     from pumice.clock import Clock
     from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.informer import Log
-    from pumice.kube.requests import Json
     from pumice.local.nodes.admission import Rejection
     from pumice.local.nodes.process.lifecycle import PodLife
     from pumice.local.nodes.process.machine import Machine
