@@ -12,7 +12,6 @@ import click
 from pumice import __version__, instant
 from pumice.api.scheduling import SCHEDULER_NAMES, VOLCANO
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.errors import BadInput
 from pumice.kube import config
 from pumice.kube.client import Client
@@ -24,12 +23,13 @@ from pumice.processes.controller_settings import ControllerSettings
 from pumice.processes.controllers import Controllers
 from pumice.processes.health import HealthServer
 from pumice.processes.volcano_guard import VOLCANO_LEASES, refuse_two_masters
+from pumice.runtime import Runtime
 from pumice.telemetry import logs
 
 if TYPE_CHECKING:
     from pumice.instant import Duration
     from pumice.kube.connection import Connection
-    from pumice.kube.informer import Log
+    from pumice.runtime import Log
 
 _WORKERS = click.IntRange(1, controller_settings.WORKERS_MAX)
 _THREADS = {  # option, and the controller whose workers it counts

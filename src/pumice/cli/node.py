@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from pumice.kube.client import Client
     from pumice.kube.connection import Connection
-    from pumice.kube.informer import Informers, Log
+    from pumice.kube.informer import Informers
     from pumice.local.nodes.pretend import PretendAgent
     from pumice.local.nodes.process.agent import ProcessAgent
+    from pumice.runtime import Log
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

@@ -14,7 +14,6 @@ from pumice import __version__
 from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.clock import RealClock
 from pumice.dispatch.evictor import EvictionSettings
-from pumice.dispatch.runtime import Runtime
 from pumice.errors import BadInput
 from pumice.kube import config
 from pumice.kube.client import Client
@@ -29,6 +28,7 @@ from pumice.processes.policies import PolicyFile
 from pumice.processes.queues import make_queues, read_queues
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.processes.volcano_guard import VOLCANO_LEASES, refuse_two_masters
+from pumice.runtime import Runtime
 from pumice.scheduling.core.cycle import GRACE_SECONDS
 from pumice.telemetry import logs, traces
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pumice.kube.connection import Connection
-    from pumice.kube.informer import Log
+    from pumice.runtime import Log
 
 
 @click.command()

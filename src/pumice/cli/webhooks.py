@@ -12,7 +12,6 @@ from pumice import __version__, yamltext
 from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.api.validation import Settings as RuleSettings
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
@@ -20,13 +19,14 @@ from pumice.kube.informer import Informers
 from pumice.processes import lifecycle
 from pumice.processes.health import HealthServer
 from pumice.processes.webhooks import Webhooks, WebhookSettings, read_resource_groups
+from pumice.runtime import Runtime
 from pumice.telemetry import logs
 from pumice.webhooks import policies
 from pumice.webhooks.registration import CONFIGURATION, AccessMode, Registration
 
 if TYPE_CHECKING:
     from pumice.kube.connection import Connection
-    from pumice.kube.informer import Log
+    from pumice.runtime import Log
 
 CONTROLLERS = "pumice-controllers"  # the controllers' service account, in the same namespace
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pumice.cluster.state import Cluster
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
+    from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Condition, Decisions, GangReport, PodVerdict
 
 FORMING_S = 5.0  # a gang with fewer pods than its minimum is still being created for so long

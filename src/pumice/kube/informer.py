@@ -14,13 +14,14 @@ from __future__ import annotations
 import asyncio
 import collections
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from pumice.api.changes import Deleted, Relisted, Upserted
 from pumice.api.meta import Struct
 from pumice.kube import errors, requests
 from pumice.kube.transport import Request
 from pumice.kube.watch import Event, metadata_of, watch
+from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     import random
@@ -48,17 +49,6 @@ class Key(NamedTuple):
 
     namespace: str
     name: str
-
-
-class Log(Protocol):
-    """Told of what an operator wants to know: the name of what happened, and its facts."""
-
-    def __call__(self, event: str, /, **facts: object) -> None: ...
-
-
-def silent(event: str, /, **facts: object) -> None:
-    """Keeps it to itself."""
-    del event, facts
 
 
 class Lagging(errors.KubeError):

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pumice import instant
 from pumice.api.coordination import Lease
 from pumice.kube import errors, requests
-from pumice.kube.informer import Log, silent
 from pumice.kube.transport import Request
+from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     import random

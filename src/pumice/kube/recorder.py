@@ -16,8 +16,8 @@ from pumice.api.events import CoreEvent
 from pumice.api.kinds import by_struct
 from pumice.api.meta import Json, ObjectReference, Struct
 from pumice.kube import errors
-from pumice.kube.informer import Log, silent
 from pumice.kube.watch import metadata_of
+from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

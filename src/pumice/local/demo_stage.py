@@ -42,9 +42,9 @@ _SPREAD = "{name: resource-strategy-fit, arguments: {resources: {nvidia.com/gpu:
 
 @contextlib.asynccontextmanager
 async def started(*, gpus: int, nodes: int = 1, packing: bool | None = None) -> AsyncIterator[Up]:
-    from pumice.kube.informer import silent
     from pumice.local.apiserver.serving import Place
     from pumice.local.up import Up
+    from pumice.runtime import silent
     from pumice.scheduling.core import builtin
 
     text = builtin.TEXT if packing is None else _SPREADING.replace("PACKING", _PACK if packing else _SPREAD)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pumice.api.meta import Json
     from pumice.clock import Clock
     from pumice.kube.client import Client
-    from pumice.kube.informer import Log
+    from pumice.runtime import Log
 
 
 QUEUES_MAX = 1_000  # of one file

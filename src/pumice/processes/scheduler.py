@@ -57,10 +57,10 @@ if TYPE_CHECKING:
     from pumice.api.changes import Change
     from pumice.api.meta import Struct
     from pumice.cluster.state import Snapshot
-    from pumice.dispatch.runtime import Runtime
     from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
+    from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Decisions, GangReport
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.plugins import Plugin

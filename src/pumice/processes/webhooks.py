@@ -27,9 +27,9 @@ from pumice.webhooks.submitters import Submitters
 from pumice.webhooks.target_queues import Destinations
 
 if TYPE_CHECKING:
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers
+    from pumice.runtime import Runtime
     from pumice.webhooks.certificate_store import Source
 
 BEAT_S: Final = 1.0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pumice.api.core import PersistentVolume, PersistentVolumeClaim
 from pumice.api.storage import StorageClass
 from pumice.kube import errors
-from pumice.kube.informer import Log, silent
+from pumice.runtime import Log, silent
 from pumice.scheduling.placing.constraints.storage import BIND_COMPLETED, SELECTED_NODE, class_of
 
 if TYPE_CHECKING:

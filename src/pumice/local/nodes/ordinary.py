@@ -18,9 +18,9 @@ from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.kube import errors
-from pumice.kube.informer import Log, silent
 from pumice.kube.requests import PatchType
 from pumice.local.nodes.admission import Ledger
+from pumice.runtime import Log, silent
 from pumice.scheduling.placing.constraints.taints import tolerates
 
 if TYPE_CHECKING:

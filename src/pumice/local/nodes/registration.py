@@ -14,9 +14,9 @@ from pumice.api.core import Node
 from pumice.api.names import HOSTNAME, NODE_AGENT
 from pumice.errors import Refused
 from pumice.kube import errors
-from pumice.kube.informer import Log, silent
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
+from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     import random
