@@ -219,9 +219,11 @@ def has_evicted_requests(evictions: Iterable[Eviction]) -> bool:
     return any(not amounts.is_empty(each.task.request.amounts) for each in evictions)
 
 
-def spare(session: Session, statement: Statement, *, check_queue: bool) -> None:
-    """Take back every eviction that the plan can do without, last one first; what is left is minimal."""
-    evictions = statement.evictions
+def spare(
+    session: Session, statement: Statement, *, check_queue: bool, of: Callable[[GangState], bool] = lambda _: True
+) -> None:
+    """Take back every eviction (of such gangs) that the plan can do without, last one first; what is left is minimal."""
+    evictions = [each for each in statement.evictions if of(each.gang)]
     if len(evictions) > SPARED_BY_REPLAY_MAX:
         return
     for each in reversed(evictions):

@@ -302,7 +302,7 @@ class _Reclaiming:
 
     def _may_lose(self, path: Sequence[Account], request: Amounts) -> bool:
         others = [account for account in path if account not in self.path]
-        if not all(self._keeps_guarantee(account, request) for account in others):
+        if not all(quotas.keeps_guarantee(account, self._held(account), request) for account in others):
             return False
         if _is_beside(path[0].deserved, request):
             if self._is_family(path):
@@ -313,11 +313,6 @@ class _Reclaiming:
             _is_beside(account.deserved, request) or self._exceeds(account, request)
             for account in self._ancestors_to_ask(path)
         )
-
-    def _keeps_guarantee(self, account: Account, request: Amounts) -> bool:
-        left = dict(self._held(account))
-        amounts.add(left, request, -1)
-        return amounts.within(account.queue.guarantee, left)
 
     def _is_family(self, path: Sequence[Account]) -> bool:
         """Two queues that deserve nothing of what is asked, below one ancestor: neither has more right than the other."""
@@ -333,7 +328,7 @@ class _Reclaiming:
         return [account for height, account in enumerate(theirs) if height >= len(mine) or mine[height] is not account]
 
     def _exceeds(self, account: Account, request: Amounts) -> bool:
-        """ReservedRoom more than it deserves of something that the victim would give back."""
+        """Holds more than it deserves of something that the victim would give back."""
         held, deserved = self._held(account), account.deserved
         return any(
             held.get(name, 0) > deserved[name]
