@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from pumice.api import names
 from pumice.api.meta import (
     NO_METADATA,
     NO_RESOURCES,
@@ -146,6 +147,11 @@ class PersistentVolumeClaim(Struct):
     metadata: ObjectMeta = NO_METADATA
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
+
+
+def storage_class_of(claim: PersistentVolumeClaim) -> str:
+    """The class that the claim names, in either way of naming one."""
+    return claim.metadata.annotations.get(names.STORAGE_CLASS) or claim.spec.storage_class_name or ""
 
 
 class VolumeNodeAffinity(Struct):

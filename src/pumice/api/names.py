@@ -109,6 +109,11 @@ PRETEND_STOP = "pumice.dev/pretend-stop"  # A pod on a pretend node: takes this 
 PRETEND_DOWN = "pumice.dev/pretend-down"  # A pretend node: is not Ready while it carries this
 PRETEND_GONE = "pumice.dev/pretend-gone"  # A pretend node: falls silent while it carries this, and so do its pods
 
+# --- Claims and volumes -------------------------------------------------------------------------------------------------
+SELECTED_NODE = "volume.kubernetes.io/selected-node"  # A claim: the node for whose pod a volume is to be made
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"  # A claim: it is bound for good
+STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"  # A claim, volume: its class, in the older way of naming it
+
 # --- Kubernetes' own that we read or write ------------------------------------------------------------------------------
 HOSTNAME = "kubernetes.io/hostname"  # L node
 NAMESPACE_NAME = "kubernetes.io/metadata.name"  # L Namespace: its own name

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.api.core import PersistentVolume, PersistentVolumeClaim
+from pumice.api.names import SELECTED_NODE
 from pumice.dispatch.errors import PreparationFailed
 from pumice.kube import errors
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 ASK_S_FIRST = 0.1
 ASK_S_MAX = 5.0
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BOUND_BY_US = "pv.kubernetes.io/bound-by-controller"
 
 

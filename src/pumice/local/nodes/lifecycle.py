@@ -20,6 +20,7 @@ from pumice.api.changes import Deleted, Upserted
 from pumice.api.coordination import Lease
 from pumice.api.core import Node, Taint
 from pumice.api.pods import Pod
+from pumice.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
 from pumice.kube import errors
 from pumice.kube.informer import Key
 from pumice.kube.recorder import Recorder
@@ -27,7 +28,6 @@ from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
 from pumice.local.nodes.registration import LEASE_NAMESPACE
 from pumice.runtime import Log, silent
-from pumice.scheduling.placing.constraints.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
 
 if TYPE_CHECKING:
     import random

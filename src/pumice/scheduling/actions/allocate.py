@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster.gangs import NO_POLICY
-from pumice.scheduling.core import arguments
 from pumice.scheduling.placing import members
 from pumice.scheduling.placing.heap import Heap
 from pumice.scheduling.placing.pending import PendingMembers
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Statement
-
-
-Arguments = arguments.CachingArgs
 
 
 def run(session: Session) -> None:

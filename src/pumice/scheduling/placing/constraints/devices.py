@@ -15,10 +15,10 @@ import numpy as np
 
 from pumice import cel, quantity
 from pumice.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from pumice.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
 from pumice.cluster.matching import compiled_terms
 from pumice.scheduling.placing.constraints import device_cel
 from pumice.scheduling.placing.constraints.labels import NodeLabels
-from pumice.scheduling.placing.constraints.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
