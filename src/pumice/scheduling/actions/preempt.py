@@ -18,6 +18,7 @@ from pumice.scheduling.core.arguments import CachingArgs, read_action
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.evicting import eviction
 from pumice.scheduling.evicting.eviction import Pool
+from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ class Arguments(CachingArgs, frozen=True):
 def run(session: Session) -> None:
     arguments = read_action(Arguments, session.policy, NAME)
     starving: dict[str, list[GangState]] = {}
-    for gang in session.schedulable(with_enqueue=True):
-        if not gang.wants_closeness and session.points.starves(gang):
+    for gang in turns.contenders(session):
+        if not gang.wants_closeness and session.points.starving.holds(gang):
             starving.setdefault(gang.queue, []).append(gang)
     queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in starving))
     while queues:
@@ -99,7 +100,7 @@ class _Preempting:
         needy = eviction.in_need(session, gang)
         pool.hopeless.clear()
         for left, task in zip(range(len(needy), 0, -1), needy, strict=True):
-            if not session.points.starves(gang) or eviction.is_lost(session, gang, left):
+            if not session.points.starving.holds(gang) or eviction.is_lost(session, gang, left):
                 break
             self._make_room(statement, gang, task, pool, lambda victim: victim.gang != gang.key, free_first=free_first)
         if statement.operations and eviction.is_worth_it(session, statement, gang):
@@ -209,7 +210,7 @@ class _Trial:
         ]
         # Whoever goes first is asked about first: a surplus is spent on those who would be evicted anyway.
         candidates = eviction.victim_order(session, self.gang, candidates)
-        victims = session.points.victims("preemptable", task, candidates) if candidates else []
+        victims = session.points.preemptable.of(task, candidates) if candidates else []
         if not eviction.enough(session, session.shape(task), node, victims):
             self.pool.give_up(node, task)
             return None

@@ -138,7 +138,7 @@ def in_order(
 def approved(session: Session, kind: Kind, claimant: GangState, bundles: Sequence[Bundle]) -> list[Bundle]:
     """What the plugins let go: a safe bundle may shrink, a gang goes whole or not at all."""
     candidates = [task for bundle in bundles for task in bundle.victims]
-    allowed = {task.uid for task in session.points.victims("evictable", kind, claimant, candidates)}
+    allowed = {task.uid for task in session.points.evictable.of(kind, claimant, candidates)}
     held_back = {task.gang for task in candidates if task.uid not in allowed}
     found = []
     for bundle in bundles:

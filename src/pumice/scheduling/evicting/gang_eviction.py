@@ -25,7 +25,7 @@ from pumice.scheduling.core.arguments import ActionArgs
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import bundles, eviction
-from pumice.scheduling.placing import members, topology
+from pumice.scheduling.placing import members, topology, turns
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ class Rules:
 def starving(session: Session) -> Iterator[tuple[QueueSpec, Heap[GangState]]]:
     """Queues in their order, each with the gangs that may evict for themselves in theirs."""
     found: dict[str, list[GangState]] = {}
-    for gang in session.schedulable(with_enqueue=True):
-        if session.points.starves(gang):
+    for gang in turns.contenders(session):
+        if session.points.starving.holds(gang):
             found.setdefault(gang.queue, []).append(gang)
     queues = Heap(session.queue_before, (session.queues[name] for name in found))
     while queues:
@@ -224,7 +224,7 @@ class _Domain:
         while waiting and (self.wanted.was_ready or not session.sub_is_pipelined(sub)):
             task, shape = waiting[0], session.shape(waiting[0])
             if (
-                session.allocatable(session.queue_of(self.gang), shape, 1) < 1
+                session.points.allocatable.of(session.queue_of(self.gang), shape, 1) < 1
                 or session.placer.prefilter(shape) is not None
             ):
                 break
@@ -245,7 +245,7 @@ class _Domain:
         session, gang = self.session, self.gang
         shape = session.shape(waiting[0])
         alike = list(itertools.takewhile(lambda task: session.shape(task) is shape, waiting))
-        allowed = session.allocatable(session.queue_of(gang), shape, len(alike))
+        allowed = session.points.allocatable.of(session.queue_of(gang), shape, len(alike))
         if allowed < 1 or session.placer.prefilter(shape) is not None:
             return 0
         nodes = session.placer.fill(shape, allowed, where, alike[0]).nodes

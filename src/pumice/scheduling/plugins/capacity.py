@@ -90,7 +90,7 @@ class Capacity:
         on.allocatable(self.allocatable, why=self.why)
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable)
-        on.shield("reclaimable", functools.partial(quotas.above_guarantees, session, self.paths))
+        on.reclaimable.shield(functools.partial(quotas.above_guarantees, session, self.paths))
         on.evictable(self.evictable)
         on.enqueueable(self.enqueueable)
         on.enqueued(self.enqueued)
@@ -200,17 +200,15 @@ class Capacity:
 
     # ------------------------------------------------------------------------------------------------- admission
 
-    def enqueueable(self, gang: GangState) -> Vote:
+    def enqueueable(self, gang: GangState) -> Vote | Reason:
         queue = self.session.queue_of(gang)
         refusal = self._refusal(queue)
         if refusal:
-            gang.reasons.append(Reason(NAME, refusal, cure=Cure.CHANGE))
-            return Vote.REJECT
+            return Reason(NAME, refusal, cure=Cure.CHANGE)
         for account in self.paths[queue.name]:
             reason = self._too_much(account, gang)
             if reason is not None:
-                gang.reasons.append(reason)
-                return Vote.REJECT
+                return reason
         return Vote.PERMIT
 
     def _too_much(self, account: Account, gang: GangState) -> Reason | None:
