@@ -15,6 +15,7 @@ import numpy as np
 
 from pumice.api import changes, names
 from pumice.api.core import Node
+from pumice.api.groups import group_of
 from pumice.api.native import NativePodGroup
 from pumice.api.pods import Pod
 from pumice.api.priority import PriorityClass
@@ -322,11 +323,11 @@ def _gang_key(pod: Pod, scheduler_names: frozenset[str]) -> str:
     meta, spec = pod.metadata, pod.spec
     if spec.scheduler_name and spec.scheduler_name not in scheduler_names:
         return ""
-    group = meta.annotations.get(names.GROUP_NAME) or meta.annotations.get(names.VOLCANO_GROUP_NAME)
-    if group:
-        return f"{meta.namespace}/{group}"  # never of another namespace, whatever a tenant writes
-    if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
-        return state.native_key(meta.namespace, spec.scheduling_group.pod_group_name)
+    group = group_of(pod)
+    if group.is_native:
+        return state.native_key(meta.namespace, group.name)
+    if not group.is_implied:
+        return f"{meta.namespace}/{group.name}"
     if not spec.scheduler_name:
         return ""
     if meta.controller is not None and is_workload(meta.controller):

@@ -13,6 +13,7 @@ from pumice.api import names
 from pumice.api.apps import DaemonSet, KubeJob, ReplicaSet, StatefulSet
 from pumice.api.batch import TopologyMode
 from pumice.api.defaults import queue_within
+from pumice.api.groups import group_of
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, PodGroupPhase, is_workload
 from pumice.controllers import minimums
@@ -70,7 +71,7 @@ def plan(view: View, now: Instant) -> Plan:
         if now < due:
             return Plan(again_at=due)
     first = _create(view, model) if group is None else _update(view, group, model)
-    rest = tuple(_join(view.name, pod) for pod in living if names.GROUP_NAME not in pod.metadata.annotations)
+    rest = tuple(_join(view.name, pod) for pod in living if group_of(pod).is_implied)
     return Plan(tuple(stage for stage in (first, rest) if stage))
 
 
