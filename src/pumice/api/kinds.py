@@ -23,7 +23,7 @@ from pumice.api import (
     topology,
 )
 from pumice.api.columns import Column
-from pumice.api.meta import Struct
+from pumice.api.meta import ObjectReference, OwnerReference, Struct
 
 
 class Kind(Struct):
@@ -142,3 +142,14 @@ def by_kind(api_version: str, kind: str) -> Kind | None:
 def by_struct(struct: type[Struct]) -> Kind:
     """The kind that a Struct reads; every top-level Struct reads exactly one."""
     return _BY_STRUCT[struct]
+
+
+def type_meta(struct: type[Struct]) -> dict[str, str]:
+    """The first two fields of an object that is to be written."""
+    kind = by_struct(struct)
+    return {"apiVersion": kind.api_version, "kind": kind.kind}
+
+
+def is_of_kind(reference: OwnerReference | ObjectReference, struct: type[Struct]) -> bool:
+    """True where a reference names an object of the Struct's kind."""
+    return {"apiVersion": reference.api_version, "kind": reference.kind} == type_meta(struct)

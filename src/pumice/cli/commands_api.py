@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.api.bus import Command
+from pumice.api.kinds import type_meta
 
 if TYPE_CHECKING:
     from pumice.api.kinds import Kind
@@ -24,8 +25,7 @@ def command_for(kind: Kind, target: Json, action: str, *, namespace: str) -> Jso
         "blockOwnerDeletion": True,
     }
     return {
-        "apiVersion": "bus.volcano.sh/v1alpha1",
-        "kind": "Command",
+        **type_meta(Command),
         "metadata": {
             "generateName": f"{meta['name']}-{action.lower()}-",
             "namespace": namespace,

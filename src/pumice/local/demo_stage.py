@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pumice.api import kinds, names
 from pumice.api.batch import Job
+from pumice.api.kinds import type_meta
 from pumice.api.pods import Pod
 from pumice.api.scheduling import VOLCANO, PodGroup
 from pumice.errors import PumiceError
@@ -77,8 +78,7 @@ async def create_pod(cluster: Up, name: str, *, scheduler: str, gang: str = "") 
 
 async def create_gang(cluster: Up, name: str, size: int) -> None:
     group = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
+        **type_meta(PodGroup),
         "metadata": {"name": name},
         "spec": {"minMember": size},
     }
@@ -159,8 +159,7 @@ def training_job(checkpoints: Path) -> dict[str, Any]:
         }
     }
     return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
+        **type_meta(Job),
         "metadata": {"name": "train"},
         "spec": {
             "schedulerName": VOLCANO,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pumice import yamltext
+from pumice.api.kinds import type_meta
 from pumice.api.scheduling import Queue
 from pumice.errors import BadInput
 from pumice.kube import errors
@@ -57,7 +58,7 @@ async def make_queues(client: Client, wanted: Mapping[str, Json], *, clock: Cloc
 
 
 async def _make(client: Client, name: str, spec: Json, log: Log) -> bool:
-    body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+    body = {**type_meta(Queue), "metadata": {"name": name}, "spec": spec}
     try:
         await client.create(Queue, body)
     except errors.AlreadyExists:

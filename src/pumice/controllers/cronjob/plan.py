@@ -11,6 +11,7 @@ import msgspec
 from pumice import instant
 from pumice.api import cron, names
 from pumice.api.batch import ConcurrencyPolicy, CronJob, Job, JobPhase
+from pumice.api.kinds import type_meta
 from pumice.api.meta import Json, ObjectReference
 from pumice.controllers.cronjob.times import MISSED_MAX, times
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Emit, Patch, Plan
@@ -217,8 +218,7 @@ def _job(cron_job: CronJob, schedule: Schedule, at: Instant) -> Json:
     annotations = {**template.metadata.annotations, names.CRONJOB_SCHEDULED_TIMESTAMP: text}
     metadata["annotations"] = submitted_by_the_owner(cron_job, annotations)
     return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
+        **type_meta(Job),
         "metadata": metadata,
         "spec": msgspec.json.decode(template.spec),
     }

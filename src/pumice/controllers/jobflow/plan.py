@@ -11,6 +11,7 @@ from pumice import instant, selectors
 from pumice.api import names
 from pumice.api.batch import ABSENT, Job, JobPhase
 from pumice.api.flow import JobRetainPolicy
+from pumice.api.kinds import type_meta
 from pumice.api.validation.graphs import cycle, unknown_targets
 from pumice.controllers.jobflow import probes, status
 from pumice.controllers.jobflow.patching import patched
@@ -189,4 +190,4 @@ def _job(flow: JobFlow, part: Flow, template: JobTemplate) -> Json:
     metadata["annotations"] = submitted_by_the_owner(flow, origin)
     # A label has 63 characters at most; we find our Jobs by their owner.
     metadata["labels"] = {key: value for key, value in origin.items() if not selectors.label_value_problem(value)}
-    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
+    return {**type_meta(Job), "metadata": metadata, "spec": spec}

@@ -14,6 +14,7 @@ from pumice.api.apps import DaemonSet, KubeJob, ReplicaSet, StatefulSet
 from pumice.api.batch import TopologyMode
 from pumice.api.defaults import queue_within
 from pumice.api.groups import group_of
+from pumice.api.kinds import type_meta
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, PodGroupPhase, is_workload
 from pumice.controllers import minimums
@@ -121,8 +122,7 @@ def _create(view: View, model: Pod) -> tuple[Operation, ...]:
         "annotations": _annotations(view.examples, model),
     }
     body: Json = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
+        **type_meta(PodGroup),
         "metadata": metadata,
         "spec": _spec(view.examples, model, view.home),
         "status": {"phase": PodGroupPhase.PENDING.value},
