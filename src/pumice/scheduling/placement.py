@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pumice.scheduling.codes import Code, Facts
 from pumice.scheduling.verdict import Cure, Denial, FitError, Reason, count_reasons
 
 if TYPE_CHECKING:
@@ -105,8 +106,8 @@ class Placer:
         for hook in self.session.points.hooks("limit"):
             column = hook.call(shape)
             if column is not None:
-                reason, cure = hook.detail
-                found.append(Denial(hook.plugin, reason, column < 1, cure))
+                code, cure, facts = hook.detail
+                found.append(Denial(code, hook.plugin, column < 1, cure, facts))
         for hook in self.session.points.hooks("live_filter"):
             concerns, _ = hook.detail
             if concerns(shape):
@@ -305,7 +306,7 @@ def _shortage(room: Room, shape: Shape, row: int, lacking: Mask) -> list[Reason]
     for nodes, cure in ((lacking & ~hopeless, Cure.EVICTION), (hopeless, Cure.CHANGE)):
         number = int(np.count_nonzero(nodes))
         if number:
-            reasons.append(Reason("resources", f"Insufficient {name}", number, cure))
+            reasons.append(Reason(Code.INSUFFICIENT, "resources", Facts(resource=name), number, cure))
     return reasons
 
 

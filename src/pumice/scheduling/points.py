@@ -19,6 +19,8 @@ import dataclasses
 import enum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pumice.scheduling.codes import NO_FACTS, Facts
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.codes import Code
     from pumice.scheduling.decisions import Preparation
     from pumice.scheduling.gangstate import GangState, SubState
     from pumice.scheduling.placement import Pairs
@@ -308,7 +311,7 @@ class Hook:
     plugin: str
     tier: int
     call: Any
-    detail: Any = None  # UntilReady beside Ready; (concerns, restless) or `concerns` beside live hooks; (reason, cure) beside Limit
+    detail: Any = None  # UntilReady beside Ready; (concerns, restless) or `concerns` beside live hooks; (code, cure, facts) beside Limit
 
 
 _VICTIM_FLAGS = {"preemptable": "enablePreemptable", "reclaimable": "enableReclaimable", "evictable": ""}
@@ -395,7 +398,7 @@ class Points:
     def overused(self, test: QueueTest) -> None:
         self._add("overused", test, "enabledOverused")
 
-    def allocatable(self, limit: Allocatable, *, why: Callable[[QueueSpec, GangState, Shape], str]) -> None:
+    def allocatable(self, limit: Allocatable, *, why: Callable[[QueueSpec, GangState, Shape], Reason]) -> None:
         """`why` says in numbers what the queue lacks for one more such pod of the gang."""
         self._add("allocatable", limit, "enabledAllocatable", why)
 
@@ -431,8 +434,9 @@ class Points:
     def filter(self, test: Filter) -> None:
         self._add("filter", test, "enablePredicate")
 
-    def limit(self, count: Limit, *, reason: str, cure: Cure) -> None:
-        self._add("limit", count, "enablePredicate", (reason, cure))
+    def limit(self, count: Limit, *, code: Code, cure: Cure, facts: Facts = NO_FACTS) -> None:
+        """The rest is the Denial of nodes that take no more."""
+        self._add("limit", count, "enablePredicate", (code, cure, facts))
 
     def live_filter(
         self,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.claims import Holds
+from pumice.scheduling.codes import Code, Facts
 from pumice.scheduling.gangstate import GangState, SubState
 from pumice.scheduling.placement import Placer
 from pumice.scheduling.points import Points
@@ -53,11 +54,7 @@ class Session:
             known = gang.spec.queue in self.queues
             (self.gangs if known else self.stranded)[key] = GangState(gang)
         for gang_state in self.stranded.values():
-            gang_state.reasons.append(
-                Reason(
-                    "queue", f"queue {gang_state.queue} does not exist; create it or name another one", cure=Cure.CHANGE
-                )
-            )
+            gang_state.reasons.append(Reason(Code.QUEUE_MISSING, "queue", Facts(queue=gang_state.queue)))
         self.room = Room(snapshot.nodes)
         self.total: MutableAmounts = snapshot.nodes.total()
         self.units = self.budget = budget
@@ -217,7 +214,7 @@ class Session:
         """Why no action may work on the gang in this cycle; None where all may."""
         if (failed := self.ports.resting.get(gang.key)) is not None:
             self.has_postponed = True
-            return Reason("dispatch", f"the last attempt failed, and the next one follows: {failed}", cure=Cure.WAITING)
+            return Reason(Code.ATTEMPT_FAILED, "dispatch", Facts(text=failed), cure=Cure.WAITING)
         return next((reason for hook in self.points.hooks("valid") if (reason := hook.call(gang)) is not None), None)
 
     def is_ready(self, gang: GangState) -> bool:
@@ -268,11 +265,12 @@ class Session:
         return count
 
     def why_not_allocatable(self, gang: GangState, shape: Shape) -> Reason:
-        """The first plugin that refuses the gang's queue one more such pod, in its own words."""
+        """What the first plugin says that refuses the gang's queue one more such pod."""
         queue = self.queue_of(gang)
         for hook in self.points.hooks("allocatable"):
             if hook.call(queue, shape, 1) <= 0:
-                return Reason(hook.plugin, hook.detail(queue, gang, shape), cure=Cure.EVICTION)
+                reason: Reason = hook.detail(queue, gang, shape)
+                return reason
         raise AssertionError(f"queue {queue.name} refuses nothing")
 
     def is_preemptive(self, queue: QueueSpec, tasks: Sequence[Task]) -> bool:

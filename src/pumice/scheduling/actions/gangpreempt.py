@@ -8,6 +8,7 @@ from pumice.cluster.tasks import EVICTABLE
 from pumice.scheduling import gangwise
 from pumice.scheduling.arguments import read_action
 from pumice.scheduling.bundles import Candidates
+from pumice.scheduling.codes import Code
 from pumice.scheduling.gangwise import Arguments
 from pumice.scheduling.points import Kind
 
@@ -34,5 +35,5 @@ def _rules(session: Session, queue: QueueSpec) -> gangwise.Rules:
         candidates=Candidates(session, EVICTABLE, lambda gang: gang.queue == queue.name),
         below=lambda claimant: claimant.priority,
         compare=served_last_first,
-        whom=f"every gang of lower priority in queue {queue.name}",
+        too_little=Code.PREEMPTION_FALLS_SHORT,
     )

@@ -8,6 +8,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling import eviction, gangwise
 from pumice.scheduling.arguments import read_action
 from pumice.scheduling.bundles import Candidates
+from pumice.scheduling.codes import Code
 from pumice.scheduling.gangwise import Arguments
 from pumice.scheduling.points import Kind
 
@@ -44,5 +45,5 @@ def _rules(session: Session, queue: QueueSpec) -> gangwise.Rules:
         candidates=Candidates(session, _RUNNING, lambda gang: gang.queue in lending),
         below=lambda _: float("inf"),
         compare=queue_that_bears_it_first,
-        whom="everything that other queues must give back",
+        too_little=Code.RECLAIM_FALLS_SHORT,
     )

@@ -9,6 +9,7 @@ import msgspec
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.scheduling import admission, arguments
+from pumice.scheduling.codes import Code, Facts
 from pumice.scheduling.points import Vote
 from pumice.scheduling.verdict import Cure, Reason
 
@@ -56,8 +57,8 @@ class Overcommit:
         over = amounts.beyond(amounts.summed([self.admitted, minimum]), self.budget, asked=minimum)
         if not over:
             return Vote.PERMIT
-        text = f"resource in cluster is overused: {', '.join(f'overused {name}' for name in over)}"
-        gang.reasons.append(Reason("overcommit", text, cure=Cure.WAITING))
+        facts = Facts(names=tuple(over))
+        gang.reasons.append(Reason(Code.CLUSTER_OVERCOMMITTED, "overcommit", facts, cure=Cure.WAITING))
         return Vote.REJECT
 
     def charge(self, gang: GangState) -> None:
