@@ -17,7 +17,11 @@ from pumice.kube.recorder import Recorder
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 from pumice.local.up import install_kinds
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
+from pumice.scheduling.core.verdict import Reason
+
+NO_ROOM = Reason(Code.INSUFFICIENT, "resources", Facts(resource="cpu"))
 
 
 @pytest.fixture
@@ -41,7 +45,7 @@ def a_report(uid, pods=()):
         succeeded=0,
         failed=0,
         conditions=(),
-        message="",
+        why=None,
         reasons=(),
         pods=pods,
         uid=uid,
@@ -87,10 +91,10 @@ async def test_a_report_that_is_under_way_while_the_group_is_replaced_does_not_r
 
 async def test_what_was_said_of_pods_is_forgotten_once_they_no_longer_wait(client):
     """A scheduler lives for months, and every pod that ever waited would be remembered."""
-    told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": NO_ROOM.text}
     cluster, statuses = statuses_over(client, a_pod("p", gang="train", status={"conditions": [told]}))
     (task,) = cluster.tasks.values()
-    waiting = a_report("", pods=(PodVerdict(task, "Unschedulable", "no room"),))
+    waiting = a_report("", pods=(PodVerdict(task, "Unschedulable", NO_ROOM),))
     await statuses.write(Decisions(gangs={waiting.gang: waiting}))
     assert statuses.remembered_pods == 1
     await statuses.write(Decisions(gangs={waiting.gang: a_report("")}))

@@ -107,6 +107,40 @@ def merged(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
     return tuple(kept.values())
 
 
+class Verdict(Struct, frozen=True):
+    """Why a gang waits, as its PodGroup tells it: with the numbers of the moment when nothing but numbers last changed."""
+
+    phase: str
+    at: str  # that moment
+    reasons: tuple[Reason, ...]
+    members: dict[str, int] = {}  # by status
+    pending: dict[str, int] = {}  # by the reason word of their condition
+
+    @property
+    def topic(self) -> Hashable:
+        """Equal as long as nothing but numbers changes."""
+        return (
+            self.phase,
+            frozenset(self.members),
+            frozenset(self.pending),
+            frozenset(each.topic for each in self.reasons),
+        )
+
+
+def encode(verdict: Verdict) -> str:
+    """As it stands in the annotation."""
+    data = msgspec.structs.asdict(verdict)
+    return msgspec.json.encode({**data, "reasons": [as_data(each) for each in verdict.reasons]}).decode()
+
+
+def decode(text: str) -> Verdict | None:
+    """What `encode` wrote; None for what another version, or somebody else, wrote."""
+    try:
+        return msgspec.json.decode(text, type=Verdict)
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+
+
 def as_data(reason: Reason) -> dict[str, Any]:
     """The JSON form: code, plugin, facts, nodes, cure, and the sentence as `reason`."""
     data: dict[str, Any] = msgspec.to_builtins(reason)
