@@ -58,13 +58,13 @@ class Facts(Struct, frozen=True, omit_defaults=True, rename="camel"):
     zone: Annotated[str, Meta(description="revocable zone")] = ""
     window: Annotated[str, Meta(description="time of day in which the zone is open")] = ""
     tier_name: Annotated[str, Meta(description="name of a tier of hyper nodes")] = ""
-    tier: Annotated[int, Meta(description="highest tier that is allowed")] = 0
-    own_tier: Annotated[int, Meta(description="tier of the hyper node")] = 0
+    tier: Annotated[int | None, Meta(description="highest tier that is allowed")] = None
+    own_tier: Annotated[int | None, Meta(description="tier of the hyper node")] = None
     hyper_node: Annotated[str, Meta(description="name of a hyper node")] = ""
     pod: Annotated[str, Meta(description="a pod, as an example for all that are equal")] = ""
     node: Annotated[str, Meta(description="name of a node")] = ""
-    wanted: Annotated[int, Meta(description="how many are needed")] = 0
-    free: Annotated[int, Meta(description="for how many there is room, or how many there are")] = 0
+    wanted: Annotated[int | None, Meta(description="how many are needed")] = None
+    free: Annotated[int | None, Meta(description="for how many there is room, or how many there are")] = None
 
     @property
     def subject(self) -> tuple[object, ...]:
