@@ -192,7 +192,7 @@ def volumes(facts: Facts) -> list[dict[str, str]]:
 
 def eviction(facts: Facts, reasons: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Who holds what is short: pods of lower priority in the same queue, and queues beyond what they deserve."""
-    short = [each["facts"].get("resource", "") for each in reasons if each["code"] == Code.INSUFFICIENT.value]
+    short = [str(each["facts"].get("resource", "")) for each in reasons if each["code"] == Code.INSUFFICIENT.value]
     own, rank = facts.group.spec.queue, max((pod.spec.priority or 0 for pod in facts.members), default=0)
     queue_of = {group.metadata.key: group.spec.queue for group in facts.groups}
     lower = [

@@ -142,7 +142,7 @@ def as_data(decisions: Decisions) -> dict[str, Any]:
     }
 
 
-def _reason_text(reason: Mapping[str, Any]) -> str:
+def reason_text(reason: Mapping[str, Any]) -> str:
     return f"{reason['reason']} ({reason['nodes']} nodes)" if reason["nodes"] else str(reason["reason"])
 
 
@@ -157,5 +157,5 @@ def _print_table(answer: dict[str, Any]) -> None:
     for pod in answer["evictions"]:
         click.echo(f"evict     {pod}")
     for key, group in answer["podGroups"].items():
-        parts = [group["phase"], *(_reason_text(each) for each in group["reasons"])]
+        parts = [group["phase"], *(reason_text(each) for each in group["reasons"])]
         click.echo(f"group     {key}: {'; '.join(parts)}")
