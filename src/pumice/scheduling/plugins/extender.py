@@ -229,19 +229,17 @@ class Extender:
 
     # ------------------------------------------------------------------------------------------------- gangs and queues
 
-    def vote(self, gang: GangState) -> Vote:
+    def vote(self, gang: GangState) -> Vote | Reason:
         try:
             answer = self.ask(self.args.enqueueable, {"job": extender_wire.gang(self.session, gang)})
         except ExtenderFailed as failure:
             if self.args.ignorable:
                 return Vote.ABSTAIN
-            facts = Facts(text=_short(failure))
-            gang.reasons.append(Reason(Code.EXTENDER_FAILED, NAME, facts, cure=Cure.WAITING))
-            return Vote.REJECT
+            return Reason(Code.EXTENDER_FAILED, NAME, Facts(text=_short(failure)), cure=Cure.WAITING)
         status = _number(answer.get("status"))
         if status < 0:
-            gang.reasons.append(Reason(Code.EXTENDER_NOT_ADMITTED, NAME, cure=Cure.WAITING))
-        return Vote.REJECT if status < 0 else Vote.PERMIT if status > 0 else Vote.ABSTAIN
+            return Reason(Code.EXTENDER_NOT_ADMITTED, NAME, cure=Cure.WAITING)
+        return Vote.PERMIT if status > 0 else Vote.ABSTAIN
 
     def is_overused(self, queue: QueueSpec) -> bool:
         return self._yes(

@@ -51,16 +51,14 @@ class Overcommit:
         session.on.enqueueable(self.vote)
         session.on.enqueued(self.charge)
 
-    def vote(self, gang: GangState) -> Vote:
+    def vote(self, gang: GangState) -> Vote | Reason:
         minimum = gang.spec.minimum
         if minimum is None:
             return Vote.PERMIT
         over = amounts.beyond(amounts.summed([self.admitted, minimum]), self.budget, asked=minimum)
         if not over:
             return Vote.PERMIT
-        facts = Facts(names=tuple(over))
-        gang.reasons.append(Reason(Code.CLUSTER_OVERCOMMITTED, "overcommit", facts, cure=Cure.WAITING))
-        return Vote.REJECT
+        return Reason(Code.CLUSTER_OVERCOMMITTED, "overcommit", Facts(names=tuple(over)), cure=Cure.WAITING)
 
     def charge(self, gang: GangState) -> None:
         if gang.spec.minimum is not None:

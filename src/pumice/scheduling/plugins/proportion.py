@@ -50,7 +50,7 @@ class Proportion:
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable)
         books = {name: (account,) for name, account in self.accounts.items()}
-        on.shield("reclaimable", functools.partial(quotas.above_guarantees, session, books))
+        on.reclaimable.shield(functools.partial(quotas.above_guarantees, session, books))
         on.enqueueable(self.enqueueable)
         on.enqueued(self.enqueued)
         on.moved(self.moved)
@@ -111,11 +111,10 @@ class Proportion:
                 chosen.append(task)
         return chosen
 
-    def enqueueable(self, gang: GangState) -> Vote:
+    def enqueueable(self, gang: GangState) -> Vote | Reason:
         queue = self.session.queue_of(gang)
         if not queue.is_open:
-            gang.reasons.append(_not_open(queue))
-            return Vote.REJECT
+            return _not_open(queue)
         minimum = gang.spec.minimum
         if minimum is None:
             return Vote.PERMIT
@@ -123,8 +122,7 @@ class Proportion:
         if not over:
             return Vote.PERMIT
         facts = Facts(amounts=tuple(Amount(name) for name in over))
-        gang.reasons.append(Reason(Code.QUEUE_QUOTA_INSUFFICIENT, NAME, facts, cure=Cure.WAITING))
-        return Vote.REJECT
+        return Reason(Code.QUEUE_QUOTA_INSUFFICIENT, NAME, facts, cure=Cure.WAITING)
 
     def enqueued(self, gang: GangState) -> None:
         if gang.spec.minimum is not None:
