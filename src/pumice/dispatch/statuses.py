@@ -17,10 +17,10 @@ from pumice.api import names
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase, Queue
 from pumice.cluster import amounts
+from pumice.dispatch.topics import Topics, verdict_of
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
-from pumice.scheduling.core.decisions import GangSummary
-from pumice.scheduling.core.verdict import Verdict, decode, encode
+from pumice.scheduling.core.verdict import encode
 from pumice.scheduling.evicting import mend
 
 if TYPE_CHECKING:
@@ -31,14 +31,12 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
     from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
-    from pumice.scheduling.core.verdict import FitError, Reason
 
 FORMING_S = 5.0  # a gang with fewer pods than its minimum is still being created for so long
 QUIET_S = 2.0  # numbers that have not changed for so long have come to rest
 NUMBERS_S_MAX = 10.0  # how long numbers may be out of date while they never rest
 QUEUE_S = 1.0  # the shortest time between two writes of what a queue holds
 WRITES_AT_ONCE = 32
-VERDICT_REASONS_MAX = 10
 _SECOND = 1_000_000_000
 _WAITING = frozenset({PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value})
 
@@ -67,10 +65,8 @@ class Statuses:
         self._written_at: dict[str, float] = {}  # queue -> when its holdings were last written
         self._unrest: dict[str, _Unrest] = {}  # gang -> numbers that are not written yet
         self._told: dict[str, Hashable] = {}  # gang -> the topic of the event that was last recorded for it
-        self._said: dict[str, Hashable] = {}  # gang -> the topic of the verdict with which its conditions were written
-        self._read: dict[str, tuple[str, Hashable]] = {}  # gang -> the verdict on its group, and the topic of that
+        self._topics = Topics()
         self._pod_topics: dict[str, Hashable] = {}  # uid -> what its condition says
-        self._topics: dict[int, Hashable] = {}  # of reports and of what their pods share, by id: of this round alone
 
     @property
     def remembered_pods(self) -> int:
@@ -81,8 +77,8 @@ class Statuses:
         """Bring the API server in step with the decisions' reports."""
         self.unwritten = False
         live = {*decisions.gangs, *decisions.orphans}
-        self._topics.clear()
-        for known in (self._told, self._said, self._read, self._unrest):
+        self._topics.begin(live)
+        for known in (self._told, self._unrest):
             for forgotten in [key for key in known if key not in live]:
                 del known[forgotten]
         self._forget_pods(decisions)
@@ -149,6 +145,10 @@ class Statuses:
             **({"status": patch} if patch else {}),
         }
 
+    def _group(self, gang: str) -> PodGroup | None:
+        slot = self._cluster.gangs.get(gang)
+        return slot.group if slot is not None and isinstance(slot.group, PodGroup) else None
+
     def _are_at_rest(self, gang: str, numbers: tuple[object, ...]) -> bool:
         """Whether numbers have stayed the same for a while, or have been out of date for too long; else they are asked for again."""
         now = self._clock.monotonic()
@@ -164,36 +164,13 @@ class Statuses:
         """Whether an object is so young that what it lacks may simply be on its way; never by a clock that goes wrong."""
         return created is not None and abs(self._clock.now() - instant.parse_instant(created)) < FORMING_S * _SECOND
 
-    def _is_said(self, report: GangReport) -> bool:
-        """Whether what was last written about the gang differs in nothing but numbers: by us, or by a leader before us."""
-        topic = self._verdict_topic(report)
-        if self._said.get(report.gang) == topic:
-            return True
-        slot = self._cluster.gangs.get(report.gang)
-        group = slot.group if slot is not None else None
-        return isinstance(group, PodGroup) and self._topic_on(group) == topic
-
-    def _verdict_topic(self, report: GangReport) -> Hashable:
-        if id(report) not in self._topics:
-            self._topics[id(report)] = _verdict(report).topic
-        return self._topics[id(report)]
-
-    def _topic_on(self, group: PodGroup) -> Hashable:
-        """What the group's verdict is about; None where it has none that can be read."""
-        text, key = group.metadata.annotations.get(names.VERDICT, ""), group.metadata.key
-        known = self._read.get(key)
-        if known is None or known[0] != text:
-            verdict = decode(text) if text else None
-            known = self._read[key] = (text, verdict.topic if verdict is not None else None)
-        return known[1]
-
     def _merged_conditions(self, group: PodGroup, report: GangReport) -> list[dict[str, Any]] | None:
         """All conditions with the wanted ones in place; None where nothing but a number in a text would change."""
         now = instant.format_instant(self._clock.now())
         have = {condition.type: condition for condition in group.status.conditions}
         differs = False
         merged = {kind: msgspec.to_builtins(condition) for kind, condition in have.items()}
-        is_said = self._is_said(report)
+        is_said = self._topics.is_said(report, group)
         for condition in report.conditions:
             status = "True" if condition.status else "False"
             old = have.get(condition.type)
@@ -219,8 +196,8 @@ class Statuses:
         waits = report.phase in _WAITING and report.reasons
         if not waits and names.VERDICT in have:
             found[names.VERDICT] = None
-        elif waits and self._topic_on(group) != self._verdict_topic(report):
-            found[names.VERDICT] = encode(_verdict(report, instant.format_instant(self._clock.now())))
+        elif waits and self._topics.on(report.gang, group) != self._topics.of(report):
+            found[names.VERDICT] = encode(verdict_of(report, instant.format_instant(self._clock.now())))
         starts = names.ATTEMPT not in have or group.status.phase != report.phase
         if report.phase == PodGroupPhase.RUNNING.value and starts:
             attempt = self._attempt(report.gang)
@@ -243,7 +220,7 @@ class Statuses:
             self._reach("status")
             await self._client.patch(PodGroup, name, patch, how=PatchType.MERGE, namespace=namespace)
             if "conditions" in patch.get("status", {}):
-                self._said[report.gang] = self._verdict_topic(report)
+                self._topics.note(report)
             if "annotations" in patch["metadata"] or "conditions" in patch.get("status", {}):
                 self._tell(report)
         except errors.KubeError as error:
@@ -262,7 +239,7 @@ class Statuses:
             return
         if not waits and report.gang not in self._told and names.VERDICT not in slot.group.metadata.annotations:
             return  # it never waited: its conditions say all there is to say
-        topic = self._topic(report.why.why) if waits and report.why is not None else True
+        topic = self._topics.of(report.why.why) if waits and report.why is not None else True
         if self._told.get(report.gang) != topic:
             self._told[report.gang] = topic
             kind, reason = ("Warning", "Unschedulable") if waits else ("Normal", "Scheduled")
@@ -278,19 +255,13 @@ class Statuses:
         for gone in self._pod_topics.keys() - waiting:
             del self._pod_topics[gone]
 
-    def _topic(self, why: GangSummary | FitError | Reason) -> Hashable:
-        """Its topic, made once for all that share it in this round."""
-        if id(why) not in self._topics:
-            self._topics[id(why)] = why.topic
-        return self._topics[id(why)]
-
     def _pod_differs(self, verdict: PodVerdict, report: GangReport | None) -> bool:
         """Whether the pod is to be told something new; what is not known of before is what the gang was told then."""
         task = self._cluster.tasks.get(verdict.task.uid)
         if task is None or task.node:
             self._pod_topics.pop(verdict.task.uid, None)
             return False
-        topic = (verdict.reason, self._topic(verdict.why), verdict.nominated_node)
+        topic = (verdict.reason, self._topics.of(verdict.why), verdict.nominated_node)
         former = self._pod_topics.get(task.uid)
         if former == topic:
             return False
@@ -298,7 +269,7 @@ class Statuses:
         have = next((each for each in task.pod.status.conditions if each.type == "PodScheduled"), None)
         same = have is not None and (have.status, have.reason) == ("False", verdict.reason)
         if same and have is not None and have.message != verdict.message:
-            same = former is None and report is not None and self._is_said(report)
+            same = former is None and report is not None and self._topics.is_said(report, self._group(report.gang))
         return not same or bool(verdict.nominated_node and verdict.nominated_node != task.nominated_node)
 
     async def _write_pod(self, verdict: PodVerdict) -> None:
@@ -374,12 +345,3 @@ class Statuses:
 
 def _is_scheduled(report: GangReport) -> bool:
     return any(each.type == PodGroupConditionType.SCHEDULED.value and each.status for each in report.conditions)
-
-
-def _verdict(report: GangReport, now: str = "") -> Verdict:
-    """The reasons with their numbers of this moment; `now` says which, because numbers alone are no cause to write again."""
-    reasons = report.reasons[:VERDICT_REASONS_MAX]
-    summary = report.why.why if report.why is not None else None
-    if not isinstance(summary, GangSummary):
-        return Verdict(report.phase, now, reasons)
-    return Verdict(report.phase, now, reasons, dict(summary.members), dict(summary.pending))
