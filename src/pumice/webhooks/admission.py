@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pumice.kube import errors
 from pumice.webhooks.access import ADMINISTER, USE
-from pumice.webhooks.destinations import is_submission
+from pumice.webhooks.destinations import QUEUES_MAX, is_submission
 from pumice.webhooks.registration import AccessMode
 from pumice.webhooks.reviewing import UNAVAILABLE, allowed, refused
 
@@ -42,12 +42,15 @@ class Admission:
     async def answer(self, path: Path, request: Json) -> Json:
         response = self._judged(path, request)
         rights = self._rights
-        if rights is None or path.mutates or not path.records or not response["allowed"] or not is_submission(request):
+        if rights is None or path.mutates or not path.records or not response["allowed"]:
+            return response
+        if not is_submission(request, by_controllers=rights.submitters.is_trusted(request)):
             return response
         question = _question(request, response, rights)
-        del (
-            request
-        )  # up to thirty times as large as its text, and whoever floods us would have it wait here for the API server
+        del request  # up to thirty times as large as its text: a flood of reviews would keep them all while they wait
+        if len(question.queues) > QUEUES_MAX:
+            text = f"leads to {len(question.queues)} queues, at most {QUEUES_MAX} can be asked about; make several objects of it"
+            return refused(question.stub, f"this {question.kind} {text}")
         return await _authorised(question, rights)
 
     def _judged(self, path: Path, request: Json) -> Json:
@@ -69,6 +72,7 @@ class _Question:
 
     stub: Json
     kind: str
+    is_new: bool
     verb: str
     submitter: Subject
     is_own: bool  # the submitter sends the request
@@ -81,6 +85,7 @@ def _question(request: Json, response: Json, rights: QueueRights) -> _Question:
     return _Question(
         stub={"uid": request.get("uid", "")},
         kind=request["kind"]["kind"],
+        is_new=request["operation"] == "CREATE",
         verb=ADMINISTER if request["kind"]["kind"] == "Command" else USE,
         submitter=submitter,
         is_own=submitter == rights.submitters.sender(request),
@@ -97,8 +102,8 @@ async def _authorised(question: _Question, rights: QueueRights) -> Json:
         ]
     except errors.KubeError as error:
         text = f"who may use the queue could not be asked of the API server: {error}"
-        # The group that will be made for a pod is asked about again, and that fails closed.
-        if rights.mode == AccessMode.WARN or question.kind == "Pod":
+        # The group that will be made for a new pod is asked about again, and that fails closed.
+        if rights.mode == AccessMode.WARN or (question.kind == "Pod" and question.is_new):
             return allowed(stub, [text, *warnings])
         return refused(stub, f"{text}; try again", warnings, code=UNAVAILABLE)
     missing = [queue for queue, may in asked if not may]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import Namespace, Node
-from pumice.api.flow import JobTemplate
+from pumice.api.flow import JobFlow, JobTemplate
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import ROOT_QUEUE, PodGroup, Queue
 from pumice.api.validation import ClusterSize
@@ -66,6 +66,10 @@ class InformerLookup:
     def pod_group(self, namespace: str, name: str) -> PodGroup | None:
         """Its informer begins with the first question: only queue rights ask."""
         return self._informers.of(PodGroup).get(namespace, name)
+
+    def job_flows(self, namespace: str) -> Iterable[JobFlow]:
+        """Of one namespace; only queue rights ask, as above."""
+        return (flow for key, flow in self._informers.of(JobFlow).objects.items() if key.namespace == namespace)
 
     def cluster_size(self) -> ClusterSize | None:
         if self._size is None and self._allocatable:

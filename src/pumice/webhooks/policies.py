@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pumice.api import defaults, names
 from pumice.api.batch import DEFAULT_MAX_RETRY, DEFAULT_QUEUE
+from pumice.webhooks.destinations import LEADING
 from pumice.webhooks.policy_rules import RULES, Rule
 from pumice.webhooks.registration import (
     API_VERSION,
@@ -23,6 +24,7 @@ from pumice.webhooks.registration import (
     AccessMode,
     Registration,
     annotation,
+    change_of,
     excluded_namespaces,
     forged,
     resource_rule,
@@ -263,7 +265,7 @@ def _rights(registration: Registration) -> list[Json]:
             f"{PREFIX}-{collection.partition('.')[0]}-use",
             (collection,),
             ("CREATE", "UPDATE"),
-            conditions=(others, *_only_news(collection)),
+            conditions=(others, *_only_news()),
             variables=_queue_variables(_queue_of(where), leads_on=collection != "podgroups.scheduling.volcano.sh"),
         )
         found += _validating_policy(registration, use, [_use_rule()], actions)
@@ -309,7 +311,7 @@ def _flows_use(others: Json) -> _Policy:
         {"name": "all", "expression": f"{flows}.filter(f, {said}).map(f, {queue})"},
         {"name": "queues", "expression": "variables.all.transformList(i, q, variables.all.indexOf(q) == i, q)"},
     )
-    conditions = (others, *_only_news(collection))
+    conditions = (others, *_only_news())
     return _Policy(
         f"{PREFIX}-jobflows-use", (collection,), ("CREATE", "UPDATE"), conditions=conditions, variables=variables
     )
@@ -328,12 +330,13 @@ def _flow_rules() -> list[Rule]:
 def _pods_use(registration: Registration, others: Json) -> _Policy:
     """A pod that joins a group goes to the group's queue, which CEL cannot look up."""
     joins = " || ".join(f"{annotation('object', key)} != ''" for key in (names.GROUP_NAME, names.VOLCANO_GROUP_NAME))
-    queue, before = (annotation(variable, names.QUEUE_NAME) for variable in ("object", "oldObject"))
+    queue = annotation("object", names.QUEUE_NAME)
+    led = " || ".join(f"{annotation('object', key)} != {annotation('oldObject', key)}" for key in LEADING)
     conditions = (
         _ours(registration),
         others,
         {"name": "joins-no-group", "expression": f"!({joins})"},
-        {"name": "new-wish", "expression": f"request.operation == 'CREATE' || {queue} != {before}"},
+        {"name": "new-wish", "expression": f"request.operation == 'CREATE' || {led}"},
     )
     named = f"({queue} != '' ? {queue} : '{DEFAULT_QUEUE}')"
     return _Policy(
@@ -346,14 +349,9 @@ def _pods_use(registration: Registration, others: Json) -> _Policy:
     )
 
 
-def _only_news(collection: str) -> tuple[Json, ...]:
+def _only_news() -> tuple[Json, ...]:
     """Status of groups is written through the same door."""
-    new, old = _queue_of("object.spec"), _queue_of("oldObject.spec")
-    if collection == "podgroups.scheduling.volcano.sh":
-        expression = f"request.operation == 'CREATE' || {new} != {old}"
-    else:
-        expression = "request.operation == 'CREATE' || object.spec != oldObject.spec"
-    return ({"name": "new-wish", "expression": expression},)
+    return ({"name": "new-wish", "expression": f"request.operation == 'CREATE' || {change_of('spec')}"},)
 
 
 def _queue_of(where: str) -> str:

@@ -65,6 +65,7 @@ PATHS: tuple[Path, ...] = (
     Path("/pods/validate", "pods", _CREATE, mutates=False, records=True),
     Path("/queues/mutate", "queues.scheduling.volcano.sh", _CREATE, mutates=True),
     Path("/queues/validate", "queues.scheduling.volcano.sh", _ALL, mutates=False),
+    Path("/jobtemplates/validate", "jobtemplates.flow.volcano.sh", _NONE, mutates=False, records=True),
     Path("/jobflows/mutate", "jobflows.flow.volcano.sh", _NONE, mutates=True, records=True),
     Path("/jobflows/validate", "jobflows.flow.volcano.sh", _CREATE_UPDATE, mutates=False, records=True),
     Path("/cronjobs/mutate", "cronjobs.batch.volcano.sh", _NONE, mutates=True, records=True),
