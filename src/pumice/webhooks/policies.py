@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pumice.api import defaults, names
 from pumice.api.batch import DEFAULT_MAX_RETRY, DEFAULT_QUEUE
-from pumice.webhooks.destinations import LEADING
 from pumice.webhooks.policy_rules import RULES, Rule
 from pumice.webhooks.registration import (
     API_VERSION,
@@ -31,6 +30,7 @@ from pumice.webhooks.registration import (
     texts,
 )
 from pumice.webhooks.submitters import RECORD, WORKLOAD_CONTROLLERS
+from pumice.webhooks.target_queues import LEADING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
