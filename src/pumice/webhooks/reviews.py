@@ -10,6 +10,7 @@ import msgspec
 
 from pumice.api import defaults, validation
 from pumice.api.validation import Operation, Request, Settings
+from pumice.api.validation.limits import excess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -95,8 +96,8 @@ class Reviewer:
 
     def patch(self, request: Json) -> tuple[list[Json], list[str]]:
         """What a new object lacks, and what to tell whoever sends it."""
-        if request["operation"] != Operation.CREATE:
-            return [], []
+        if request["operation"] != Operation.CREATE or excess(request.get("object") or {}):
+            return [], []  # what is too much is refused afterwards
         new, namespace = request.get("object") or {}, request.get("namespace", "")
         match request["kind"]["kind"]:
             case "Job":
@@ -115,6 +116,11 @@ class Reviewer:
     def validate(self, request: Json) -> Json:
         if request["operation"] not in _ALL:
             return refused(request, f"{request['operation']}: expected one of {', '.join(sorted(_ALL))}")
+        if problem := excess(request.get("object") or {}):
+            is_old = _spec(request.get("object")) == _spec(request.get("oldObject"))
+            return (
+                allowed(request) if is_old else refused(request, problem)
+            )  # it may have been made before there was a limit
         question = Request(
             Operation(request["operation"]),
             new=request.get("object"),
@@ -127,6 +133,10 @@ class Reviewer:
         if findings.errors:
             return refused(request, validation.message(findings.errors), findings.warnings)
         return allowed(request, findings.warnings)
+
+
+def _spec(subject: Json | None) -> Any:
+    return (subject or {}).get("spec")
 
 
 def allowed(request: Json, warnings: Sequence[str] = (), patch: Sequence[Json] = ()) -> Json:
