@@ -416,8 +416,8 @@ JOBS_UPDATED = [
     updating("scaled down", {f"{T0}.replicas": 2, f"{T0}.minAvailable": 2, "spec.minAvailable": 2}),
     updating("priority class changed", {"spec.priorityClassName": "high"}),
     updating("minimum of a task above replicas", {f"{T0}.minAvailable": 4}, f"{T0}.minAvailable"),
-    updating("scaled below the minimum", {f"{T0}.replicas": 2, f"{T0}.minAvailable": 2}, "spec.minAvailable",
-             "minAvailable should not be greater than total replicas"),
+    updating("scaled below the minimum", {f"{T0}.replicas": 2}, "spec.minAvailable",
+             "minAvailable should not be greater than total replicas", {f"{T0}.minAvailable": 1}),
     updating("scaled beyond what a job may have", {
         "spec.tasks": [task("worker", replicas=100_001)],
     }, "spec.tasks", "at most 100000 replicas together (JOB_REPLICAS_MAX)"),

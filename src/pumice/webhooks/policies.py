@@ -137,7 +137,7 @@ def _manifest(kind: str, name: str, spec: Json) -> Json:
 
 def _mutating(registration: Registration) -> list[Json]:
     jobs = _Policy(f"{PREFIX}-jobs-defaults", ("jobs.batch.volcano.sh",), ("CREATE",))
-    queues = _Policy(f"{PREFIX}-queues-defaults", ("queues.scheduling.volcano.sh",), ("CREATE",))
+    queues = _Policy(f"{PREFIX}-queues-defaults", ("queues.scheduling.volcano.sh",), ("CREATE", "UPDATE"))
     return [
         *_mutating_policy(registration, jobs, _job_patches(registration.scheduler_names[0])),
         *_mutating_policy(registration, queues, _queue_patches()),

@@ -76,16 +76,16 @@ def test_every_webhook_answers_soon_has_no_side_effects_and_a_name_of_its_own(mo
     }
 
 
-def test_paths_and_operations_are_volcanos():
+def test_paths_and_operations_are_volcanos_but_for_defaults_of_updates():
     found = {hook["clientConfig"]["service"]["path"]: hook["rules"][0]["operations"] for hook in hooks().values()}
     assert found == {
-        "/jobs/mutate": ["CREATE"],
+        "/jobs/mutate": ["CREATE", "UPDATE"],
         "/jobs/validate": ["CREATE", "UPDATE"],
         "/podgroups/mutate": ["CREATE"],
         "/podgroups/validate": ["CREATE"],
         "/pods/mutate": ["CREATE"],
         "/pods/validate": ["CREATE"],
-        "/queues/mutate": ["CREATE"],
+        "/queues/mutate": ["CREATE", "UPDATE"],
         "/queues/validate": ["CREATE", "DELETE", "UPDATE"],
         "/jobflows/validate": ["CREATE", "UPDATE"],
         "/cronjobs/validate": ["CREATE", "UPDATE"],
