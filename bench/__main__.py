@@ -69,7 +69,7 @@ def main() -> int:
     except build.BuildError as error:
         sys.stderr.write(f"skipped {', '.join(ON_KUBE)}: {error}\n")
         modules = [name for name in modules if name not in ON_KUBE]
-    code, lines = 0, []
+    code, lines = 0, list[dict[str, Any]]()
     for module in modules:
         ended, more = run(module)
         code, lines = max(code, ended), lines + more

@@ -255,7 +255,6 @@ def test_a_version_that_is_too_old_means_a_new_list_and_what_vanished_meanwhile_
     assert world.watches == ["list", "5", "list"]
     assert world.heard[1:] == ["-gone@1 -reborn@1 +changed@8 +reborn@9 +new@7 =another,changed,new,same"]
     assert world.names == ["team/changed@8", "team/new@7", "team/reborn@9", "team/same@1"]
-    assert world.informer.relists == 2
 
 
 def test_an_object_made_again_under_its_name_is_first_deleted():
@@ -495,13 +494,14 @@ def test_the_first_informer_that_finds_the_server_back_wakes_those_that_sleep():
         chance = random.Random(3)
         client = Client(DeadUntil(clock, 200.0), clock=clock, chance=chance)
         informers = Informers(client, clock=clock, chance=chance)
+        back_at = []
         for kind in kinds:
-            informers.of(kind)
+            informers.of(kind).subscribe(lambda _: back_at.append(clock.monotonic()))
         running = asyncio.create_task(informers.run())
         await informers.synced()
         running.cancel()
         await asyncio.wait({running})
-        return {informers.of(kind).heard_at for kind in kinds}
+        return set(back_at)
 
     assert len(clock.run(main())) == 1, "by themselves they would have come back many seconds after one another"
 

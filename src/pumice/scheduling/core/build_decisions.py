@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pumice import instant
 from pumice.api.changes import Claim
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
@@ -21,13 +22,11 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
 
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is anybody's again
-_SECOND = 1_000_000_000
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
 
 
 def close(session: Session) -> Decisions:
-    for hook in session.points.hooks("close"):
-        hook.call()
+    session.points.close.tell()
     names = session.room.table.names
     pipelined = {
         task.key: names[node]
@@ -44,6 +43,7 @@ def close(session: Session) -> Decisions:
         claims=claims,
         unclaims=dict(session.reserved_room.ended),
         releases=tuple(session.releases),
+        ungated=tuple(session.ungated),
         pipelined=pipelined,
         gangs={key: _report(session, gang) for key, gang in everyone.items()},
         queues=_allocated(session),
@@ -61,8 +61,9 @@ def _is_restless(session: Session) -> bool:
     memory.is_behind = session.budget <= 0
     for known in [known for known in memory.vain if known[1] not in session.gangs]:
         del memory.vain[known]
+    rests = any(session.takes_part(session.gangs[key]) for key in session.ports.resting if key in session.gangs)
     waits = session.has_cut_commits or session.has_postponed or bool(session.reserved_room.held)
-    return waits or session.budget <= 0
+    return rests or waits or session.budget <= 0
 
 
 def _give_up_hopes(session: Session) -> None:
@@ -74,12 +75,18 @@ def _give_up_hopes(session: Session) -> None:
 
 def _commits(session: Session) -> tuple[GangCommit, ...]:
     binds: dict[str, list[Bind]] = {}
-    names = session.room.table.names
+    names, points = session.room.table.names, session.points
     for operation, _ in session.accepted:
         if isinstance(operation, Placement) and operation.status is Status.ALLOCATED:
             own = binds.setdefault(operation.gang.key, [])
             own += [
-                Bind(task, names[node], session.preparations(task), session.annotations(task), session.node_lock(task))
+                Bind(
+                    task,
+                    names[node],
+                    points.prebind.of(task),
+                    points.annotate.of(task),
+                    points.node_lock.of(task) or "",
+                )
                 for task, node in zip(operation.tasks, operation.nodes, strict=True)
             ]
     return tuple(
@@ -103,7 +110,7 @@ def _claims(session: Session) -> tuple[Claim, ...]:
         if isinstance(operation, Eviction) and claimant is not None:
             victims.setdefault(claimant.key, []).append(operation.task.uid)
     names = session.room.table.names
-    until = session.now + CLAIM_SECONDS * _SECOND
+    until = session.now + CLAIM_SECONDS * instant.SECOND
     claims = []
     for key, uids in victims.items():
         places = session.gangs[key].places.items()
@@ -153,7 +160,9 @@ def _reasons(gang: GangState) -> tuple[verdict.Reason, ...]:
 
 def _conditions(session: Session, gang: GangState, text: str, *, ready: bool) -> tuple[Condition, ...]:
     """What holds now, both ways: a gang that became ready is told so by Unschedulable=False as well."""
-    if not gang.tasks or (not session.points.hooks("ready") and gang.key in session.gangs):
+    if not gang.tasks:
+        return _conditions_before_pods(gang, text)
+    if not session.points.ready.hooks and gang.key in session.gangs:
         return ()
     unschedulable, scheduled = PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value
     was = {condition.type for condition in gang.spec.conditions}
@@ -172,6 +181,14 @@ def _conditions(session: Session, gang: GangState, text: str, *, ready: bool) ->
     if scheduled in was:
         found.append(Condition(scheduled, False, "NotEnoughResources", message))
     return tuple(found)
+
+
+def _conditions_before_pods(gang: GangState, text: str) -> tuple[Condition, ...]:
+    """A group that waits for its admission, or for its members, has nothing but its reason to show."""
+    waits = gang.phase in {"", PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value}
+    if not waits or not text:
+        return ()
+    return (Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, "NotEnoughResources", text),)
 
 
 def _scheduled(gang: GangState) -> int:
