@@ -91,6 +91,7 @@ VGPU_MEMORY_PERCENTAGE = "volcano.sh/vgpu-memory-percentage"
 
 # --- Pumice's own -----------------------------------------------------------------------------------------------------
 ATTEMPT = "pumice.dev/attempt"  # A pod, PodGroup: the commit that bound it, or that made the gang Running
+LEADER = "pumice.dev/leader"  # A pod that was pending when a scheduler began to lead: older binds of it are void
 VOLUMES = "pumice.dev/volumes"  # A pod: JSON, claim -> the volume chosen for it, empty where one is to be made
 DEVICES = (
     "pumice.dev/devices"  # A pod: JSON, claim -> the devices chosen for it: request, driver, pool, name, only looks

@@ -1,11 +1,13 @@
 """The only writer of the cluster state: one Change after another, in any order that the API server's watches allow.
 
 Whatever the order, the state ends up as if it had been listed afresh: news about one object replaces what was known of it,
-and what refers to something unknown waits for it.
+and what refers to something unknown waits for it. The state never goes back: pods are read outside their watch, too, and what a
+watch says afterwards may be older (docs/adr/0016).
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,7 @@ from pumice.api.pods import Pod
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import PodGroup, Queue, implied_group, is_workload
 from pumice.api.topology import HyperNode
-from pumice.cluster import amounts, cards, relevance, state
+from pumice.cluster import amounts, cards, freshness, relevance, state
 from pumice.cluster.queues import queue_of
 from pumice.cluster.tasks import EVICTABLE, FINISHED, ON_A_NODE, Status, Task, task_of
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 
 _NUMBER = re.compile(r"[0-9]{1,64}")
+ATTEMPTS_MAX = 4_096  # stamped in the future; the oldest are forgotten first
+GONE_MAX = 16_384  # uids of pods that are gone, so that an answer or an event that comes late does not bring them back
 
 
 class Intake:
@@ -43,6 +47,7 @@ class Intake:
         self._uid_by_key: dict[str, str] = {}
         self._assumed: dict[str, changes.Assumed] = {}
         self._evicting: set[str] = set()
+        self._gone: collections.OrderedDict[str, None] = collections.OrderedDict()
 
     def apply(self, change: changes.Change) -> None:
         self.cluster.revision += 1
@@ -58,12 +63,19 @@ class Intake:
                 self.cluster.claims[claim.gang] = claim
             case changes.Unclaimed(gang=gang):
                 self.cluster.claims.pop(gang, None)
+            case changes.AttemptSeen(attempt=attempt, at=at):
+                if len(self.cluster.seen_at) >= ATTEMPTS_MAX:
+                    del self.cluster.seen_at[next(iter(self.cluster.seen_at))]
+                self.cluster.seen_at.setdefault(attempt, at)
             case _:
                 self._outcome(change)
 
     # ------------------------------------------------------------------------------------------------- news
 
     def _upsert(self, thing: Struct) -> None:
+        known = self._known(thing)
+        if known is not None and freshness.is_past(thing, known):
+            return
         match thing:
             case Pod():
                 self._upsert_pod(thing)
@@ -77,6 +89,22 @@ class Intake:
                 self.cluster.queues[thing.metadata.name] = queue_of(thing)
             case _:
                 self._set_other(thing, present=True)
+
+    def _known(self, thing: Any) -> Any:
+        """The object of that name as it was last taken in."""
+        cluster, meta = self.cluster, thing.metadata
+        match thing:
+            case Pod():
+                return self._pods.get(self._uid_by_key.get(meta.key, ""))
+            case Node():
+                slot = cluster.nodes.get(meta.name)
+                return None if slot is None else slot.node
+            case PodGroup() | NativePodGroup():
+                is_ours = isinstance(thing, PodGroup)
+                gang = cluster.gangs.get(meta.key if is_ours else state.native_key(meta.namespace, meta.name))
+                return None if gang is None else gang.group
+            case _:
+                return cluster.others.get(type(thing), {}).get(meta.key)
 
     def _delete(self, thing: Struct) -> None:
         match thing:
@@ -137,6 +165,8 @@ class Intake:
 
     def _upsert_pod(self, pod: Pod) -> None:
         key, uid = pod.metadata.key, pod.metadata.uid or pod.metadata.key
+        if uid in self._gone:
+            return
         former = self._uid_by_key.get(key)
         if former is not None and former != uid:
             self._delete_pod(former)  # its deletion was never told, or comes later
@@ -150,6 +180,10 @@ class Intake:
 
     def _delete_pod(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
+        if pod is not None and pod.metadata.uid:
+            self._gone[uid] = None
+            if len(self._gone) > GONE_MAX:
+                self._gone.popitem(last=False)
         self._assumed.pop(uid, None)
         self._evicting.discard(uid)
         if pod is not None:

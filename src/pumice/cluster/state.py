@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.gangs import Gang
     from pumice.cluster.queues import QueueSpec
+    from pumice.instant import Instant
 
 T = TypeVar("T")
 
@@ -70,6 +71,9 @@ class Snapshot:
     with_mounts: tuple[Task, ...]  # on nodes or waiting, whose volumes tie them to a place
     orphans: Mapping[str, tuple[Task, ...]]  # by the key of the group that they name and that does not exist
     ground: int  # rises when the rules of who may leave for whom, or where, have changed
+    seen_at: Mapping[str, Instant] = dataclasses.field(
+        default_factory=dict
+    )  # attempts stamped in the future: when they were first seen
 
     def objects(self, kind: type[T]) -> Mapping[str, T]:
         """All objects of a kind that has no table of its own, by `namespace/name`."""
@@ -95,6 +99,7 @@ class Cluster:
         self.queues: dict[str, QueueSpec] = {}
         self.claims: dict[str, Claim] = {}
         self.others: dict[type, dict[str, Any]] = {}
+        self.seen_at: dict[str, Instant] = {}
         self.allocatable: Column = np.zeros((len(self.axis), COLUMNS_AT_FIRST), dtype=np.int64)
         self.used: Column = np.zeros_like(self.allocatable)
         self.releasing: Column = np.zeros_like(self.allocatable)
@@ -129,6 +134,7 @@ class Cluster:
             tuple(self.with_mounts.values()),
             MappingProxyType(dict(sorted(self._orphans.items()))),
             self.ground,
+            MappingProxyType(dict(self.seen_at)),
         )
 
     def _node_table(self) -> NodeTable:

@@ -68,10 +68,10 @@ class Carrier:
         reach: Callable[[str], None] = _nowhere,
         fillings: Mapping[str, Callable[[Json], Awaitable[Json]]] = MappingProxyType({}),
     ) -> None:
-        self._client = client
+        self._client = client.guarded(guard)
+        self._guard = guard
         self._known = known
         self._recorder = recorder
-        self._guard = guard
         self._reach = reach
         self._fillings = fillings
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)

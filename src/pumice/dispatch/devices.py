@@ -51,7 +51,6 @@ class Devices:
             if user in users:
                 return True
             choice = dataclasses.replace(choice, allocation=None)  # it has its devices; only the user is missing
-        self._runtime.guard()
         if choice.allocation is not None:
             claim = await self._protected(namespace, name, claim)
             status = claim.setdefault("status", {})

@@ -36,7 +36,6 @@ class Volumes:
         claim = await self._claim(namespace, name)
         if claim.spec.volume_name:
             return
-        self._runtime.guard()
         if choice.volume:
             await self._promise(choice.volume, claim)
         else:

@@ -40,7 +40,7 @@ class Place:
         self.cluster = Cluster(scheduler_names=frozenset({"volcano"}), default_queue="default")
         self.intake = Intake(self.cluster)
         self.failures = []
-        self.binder = Binder(client, self.learn, runtime)
+        self.binder = Binder(client, self.cluster, self.learn, runtime)
 
     def learn(self, change):
         if isinstance(change, BindFailed):

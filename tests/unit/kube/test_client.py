@@ -322,8 +322,26 @@ def test_a_bind_does_not_leave_if_its_guard_refuses():
         raise errors.NoCredentials("the lease is over")
 
     with pytest.raises(errors.NoCredentials, match="the lease is over"):
-        play(transport, lambda client: client.bind("p", namespace="a", uid="u", node="n", guard=guard))
+        play(transport, lambda client: client.guarded(guard).bind("p", namespace="a", uid="u", node="n"))
     assert transport.calls == []
+
+
+@pytest.mark.parametrize("answer", [BUSY, NEVER_SENT], ids=["turned away", "never left"])
+def test_a_write_that_is_repeated_asks_the_guard_again(answer):
+    transport = Scripted(answer, ok({}))
+    clock = VirtualClock()
+
+    def guard():
+        if transport.calls:
+            raise errors.NoCredentials("the lease is over")
+
+    async def main():
+        client = Client(transport, clock=clock, chance=random.Random(0)).guarded(guard)
+        with pytest.raises(errors.NoCredentials, match="the lease is over"):
+            await client.delete(Pod, "p", namespace="a")
+
+    clock.run(main())
+    assert len(transport.calls) == 1
 
 
 # ------------------------------------------------------------------------------------------------------ streams

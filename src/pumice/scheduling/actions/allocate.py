@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.heap import Heap
 from pumice.scheduling.placing.pending import PendingMembers
+from pumice.scheduling.sharing import queue_gate
 
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
@@ -47,6 +48,7 @@ def run(session: Session) -> None:
     # Room that was made for a gang counts against its queue already: it gets its turn even where that is used up by it.
     for gang in claimants.values():
         turns.take(session, gang, pending_of[gang.key])
+    session.ungated += queue_gate.passing(session)
 
 
 def _admit_all(session: Session) -> None:

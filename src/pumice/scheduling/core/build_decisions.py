@@ -43,6 +43,7 @@ def close(session: Session) -> Decisions:
         claims=claims,
         unclaims=dict(session.reserved_room.ended),
         releases=tuple(session.releases),
+        ungated=tuple(session.ungated),
         pipelined=pipelined,
         gangs={key: _report(session, gang) for key, gang in everyone.items()},
         queues=_allocated(session),
@@ -159,7 +160,9 @@ def _reasons(gang: GangState) -> tuple[verdict.Reason, ...]:
 
 def _conditions(session: Session, gang: GangState, text: str, *, ready: bool) -> tuple[Condition, ...]:
     """What holds now, both ways: a gang that became ready is told so by Unschedulable=False as well."""
-    if not gang.tasks or (not session.points.ready.hooks and gang.key in session.gangs):
+    if not gang.tasks:
+        return _conditions_before_pods(gang, text)
+    if not session.points.ready.hooks and gang.key in session.gangs:
         return ()
     unschedulable, scheduled = PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value
     was = {condition.type for condition in gang.spec.conditions}
@@ -178,6 +181,14 @@ def _conditions(session: Session, gang: GangState, text: str, *, ready: bool) ->
     if scheduled in was:
         found.append(Condition(scheduled, False, "NotEnoughResources", message))
     return tuple(found)
+
+
+def _conditions_before_pods(gang: GangState, text: str) -> tuple[Condition, ...]:
+    """A group that waits for its admission, or for its members, has nothing but its reason to show."""
+    waits = gang.phase in {"", PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value}
+    if not waits or not text:
+        return ()
+    return (Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, "NotEnoughResources", text),)
 
 
 def _scheduled(gang: GangState) -> int:
