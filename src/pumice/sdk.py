@@ -16,7 +16,7 @@ from pumice.cluster.tasks import Status, Task
 from pumice.scheduling.core.arguments import Args
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.gangstate import GangState, SubState
-from pumice.scheduling.core.points import Points, Vote
+from pumice.scheduling.core.points import Indexes, Kind, Points, Pull, Scores, Vote
 from pumice.scheduling.core.policy import PluginOption, PolicyError
 from pumice.scheduling.core.session import Session
 from pumice.scheduling.core.shapes import Reads, Shape
@@ -36,6 +36,8 @@ __all__ = [
     "Denial",
     "Facts",
     "GangState",
+    "Indexes",
+    "Kind",
     "Mask",
     "NodeTable",
     "Pairs",
@@ -43,9 +45,11 @@ __all__ = [
     "PluginOption",
     "Points",
     "PolicyError",
+    "Pull",
     "QueueSpec",
     "Reads",
     "Reason",
+    "Scores",
     "Session",
     "Shape",
     "Status",

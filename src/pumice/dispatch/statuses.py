@@ -27,17 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from pumice.cluster.state import Cluster
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
+    from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
 
-FORMING_S = 5.0  # a gang with fewer pods than its minimum is still being created for so long
+FORMING_S = 4.0  # with a second until the next look, five; a gang with fewer pods than its minimum is still being created for so long
 QUIET_S = 2.0  # numbers that have not changed for so long have come to rest
 NUMBERS_S_MAX = 10.0  # how long numbers may be out of date while they never rest
 QUEUE_S = 1.0  # the shortest time between two writes of what a queue holds
 WRITES_AT_ONCE = 32
-_SECOND = 1_000_000_000
 _WAITING = frozenset({PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value})
 
 
@@ -57,7 +56,6 @@ class Statuses:
         self._cluster = cluster
         self._recorder = recorder
         self._clock = runtime.clock
-        self._guard = runtime.guard
         self._log = runtime.log
         self._reach = runtime.reach
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
@@ -162,7 +160,9 @@ class Statuses:
 
     def _is_new(self, created: str | None) -> bool:
         """Whether an object is so young that what it lacks may simply be on its way; never by a clock that goes wrong."""
-        return created is not None and abs(self._clock.now() - instant.parse_instant(created)) < FORMING_S * _SECOND
+        return (
+            created is not None and abs(self._clock.now() - instant.parse_instant(created)) < FORMING_S * instant.SECOND
+        )
 
     def _merged_conditions(self, group: PodGroup, report: GangReport) -> list[dict[str, Any]] | None:
         """All conditions with the wanted ones in place; None where nothing but a number in a text would change."""
@@ -216,7 +216,6 @@ class Statuses:
     async def _write_group(self, report: GangReport, patch: dict[str, Any]) -> None:
         namespace, _, name = report.gang.partition("/")
         try:
-            self._guard()
             self._reach("status")
             await self._client.patch(PodGroup, name, patch, how=PatchType.MERGE, namespace=namespace)
             if "conditions" in patch.get("status", {}):
@@ -285,13 +284,15 @@ class Statuses:
         if verdict.nominated_node:
             status["nominatedNodeName"] = verdict.nominated_node
         try:
-            self._guard()
-            body = {"metadata": {"uid": task.uid}, "status": status}
+            # Of the pod as it was looked at: a word about one that waits must not land on one that was bound since.
+            version = task.pod.metadata.resource_version
+            known = {"uid": task.uid, **({"resourceVersion": version} if version else {})}
+            body = {"metadata": known, "status": status}
             await self._client.patch(
                 Pod, task.name, body, how=PatchType.STRATEGIC, namespace=task.namespace, subresource="status"
             )
-        except errors.NotFound:
-            self._pod_topics.pop(task.uid, None)
+        except (errors.NotFound, errors.Conflict):
+            self._pod_topics.pop(task.uid, None)  # gone, or changed: then there is news of it, and another look
         except errors.KubeError as error:
             self._pod_topics.pop(task.uid, None)
             self.unwritten = True
@@ -332,7 +333,6 @@ class Statuses:
 
     async def _write_queue(self, name: str, allocated: dict[str, str]) -> None:
         try:
-            self._guard()
             self._written_at[name] = self._clock.monotonic()
             body = {"status": {"allocated": allocated}}
             await self._client.patch(Queue, name, body, how=PatchType.MERGE, subresource="status")

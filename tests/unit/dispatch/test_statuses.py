@@ -10,13 +10,13 @@ from pumice.api.scheduling import PodGroup
 from pumice.clock import RealClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.dispatch.runtime import Runtime
 from pumice.dispatch.statuses import Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 from pumice.local.up import install_kinds
+from pumice.runtime import Runtime
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.decisions import Condition, Decisions, GangReport, GangSummary, PodVerdict, Shortage
 from pumice.scheduling.core.verdict import FitError, Reason
@@ -162,7 +162,9 @@ async def test_a_new_leader_writes_nothing_where_only_numbers_have_changed(clien
     after = waits_for_room(uid, nodes=4, pods=tuple(cluster.tasks.values()))
     await successor.write(Decisions(gangs={after.gang: after}))
     assert (await told(client))[0]["metadata"]["resourceVersion"] == written["metadata"]["resourceVersion"]
-    assert successor.remembered_pods == 1  # it exists in the cache alone: to write it would have failed, and be forgotten
+    assert (
+        successor.remembered_pods == 1
+    )  # it exists in the cache alone: to write it would have failed, and be forgotten
     other = waits_for_room(uid, nodes=4, resource="memory", pods=tuple(cluster.tasks.values()))
     await successor.write(Decisions(gangs={other.gang: other}))
     assert (await told(client))[1].endswith("4 Insufficient memory.")

@@ -270,6 +270,22 @@ async def test_after_a_401_the_call_is_sent_once_more_with_fresher_credentials(c
     assert len(server.requests) == 2
 
 
+async def test_after_a_401_the_guard_is_asked_again_before_the_call_leaves_a_second_time(carrier, server):
+    server.handler = only_new
+    asked = []
+
+    def guard():
+        asked.append(len(server.requests))
+        if server.requests:
+            raise NoCredentials("the lease is over")
+
+    async with carrier(Connection(server=server.url, credentials=Renewing("old", "new")), user_agent="x") as transport:
+        with pytest.raises(NoCredentials, match="the lease is over"):
+            await transport.call(Request("POST", "/api/v1/pods/p/binding", body=b"{}", guard=guard))
+    assert asked == [0, 1]
+    assert len(server.requests) == 1
+
+
 async def test_a_401_without_anything_fresher_is_the_answer(carrier, server):
     server.handler = only_new
     async with carrier(Connection(server=server.url, credentials=Renewing("old")), user_agent="x") as transport:

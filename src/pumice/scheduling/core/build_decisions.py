@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pumice import instant
 from pumice.api.changes import Claim
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
 
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is anybody's again
-_SECOND = 1_000_000_000
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
 
 
@@ -53,6 +53,7 @@ def close(session: Session) -> Decisions:
         claims=claims,
         unclaims=dict(session.reserved_room.ended),
         releases=tuple(session.releases),
+        ungated=tuple(session.ungated),
         pipelined=pipelined,
         gangs={key: _report(session, gang) for key, gang in everyone.items()},
         queues=_allocated(session),
@@ -119,7 +120,7 @@ def _claims(session: Session) -> tuple[Claim, ...]:
         if isinstance(operation, Eviction) and claimant is not None:
             victims.setdefault(claimant.key, []).append(operation.task.uid)
     names = session.room.table.names
-    until = session.now + CLAIM_SECONDS * _SECOND
+    until = session.now + CLAIM_SECONDS * instant.SECOND
     claims = []
     for key, uids in victims.items():
         places = session.gangs[key].places.items()
@@ -168,7 +169,9 @@ def _conditions(
     session: Session, gang: GangState, why: GangSummary | verdict.Reason | None, *, ready: bool
 ) -> tuple[Condition, ...]:
     """What holds now, both ways: a gang that became ready is told so by Unschedulable=False as well."""
-    if not gang.tasks or (not session.points.ready.hooks and gang.key in session.gangs):
+    if not gang.tasks:
+        return _conditions_before_pods(gang, why)
+    if not session.points.ready.hooks and gang.key in session.gangs:
         return ()
     unschedulable, scheduled = PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value
     was = {condition.type for condition in gang.spec.conditions}
@@ -187,6 +190,14 @@ def _conditions(
     if scheduled in was:
         found.append(Condition(scheduled, False, "NotEnoughResources", shortage))
     return tuple(found)
+
+
+def _conditions_before_pods(gang: GangState, why: GangSummary | verdict.Reason | None) -> tuple[Condition, ...]:
+    """A group that waits for its admission, or for its members, has nothing but its reason to show."""
+    waits = gang.phase in {"", PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value}
+    if not waits or why is None:
+        return ()
+    return (Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, "NotEnoughResources", Shortage(0, 0, why)),)
 
 
 def _scheduled(gang: GangState) -> int:

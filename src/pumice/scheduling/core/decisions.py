@@ -200,6 +200,7 @@ class Decisions:
     claims: tuple[Claim, ...] = ()
     unclaims: Mapping[str, str] = dataclasses.field(default_factory=dict)  # gang -> why its claim is over
     releases: tuple[Release, ...] = ()
+    ungated: tuple[Task, ...] = ()  # pods whose queue has a share for them: the gate that held them back goes
     pipelined: Mapping[str, str] = dataclasses.field(default_factory=dict)  # pod key -> node
     gangs: Mapping[str, GangReport] = dataclasses.field(default_factory=dict)
     figures: Mapping[str, QueueFigures] = dataclasses.field(default_factory=dict)

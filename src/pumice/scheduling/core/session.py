@@ -64,6 +64,7 @@ class Session:
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
         self.made_room_for: set[str] = set()  # gangs for whom others leave, since this cycle or an earlier one
         self.releases: list[Release] = []
+        self.ungated: list[Task] = []
         self.mended: set[str] = set()
         self.has_cut_commits = False  # some attempt could not be completed yet
         self.has_postponed = False  # somebody is to be planned for again later

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from pumice import quantity
+from pumice import cel, quantity
 from pumice.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from pumice.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
 from pumice.cluster.matching import compiled_terms
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Reason
 from pumice.scheduling.placing.constraints import device_cel
 from pumice.scheduling.placing.constraints.labels import NodeLabels
-from pumice.scheduling.placing.constraints.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -196,7 +196,7 @@ class Inventory:
                     return Reason(Code.DEVICE_CLASS_MISSING, PLUGIN, facts)
                 try:
                     alternatives.append(_ask(name, kind, each))
-                except device_cel.SelectorUnusable as error:
+                except cel.CelError as error:
                     return Reason(Code.DEVICE_SELECTOR_UNUSABLE, PLUGIN, Facts(name=name, text=str(error)))
                 config += [_config("FromClass", (name,), each.opaque) for each in kind.spec.config]
             requests.append(tuple(alternatives))
