@@ -185,10 +185,11 @@ def _conditions(session: Session, gang: GangState, text: str, *, ready: bool) ->
 
 def _conditions_before_pods(gang: GangState, text: str) -> tuple[Condition, ...]:
     """A group that waits for its admission, or for its members, has nothing but its reason to show."""
-    waits = gang.phase in {"", PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value}
-    if not waits or not text:
+    is_admitted = gang.phase == PodGroupPhase.INQUEUE.value
+    if not text or not (is_admitted or gang.is_waiting_for_admission):
         return ()
-    return (Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, "NotEnoughResources", text),)
+    reason = "NotEnoughTasks" if is_admitted else "NotEnoughResources"
+    return (Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, reason, text),)
 
 
 def _scheduled(gang: GangState) -> int:
