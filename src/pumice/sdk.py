@@ -15,7 +15,7 @@ from pumice.cluster.queues import QueueSpec
 from pumice.cluster.tasks import Status, Task
 from pumice.scheduling.core.arguments import Args
 from pumice.scheduling.core.gangstate import GangState, SubState
-from pumice.scheduling.core.points import Points, Vote
+from pumice.scheduling.core.points import Indexes, Kind, Points, Pull, Scores, Vote
 from pumice.scheduling.core.policy import PluginOption, PolicyError
 from pumice.scheduling.core.session import Session
 from pumice.scheduling.core.shapes import Reads, Shape
@@ -33,6 +33,8 @@ __all__ = [
     "Cure",
     "Denial",
     "GangState",
+    "Indexes",
+    "Kind",
     "Mask",
     "NodeTable",
     "Pairs",
@@ -40,9 +42,11 @@ __all__ = [
     "PluginOption",
     "Points",
     "PolicyError",
+    "Pull",
     "QueueSpec",
     "Reads",
     "Reason",
+    "Scores",
     "Session",
     "Shape",
     "Status",

@@ -19,7 +19,6 @@ from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
@@ -28,6 +27,7 @@ from pumice.local.nodes.pretend import PretendAgent, pretend_nodes
 from pumice.processes.controller_settings import ControllerSettings
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 
 PATIENCE_S = 60.0  # a busy machine takes its time

@@ -157,7 +157,7 @@ class Unreliable:
 
 async def no_node_is_ever_charged_beyond_what_it_has(place, seed):
     """Twice as many gangs as fit, each ended by the test once it is whole, over a network that does anything but lie about yes."""
-    print(f"seed={seed}")
+    print(f"seed={seed}")  # noqa: T201  a random test says its seed
     chance = random.Random(seed)
     line = Unreliable(place.connect(), seed)
     async with witnessed(place.connect(), place.namespace, {"a": SIZE, "b": SIZE}) as (world, witness):

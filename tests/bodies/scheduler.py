@@ -23,9 +23,9 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.dispatch.dispatcher import Dispatcher
 from pumice.dispatch.evictor import EvictionSettings
-from pumice.dispatch.runtime import Runtime
 from pumice.kube import errors
 from pumice.kube.recorder import Recorder
+from pumice.runtime import Runtime
 from pumice.scheduling.core.decisions import Decisions, Evict
 
 WAIT_S = 60.0  # how long a test waits for what must come; what must not come is asked for at the end of something else

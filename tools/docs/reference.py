@@ -40,7 +40,7 @@ def policy_reference() -> str:
         "\n## Actions\n\n",
     ]
     names = sorted(actions.NAMES)
-    parts += [f"- **{name}**: {_first_sentence(inspect.getmodule(actions.find(name)))}\n" for name in names]
+    parts += [f"- **{name}**: {_first_sentence(inspect.getmodule(actions.NAMES[name]))}\n" for name in names]
     parts.append("\n## Flags of a plugin\n\n| flag | when absent |\n| --- | --- |\n")
     parts += [f"| `{flag}` | {'on' if default else 'off'} |\n" for flag, default in policy.FLAGS.items()]
     parts.append("\n## Plugins\n")

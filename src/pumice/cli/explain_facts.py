@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from pumice import instant, quantity
-from pumice.api import names
+from pumice.api import groups
 from pumice.api.batch import TopologyMode
 from pumice.api.topology import HyperNode
 from pumice.cli import room
@@ -48,8 +48,7 @@ class Facts:
 
 def group_of(pod: Pod) -> str:
     """The name of the PodGroup that a pod is a member of; empty for none."""
-    annotations = pod.metadata.annotations
-    return annotations.get(names.GROUP_NAME) or annotations.get(names.VOLCANO_GROUP_NAME) or ""
+    return groups.named_group(pod.metadata.annotations)
 
 
 def room_for(facts: Facts, waiting: Sequence[Pod]) -> list[dict[str, Any]]:

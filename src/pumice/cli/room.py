@@ -11,11 +11,11 @@ import numpy as np
 from pumice.api import changes
 from pumice.api.core import Taint
 from pumice.api.pods import PodSpec
+from pumice.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
 from pumice.cluster import amounts
 from pumice.cluster.intake import Intake
 from pumice.cluster.matching import compiled_terms
 from pumice.cluster.state import Cluster
-from pumice.scheduling.placing.constraints.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

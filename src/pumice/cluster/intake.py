@@ -17,6 +17,7 @@ import numpy as np
 
 from pumice.api import changes, names
 from pumice.api.core import Node
+from pumice.api.groups import group_of
 from pumice.api.native import NativePodGroup
 from pumice.api.pods import Pod
 from pumice.api.priority import PriorityClass
@@ -60,10 +61,8 @@ class Intake:
                 self._relist(kind, uids)
             case changes.Claimed(claim=claim):
                 self.cluster.claims[claim.gang] = claim
-                self.cluster.tell(claim.gang, f"claims room on {', '.join(sorted({node for _, node in claim.places}))}")
-            case changes.Unclaimed(gang=gang, reason=reason):
+            case changes.Unclaimed(gang=gang):
                 self.cluster.claims.pop(gang, None)
-                self.cluster.tell(gang, f"no claim any more: {reason}")
             case changes.AttemptSeen(attempt=attempt, at=at):
                 if len(self.cluster.seen_at) >= ATTEMPTS_MAX:
                     del self.cluster.seen_at[next(iter(self.cluster.seen_at))]
@@ -161,9 +160,6 @@ class Intake:
             return  # news about a predecessor of the same name
         slot.group = group
         self._touch_gang(key, slot)
-        self.cluster.tell(
-            key, "group gone" if group is None else f"group is {group.metadata.resource_version or 'here'}"
-        )
 
     # ------------------------------------------------------------------------------------------------- pods
 
@@ -213,7 +209,6 @@ class Intake:
                 pass  # the charge stays as it is until somebody has read the pod back
             case _:
                 raise TypeError(f"{type(change).__name__} is no Change that the state knows")
-        self.cluster.tell(f"{pod.namespace}/{pod.name}", type(change).__name__)
         self._refresh(pod.uid)
 
     def _refresh(self, uid: str) -> None:
@@ -247,8 +242,6 @@ class Intake:
                 slot.tasks.pop(uid, None)
                 self._touch_gang(former.gang, slot)
         if task is None:
-            if former is not None:
-                cluster.tell(former.key, "gone")
             return
         cluster.enlist(task)
         self._learn(task.request.amounts)  # a resource that no node has must not look like one that nobody asks for
@@ -257,8 +250,6 @@ class Intake:
             slot = self._gang(task.gang)
             slot.tasks[uid] = task
             self._touch_gang(task.gang, slot)
-        if former is None or former.status is not task.status or former.node != task.node:
-            cluster.tell(task.key, f"{task.status.text}{' on ' + task.node if task.node else ''}")
 
     def _gang(self, key: str) -> GangSlot:
         slot = self.cluster.gangs.get(key)
@@ -324,8 +315,6 @@ class Intake:
         room = allocatable_of(node)
         self._learn(room)
         cluster.allocatable[:, slot.column] = cluster.axis.vector(room)
-        if former is None:
-            cluster.tell(name, f"node with {amounts.text(room)}")
 
     def _delete_node(self, name: str) -> None:
         cluster = self.cluster
@@ -341,7 +330,6 @@ class Intake:
         for uid in list(slot.tasks):
             self._refresh(uid)
         cluster.node_order = cluster.tree = None
-        cluster.tell(name, "node gone")
 
     def _learn(self, new: amounts.Amounts) -> None:
         """Make room for resources never seen before: a new row is zero for every node that lacks it."""
@@ -369,11 +357,11 @@ def _gang_key(pod: Pod, scheduler_names: frozenset[str]) -> str:
     meta, spec = pod.metadata, pod.spec
     if spec.scheduler_name and spec.scheduler_name not in scheduler_names:
         return ""
-    group = meta.annotations.get(names.GROUP_NAME) or meta.annotations.get(names.VOLCANO_GROUP_NAME)
-    if group:
-        return f"{meta.namespace}/{group}"  # never of another namespace, whatever a tenant writes
-    if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
-        return state.native_key(meta.namespace, spec.scheduling_group.pod_group_name)
+    group = group_of(pod)
+    if group.is_native:
+        return state.native_key(meta.namespace, group.name)
+    if not group.is_implied:
+        return f"{meta.namespace}/{group.name}"
     if not spec.scheduler_name:
         return ""
     if meta.controller is not None and is_workload(meta.controller):

@@ -14,9 +14,9 @@ from pumice.api import changes, names
 from pumice.api.changes import PodRef
 from pumice.api.pods import Pod
 from pumice.dispatch.bind_backoff import Refusals
+from pumice.dispatch.errors import PreparationFailed
 from pumice.dispatch.locks import NodeLocks
 from pumice.dispatch.preparations import Preparations
-from pumice.dispatch.runtime import PreparationFailed
 from pumice.errors import PumiceError
 from pumice.kube import errors
 from pumice.scheduling.evicting import mend
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pumice.cluster.state import Cluster
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
+    from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Bind, GangCommit
     from pumice.telemetry.traces import Fact, Span
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pumice.cluster.state import Cluster
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
+    from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Decisions
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pumice.cluster.tasks import Task
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
+    from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Evict, Release
 
 PREEMPTED = "PreemptionByScheduler"

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.cluster.tasks import Task
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
+    from pumice.runtime import Runtime
 
 WRITES_AT_ONCE = 32
 

@@ -20,9 +20,9 @@ from pumice.errors import PumiceError
 from pumice.kube import errors
 
 if TYPE_CHECKING:
-    from pumice.dispatch.runtime import Runtime
     from pumice.instant import Instant
     from pumice.kube.client import Client
+    from pumice.runtime import Runtime
 
 EXPIRY = 5 * instant.MINUTE  # as Volcano's and HAMi's: all who share a node have to agree on it
 TAKE_S_MAX = (

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pumice.cluster.state import Cluster
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
+    from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Condition, Decisions, GangReport, PodVerdict
 
 FORMING_S = 4.0  # with a second until the next look, five; a gang with fewer pods than its minimum is still being created for so long
@@ -36,7 +36,6 @@ NUMBERS_S_MAX = 10.0  # how long numbers may be out of date while they never res
 QUEUE_S = 1.0  # the shortest time between two writes of what a queue holds
 WRITES_AT_ONCE = 32
 VERDICT_REASONS_MAX = 10
-_SECOND = 1_000_000_000
 _NUMBERS = re.compile(r"\d+")
 _WAITING = frozenset({PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value})
 
@@ -157,7 +156,9 @@ class Statuses:
 
     def _is_new(self, created: str | None) -> bool:
         """Whether an object is so young that what it lacks may simply be on its way; never by a clock that goes wrong."""
-        return created is not None and abs(self._clock.now() - instant.parse_instant(created)) < FORMING_S * _SECOND
+        return (
+            created is not None and abs(self._clock.now() - instant.parse_instant(created)) < FORMING_S * instant.SECOND
+        )
 
     def _merged_conditions(self, group: PodGroup, wanted: tuple[Condition, ...]) -> list[dict[str, Any]] | None:
         """All conditions with the wanted ones in place; None where nothing but a number in a text would change."""

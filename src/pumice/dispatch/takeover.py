@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from pumice.cluster.state import Cluster
     from pumice.cluster.tasks import Task
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
+    from pumice.runtime import Runtime
 
 WRITES_AT_ONCE = 64
 RESEND_S_FIRST = 0.1

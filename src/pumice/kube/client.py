@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from pumice.api import decoding
-from pumice.api.meta import Struct
+from pumice.api.meta import Json, Struct
 from pumice.api.pods import Pod
 from pumice.errors import BadInput
 from pumice.kube import errors, paging, requests
-from pumice.kube.requests import Body, Json, KindLike, PatchType, Propagation
+from pumice.kube.requests import Body, KindLike, PatchType, Propagation
 from pumice.kube.transport import Request, Response, Transport
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from pumice.api.kinds import Kind
     from pumice.clock import Clock
-    from pumice.kube.limits import Limits
 
 RETRIES_MAX = 4
 RETRY_S_FIRST = 0.1
@@ -81,21 +80,19 @@ class Client:
         *,
         clock: Clock,
         chance: random.Random,
-        limits: Limits | None = None,
         guard: Callable[[], None] | None = None,
     ) -> None:
         self._transport = transport
         self._clock = clock
         self._chance = chance
-        self._limits = limits
         self._guard = guard
 
     def guarded(self, guard: Callable[[], None]) -> Client:
-        """The same client for somebody who may lose the right to write.
+        """The same client for a process that may lose the right to write.
 
-        `guard` is called when a write's turn has come, just before it leaves, each time that it does, and may raise.
+        `guard` is called just before a write leaves, each time that it does, and may raise.
         """
-        return Client(self._transport, clock=self._clock, chance=self._chance, limits=self._limits, guard=guard)
+        return Client(self._transport, clock=self._clock, chance=self._chance, guard=guard)
 
     async def close(self) -> None:
         await self._transport.close()
@@ -335,16 +332,15 @@ class Client:
     # ------------------------------------------------------------------------------------------------------ calling
 
     async def call(self, request: Request, *, retry: bool = True) -> Response:
-        """Any request at all, within this client's limits and with its retries; raises a KubeError for a no."""
+        """Any request at all, with this client's retries; raises a KubeError for a no."""
         if self._guard is not None and request.method != "GET":
             request = dataclasses.replace(request, guard=self._guard)
         failures = 0
         while True:
             try:
-                async with self._limits or contextlib.nullcontext():
-                    if request.guard is not None:
-                        request.guard()
-                    response = await self._transport.call(request)
+                if request.guard is not None:
+                    request.guard()
+                response = await self._transport.call(request)
                 if response.status < 400:
                     return response
                 error: errors.KubeError = errors.from_answer(request, response.status, response.headers, response.body)

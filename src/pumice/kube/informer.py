@@ -14,13 +14,14 @@ from __future__ import annotations
 import asyncio
 import collections
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from pumice.api.changes import Deleted, Relisted, Upserted
 from pumice.api.meta import Struct
 from pumice.kube import errors, requests
 from pumice.kube.transport import Request
 from pumice.kube.watch import Event, metadata_of, watch
+from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     import random
@@ -48,17 +49,6 @@ class Key(NamedTuple):
 
     namespace: str
     name: str
-
-
-class Log(Protocol):
-    """Told of what an operator wants to know: the name of what happened, and its facts."""
-
-    def __call__(self, event: str, /, **facts: object) -> None: ...
-
-
-def silent(event: str, /, **facts: object) -> None:
-    """Keeps it to itself."""
-    del event, facts
 
 
 class Lagging(errors.KubeError):
@@ -98,8 +88,6 @@ class Informer(Generic[T]):
         self._failures = 0
         self._heard = False  # anything at all, since the last call
         self.synced = asyncio.Event()  # set for good once the first list was passed on
-        self.heard_at = float("-inf")  # by the monotonic clock, when the server last said anything
-        self.relists = 0
 
     @property
     def objects(self) -> Mapping[Key, T]:
@@ -219,7 +207,6 @@ class Informer(Generic[T]):
         return min(RETRY_S_MAX, RETRY_S_FIRST * 2.0 ** min(self._failures - 1, 20)) * (0.5 + self._chance.random())
 
     def _hear(self) -> None:
-        self.heard_at = self._clock.monotonic()
         self._heard = True
         self._failures = 0
 
@@ -290,7 +277,6 @@ class Informer(Generic[T]):
                 news.append(Upserted(fresh))
         self._objects = listed
         self._version = version
-        self.relists += 1
         news.append(self._relisted())
         self._publish(news)
         if not self.synced.is_set():

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from pumice.api import kinds, names
 from pumice.api.batch import Job
+from pumice.api.kinds import type_meta
 from pumice.api.pods import Pod
-from pumice.api.scheduling import PodGroup
+from pumice.api.scheduling import VOLCANO, PodGroup
 from pumice.errors import PumiceError
 
 if TYPE_CHECKING:
@@ -42,9 +43,9 @@ _SPREAD = "{name: resource-strategy-fit, arguments: {resources: {nvidia.com/gpu:
 
 @contextlib.asynccontextmanager
 async def started(*, gpus: int, nodes: int = 1, packing: bool | None = None) -> AsyncIterator[Up]:
-    from pumice.kube.informer import silent
     from pumice.local.apiserver.serving import Place
     from pumice.local.up import Up
+    from pumice.runtime import silent
     from pumice.scheduling.core import builtin
 
     text = builtin.TEXT if packing is None else _SPREADING.replace("PACKING", _PACK if packing else _SPREAD)
@@ -77,14 +78,13 @@ async def create_pod(cluster: Up, name: str, *, scheduler: str, gang: str = "") 
 
 async def create_gang(cluster: Up, name: str, size: int) -> None:
     group = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
+        **type_meta(PodGroup),
         "metadata": {"name": name},
         "spec": {"minMember": size},
     }
     await cluster.client.create(PodGroup, group, namespace=NAMESPACE)
     for number in range(size):
-        await create_pod(cluster, f"{name}-worker-{number}", scheduler="volcano", gang=name)
+        await create_pod(cluster, f"{name}-worker-{number}", scheduler=VOLCANO, gang=name)
 
 
 async def delete_gang(cluster: Up, name: str) -> None:
@@ -159,11 +159,10 @@ def training_job(checkpoints: Path) -> dict[str, Any]:
         }
     }
     return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
+        **type_meta(Job),
         "metadata": {"name": "train"},
         "spec": {
-            "schedulerName": "volcano",
+            "schedulerName": VOLCANO,
             "minAvailable": 4,
             "plugins": {"pytorch": []},
             "policies": [{"event": "PodEvicted", "action": "RestartJob"}],

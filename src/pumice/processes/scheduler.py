@@ -31,6 +31,7 @@ from pumice.api import (
 )
 from pumice.api.changes import AttemptSeen, Claimed, Upserted
 from pumice.api.meta import ObjectReference
+from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.cluster.intake import Intake
 from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
@@ -57,10 +58,10 @@ if TYPE_CHECKING:
     from pumice.api.changes import Change
     from pumice.api.meta import Struct
     from pumice.cluster.state import Snapshot
-    from pumice.dispatch.runtime import Runtime
     from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
+    from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Decisions, GangReport
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.plugins import Plugin
@@ -114,7 +115,7 @@ WATCHED: tuple[type[Struct], ...] = (
 class Served:
     """Whom this scheduler serves, pods that name it and groups that name no queue, and with which plugins from outside."""
 
-    scheduler_names: frozenset[str] = frozenset({"volcano", "pumice"})
+    scheduler_names: frozenset[str] = frozenset(SCHEDULER_NAMES)
     default_queue: str = "default"
     extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
     volcano_metrics: bool = True  # export Volcano's metric names beside ours

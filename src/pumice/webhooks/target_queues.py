@@ -10,14 +10,15 @@ import msgspec
 from pumice.api import names
 from pumice.api.batch import DEFAULT_QUEUE
 from pumice.api.defaults import queue_within
+from pumice.api.groups import named_group
 from pumice.api.scheduling import GROUP_PREFIX, PodGroup
 from pumice.api.validation.jobs import same_json
 from pumice.webhooks.reviews import NATIVE_GROUP
 
 if TYPE_CHECKING:
+    from pumice.api.meta import Json
     from pumice.api.validation import Lookup
 
-Json: TypeAlias = dict[str, Any]
 PodGroups: TypeAlias = Callable[[str, str], PodGroup | None]  # by namespace and name
 
 LEADING: Final = (
@@ -92,7 +93,7 @@ class Destinations:
         Whoever names no group but an owner joins the group of that owner's pods.
         """
         annotations = _annotations(pod)
-        named = annotations.get(names.GROUP_NAME) or annotations.get(names.VOLCANO_GROUP_NAME)
+        named = named_group(annotations)
         joined = self._pod_groups(namespace, named or _implied_group(pod))
         if joined is not None:
             return [joined.spec.queue or DEFAULT_QUEUE]

@@ -494,7 +494,7 @@ def test_something_that_is_no_change_is_refused():
         World().apply("nonsense")
 
 
-# ------------------------------------------------------------------------------------------------------ snapshots, stories
+# ------------------------------------------------------------------------------------------------------ snapshots, invariants
 
 
 def test_a_snapshot_never_changes_whatever_comes_after_it():
@@ -531,16 +531,6 @@ def test_a_snapshot_lists_everything_in_the_order_of_names_not_of_arrival():
         assert list(snapshot.gangs) == ["default/a", "default/aa", "default/b", "default/pod:z"]
         assert list(snapshot.queues) == ["q1", "q2"]
         assert list(snapshot.objects(PriorityClass)) == ["x", "y"]
-
-
-def test_the_state_can_tell_what_happened_to_an_object():
-    pod = a_pod("p", gang="g")
-    world = World(a_node("n1"), pod)
-    world.apply(Assumed(ref(pod), "n1", "a1", NOW))
-    world.see(a_pod("p", gang="g", node="n1"))
-    world.lose(pod)
-    assert world.cluster.story("default/p") == ["Pending", "Assumed", "Binding on n1", "Running on n1", "gone"]
-    assert world.cluster.story("nobody") == []
 
 
 @pytest.mark.parametrize(

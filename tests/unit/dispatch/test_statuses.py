@@ -10,13 +10,13 @@ from pumice.api.scheduling import PodGroup
 from pumice.clock import RealClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.dispatch.runtime import Runtime
 from pumice.dispatch.statuses import Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 from pumice.local.up import install_kinds
+from pumice.runtime import Runtime
 from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
 
 

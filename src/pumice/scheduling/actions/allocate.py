@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.scheduling.core import arguments
 from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.heap import Heap
 from pumice.scheduling.placing.pending import PendingMembers
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
-
-
-Arguments = arguments.CachingArgs
 
 
 def run(session: Session) -> None:

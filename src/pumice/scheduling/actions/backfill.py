@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.core import arguments
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import FitError
 
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-
-
-Arguments = arguments.CachingArgs
 
 
 def run(session: Session) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pumice import instant
 from pumice.api.changes import Claim
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
 
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is anybody's again
-_SECOND = 1_000_000_000
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
 
 
@@ -110,7 +110,7 @@ def _claims(session: Session) -> tuple[Claim, ...]:
         if isinstance(operation, Eviction) and claimant is not None:
             victims.setdefault(claimant.key, []).append(operation.task.uid)
     names = session.room.table.names
-    until = session.now + CLAIM_SECONDS * _SECOND
+    until = session.now + CLAIM_SECONDS * instant.SECOND
     claims = []
     for key, uids in victims.items():
         places = session.gangs[key].places.items()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pumice import instant
 from pumice.api import names
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster.tasks import OCCUPYING, Status
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 LAST_CALL = 2  # grace times: whoever is unfinished for so long is given up, whatever he waits for
 REFUSAL_S = 30  # a node looks at a pod as soon as it is bound; a refusal that comes later is about something else
-_SECOND = 1_000_000_000
 _STARTED = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value, PodGroupPhase.COMPLETED.value})
 _ATTEMPT = re.compile(r"([0-9]{1,19})-[0-9a-z]+")
 
@@ -67,10 +67,10 @@ def belies(recorded: str, tasks: Collection[Task], now: Instant) -> bool:
     Nor is it about the start where members of a much older attempt are there: the record is then that of a lost member's return.
     """
     run = attempt_started(recorded) or 0
-    if not 0 <= now - run < REFUSAL_S * _SECOND:
+    if not 0 <= now - run < REFUSAL_S * instant.SECOND:
         return False  # also where the stamp is of a clock that was ahead: nobody knows how old it is
     has_veterans = any(
-        task.status in OCCUPYING and 0 < (attempt_started(_note(task)) or 0) <= run - REFUSAL_S * _SECOND
+        task.status in OCCUPYING and 0 < (attempt_started(_note(task)) or 0) <= run - REFUSAL_S * instant.SECOND
         for task in tasks
     )
     return not has_veterans and any(is_refused(task) and _note(task) == recorded for task in tasks)
@@ -132,9 +132,9 @@ def releases(session: Session, left: Sequence[GangState], *, grace_s: int) -> li
     chosen: list[Release] = []
     for gang in reversed(left):
         late = session.now - max(_began(session, task) for task in cut_short(gang, session.now))
-        if late < grace_s * _SECOND:
+        if late < grace_s * instant.SECOND:
             continue
-        is_last_call = late >= LAST_CALL * grace_s * _SECOND
+        is_last_call = late >= LAST_CALL * grace_s * instant.SECOND
         if not is_last_call and (chosen or session.is_pipelined(gang)):
             continue
         release = _release(session, gang, grace_s)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from pumice import quantity
+from pumice import cel, quantity
 from pumice.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from pumice.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
 from pumice.cluster.matching import compiled_terms
 from pumice.scheduling.placing.constraints import device_cel
 from pumice.scheduling.placing.constraints.labels import NodeLabels
-from pumice.scheduling.placing.constraints.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -192,7 +192,7 @@ class Inventory:
                     return f"request {name}: device class {each.device_class_name} does not exist"
                 try:
                     alternatives.append(_ask(name, kind, each))
-                except device_cel.SelectorUnusable as error:
+                except cel.CelError as error:
                     return f"request {name}: {error}"
                 config += [_config("FromClass", (name,), each.opaque) for each in kind.spec.config]
             requests.append(tuple(alternatives))
