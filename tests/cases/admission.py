@@ -799,6 +799,7 @@ HYPER_NODES = [
     Case("hyper node of the highest tier", edited(hyper_node(member(exactMatch={"name": "n1"})), {"spec.tier": 1000})),
     Case("hyper node of a tier beyond all", edited(hyper_node(member(exactMatch={"name": "n1"})), {"spec.tier": 1001}),
          refused="spec.tier", says="use 0 to 1000"),
+    Case("hyper node without members", edited(hyper_node(), {"spec.members": ...}), refused="spec.members", says="must not be empty"),
     Case("hyper node of nothing", hyper_node(), refused="spec.members", says="must not be empty"),
     Case("hyper node by a broken pattern", hyper_node(member(regexMatch={"pattern": "n-["})), refused=PATTERN,
          says="not a regular expression"),
