@@ -13,14 +13,12 @@ import msgspec
 from pumice import yamltext
 from pumice.api import names
 from pumice.api.batch import DEFAULT_MAX_RETRY, DEFAULT_QUEUE
-from pumice.api.meta import NOTHING, Struct
-from pumice.api.scheduling import ROOT_QUEUE
+from pumice.api.meta import NOTHING, Json, Struct
+from pumice.api.scheduling import ROOT_QUEUE, VOLCANO
 from pumice.errors import BadInput
 
-Json: TypeAlias = dict[str, Any]
 Operation: TypeAlias = dict[str, Any]
 
-DEFAULT_SCHEDULER: Final = "volcano"
 DEFAULT_WEIGHT: Final = 1
 DNS_ON_THE_HOST: Final = "ClusterFirstWithHostNet"
 NEEDS_SVC: Final = ("tensorflow", "mpi", "pytorch", "ray")
@@ -72,7 +70,7 @@ def _spec(subject: Json) -> tuple[Json | None, list[Operation]]:
 # ------------------------------------------------------------------------------------------------------------ jobs
 
 
-def job_patch(job: Json, *, scheduler_name: str = DEFAULT_SCHEDULER) -> list[Operation]:
+def job_patch(job: Json, *, scheduler_name: str = VOLCANO) -> list[Operation]:
     """The defaults of a Job: queue, scheduler, names and minimums of its tasks, retries, the plugins that others need."""
     spec, patch = _spec(job)
     if spec is None:

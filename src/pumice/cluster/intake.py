@@ -1,11 +1,13 @@
 """The only writer of the cluster state: one Change after another, in any order that the API server's watches allow.
 
 Whatever the order, the state ends up as if it had been listed afresh: news about one object replaces what was known of it,
-and what refers to something unknown waits for it.
+and what refers to something unknown waits for it. The state never goes back: pods are read outside their watch, too, and what a
+watch says afterwards may be older (docs/adr/0016).
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
@@ -15,12 +17,13 @@ import numpy as np
 
 from pumice.api import changes, names
 from pumice.api.core import Node
+from pumice.api.groups import group_of
 from pumice.api.native import NativePodGroup
 from pumice.api.pods import Pod
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import PodGroup, Queue, implied_group, is_workload
 from pumice.api.topology import HyperNode
-from pumice.cluster import amounts, cards, relevance, state
+from pumice.cluster import amounts, cards, freshness, relevance, state
 from pumice.cluster.queues import queue_of
 from pumice.cluster.tasks import EVICTABLE, FINISHED, ON_A_NODE, Status, Task, task_of
 
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 
 
 _NUMBER = re.compile(r"[0-9]{1,64}")
+ATTEMPTS_MAX = 4_096  # stamped in the future; the oldest are forgotten first
+GONE_MAX = 16_384  # uids of pods that are gone, so that an answer or an event that comes late does not bring them back
 
 
 class Intake:
@@ -45,6 +50,7 @@ class Intake:
         ] = {}  # of pods, by the key of the group that is made for such as name none
         self._assumed: dict[str, changes.Assumed] = {}
         self._evicting: set[str] = set()
+        self._gone: collections.OrderedDict[str, None] = collections.OrderedDict()
 
     def apply(self, change: changes.Change) -> None:
         self.cluster.revision += 1
@@ -58,16 +64,21 @@ class Intake:
                 self._relist(kind, uids)
             case changes.Claimed(claim=claim):
                 self.cluster.claims[claim.gang] = claim
-                self.cluster.tell(claim.gang, f"claims room on {', '.join(sorted({node for _, node in claim.places}))}")
-            case changes.Unclaimed(gang=gang, reason=reason):
+            case changes.Unclaimed(gang=gang):
                 self.cluster.claims.pop(gang, None)
-                self.cluster.tell(gang, f"no claim any more: {reason}")
+            case changes.AttemptSeen(attempt=attempt, at=at):
+                if len(self.cluster.seen_at) >= ATTEMPTS_MAX:
+                    del self.cluster.seen_at[next(iter(self.cluster.seen_at))]
+                self.cluster.seen_at.setdefault(attempt, at)
             case _:
                 self._outcome(change)
 
     # ------------------------------------------------------------------------------------------------- news
 
     def _upsert(self, thing: Struct) -> None:
+        known = self._known(thing)
+        if known is not None and freshness.is_past(thing, known):
+            return
         match thing:
             case Pod():
                 self._upsert_pod(thing)
@@ -81,6 +92,22 @@ class Intake:
                 self.cluster.queues[thing.metadata.name] = queue_of(thing)
             case _:
                 self._set_other(thing, present=True)
+
+    def _known(self, thing: Any) -> Any:
+        """The object of that name as it was last taken in."""
+        cluster, meta = self.cluster, thing.metadata
+        match thing:
+            case Pod():
+                return self._pods.get(self._uid_by_key.get(meta.key, ""))
+            case Node():
+                slot = cluster.nodes.get(meta.name)
+                return None if slot is None else slot.node
+            case PodGroup() | NativePodGroup():
+                is_ours = isinstance(thing, PodGroup)
+                gang = cluster.gangs.get(meta.key if is_ours else state.native_key(meta.namespace, meta.name))
+                return None if gang is None else gang.group
+            case _:
+                return cluster.others.get(type(thing), {}).get(meta.key)
 
     def _delete(self, thing: Struct) -> None:
         match thing:
@@ -139,14 +166,13 @@ class Intake:
         self._touch_gang(key, slot)
         for each in list(self._uids_by_implied.get(key, ())) if is_news else ():
             self._refresh(each)
-        self.cluster.tell(
-            key, "group gone" if group is None else f"group is {group.metadata.resource_version or 'here'}"
-        )
 
     # ------------------------------------------------------------------------------------------------- pods
 
     def _upsert_pod(self, pod: Pod) -> None:
         key, uid = pod.metadata.key, pod.metadata.uid or pod.metadata.key
+        if uid in self._gone:
+            return
         former = self._uid_by_key.get(key)
         if former is not None and former != uid:
             self._delete_pod(former)  # its deletion was never told, or comes later
@@ -162,6 +188,10 @@ class Intake:
 
     def _delete_pod(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
+        if pod is not None and pod.metadata.uid:
+            self._gone[uid] = None
+            if len(self._gone) > GONE_MAX:
+                self._gone.popitem(last=False)
         self._assumed.pop(uid, None)
         self._evicting.discard(uid)
         self._unimply(uid, pod)
@@ -195,7 +225,6 @@ class Intake:
                 pass  # the charge stays as it is until somebody has read the pod back
             case _:
                 raise TypeError(f"{type(change).__name__} is no Change that the state knows")
-        self.cluster.tell(f"{pod.namespace}/{pod.name}", type(change).__name__)
         self._refresh(pod.uid)
 
     def _refresh(self, uid: str) -> None:
@@ -235,8 +264,6 @@ class Intake:
                 slot.tasks.pop(uid, None)
                 self._touch_gang(former.gang, slot)
         if task is None:
-            if former is not None:
-                cluster.tell(former.key, "gone")
             return
         cluster.enlist(task)
         self._learn(task.request.amounts)  # a resource that no node has must not look like one that nobody asks for
@@ -245,8 +272,6 @@ class Intake:
             slot = self._gang(task.gang)
             slot.tasks[uid] = task
             self._touch_gang(task.gang, slot)
-        if former is None or former.status is not task.status or former.node != task.node:
-            cluster.tell(task.key, f"{task.status.text}{' on ' + task.node if task.node else ''}")
 
     def _gang(self, key: str) -> GangSlot:
         slot = self.cluster.gangs.get(key)
@@ -312,8 +337,6 @@ class Intake:
         room = allocatable_of(node)
         self._learn(room)
         cluster.allocatable[:, slot.column] = cluster.axis.vector(room)
-        if former is None:
-            cluster.tell(name, f"node with {amounts.text(room)}")
 
     def _delete_node(self, name: str) -> None:
         cluster = self.cluster
@@ -329,7 +352,6 @@ class Intake:
         for uid in list(slot.tasks):
             self._refresh(uid)
         cluster.node_order = cluster.tree = None
-        cluster.tell(name, "node gone")
 
     def _learn(self, new: amounts.Amounts) -> None:
         """Make room for resources never seen before: a new row is zero for every node that lacks it."""
@@ -357,11 +379,11 @@ def _gang_key(pod: Pod, scheduler_names: frozenset[str]) -> str:
     meta, spec = pod.metadata, pod.spec
     if spec.scheduler_name and spec.scheduler_name not in scheduler_names:
         return ""
-    group = meta.annotations.get(names.GROUP_NAME) or meta.annotations.get(names.VOLCANO_GROUP_NAME)
-    if group:
-        return f"{meta.namespace}/{group}"  # never of another namespace, whatever a tenant writes
-    if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
-        return state.native_key(meta.namespace, spec.scheduling_group.pod_group_name)
+    group = group_of(pod)
+    if group.is_native:
+        return state.native_key(meta.namespace, group.name)
+    if not group.is_implied:
+        return f"{meta.namespace}/{group.name}"
     if not spec.scheduler_name:
         return ""
     if meta.controller is not None and is_workload(meta.controller):

@@ -17,7 +17,6 @@ import msgspec
 from pumice import yamltext
 from pumice.api import kinds
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
@@ -33,6 +32,7 @@ from pumice.local.nodes.pretend import PretendAgent
 from pumice.local.nodes.process.agent import ProcessAgent
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 from pumice.webhooks.lookups import InformerLookup
 from pumice.webhooks.reviews import PATHS, Path, Reviewer
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
-    from pumice.kube.informer import Log
     from pumice.local.apiserver.serving import Place
     from pumice.local.nodes.process.machine import ProcessSettings
     from pumice.local.nodes.registration import NodeFacts
+    from pumice.runtime import Log
     from pumice.scheduling.core.policy import Policy
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -16,6 +16,7 @@ from aiohttp import web
 from pumice.kube import errors
 from pumice.kube.listener import Limits, Listener
 from pumice.kube.transport import Request
+from pumice.scheduling.core import verdict
 from pumice.telemetry.meters import CONTENT_TYPE
 
 if TYPE_CHECKING:
@@ -157,10 +158,7 @@ def as_data(report: GangReport) -> dict[str, Any]:
             {"type": each.type, "status": each.status, "reason": each.reason, "message": each.message}
             for each in report.conditions
         ],
-        "reasons": [
-            {"plugin": each.plugin, "reason": each.text, "nodes": each.nodes, "cure": each.cure.value}
-            for each in report.reasons
-        ],
+        "reasons": [verdict.as_data(each) for each in report.reasons],
         "pods": [
             {"pod": each.task.key, "reason": each.reason, "message": each.message, "nominatedNode": each.nominated_node}
             for each in report.pods

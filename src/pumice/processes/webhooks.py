@@ -28,12 +28,11 @@ from pumice.webhooks.submitters import Submitters
 from pumice.webhooks.target_queues import Destinations
 
 if TYPE_CHECKING:
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers
+    from pumice.runtime import Runtime
     from pumice.webhooks.certificate_store import Source
 
-SERVED: Final = RuleSettings(scheduler_names=("volcano", "pumice"))
 BEAT_S: Final = 1.0
 LOOK_S: Final = 10.0  # between two looks at keys, configurations and files
 
@@ -50,7 +49,7 @@ class WebhookSettings:
     certificate_folder: str = ""
     configuration: str = CONFIGURATION
     injects: bool = True
-    rules: RuleSettings = SERVED
+    rules: RuleSettings = dataclasses.field(default_factory=RuleSettings)
     access: AccessMode = AccessMode.OFF
     controllers: tuple[str, ...] = ()
     admission_conf: str = ""

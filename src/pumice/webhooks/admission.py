@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from pumice.kube import errors
 from pumice.webhooks.access import ADMINISTER, USE
@@ -14,12 +14,11 @@ from pumice.webhooks.target_queues import QUEUES_MAX, is_submission
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pumice.api.meta import Json
     from pumice.webhooks.access import QueueAccess
     from pumice.webhooks.reviews import Path, Reviewer
     from pumice.webhooks.submitters import Subject, Submitters
     from pumice.webhooks.target_queues import Destinations
-
-Json: TypeAlias = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from pumice.api import defaults, names
 from pumice.api.batch import DEFAULT_MAX_RETRY, DEFAULT_QUEUE
@@ -35,7 +35,8 @@ from pumice.webhooks.target_queues import LEADING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Json: TypeAlias = dict[str, Any]
+    from pumice.api.meta import Json
+
 
 PREFIX: Final = "pumice"
 _TASKS: Final = "(has(object.spec.tasks) ? object.spec.tasks : [])"

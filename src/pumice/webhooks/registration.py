@@ -11,9 +11,10 @@ import base64
 import dataclasses
 import enum
 import json
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from pumice.api import names
+from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.webhooks.reviews import CLUSTER_WIDE, NATIVE_GROUP, PATHS, Path
 from pumice.webhooks.submitters import RECORD
 from pumice.webhooks.target_queues import LEADING
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from pumice.api.defaults import ResourceGroup
+    from pumice.api.meta import Json
 
-Json: TypeAlias = dict[str, Any]
 
 TIMEOUT_S: Final = 5
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
@@ -58,7 +59,7 @@ class Registration:
     configuration: str = CONFIGURATION
     url: str = ""  # instead of a Service: https://host:port
     ca: bytes = b""
-    scheduler_names: tuple[str, ...] = ("volcano", "pumice")
+    scheduler_names: tuple[str, ...] = SCHEDULER_NAMES
     access: AccessMode = AccessMode.OFF
     controllers: tuple[str, ...] = ()  # user names of our controllers
     groups: tuple[ResourceGroup, ...] = ()

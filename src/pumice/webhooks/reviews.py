@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pumice.api.defaults import ResourceGroup
+    from pumice.api.meta import Json
     from pumice.api.validation import Lookup
 
-Json: TypeAlias = dict[str, Any]
 
 WARNING_CHARS_MAX = 256  # API servers cut what is longer
 WARNINGS_MAX = 8
@@ -83,7 +83,7 @@ class Reviewer:
         self, lookup: Lookup, settings: Settings | None = None, pod_rules: Callable[[], PodRules] = PodRules
     ) -> None:
         self._lookup = lookup
-        self._settings = settings or Settings(scheduler_names=("volcano", "pumice"))
+        self._settings = settings or Settings()
         self._pod_rules = pod_rules
 
     def answer(self, path: Path) -> Callable[[Json], Json]:

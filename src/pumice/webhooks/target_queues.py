@@ -11,14 +11,15 @@ from pumice.api import names
 from pumice.api.batch import DEFAULT_QUEUE
 from pumice.api.defaults import queue_within
 from pumice.api.flow import FlowPatch, JobFlow
+from pumice.api.groups import named_group
 from pumice.api.scheduling import GROUP_PREFIX, PodGroup
 from pumice.api.validation.jobs import same_json
 from pumice.webhooks.reviews import NATIVE_GROUP
 
 if TYPE_CHECKING:
+    from pumice.api.meta import Json
     from pumice.api.validation import Lookup
 
-Json: TypeAlias = dict[str, Any]
 PodGroups: TypeAlias = Callable[[str, str], PodGroup | None]  # by namespace and name
 JobFlows: TypeAlias = Callable[[str], Iterable[JobFlow]]  # of a namespace
 
@@ -123,7 +124,7 @@ class Destinations:
         its group is gone or not named any more, so the right to it is asked for with every change of either.
         """
         annotations = _annotations(pod)
-        named = annotations.get(names.GROUP_NAME) or annotations.get(names.VOLCANO_GROUP_NAME)
+        named = named_group(annotations)
         joined = self._pod_groups(namespace, named or _implied_group(pod))
         found = [] if joined is None else [joined.spec.queue or DEFAULT_QUEUE]
         own = annotations.get(names.QUEUE_NAME)

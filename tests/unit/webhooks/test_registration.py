@@ -5,8 +5,8 @@ from tests.cases import admission
 from tests.cases.editing import edited
 from tests.unit.webhooks.reviews import CONTROLLERS, command, group, marked, native_group, pod, request
 
+from pumice import cel
 from pumice.api import defaults, names
-from pumice.local.apiserver import cel
 from pumice.webhooks.registration import AccessMode, Registration
 from pumice.webhooks.submitters import Submitters
 
