@@ -180,8 +180,9 @@ def test_a_group_that_enqueue_refuses_says_why_in_its_condition():
 def test_a_gang_without_pods_says_whom_it_waits_for():
     found = told(a_node("n1"), a_group("g", 2))
     text = "no pods yet: 0 of 2 members are created"
-    ((kind, status, reason, said),) = [(each.type, each.status, each.reason, each.message) for each in found.conditions]
-    assert (kind, status, reason, said) == ("Unschedulable", True, "NotEnoughTasks", text)
+    (condition,) = found.conditions
+    assert (condition.type, condition.status, condition.reason) == ("Unschedulable", True, "NotEnoughTasks")
+    assert condition.message == text
     assert (found.phase, found.message) == ("Inqueue", text)
     assert [(reason.plugin, reason.text, reason.cure) for reason in found.reasons] == [("gang", text, Cure.WAITING)]
 
