@@ -14,6 +14,7 @@ from pumice.cluster.columns import Column, Mask, NodeTable
 from pumice.cluster.queues import QueueSpec
 from pumice.cluster.tasks import Status, Task
 from pumice.scheduling.core.arguments import Args
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.gangstate import GangState, SubState
 from pumice.scheduling.core.points import Indexes, Kind, Points, Pull, Scores, Vote
 from pumice.scheduling.core.policy import PluginOption, PolicyError
@@ -29,9 +30,11 @@ __all__ = [
     "ENTRY_POINTS",
     "Amounts",
     "Args",
+    "Code",
     "Column",
     "Cure",
     "Denial",
+    "Facts",
     "GangState",
     "Indexes",
     "Kind",

@@ -1,4 +1,4 @@
-"""Writes docs/reference/*.md from the code itself: policy and plugins, metrics, command line, kinds.
+"""Writes docs/reference/*.md from the code itself: policy and plugins, metrics, command line, kinds, reasons.
 
 python -m tools.docs.reference          writes the files
 python -m tools.docs.reference --check  fails where a file is not what the code says
@@ -22,7 +22,7 @@ from pumice.cli import main as command_line
 from pumice.scheduling import actions, plugins
 from pumice.scheduling.core import builtin, policy
 from pumice.telemetry.catalogue import PUMICE, VOLCANO, Metric
-from tools.docs import fields
+from tools.docs import fields, reasons
 
 if typing.TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,6 +157,7 @@ REFERENCES: dict[str, Callable[[], str]] = {
     "metrics.md": metric_reference,
     "cli.md": command_reference,
     "kinds.md": kind_reference,
+    "reasons.md": reasons.reference,
 }
 
 

@@ -16,12 +16,15 @@ from pumice.api.kinds import type_meta
 from pumice.api.pods import Pod
 from pumice.api.scheduling import VOLCANO, PodGroup
 from pumice.errors import PumiceError
+from pumice.scheduling.core.verdict import decode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 
     from pumice.local.nodes.registration import NodeFacts
     from pumice.local.up import Up
+    from pumice.scheduling.core.codes import Code
+    from pumice.scheduling.core.verdict import Reason
 
 WAIT_S_MAX = 30.0
 NAMESPACE = "default"
@@ -120,23 +123,19 @@ async def until(count: Callable[[], Awaitable[int]], wanted: int) -> int:
     return found
 
 
-async def until_reason(cluster: Up, name: str, text: str) -> dict[str, Any]:
+async def until_reason(cluster: Up, name: str, codes: Collection[Code]) -> Reason:
+    """Ask until the group's verdict names one of the codes."""
     deadline = time.monotonic() + WAIT_S_MAX
     while True:
-        group = (await cluster.client.get(PodGroup, name, namespace=NAMESPACE)).json()
-        if text in reason(group):
-            return group
+        group = (await cluster.client.get(PodGroup, name, namespace=NAMESPACE)).into(PodGroup)
+        verdict = decode(group.metadata.annotations.get(names.VERDICT, ""))
+        for reason in verdict.reasons if verdict is not None else ():
+            if reason.code in codes:
+                return reason
         if time.monotonic() > deadline:
-            raise DemoFailed(f"group {name} never said {text!r}; please report this")
+            said = ", ".join(sorted(code.value for code in codes))
+            raise DemoFailed(f"group {name} never said {said}; please report this")
         await asyncio.sleep(0.05)
-
-
-def reason(group: dict[str, Any]) -> str:
-    conditions = group.get("status", {}).get("conditions", [])
-    message = next(
-        (each["message"] for each in conditions if each["type"] == "Unschedulable" and each["status"] == "True"), ""
-    )
-    return str(message).partition("Origin reason is ")[2] or str(message)
 
 
 def training_job(checkpoints: Path) -> dict[str, Any]:

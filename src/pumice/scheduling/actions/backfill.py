@@ -52,7 +52,7 @@ def _place(session: Session, gang: GangState, waiting: list[Task], *, keep: bool
         reason = session.placer.prefilter(shape)
         node = _best(session, shape, task) if reason is None else None
         if reason is not None:
-            gang.fit_errors[task] = FitError((reason,), 0, message=reason.text)
+            gang.fit_errors[task] = FitError((reason,), 0, instead=reason)
         elif node is None:
             gang.fit_errors[task] = session.placer.fit_error(shape, None)
         if node is None:

@@ -10,7 +10,17 @@ from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPha
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core import messages, verdict
-from pumice.scheduling.core.decisions import Bind, Condition, Decisions, Evict, GangCommit, GangReport
+from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.decisions import (
+    Bind,
+    Condition,
+    Decisions,
+    Evict,
+    GangCommit,
+    GangReport,
+    GangSummary,
+    Shortage,
+)
 from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.evicting import mend
 from pumice.scheduling.placing import feasibility
@@ -125,15 +135,12 @@ def _report(session: Session, gang: GangState) -> GangReport:
     if has_queue and not ready and (hopeless := feasibility.never(session, gang)) is not None:
         gang.reasons.insert(0, hopeless)
     if not gang.tasks and gang.phase == PodGroupPhase.INQUEUE.value and gang.minimum > 0:
-        text = f"no pods yet: 0 of {gang.minimum} members are created"
-        gang.reasons.append(verdict.Reason("gang", text, cure=verdict.Cure.WAITING))
-    text = ""
+        facts = Facts(wanted=gang.minimum)
+        gang.reasons.append(verdict.Reason(Code.NO_PODS, "gang", facts, cure=verdict.Cure.WAITING))
+    why: GangSummary | verdict.Reason | None = next(iter(gang.reasons), None)
     if gang.tasks and not ready and has_queue:
-        text = messages.fit_text(session, gang)
-    elif gang.reasons:
-        text = gang.reasons[0].text
-    conditions = _conditions(session, gang, text, ready=ready)
-    counted = f"{gang.tally[Status.PENDING]}/{len(gang.tasks)} tasks in gang unschedulable: " if gang.tasks else ""
+        why = messages.summary(session, gang)
+    conditions = _conditions(session, gang, why, ready=ready)
     return GangReport(
         gang=gang.key,
         phase=_phase(
@@ -146,50 +153,52 @@ def _report(session: Session, gang: GangState) -> GangReport:
         succeeded=gang.tally[Status.SUCCEEDED],
         failed=gang.tally[Status.FAILED],
         conditions=conditions,
-        message=f"{counted}{text}" if text else "",
+        why=Shortage(gang.tally[Status.PENDING], len(gang.tasks), why) if why is not None else None,
         reasons=_reasons(gang),
-        pods=tuple(messages.pod_verdicts(session, gang, text)) if has_queue else (),
+        pods=tuple(messages.pod_verdicts(session, gang, why)) if has_queue else (),
         uid=gang.spec.uid,
     )
 
 
 def _reasons(gang: GangState) -> tuple[verdict.Reason, ...]:
     own = [reason for error in gang.fit_errors.values() for reason in error.reasons]
-    return tuple(verdict.merged([*gang.reasons, *own]).values())
+    return verdict.merged([*gang.reasons, *own])
 
 
-def _conditions(session: Session, gang: GangState, text: str, *, ready: bool) -> tuple[Condition, ...]:
+def _conditions(
+    session: Session, gang: GangState, why: GangSummary | verdict.Reason | None, *, ready: bool
+) -> tuple[Condition, ...]:
     """What holds now, both ways: a gang that became ready is told so by Unschedulable=False as well."""
     if not gang.tasks:
-        return _conditions_before_pods(gang, text)
+        return _conditions_before_pods(gang, why)
     if not session.points.ready.hooks and gang.key in session.gangs:
         return ()
     unschedulable, scheduled = PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value
     was = {condition.type for condition in gang.spec.conditions}
     if ready:
-        found = [Condition(scheduled, True, "tasks in gang are ready to be scheduled", "")]
+        found = [Condition(scheduled, True, "tasks in gang are ready to be scheduled")]
         if unschedulable in was:
-            found.append(Condition(unschedulable, False, "tasks in gang are ready to be scheduled", ""))
+            found.append(Condition(unschedulable, False, "tasks in gang are ready to be scheduled"))
         return tuple(found)
     tally = gang.tally
     leaving = tally[Status.RELEASING] and not tally[Status.PENDING] and not tally[Status.PIPELINED]
     if leaving and _scheduled(gang) >= gang.spec.min_member:
         return ()  # it is only on its way out
-    missing = messages.unschedulable(gang)
-    message = f"{missing}/{len(gang.tasks)} tasks in gang unschedulable: {text}"
-    found = [Condition(unschedulable, True, "NotEnoughResources", message)]
+    assert why is not None, f"nothing is said of {gang.key}, which cannot start"
+    shortage = Shortage(messages.unschedulable(gang), len(gang.tasks), why)
+    found = [Condition(unschedulable, True, "NotEnoughResources", shortage)]
     if scheduled in was:
-        found.append(Condition(scheduled, False, "NotEnoughResources", message))
+        found.append(Condition(scheduled, False, "NotEnoughResources", shortage))
     return tuple(found)
 
 
-def _conditions_before_pods(gang: GangState, text: str) -> tuple[Condition, ...]:
+def _conditions_before_pods(gang: GangState, why: GangSummary | verdict.Reason | None) -> tuple[Condition, ...]:
     """A group that waits for its admission, or for its members, has nothing but its reason to show."""
     is_admitted = gang.phase == PodGroupPhase.INQUEUE.value
-    if not text or not (is_admitted or gang.is_waiting_for_admission):
+    if why is None or not (is_admitted or gang.is_waiting_for_admission):
         return ()
     reason = "NotEnoughTasks" if is_admitted else "NotEnoughResources"
-    return (Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, reason, text),)
+    return (Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, reason, Shortage(0, 0, why)),)
 
 
 def _scheduled(gang: GangState) -> int:

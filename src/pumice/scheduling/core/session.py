@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.cluster.tasks import ON_A_NODE, Status
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.gangstate import GangState, SubState
 from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
@@ -53,11 +54,7 @@ class Session:
             known = gang.spec.queue in self.queues
             (self.gangs if known else self.stranded)[key] = GangState(gang)
         for gang_state in self.stranded.values():
-            gang_state.reasons.append(
-                Reason(
-                    "queue", f"queue {gang_state.queue} does not exist; create it or name another one", cure=Cure.CHANGE
-                )
-            )
+            gang_state.reasons.append(Reason(Code.QUEUE_MISSING, "queue", Facts(queue=gang_state.queue)))
         self.room = Room(snapshot.nodes)
         self.total: MutableAmounts = snapshot.nodes.total()
         self.units = self.budget = budget
@@ -204,7 +201,7 @@ class Session:
     def obstacle(self, gang: GangState) -> Reason | None:
         """Why no action may work on the gang in this cycle; None where all may."""
         if (failed := self.ports.resting.get(gang.key)) is not None:
-            return Reason("dispatch", f"the last attempt failed, and the next one follows: {failed}", cure=Cure.WAITING)
+            return Reason(Code.ATTEMPT_FAILED, "dispatch", Facts(text=failed), cure=Cure.WAITING)
         return self.points.valid.of(gang)
 
     def is_ready(self, gang: GangState) -> bool:

@@ -20,6 +20,7 @@ from pumice.api.core import PersistentVolume, PersistentVolumeClaim, storage_cla
 from pumice.api.meta import LabelSelector
 from pumice.api.storage import CSIDriver, CSIStorageCapacity, StorageClass
 from pumice.cluster.matching import compiled, compiled_terms
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.placing.constraints.labels import ABSENT, NodeLabels
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.scheduling.core.session import Session
 
+PLUGIN = "predicates"  # under this name reasons are counted
 STORAGE = "storage"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 ONE_POD_ONLY = "ReadWriteOncePod"
@@ -104,23 +106,19 @@ class Storage:
         name = key.partition("/")[2]
         if claim is None:
             if ephemeral:
-                text = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
-                return _stuck(text, Cure.WAITING)
-            return _stuck(f'persistentvolumeclaim "{name}" not found', Cure.CHANGE)
+                return Reason(Code.VOLUME_CLAIM_AWAITED, PLUGIN, Facts(name=name), cure=Cure.WAITING)
+            return Reason(Code.VOLUME_CLAIM_MISSING, PLUGIN, Facts(name=name))
         if claim.status.phase == "Lost":
-            bound = claim.spec.volume_name
-            return _stuck(
-                f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{bound}"', Cure.CHANGE
-            )
+            return Reason(Code.VOLUME_CLAIM_LOST, PLUGIN, Facts(name=name, volume=claim.spec.volume_name))
         if claim.metadata.deletion_timestamp is not None:
-            return _stuck(f'persistentvolumeclaim "{name}" is being deleted', Cure.CHANGE)
+            return Reason(Code.VOLUME_CLAIM_DELETED, PLUGIN, Facts(name=name))
         if claim.spec.volume_name and (
             names.BIND_COMPLETED in claim.metadata.annotations or claim.status.phase == "Bound"
         ):
             return Bound(key, self._volumes.get(claim.spec.volume_name))
         kind = self._classes.get(storage_class_of(claim))
         if claim.spec.volume_name or kind is None or kind.volume_binding_mode != "WaitForFirstConsumer":
-            return _stuck("pod has unbound immediate PersistentVolumeClaims", Cure.WAITING)
+            return Reason(Code.VOLUME_CLAIM_UNBOUND, PLUGIN, cure=Cure.WAITING)
         return Wanting(
             key,
             need_of(claim),
@@ -259,10 +257,6 @@ class Storage:
             if each.storage_class_name == kind.metadata.name and enough and each.node_topology is not None:
                 roomy |= self._labels.matching(compiled(each.node_topology))
         return roomy
-
-
-def _stuck(text: str, cure: Cure) -> Reason:
-    return Reason("predicates", f"plugin VolumeBinding pre-predicates failed {text}", cure=cure)
 
 
 def need_of(claim: PersistentVolumeClaim) -> Need:
