@@ -7,13 +7,11 @@ watch says afterwards may be older (docs/adr/0016).
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 from pumice.api import changes, names
 from pumice.api.core import Node
@@ -23,7 +21,7 @@ from pumice.api.pods import Pod
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import PodGroup, Queue, implied_group, is_workload
 from pumice.api.topology import HyperNode
-from pumice.cluster import amounts, cards, freshness, relevance, state
+from pumice.cluster import amounts, cards, freshness, growth, relevance, state
 from pumice.cluster.queues import queue_of
 from pumice.cluster.tasks import EVICTABLE, FINISHED, ON_A_NODE, Status, Task, task_of
 
@@ -50,7 +48,7 @@ class Intake:
         ] = {}  # of pods, by the key of the group that is made for such as name none
         self._assumed: dict[str, changes.Assumed] = {}
         self._evicting: set[str] = set()
-        self._gone: collections.OrderedDict[str, None] = collections.OrderedDict()
+        self._gone: dict[str, None] = {}
 
     def apply(self, change: changes.Change) -> None:
         self.cluster.revision += 1
@@ -67,9 +65,7 @@ class Intake:
             case changes.Unclaimed(gang=gang):
                 self.cluster.claims.pop(gang, None)
             case changes.AttemptSeen(attempt=attempt, at=at):
-                if len(self.cluster.seen_at) >= ATTEMPTS_MAX:
-                    del self.cluster.seen_at[next(iter(self.cluster.seen_at))]
-                self.cluster.seen_at.setdefault(attempt, at)
+                freshness.remember(self.cluster.seen_at, attempt, at, most=ATTEMPTS_MAX)
             case _:
                 self._outcome(change)
 
@@ -176,9 +172,7 @@ class Intake:
     def _delete_pod(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
         if pod is not None and pod.metadata.uid:
-            self._gone[uid] = None
-            if len(self._gone) > GONE_MAX:
-                self._gone.popitem(last=False)
+            freshness.remember(self._gone, uid, None, most=GONE_MAX)
         self._assumed.pop(uid, None)
         self._evicting.discard(uid)
         self._unimply(uid, pod)
@@ -253,7 +247,9 @@ class Intake:
         if task is None:
             return
         cluster.enlist(task)
-        self._learn(task.request.amounts)  # a resource that no node has must not look like one that nobody asks for
+        growth.learn(
+            self.cluster, task.request.amounts
+        )  # a resource that no node has must not look like one that nobody asks for
         self._charge(task)
         if task.gang:
             slot = self._gang(task.gang)
@@ -292,7 +288,7 @@ class Intake:
 
     def _add(self, column: int, task: Task, sign: int) -> None:
         cluster = self.cluster
-        self._learn(task.request.amounts)
+        growth.learn(self.cluster, task.request.amounts)
         demand: Column = cluster.axis.demand(task.request) * sign
         cluster.used[:, column] += demand
         if task.status is Status.RELEASING:
@@ -309,7 +305,7 @@ class Intake:
         slot = self._node(name)
         former, slot.node = slot.node, node
         if slot.column is None:
-            slot.column = self._new_column()
+            slot.column = growth.new_column(self.cluster)
             for task in slot.tasks.values():
                 self._add(slot.column, task, 1)
             cluster.node_order = None
@@ -322,7 +318,7 @@ class Intake:
         ):
             cluster.node_order = cluster.tree = None
         room = allocatable_of(node)
-        self._learn(room)
+        growth.learn(self.cluster, room)
         cluster.allocatable[:, slot.column] = cluster.axis.vector(room)
 
     def _delete_node(self, name: str) -> None:
@@ -339,26 +335,6 @@ class Intake:
         for uid in list(slot.tasks):
             self._refresh(uid)
         cluster.node_order = cluster.tree = None
-
-    def _learn(self, new: amounts.Amounts) -> None:
-        """Make room for resources never seen before: a new row is zero for every node that lacks it."""
-        cluster = self.cluster
-        cluster.axis.learn(new)
-        missing = len(cluster.axis) - len(cluster.used)
-        if missing:
-            for name in ("allocatable", "used", "releasing"):
-                rows = getattr(cluster, name)
-                setattr(cluster, name, np.vstack([rows, np.zeros((missing, rows.shape[1]), dtype=np.int64)]))
-
-    def _new_column(self) -> int:
-        cluster = self.cluster
-        if not cluster.free_columns:
-            size = cluster.used.shape[1]
-            cluster.free_columns = list(range(2 * size - 1, size - 1, -1))
-            for name in ("allocatable", "used", "releasing"):
-                rows = getattr(cluster, name)
-                setattr(cluster, name, np.hstack([rows, np.zeros_like(rows)]))
-        return cluster.free_columns.pop()
 
 
 def _gang_key(pod: Pod, scheduler_names: frozenset[str]) -> str:

@@ -36,6 +36,7 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
 from pumice.cluster.tasks import Status
+from pumice.dispatch import takeover
 from pumice.dispatch.dispatcher import Dispatcher
 from pumice.dispatch.evictor import EvictionSettings
 from pumice.errors import NotFound
@@ -189,7 +190,7 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled. Informers must be running."""
-        since = await self._client.latest_version(pods.Pod)
+        since = await takeover.version_now(self._client)
         served = await served_kinds(self._client, WATCHED)
         if scheduling.PodGroup not in served or scheduling.Queue not in served:
             raise NotFound(
