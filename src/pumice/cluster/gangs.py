@@ -109,7 +109,15 @@ class Gang:
         spec = self.spec
         theirs = {key: value for key, value in spec.annotations.items() if key not in OUR_NOTES}
         members = [
-            (task.uid, task.status, task.node, task.priority, task.gates, task.pod.metadata.labels, task.request.amounts)
+            (
+                task.uid,
+                task.status,
+                task.node,
+                task.priority,
+                task.gates,
+                task.pod.metadata.labels,
+                task.request.amounts,
+            )
             for task in self.tasks
         ]
         wants = spec.min_member, spec.role_minimums, spec.minimum, spec.closeness, spec.policies

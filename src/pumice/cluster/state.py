@@ -145,7 +145,10 @@ class Cluster:
             budgets = self.others.get(PodDisruptionBudget, {})
             self.rules = fingerprint(
                 sorted((name, slot.offers) for name, slot in self.nodes.items() if slot.node is not None),
-                [dataclasses.replace(queue, written_allocated=_NOTHING_HELD) for _, queue in sorted(self.queues.items())],
+                [
+                    dataclasses.replace(queue, written_allocated=_NOTHING_HELD)
+                    for _, queue in sorted(self.queues.items())
+                ],
                 sorted(self.others.get(PriorityClass, {}).items()),
                 sorted((key, budget.spec) for key, budget in budgets.items()),
             )
