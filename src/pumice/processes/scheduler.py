@@ -44,7 +44,7 @@ from pumice.processes.extender_client import Extending
 from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
 from pumice.processes.scheduler_metrics import Observer
-from pumice.scheduling.core import cycle
+from pumice.scheduling.core import cycle, memory
 from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
 from pumice.scheduling.core.ports import Ports
 from pumice.scheduling.evicting import reserved_room
@@ -68,9 +68,6 @@ if TYPE_CHECKING:
 TICK_S = 1.0
 # Everything is looked at again so often, whether or not anything seems to have changed.
 SWEEP_S = 60.0
-TIMED_PLUGINS = frozenset(
-    {"sla", "tdm", "cdp", "rescheduling", "usage", "extender"}
-)  # what they say changes with the clock
 # The most that one cycle may work beyond giving everybody his turns: nodes tried for evictions, some 30 to 50 microseconds each.
 CYCLE_UNITS = 30_000
 TURNS = 4  # that a waiting gang may have in one cycle: allocate, preempt (from others, from itself) and reclaim
@@ -161,7 +158,8 @@ class Scheduler:
         self.cycles = 0
         self._planned_at = float("-inf")
         self._planned_by: Policy | None = None  # a file that was read anew since is as good as news
-        self._restless = False  # time alone may change the next decision
+        self._memory = memory.EMPTY
+        self._next_change: Instant | None = None  # when time alone may change a decision
 
     # ------------------------------------------------------------------------------------------------- news
 
@@ -222,8 +220,9 @@ class Scheduler:
                 break
             except TimeoutError:
                 self.pulse.beat()
-                restless = self._restless or self.dispatcher.has_unwritten or self._policy() is not self._planned_by
-                if restless or self._clock.monotonic() - self._planned_at >= SWEEP_S:
+                is_due = self._next_change is not None and self._clock.now() >= self._next_change
+                has_news = self.dispatcher.has_unwritten or self._policy() is not self._planned_by
+                if is_due or has_news or self._clock.monotonic() - self._planned_at >= SWEEP_S:
                     return
         await self._clock.sleep(GATHER_S)
 
@@ -265,8 +264,11 @@ class Scheduler:
             grace_s=self._grace_s,
         )
         in_context = contextvars.copy_context().run  # so that spans of the plan lie within the cycle's
-        decisions = await asyncio.get_running_loop().run_in_executor(self._thread, in_context, plan, snapshot, chosen)
-        self._restless = decisions.restless or any(option.name in TIMED_PLUGINS for option in chosen.options)
+        decisions = await asyncio.get_running_loop().run_in_executor(
+            self._thread, in_context, plan, snapshot, chosen, self._memory
+        )
+        self._memory = decisions.memory
+        self._next_change = now if decisions.unfinished else decisions.next_change
         return decisions
 
     def explain(self, gang: str) -> GangReport | None:

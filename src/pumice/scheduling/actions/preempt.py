@@ -16,7 +16,7 @@ from pumice import instant
 from pumice.cluster.tasks import EVICTABLE, Status
 from pumice.scheduling.core.arguments import CachingArgs, read_action
 from pumice.scheduling.core.statement import Placement
-from pumice.scheduling.evicting import eviction
+from pumice.scheduling.evicting import backoff, eviction
 from pumice.scheduling.evicting.eviction import Pool
 from pumice.scheduling.placing.heap import Heap
 
@@ -72,8 +72,10 @@ class _Preempting:
         heap = Heap(session.gang_before, self.gangs)
         while heap and session.spend(1):
             gang = heap.pop()
-            if not eviction.is_vain(session, NAME, gang):
+            if (until := backoff.waits_until(session, NAME, gang)) is None:
                 self._between_gangs(gang, pool)
+            else:
+                session.wake_at(until)
         for gang in self.gangs:
             if session.spend(1):
                 self._within(gang, pool)
@@ -92,7 +94,7 @@ class _Preempting:
             statement.commit()
         else:
             statement.rollback()
-            eviction.note_vain(session, NAME, gang, budget)
+            backoff.record(session, NAME, gang, budget)
 
     def _within(self, gang: GangState, pool: Pool) -> None:
         """A member for a lower-ranked member, where the gang has its minimum also afterwards."""

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
 from pumice.errors import PumiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 SLOT_BYTES_MAX = 512 * 1024  # of one value as it is encoded; a ConfigMap may hold twice as much
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.core.gangstate import GangState, SubState
+from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.shapes import Reads, ShapeBook
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.ports import Ports
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Operation
+    from pumice.scheduling.evicting.backoff import Backoff
+    from pumice.scheduling.plugins import Plugin
+    from pumice.telemetry.catalogue import Metric
 
 T = TypeVar("T")
 
@@ -40,12 +44,20 @@ class Session:
     """What actions and plugins work on. Nothing here outlives the cycle but the accepted operations."""
 
     def __init__(
-        self, snapshot: Snapshot, policy: Policy, *, now: Instant, ports: Ports, budget: int = UNLIMITED_BUDGET
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        *,
+        now: Instant,
+        ports: Ports,
+        memory: Memory = EMPTY,
+        budget: int = UNLIMITED_BUDGET,
     ) -> None:
         self.snapshot = snapshot
         self.policy = policy
         self.now = now
         self.ports = ports
+        self.memory = memory  # of the cycles before; what this one learns is in the decisions
         self.queues = snapshot.queues
         self.gangs: dict[str, GangState] = {}
         self.stranded: dict[str, GangState] = {}  # gangs whose queue does not exist
@@ -62,14 +74,16 @@ class Session:
         self.total: MutableAmounts = snapshot.nodes.total()
         self.units = self.budget = budget
         self.points = Points()
+        self.plugins: list[Plugin] = []  # in the policy's order
         self.shapes = ShapeBook(snapshot.nodes.axis)
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
         self.made_room_for: set[str] = set()  # gangs for whom others leave, since this cycle or an earlier one
         self.releases: list[Release] = []
         self.mended: set[str] = set()
-        self.has_cut_commits = False  # some attempt could not be completed yet
-        self.has_postponed = False  # somebody is to be planned for again later
+        self.backoffs: dict[str, dict[str, Backoff]] = {}  # evictions that came to nothing, by action and gang
+        self.changes_at: list[Instant] = []  # when the clock alone may change a decision
+        self.published: dict[str, dict[tuple[str, ...], float]] = {}  # plugins' own metrics, by labels
         self.figures: dict[str, QueueFigures] = {}  # what plugins publish when they close
         self.shares: dict[str, float] = {}
         self.kept: list[Statement] = []  # neither committed nor undone: they hold room until the cycle ends
@@ -79,6 +93,14 @@ class Session:
     def on(self) -> Points:
         """Where a plugin registers while it opens."""
         return self.points
+
+    def wake_at(self, when: Instant) -> None:
+        """The clock alone may change a decision then: there is a cycle at that time, whether or not there is news."""
+        self.changes_at.append(when)
+
+    def publish(self, metric: Metric, value: float, *labels: str) -> None:
+        """The value of a gauge that a plugin has declared; what is not published in a cycle is not exported after it."""
+        self.published.setdefault(metric.name, {})[labels] = value
 
     def shared(self, kind: Callable[[Session], T]) -> T:
         """Machinery that several plugins use, made once a session, by whoever asks first."""
@@ -216,8 +238,8 @@ class Session:
     def is_valid(self, gang: GangState) -> Reason | None:
         """Why no action may work on the gang in this cycle; None where all may."""
         if (failed := self.ports.resting.get(gang.key)) is not None:
-            self.has_postponed = True
-            return Reason("dispatch", f"the last attempt failed, and the next one follows: {failed}", cure=Cure.WAITING)
+            why = f"the last attempt failed, and the next one follows: {failed.why}"
+            return Reason("dispatch", why, cure=Cure.WAITING)
         return next((reason for hook in self.points.hooks("valid") if (reason := hook.call(gang)) is not None), None)
 
     def is_ready(self, gang: GangState) -> bool:
@@ -288,6 +310,11 @@ class Session:
         self.accepted += [(operation, claimant) for operation in operations]
         if claimant is not None and any(isinstance(operation, Eviction) for operation in operations):
             self.made_room_for.add(claimant.key)
+
+    @property
+    def evicted(self) -> set[str]:
+        """The uids of all that this cycle evicts so far."""
+        return {operation.task.uid for operation, _ in self.accepted if isinstance(operation, Eviction)}
 
     @functools.cached_property
     def committed(self) -> set[Task]:

@@ -14,7 +14,7 @@ import msgspec
 from pumice import instant
 from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.tasks import Status
-from pumice.scheduling.memory import Slot
+from pumice.scheduling.core.memory import Slot
 
 if TYPE_CHECKING:
     from pumice.instant import Duration, Instant
@@ -53,7 +53,7 @@ SLOT = Slot("eviction-backoff", EvictionBackoff, persistent=True)
 def waits_until(session: Session, action: str, gang: GangState) -> Instant | None:
     """Until when no evictions are planned for the gang, because they came to nothing a while ago and it is still the same."""
     memory = session.memory.of(SLOT)
-    known = memory.actions.get(action, {}).get(_identity(gang))
+    known = memory.actions.get(action, {}).get(gang.uid)
     if known is None or session.now >= known.until or known.gang != gang.gang.fingerprint:
         return None
     # While some have had no turn at all, news give nobody a second one so soon.
@@ -71,7 +71,7 @@ def backoff_after(session: Session, action: str, gang: GangState, budget: int) -
     if session.budget <= 0 and 2 * budget < session.units:
         return None
     memory, current = session.memory.of(SLOT), gang.gang.fingerprint
-    known = memory.actions.get(action, {}).get(_identity(gang))
+    known = memory.actions.get(action, {}).get(gang.uid)
     pause: Duration = PAUSE_FIRST
     if known is not None and known.gang == current and (memory.is_behind or _is_same(session, known)):
         pause = min(2 * known.pause, PAUSE_BEHIND_MAX if memory.is_behind else PAUSE_MAX)
@@ -85,15 +85,16 @@ def backoff_after(session: Session, action: str, gang: GangState, budget: int) -
     )
 
 
-def note(session: Session, action: str, gang: GangState, backoff: Backoff | None) -> None:
-    """For an action to say what it learned."""
+def record(session: Session, action: str, gang: GangState, budget: int) -> None:
+    """For actions: remember that a plan for the gang came to nothing."""
+    backoff = backoff_after(session, action, gang, budget)
     if backoff is not None:
-        session.backoffs.setdefault(action, {})[_identity(gang)] = backoff
+        session.backoffs.setdefault(action, {})[gang.uid] = backoff
 
 
 def next_value(session: Session) -> EvictionBackoff:
     """What the next cycle knows: as before and what this one learned, without gangs that are gone."""
-    before, present = session.memory.of(SLOT).actions, {_identity(gang) for gang in session.gangs.values()}
+    before, present = session.memory.of(SLOT).actions, {gang.uid for gang in session.gangs.values()}
     merged = {
         action: {**before.get(action, {}), **session.backoffs.get(action, {})}
         for action in sorted(before.keys() | session.backoffs.keys())
@@ -110,10 +111,6 @@ def next_value(session: Session) -> EvictionBackoff:
     for _, action, uid, backoff in kept:
         actions.setdefault(action, {})[uid] = backoff
     return EvictionBackoff(session.budget <= 0, actions)
-
-
-def _identity(gang: GangState) -> str:
-    return gang.spec.uid or gang.key
 
 
 def _is_same(session: Session, known: Backoff) -> bool:

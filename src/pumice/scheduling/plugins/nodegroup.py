@@ -19,6 +19,7 @@ from pumice.errors import BadInput
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
+from pumice.scheduling.plugins import Plugin
 from pumice.scheduling.sharing.queue_tree import queue_tree
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
     ] = msgspec.field(name="enablePreferredOrder", default=False)
 
 
-class NodeGroup:
+class NodeGroup(Plugin):
     """Filters and scores by the groups that a pod's queue names, or with enableHierarchy its nearest ancestor that names any."""
 
     args_type = Args
