@@ -6,10 +6,12 @@ the answer is yes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pumice.api import changes
 from pumice.api.core import Node
+from pumice.api.meta import Struct
 from pumice.api.pods import Pod
 from pumice.api.policy import PodDisruptionBudget
 from pumice.api.priority import PriorityClass
@@ -19,15 +21,20 @@ from pumice.cluster.queues import queue_of
 from pumice.cluster.tasks import Status, preemptable, status_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pumice.api.meta import Struct
     from pumice.cluster.state import Cluster
 
 
-def matters(cluster: Cluster, change: changes.Change) -> bool:
+# By kind, those who say whether an object concerns them, as it was and as it is; None: it was, or is, not there.
+Concerns = Mapping[type[Struct], Sequence[Callable[[Any, Any], bool]]]
+
+
+def matters(cluster: Cluster, change: changes.Change, concerns: Concerns) -> bool:
     """Whether a cycle after this change could decide, or say, something that the one before could not."""
     match change:
+        case changes.Upserted(object=thing) | changes.Deleted(object=thing) if type(thing) in concerns:
+            known = cluster.others.get(type(thing), {}).get(thing.metadata.key)  # type: ignore[attr-defined]
+            fresh = thing if isinstance(change, changes.Upserted) else None
+            return any(is_concerned(known, fresh) for is_concerned in concerns[type(thing)])
         case changes.Upserted(object=thing):
             return _is_news(cluster, thing)
         case changes.Assumed() | changes.Evicting() | changes.Claimed() | changes.BindUnknown():

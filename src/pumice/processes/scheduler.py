@@ -16,16 +16,11 @@ from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.api import (
-    apps,
     core,
     native,
-    nodeinfo,
     pods,
-    policy,
     priority,
-    resource,
     scheduling,
-    storage,
     topology,
 )
 from pumice.api.changes import Claimed
@@ -36,13 +31,14 @@ from pumice.cluster.state import Cluster
 from pumice.cluster.tasks import Status
 from pumice.dispatch.dispatcher import Dispatcher
 from pumice.dispatch.evictor import EvictionSettings
+from pumice.dispatch.memory_store import MemoryPlace, MemoryStore
 from pumice.errors import NotFound
 from pumice.kube import errors
-from pumice.kube.discovery import served_kinds
 from pumice.kube.recorder import Recorder
 from pumice.processes.extender_client import Extending
 from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
+from pumice.processes.requirements import Requirements
 from pumice.processes.scheduler_metrics import Observer
 from pumice.scheduling.core import cycle, memory
 from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
@@ -64,8 +60,10 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.plugins import Plugin
 
-# Claims expire, mending has a grace time and deadlines pass without any news: then there is a cycle at least so often.
+# The heart beats so often; and work that the budget of a cycle has cut off goes on after so long.
 TICK_S = 1.0
+TICK = round(TICK_S * instant.SECOND)
+SOONEST_S = 0.01  # a clock that is set, or a plugin that names the past, must not make the loop spin
 # Everything is looked at again so often, whether or not anything seems to have changed.
 SWEEP_S = 60.0
 # The most that one cycle may work beyond giving everybody his turns: nodes tried for evictions, some 30 to 50 microseconds each.
@@ -76,32 +74,15 @@ GATHER_S = 0.005
 
 _QUEUES = "scheduling.volcano.sh/v1beta1"
 
-WATCHED: tuple[type[Struct], ...] = (
+# What the cluster's state is made of, whichever plugins run; what plugins read beside it they declare themselves.
+# Not every API server serves the last one; pods that need it wait there.
+STATE_KINDS: tuple[type[Struct], ...] = (
     pods.Pod,
     core.Node,
     scheduling.PodGroup,
     scheduling.Queue,
     priority.PriorityClass,
     topology.HyperNode,
-    nodeinfo.Numatopology,
-    core.Namespace,
-    core.ResourceQuota,
-    core.Service,
-    core.PersistentVolumeClaim,
-    core.PersistentVolume,
-    apps.ReplicaSet,
-    apps.StatefulSet,
-    apps.ReplicationController,
-    storage.StorageClass,
-    storage.CSINode,
-    storage.CSIDriver,
-    storage.CSIStorageCapacity,
-    storage.VolumeAttachment,
-    policy.PodDisruptionBudget,
-    # Not every API server serves these; pods that need them wait there.
-    resource.ResourceClaim,
-    resource.ResourceSlice,
-    resource.DeviceClass,
     native.NativePodGroup,
 )
 
@@ -119,6 +100,7 @@ class Served:
     eviction_settings: EvictionSettings = dataclasses.field(
         default_factory=EvictionSettings
     )  # towards pods that have to go
+    memory_place: MemoryPlace | None = None  # where persistent memory is kept; None: it ends with the process
 
 
 def units_for(snapshot: Snapshot) -> int:
@@ -145,7 +127,7 @@ class Scheduler:
         self._tracing = runtime.tracing
         self._observer = Observer(self.meters, served.prices, runtime.tracing)
         self._extending = Extending()
-        self._loads = MeasuredLoads(client, chosen, clock=runtime.clock, log=runtime.log)
+        self._loads = MeasuredLoads(client, chosen, clock=runtime.clock, log=runtime.log, tell=self._news.set)
         self._ports = Ports(measure=self._observer.measure)
         self._reports: Mapping[str, GangReport] = {}
         self._extra_plugins = served.extra_plugins
@@ -154,17 +136,20 @@ class Scheduler:
         self.dispatcher = Dispatcher(
             client, self._cluster, self._learn, self._recorder, runtime, eviction_settings=served.eviction_settings
         )
+        self._store = MemoryStore(client, self._recorder, runtime, served.memory_place)
+        self._requirements = Requirements(client, informers, self._receive, served.extra_plugins)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan")
         self.cycles = 0
         self._planned_at = float("-inf")
-        self._planned_by: Policy | None = None  # a file that was read anew since is as good as news
+        self._in_force: Policy | None = None  # all that its plugins need is there
+        self._entering: asyncio.Task[None] | None = None
         self._memory = memory.EMPTY
         self._next_change: Instant | None = None  # when time alone may change a decision
 
     # ------------------------------------------------------------------------------------------------- news
 
     def _learn(self, change: Change) -> None:
-        if matters(self._cluster, change):
+        if matters(self._cluster, change, self._requirements.concerns):
             self._news.set()
         self._intake.apply(change)
 
@@ -176,14 +161,12 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled. Informers must be running."""
-        served = await served_kinds(self._client, WATCHED)
+        served = await self._requirements.watch(STATE_KINDS)
         if scheduling.PodGroup not in served or scheduling.Queue not in served:
             raise NotFound(
                 "the API server does not know PodGroups and Queues; install them with `pumice crds | kubectl apply --server-side -f -`"
             )
-        for struct in served:
-            self._informers.of(struct).subscribe(self._receive)
-        await self._informers.synced()
+        await self._enter(self._policy())
         gc.freeze()  # what was listed stays: the collector need not look at it again
         await self._make_queues()
         for claim in reserved_room.rebuilt(
@@ -192,15 +175,17 @@ class Scheduler:
             self._learn(Claimed(claim=claim))
         self.pulse.ready = True
         self._log("scheduler_started", nodes=len(self._cluster.nodes), pods=len(self._cluster.tasks))
-        beside = [asyncio.create_task(each) for each in (self._recorder.run(), self._loads.run())]
+        works = (self._recorder.run(), self._loads.run(), self._store.run())
+        beside = [asyncio.create_task(each) for each in works]
         try:
             while True:
                 await self._wait_for_news()
                 await self._cycle()
         finally:
-            for task in beside:
+            for task in (*beside, *filter(None, [self._entering])):
                 task.cancel()
             await self.dispatcher.stop()
+            await self._store.flush()
             self._thread.submit(self._extending.close)  # after a plan that may still be asking
             self._thread.shutdown(wait=False)
 
@@ -211,18 +196,37 @@ class Scheduler:
             await self._clock.sleep(TICK_S)
         await asyncio.Event().wait()
 
+    async def _enter(self, chosen: Policy) -> None:
+        """Puts a policy in force once all that its plugins read has been listed, and what they remember has been loaded."""
+        await self._requirements.meet(chosen)
+        for metric in self._requirements.metrics(chosen):
+            self.meters.add(metric)
+        loaded = await self._store.load(self._requirements.slots(chosen))
+        self._memory = dataclasses.replace(self._memory, values={**loaded, **self._memory.values})
+        self._in_force = chosen
+        self._news.set()
+
+    def _look_for_policy(self) -> None:
+        """A file that was read anew is entered beside the work; until it is in force the former one is."""
+        chosen = self._policy()
+        if chosen is not self._in_force and (self._entering is None or self._entering.done()):
+            self._entering = asyncio.create_task(self._enter(chosen))
+
     async def _wait_for_news(self) -> None:
-        """Returns when there is something to plan for: news, a deadline that may have passed, or the sweep."""
+        """Returns when there is something to plan for: news, the time at which the last cycle may change its mind, or the sweep."""
         while True:
+            self._look_for_policy()
+            due_s = TICK_S
+            if self._next_change is not None:
+                due_s = min(TICK_S, (self._next_change - self._clock.now()) / instant.SECOND)
             try:
-                async with asyncio.timeout(TICK_S):
+                async with asyncio.timeout(max(due_s, SOONEST_S)):
                     await self._news.wait()
                 break
             except TimeoutError:
                 self.pulse.beat()
                 is_due = self._next_change is not None and self._clock.now() >= self._next_change
-                has_news = self.dispatcher.has_unwritten or self._policy() is not self._planned_by
-                if is_due or has_news or self._clock.monotonic() - self._planned_at >= SWEEP_S:
+                if is_due or self.dispatcher.has_unwritten or self._clock.monotonic() - self._planned_at >= SWEEP_S:
                     return
         await self._clock.sleep(GATHER_S)
 
@@ -248,7 +252,8 @@ class Scheduler:
 
     async def _plan(self, snapshot: Snapshot, now: Instant) -> Decisions:
         """What one cycle decides, found in the worker thread."""
-        chosen = self._planned_by = self._policy()
+        chosen = self._in_force
+        assert chosen is not None
         ports = dataclasses.replace(
             self._ports,
             extender=self._extending.of(chosen),
@@ -268,7 +273,10 @@ class Scheduler:
             self._thread, in_context, plan, snapshot, chosen, self._memory
         )
         self._memory = decisions.memory
-        self._next_change = now if decisions.unfinished else decisions.next_change
+        self._store.offer(decisions.memory)
+        for slot, why in decisions.refused_memory.items():
+            self._store.set_aside(slot, why)
+        self._next_change = now + TICK if decisions.unfinished else decisions.next_change
         return decisions
 
     def explain(self, gang: str) -> GangReport | None:

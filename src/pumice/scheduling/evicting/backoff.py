@@ -108,7 +108,7 @@ def next_value(session: Session) -> EvictionBackoff:
     if len(kept) > BACKOFFS_MAX:
         kept = heapq.nlargest(BACKOFFS_MAX, kept)
     actions: dict[str, dict[str, Backoff]] = {}
-    for _, action, uid, backoff in kept:
+    for _, action, uid, backoff in sorted(kept, key=lambda each: each[1:3]):
         actions.setdefault(action, {})[uid] = backoff
     return EvictionBackoff(session.budget <= 0, actions)
 
