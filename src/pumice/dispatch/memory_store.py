@@ -98,12 +98,12 @@ class MemoryStore:
                 await self._clock.sleep(RETRY_S)
         data = found.data.get(KEY, "").encode()
         self._kept[slot.name] = _Kept(slot, found.metadata.resource_version, data)
+        value: msgspec.Struct | None = None
         try:
-            value: msgspec.Struct = slot.decode(data)
-            return value
+            value = slot.decode(data)
         except UnreadableSlot as error:
             self.set_aside(slot.name, str(error))
-            return None
+        return value
 
     def set_aside(self, slot: str, why: str) -> None:
         """Say that a value is not used, in the log and as an event about its object."""

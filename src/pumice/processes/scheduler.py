@@ -42,12 +42,15 @@ from pumice.processes.requirements import Requirements
 from pumice.processes.scheduler_metrics import Observer
 from pumice.scheduling.core import cycle, memory
 from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
+from pumice.scheduling.core.memory import Memory
 from pumice.scheduling.core.ports import Ports
 from pumice.scheduling.evicting import reserved_room
 from pumice.telemetry.meters import Meters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    import msgspec
 
     from pumice.api.changes import Change
     from pumice.api.meta import Struct
@@ -144,6 +147,8 @@ class Scheduler:
         self._in_force: Policy | None = None  # all that its plugins need is there
         self._entering: asyncio.Task[None] | None = None
         self._memory = memory.EMPTY
+        self._loaded: dict[str, msgspec.Struct] = {}  # slots that a former leader has left, for the next cycle
+        self._oversized: frozenset[str] = frozenset()
         self._next_change: Instant | None = None  # when time alone may change a decision
 
     # ------------------------------------------------------------------------------------------------- news
@@ -201,8 +206,7 @@ class Scheduler:
         await self._requirements.meet(chosen)
         for metric in self._requirements.metrics(chosen):
             self.meters.add(metric)
-        loaded = await self._store.load(self._requirements.slots(chosen))
-        self._memory = dataclasses.replace(self._memory, values={**loaded, **self._memory.values})
+        self._loaded |= await self._store.load(self._requirements.slots(chosen))
         self._in_force = chosen
         self._news.set()
 
@@ -254,6 +258,9 @@ class Scheduler:
         """What one cycle decides, found in the worker thread."""
         chosen = self._in_force
         assert chosen is not None
+        if self._loaded:
+            self._memory = Memory({**self._loaded, **self._memory.values})
+            self._loaded = {}
         ports = dataclasses.replace(
             self._ports,
             extender=self._extending.of(chosen),
@@ -274,8 +281,9 @@ class Scheduler:
         )
         self._memory = decisions.memory
         self._store.offer(decisions.memory)
-        for slot, why in decisions.refused_memory.items():
-            self._store.set_aside(slot, why)
+        for slot in decisions.refused_memory.keys() - self._oversized:
+            self._store.set_aside(slot, decisions.refused_memory[slot])
+        self._oversized = frozenset(decisions.refused_memory)
         self._next_change = now + TICK if decisions.unfinished else decisions.next_change
         return decisions
 
