@@ -74,7 +74,8 @@ class Plugin:
     metrics: ClassVar[tuple[Metric, ...]] = ()  # gauges; `session.publish` sets them
 
     def __init__(self, args: Any, option: PluginOption) -> None:
-        pass
+        del option
+        self.args = args
 
     def open(self, session: Session) -> None:
         raise NotImplementedError
