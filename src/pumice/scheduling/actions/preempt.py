@@ -75,7 +75,7 @@ class _Preempting:
             if (until := backoff.waits_until(session, NAME, gang)) is None:
                 self._between_gangs(gang, pool)
             else:
-                session.wake_at(until)
+                session.changes_at.append(until)
         for gang in self.gangs:
             if session.spend(1):
                 self._within(gang, pool)

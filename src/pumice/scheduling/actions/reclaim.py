@@ -42,7 +42,7 @@ def run(session: Session) -> None:
             if (until := backoff.waits_until(session, NAME, gang)) is None:
                 _reclaim(session, queue, gang, pool)
             else:
-                session.wake_at(until)
+                session.changes_at.append(until)
 
 
 def _pool(session: Session, queue: QueueSpec) -> Pool:

@@ -59,7 +59,7 @@ def open_session(
     extra_plugins: Mapping[str, type[Plugin]] = NO_PLUGINS,
     budget: int = UNLIMITED_BUDGET,
 ) -> Session:
-    session = Session(snapshot, policy, now=now, ports=ports or Ports(), memory=memory, budget=budget)
+    session = Session(snapshot, policy, memory, now=now, ports=ports or Ports(), budget=budget)
     for option in policy.options:
         session.points.registering(option)
         with session.ports.measure("plugin", option.name):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.core.gangstate import GangState, SubState
-from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.shapes import Reads, ShapeBook
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
     from pumice.scheduling.core.decisions import Preparation, QueueFigures, Release
+    from pumice.scheduling.core.memory import Memory
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.ports import Ports
     from pumice.scheduling.core.shapes import Shape
@@ -44,14 +44,7 @@ class Session:
     """What actions and plugins work on. Nothing here outlives the cycle but the accepted operations."""
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        policy: Policy,
-        *,
-        now: Instant,
-        ports: Ports,
-        memory: Memory = EMPTY,
-        budget: int = UNLIMITED_BUDGET,
+        self, snapshot: Snapshot, policy: Policy, memory: Memory, *, now: Instant, ports: Ports, budget: int
     ) -> None:
         self.snapshot = snapshot
         self.policy = policy
@@ -82,7 +75,7 @@ class Session:
         self.releases: list[Release] = []
         self.mended: set[str] = set()
         self.backoffs: dict[str, dict[str, Backoff]] = {}  # evictions that came to nothing, by action and gang
-        self.changes_at: list[Instant] = []  # when the clock alone may change a decision
+        self.changes_at: list[Instant] = []  # the clock alone may change a decision then
         self.published: dict[str, dict[tuple[str, ...], float]] = {}  # plugins' own metrics, by labels
         self.figures: dict[str, QueueFigures] = {}  # what plugins publish when they close
         self.shares: dict[str, float] = {}
@@ -93,10 +86,6 @@ class Session:
     def on(self) -> Points:
         """Where a plugin registers while it opens."""
         return self.points
-
-    def wake_at(self, when: Instant) -> None:
-        """The clock alone may change a decision then: there is a cycle at that time, whether or not there is news."""
-        self.changes_at.append(when)
 
     def publish(self, metric: Metric, value: float, *labels: str) -> None:
         """The value of a gauge that a plugin has declared; what is not published in a cycle is not exported after it."""

@@ -74,8 +74,7 @@ class Plugin:
     metrics: ClassVar[tuple[Metric, ...]] = ()  # gauges; `session.publish` sets them
 
     def __init__(self, args: Any, option: PluginOption) -> None:
-        del option
-        self.args = args
+        """Most plugins keep some of their arguments."""
 
     def open(self, session: Session) -> None:
         raise NotImplementedError
