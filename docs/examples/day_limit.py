@@ -41,8 +41,10 @@ class DayLimit(sdk.Plugin):
         session.on.enqueueable(self.vote)
         session.on.enqueued(self.count)
 
-    def vote(self, gang: sdk.GangState) -> sdk.Vote:
-        return sdk.Vote.REJECT if self.left is not None and self.left <= 0 else sdk.Vote.ABSTAIN
+    def vote(self, gang: sdk.GangState) -> sdk.Vote | sdk.Reason:
+        if self.left is None or self.left > 0:
+            return sdk.Vote.ABSTAIN
+        return sdk.Reason(sdk.Code.PLUGIN, "day-limit", sdk.Facts(text="no more gangs today"), cure=sdk.Cure.WAITING)
 
     def count(self, gang: sdk.GangState) -> None:
         self.admitted += 1

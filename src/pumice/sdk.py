@@ -16,9 +16,10 @@ from pumice.cluster.queues import QueueSpec
 from pumice.cluster.tasks import Status, Task
 from pumice.instant import Duration, Instant
 from pumice.scheduling.core.arguments import Args
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.gangstate import GangState, SubState
 from pumice.scheduling.core.memory import Memory, Slot
-from pumice.scheduling.core.points import Points, Vote
+from pumice.scheduling.core.points import Indexes, Kind, Points, Pull, Scores, Vote
 from pumice.scheduling.core.policy import PluginOption, PolicyError
 from pumice.scheduling.core.session import Session
 from pumice.scheduling.core.shapes import Reads, Shape
@@ -34,13 +35,17 @@ __all__ = [
     "ENTRY_POINTS",
     "Amounts",
     "Args",
+    "Code",
     "Column",
     "ConfigMap",
     "Cure",
     "Denial",
     "Duration",
+    "Facts",
     "GangState",
+    "Indexes",
     "Instant",
+    "Kind",
     "Mask",
     "Memory",
     "Metric",
@@ -51,9 +56,11 @@ __all__ = [
     "PluginOption",
     "Points",
     "PolicyError",
+    "Pull",
     "QueueSpec",
     "Reads",
     "Reason",
+    "Scores",
     "Session",
     "Shape",
     "Slot",

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from pumice import instant, quantity
-from pumice.api import names
+from pumice.api import groups
 from pumice.api.batch import TopologyMode
 from pumice.api.topology import HyperNode
 from pumice.cli import room
 from pumice.cluster import amounts, requests
 from pumice.cluster.topology import ROOT, hyper_tree
+from pumice.scheduling.core.codes import Code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import NodeTable
 
 SHAPES_SHOWN_MAX = 5
-_SHORT_OF = re.compile(r"Insufficient (\S+)")
 FINISHED = frozenset({"Succeeded", "Failed"})
 
 
@@ -48,8 +47,7 @@ class Facts:
 
 def group_of(pod: Pod) -> str:
     """The name of the PodGroup that a pod is a member of; empty for none."""
-    annotations = pod.metadata.annotations
-    return annotations.get(names.GROUP_NAME) or annotations.get(names.VOLCANO_GROUP_NAME) or ""
+    return groups.named_group(pod.metadata.annotations)
 
 
 def room_for(facts: Facts, waiting: Sequence[Pod]) -> list[dict[str, Any]]:
@@ -193,7 +191,7 @@ def volumes(facts: Facts) -> list[dict[str, str]]:
 
 def eviction(facts: Facts, reasons: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Who holds what is short: pods of lower priority in the same queue, and queues beyond what they deserve."""
-    short = [match[1] for each in reasons if (match := _SHORT_OF.fullmatch(each["reason"]))]
+    short = [str(each["facts"].get("resource", "")) for each in reasons if each["code"] == Code.INSUFFICIENT.value]
     own, rank = facts.group.spec.queue, max((pod.spec.priority or 0 for pod in facts.members), default=0)
     queue_of = {group.metadata.key: group.spec.queue for group in facts.groups}
     lower = [
@@ -205,7 +203,7 @@ def eviction(facts: Facts, reasons: Sequence[Mapping[str, Any]]) -> list[dict[st
         and queue_of.get(f"{pod.metadata.namespace}/{group_of(pod)}") == own
     ]
     found = []
-    for name in dict.fromkeys(short):
+    for name in filter(None, dict.fromkeys(short)):
         held = [value for pod in lower if (value := requests.request_of(pod).amounts.get(name, 0)) > 0]
         found.append(
             {

@@ -16,6 +16,10 @@ from pumice.api import names
 from pumice.cli import explain_facts, room
 from pumice.cli.explain_facts import FINISHED
 from pumice.cluster import amounts
+from pumice.scheduling.core.codes import HOPELESS, Code
+from pumice.scheduling.core.codes import Facts as Details
+from pumice.scheduling.core.decisions import OF_GANG
+from pumice.scheduling.core.verdict import Cure, Reason, as_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
 
 REASONS_SHOWN_MAX = 10
 MESSAGES_SHOWN_MAX = 5
-_OF_THE_GANG = "pod group is not ready"
+_HOPELESS = frozenset(code.value for code in HOPELESS)
 STARTED = frozenset({"Running", "Completed"})
 
 
@@ -57,7 +61,7 @@ def explain(facts: Facts, now: instant.Instant) -> dict[str, Any]:
         answer["ahead"] = explain_facts.ahead(facts)
         answer["volumes"] = explain_facts.volumes(facts)
         answer["eviction"] = [] if hopeless else explain_facts.eviction(facts, reasons)
-        answer["pods"] = _messages(waiting)
+        answer["pods"] = _messages(group, waiting)
     return answer
 
 
@@ -175,7 +179,9 @@ def _reasons(facts: Facts, verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
     try:
         found = [
             {
+                "code": str(each.get("code", "")),  # older schedulers wrote neither code nor facts
                 "plugin": str(each.get("plugin", "")),
+                "facts": dict(each.get("facts", {})),
                 "reason": str(each.get("reason", "")),
                 "nodes": int(each.get("nodes", 0)),
                 "cure": str(each.get("cure", "change")),
@@ -190,10 +196,10 @@ def _reasons(facts: Facts, verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
         return []  # the gates are the reason, and they are told
     placed = sum(bool(pod.status.nominated_node_name and not pod.spec.node_name) for pod in facts.members)
     if placed:
-        text = f"{placed} of its {len(facts.members)} pods have got a place that others must leave first"
-        return [_reason("claims", text, "waiting")]
+        details = Details(free=placed, wanted=len(facts.members))
+        return [as_data(Reason(Code.PLACES_PROMISED, "claims", details, cure=Cure.WAITING))]
     said = [
-        _reason("condition", each.message or each.reason)
+        {**as_data(Reason(Code.PLUGIN, "condition", Details(text=each.message or each.reason))), "cure": ""}
         for each in facts.group.status.conditions
         if each.type == "Unschedulable" and each.status == "True"
     ]
@@ -203,7 +209,7 @@ def _reasons(facts: Facts, verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _is_hopeless(reasons: Sequence[Mapping[str, Any]], queue: Mapping[str, Any]) -> bool:
     """Whether the gang can never start as things are: it is too large for the cluster, or for its queue."""
     too_large = any(each["alone"] for each in queue.get("shares", ()))
-    return too_large or any(each["plugin"] == "cluster" for each in reasons)
+    return too_large or any(each["code"] in _HOPELESS for each in reasons)
 
 
 def _plain_reasons(facts: Facts) -> list[dict[str, Any]]:
@@ -211,35 +217,35 @@ def _plain_reasons(facts: Facts) -> list[dict[str, Any]]:
     found = []
     queue, least = facts.queue, facts.group.spec.min_member
     if queue is None and "queues" not in facts.unseen:
-        found.append(_reason("queue", f"queue {facts.group.spec.queue} does not exist", "change"))
+        found.append(Reason(Code.QUEUE_MISSING, "queue", Details(queue=facts.group.spec.queue)))
     elif queue is not None and queue.status.state in {"Closed", "Closing"}:
-        found.append(_reason("queue", f"queue {queue.metadata.name} is {queue.status.state.lower()}", "change"))
+        found.append(Reason(Code.QUEUE_NOT_OPEN, "queue", Details(queue=queue.metadata.name, state=queue.status.state)))
     if len(facts.members) < least:
-        text = f"{len(facts.members)} of the {least} pods that must start together exist"
-        found.append(_reason("members", text, "waiting"))
-    return found
+        details = Details(free=len(facts.members), wanted=least)
+        found.append(Reason(Code.POD_COUNT, "members", details, cure=Cure.WAITING))
+    return [as_data(each) for each in found]
 
 
 def _gates(facts: Facts) -> list[dict[str, Any]]:
     """Gates come first whatever the scheduler said: it does not look at pods behind one."""
     gates = Counter(gate.name for pod in facts.members for gate in pod.spec.scheduling_gates)
-    text = "{} of {} pods are held by the scheduling gate {}"
-    return [_reason("gates", text.format(count, len(facts.members), name), "change") for name, count in gates.items()]
+    members = len(facts.members)
+    return [
+        as_data(Reason(Code.GATED, "gates", Details(name=name, free=count, wanted=members)))
+        for name, count in gates.items()
+    ]
 
 
-def _reason(plugin: str, text: str, cure: str = "") -> dict[str, Any]:
-    return {"plugin": plugin, "reason": text, "nodes": 0, "cure": cure}
-
-
-def _messages(waiting: Sequence[Pod]) -> list[dict[str, Any]]:
+def _messages(group: PodGroup, waiting: Sequence[Pod]) -> list[dict[str, Any]]:
     """What stands in the waiting pods' PodScheduled conditions, the commonest first; not what all were told of the gang."""
+    of_gang = tuple(each.message for each in group.status.conditions)
     said = Counter(
         # A pod's own name in its message would make every pod's a different one.
         condition.message.replace(f"Pod {pod.metadata.key} ", "")
         for pod in waiting
         for condition in pod.status.conditions
         if condition.type == "PodScheduled" and condition.status == "False" and condition.message
-        if not condition.message.startswith(_OF_THE_GANG)
+        if not any(each.endswith(OF_GANG + condition.message) for each in of_gang)
     )
     return [{"pods": count, "message": message} for message, count in said.most_common(MESSAGES_SHOWN_MAX)]
 
@@ -250,7 +256,7 @@ def one_pod(facts: Facts, name: str) -> str:
     if pod.spec.node_name:
         return f"{pod.metadata.key}, {pod.status.phase} on {pod.spec.node_name}"
     gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
-    told = next((each["message"] for each in _messages([pod])), "")
+    told = next((each["message"] for each in _messages(facts.group, [pod])), "")
     looked_at = any(each.type == "PodScheduled" for each in pod.status.conditions)
     said = f"held by its scheduling gates {gates}" if gates else told
     said = said or ("waits for the rest of its gang" if looked_at else "not looked at yet")

@@ -11,11 +11,11 @@ import numpy as np
 from pumice.api import changes
 from pumice.api.core import Taint
 from pumice.api.pods import PodSpec
+from pumice.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
 from pumice.cluster import amounts
 from pumice.cluster.intake import Intake
 from pumice.cluster.matching import compiled_terms
 from pumice.cluster.state import Cluster
-from pumice.scheduling.placing.constraints.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -146,7 +146,8 @@ def rooms(table: NodeTable, resource: str = "") -> Rooms:
         used = -(-int(table.used[row, index]) // amounts.MILLI) if row is not None else 0
         bar = barred(node)
         # A taint leaves its cards free for those who tolerate it; a node that takes nobody has none free.
-        free = max(cards - used, 0) if not bar or bar.startswith("taint") else 0
+        is_open = _readiness(node) == "Ready" and not node.spec.unschedulable
+        free = max(cards - used, 0) if is_open else 0
         tasks, name = len(table.tasks[index]), table.names[index]
         found.append(NodeRoom(name, state_of(node), cards, used, free, free if used else 0, tasks, bar))
     most = max((each.cards for each in found), default=0)

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import random
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from pumice import __version__
+from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.clock import RealClock
 from pumice.dispatch.evictor import EvictionSettings
 from pumice.dispatch.memory_store import MemoryPlace
-from pumice.dispatch.runtime import Runtime
 from pumice.errors import BadInput
 from pumice.kube import config
-from pumice.kube.client import Client
-from pumice.kube.http import HttpTransport
-from pumice.kube.informer import Informers
-from pumice.kube.lease import Election
 from pumice.processes import lifecycle
 from pumice.processes.entry_points import plugins_from_outside
 from pumice.processes.failpoints import from_environment
@@ -29,6 +23,7 @@ from pumice.processes.policies import PolicyFile
 from pumice.processes.queues import make_queues, read_queues
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.processes.volcano_guard import VOLCANO_LEASES, refuse_two_masters
+from pumice.runtime import Runtime
 from pumice.scheduling.core.cycle import GRACE_SECONDS
 from pumice.telemetry import logs, traces
 
@@ -36,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pumice.kube.connection import Connection
-    from pumice.kube.informer import Log
+    from pumice.runtime import Log
 
 
 @click.command()
@@ -47,7 +42,7 @@ if TYPE_CHECKING:
 @click.option(
     "--policy", "policy_file", type=click.Path(dir_okay=False), help="Policy file; without it the built-in policy."
 )
-@click.option("--scheduler-name", "names", multiple=True, default=("volcano", "pumice"), show_default=True)
+@click.option("--scheduler-name", "names", multiple=True, default=SCHEDULER_NAMES, show_default=True)
 @click.option("--default-queue", default="default", show_default=True)
 @click.option(
     "--queues",
@@ -152,35 +147,17 @@ async def _run(
     lease: tuple[str, str] | None,
     listen: str,
 ) -> None:
-    clock, chance, log = runtime.clock, runtime.chance, runtime.log
-    async with HttpTransport(connection, user_agent=f"pumice-scheduler/{__version__}") as transport:
-        client = Client(transport, clock=clock, chance=chance)
+    clock = runtime.clock
+    async with lifecycle.connect(connection, "pumice-scheduler", runtime, lease) as here:
+        client = here.client
         await refuse_two_masters(client, served.scheduler_names, clock=clock, lease=VOLCANO_LEASES[0])
-        informers = Informers(client, clock=clock, chance=chance, log=log)
-        election = None
-        if lease is not None:
-            namespace, name = lease
-            election = Election(
-                client,
-                namespace=namespace,
-                name=name,
-                identity=lifecycle.identity(),
-                clock=clock,
-                chance=chance,
-                log=log,
-            )
-            runtime = dataclasses.replace(runtime, guard=election.check)
-        worker = Scheduler(client, informers, lambda: policies.current, runtime, served)
-        health = HealthServer(worker.pulse, worker.meters, client=client, explain=worker.explain, election=election)
-        log("listening", port=await health.start(listen))
-        work = election.lead(worker.run) if election is not None else worker.run()
+        worker = Scheduler(client, here.informers, lambda: policies.current, here.runtime, served)
+        health = HealthServer(
+            worker.pulse, worker.meters, client=client, explain=worker.explain, election=here.election
+        )
         beside = [
-            informers.run(),
             policies.run(clock, worker.policy_refused),
             worker.idle_pulse(),
-            make_queues(client, queues, clock=clock, log=log),
+            make_queues(client, queues, clock=clock, log=runtime.log),
         ]
-        try:
-            await lifecycle.until_stopped(work, beside)
-        finally:
-            await health.stop()
+        await here.work(worker.run, health, listen, beside)

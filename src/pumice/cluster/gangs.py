@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pumice.api.scheduling import PodGroupCondition
     from pumice.cluster.amounts import Amounts
 
-OUR_NOTES = frozenset({names.VERDICT, names.ATTEMPT})  # annotations that we write onto groups ourselves
+OUR_NOTES = frozenset({names.VERDICT, names.ATTEMPT, names.LEADER})  # annotations that we write onto groups
 NO_POLICY = -1  # of a sub gang that no subGroupPolicy made
 
 
@@ -75,7 +75,6 @@ class GangSpec:
     labels: Mapping[str, str]
     closeness: Closeness | None
     policies: tuple[SubGroupPolicy, ...]
-    has_object: bool  # False for a lone pod: there is no PodGroup to write to
     native: bool  # True for Kubernetes' own groups
 
     @property
@@ -155,7 +154,6 @@ def spec_of_pod_group(group: PodGroup, *, priority: int, default_queue: str) -> 
         labels=meta.labels,
         closeness=closeness_of(spec.network_topology),
         policies=spec.sub_group_policy,
-        has_object=True,
         native=False,
     )
 
@@ -182,7 +180,6 @@ def spec_of_native(group: NativePodGroup, *, key: str, priority: int, default_qu
         labels=meta.labels,
         closeness=None,
         policies=(),
-        has_object=False,
         native=True,
     )
 
@@ -208,7 +205,6 @@ def spec_of_lone_pod(task: Task, *, key: str, priority: int, default_queue: str)
         labels=task.pod.metadata.labels,
         closeness=None,
         policies=(),
-        has_object=False,
         native=False,
     )
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
+    from pumice.runtime import Runtime
     from pumice.scheduling.core.memory import Slot
 
 WRITE_S = 60.0  # between two writes of one slot

@@ -64,7 +64,7 @@ class BriefTransport:
     async def call(self, request: Request) -> Response:
         if self._connection.proxy or is_stream(request):
             return await self._by_library().call(request)
-        return await persuaded(self._connection.credentials, lambda access: self._send(request, access))
+        return await persuaded(self._connection.credentials, lambda access: self._send(request, access), request.guard)
 
     def _by_library(self) -> HttpTransport:
         if self._library is None:

@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """One call: `path` without query, header names in lower case, a body of at most BODY_BYTES_MAX."""
+    """One call: `path` without query, header names in lower case, a body of at most BODY_BYTES_MAX.
+
+    `guard` raises where the call must not leave any more. Who makes the call has asked it; a transport asks again before it sends
+    a second time, or where fetching credentials took its time.
+    """
 
     method: str
     path: str
     query: Mapping[str, str] = dataclasses.field(default_factory=dict)
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     body: bytes = b""
+    guard: Callable[[], None] | None = dataclasses.field(default=None, compare=False, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from pumice import yamltext
 from pumice.api import kinds
 from pumice.clock import RealClock
 from pumice.dispatch.memory_store import MemoryPlace
-from pumice.dispatch.runtime import Runtime
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
@@ -34,6 +33,7 @@ from pumice.local.nodes.pretend import PretendAgent
 from pumice.local.nodes.process.agent import ProcessAgent
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 from pumice.webhooks.lookups import InformerLookup
 from pumice.webhooks.reviews import PATHS, Path, Reviewer
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
-    from pumice.kube.informer import Log
     from pumice.local.apiserver.serving import Place
     from pumice.local.nodes.process.machine import ProcessSettings
     from pumice.local.nodes.registration import NodeFacts
+    from pumice.runtime import Log
     from pumice.scheduling.core.policy import Policy
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -63,7 +63,7 @@ class Up:
         self._reviewer: Reviewer | None = None
         self._embedded = EmbeddedServer(place, Settings(hooks=[self._hook(path) for path in PATHS if path.operations]))
         self._nodes = nodes
-        self._log = log
+        self._runtime = Runtime(clock=RealClock(), chance=random.Random(), log=log)  # noqa: S311  jitter, not secrets
         chosen = builtin.parse(builtin.TEXT, "built-in policy")
         self._policy = policy or (lambda: chosen)
         self._stack = contextlib.AsyncExitStack()
@@ -91,20 +91,19 @@ class Up:
 
     async def _start(self) -> None:
         await self._stack.enter_async_context(self._embedded)
-        clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
+        runtime, clock, chance = self._runtime, self._runtime.clock, self._runtime.chance
         self.client = Client(LocalTransport(self._embedded.server), clock=clock, chance=chance)
         await install_kinds(self.client)
-        informers = Informers(self.client, clock=clock, chance=chance, log=self._log)
+        informers = Informers(self.client, clock=clock, chance=chance, log=self._runtime.log)
         self._reviewer = Reviewer(InformerLookup(informers))
         self._run(informers.run())
-        runtime = Runtime(clock=clock, chance=chance, log=self._log)
         self.scheduler = Scheduler(self.client, informers, self._policy, runtime, Served(memory_place=MEMORY_PLACE))
         self._run(self.scheduler.run())
         self.controllers = Controllers(self.client, informers, runtime)
         self._run(self.controllers.run())
-        self._run(NodeLifecycle(self.client, informers, clock=clock, chance=chance, log=self._log).run())
-        self._run(OrdinaryPods(self.client, informers, clock=clock, log=self._log).run())
-        self._run(FolderClaims(self.client, informers, clock=clock, log=self._log).run())
+        self._run(NodeLifecycle(self.client, informers, runtime).run())
+        self._run(OrdinaryPods(self.client, informers, runtime).run())
+        self._run(FolderClaims(self.client, informers, runtime).run())
         self._informers = informers
         async with asyncio.timeout(READY_S_MAX):
             await self.add_nodes(self._nodes)
@@ -122,17 +121,15 @@ class Up:
 
     async def add_nodes(self, nodes: Sequence[NodeFacts]) -> None:
         """More pretend nodes, registered when this returns."""
-        clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
-        agent = PretendAgent(self.client, self._informers, nodes, clock=clock, chance=chance, log=self._log)
+        agent = PretendAgent(self.client, self._informers, nodes, self._runtime)
         self._run(agent.run())
         await agent.ready.wait()
 
     async def add_process_node(self, settings: ProcessSettings) -> None:
         """A node that really runs the commands of its pods, on this machine; registered when this returns."""
-        clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
         authority = (self.kubeconfig.parent / "ca.crt").read_bytes()
         settings = dataclasses.replace(settings, server=self.url, authority=authority)
-        agent = ProcessAgent(self.client, self._informers, settings, clock=clock, chance=chance, log=self._log)
+        agent = ProcessAgent(self.client, self._informers, settings, self._runtime)
         running = self._run(agent.run())
         ready = asyncio.create_task(agent.ready.wait())
         await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)

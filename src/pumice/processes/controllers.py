@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pumice.controllers.driver import Controller
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers
+    from pumice.runtime import Runtime
 
 DEFAULT_SETTINGS = ControllerSettings()
 BEAT_S = 1.0
@@ -102,9 +102,7 @@ class Controllers:
                 each,
                 self.known,
                 self.carrier,
-                clock=runtime.clock,
-                chance=runtime.chance,
-                log=runtime.log,
+                runtime,
                 observe=self._observer.looked,
             )
             for each in _controllers(self.known, settings, _discovery_config(client, runtime))

@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING
 from pumice import instant
 from pumice.api import (
     core,
+    names,
     native,
     pods,
     priority,
     scheduling,
     topology,
 )
-from pumice.api.changes import Claimed
+from pumice.api.changes import AttemptSeen, Claimed, Upserted
 from pumice.api.meta import ObjectReference
+from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.cluster.intake import Intake
 from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
@@ -44,7 +46,7 @@ from pumice.scheduling.core import cycle, memory
 from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
 from pumice.scheduling.core.memory import Memory
 from pumice.scheduling.core.ports import Ports
-from pumice.scheduling.evicting import reserved_room
+from pumice.scheduling.evicting import mend, reserved_room
 from pumice.telemetry.meters import Meters
 
 if TYPE_CHECKING:
@@ -55,10 +57,10 @@ if TYPE_CHECKING:
     from pumice.api.changes import Change
     from pumice.api.meta import Struct
     from pumice.cluster.state import Snapshot
-    from pumice.dispatch.runtime import Runtime
     from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
+    from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Decisions, GangReport
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.plugins import Plugin
@@ -94,7 +96,7 @@ STATE_KINDS: tuple[type[Struct], ...] = (
 class Served:
     """Whom this scheduler serves, pods that name it and groups that name no queue, and with which plugins from outside."""
 
-    scheduler_names: frozenset[str] = frozenset({"volcano", "pumice"})
+    scheduler_names: frozenset[str] = frozenset(SCHEDULER_NAMES)
     default_queue: str = "default"
     extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
     volcano_metrics: bool = True  # export Volcano's metric names beside ours
@@ -160,12 +162,22 @@ class Scheduler:
 
     def _receive(self, news: Sequence[News]) -> None:
         for change in news:
+            if isinstance(change, Upserted) and isinstance(change.object, pods.Pod):
+                self._notice_attempt(change.object.metadata.annotations.get(names.ATTEMPT, ""))
             self._learn(change)
+
+    def _notice_attempt(self, attempt: str) -> None:
+        """A leader whose clock was ahead stamps its attempts with a time that has not come: here they begin when they are seen."""
+        if attempt and attempt not in self._cluster.seen_at:
+            now = self._clock.now()
+            if (mend.attempt_started(attempt) or 0) > now:
+                self._learn(AttemptSeen(attempt=attempt, at=now))
 
     # ------------------------------------------------------------------------------------------------- life
 
     async def run(self) -> None:
         """Schedule until cancelled. Informers must be running."""
+        since = await self._client.latest_version(pods.Pod)
         served = await self._requirements.watch(STATE_KINDS)
         if scheduling.PodGroup not in served or scheduling.Queue not in served:
             raise NotFound(
@@ -173,6 +185,8 @@ class Scheduler:
             )
         await self._enter(self._policy())
         gc.freeze()  # what was listed stays: the collector need not look at it again
+        if scheduling.ROOT_QUEUE in self._cluster.queues:  # else no scheduler has ever decided anything here
+            await self.dispatcher.take_over(since=since)
         await self._make_queues()
         for claim in reserved_room.rebuilt(
             self._cluster.snapshot(), self._clock.now() + CLAIM_SECONDS * instant.SECOND

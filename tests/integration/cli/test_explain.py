@@ -65,14 +65,18 @@ def test_the_same_is_there_as_data(why, pumice):
     data = json.loads(pumice("explain", "job/machine", "-o", "json").out)
     assert data["reasons"] == [
         {
+            "code": "ExceedsNodes",
             "plugin": "cluster",
+            "facts": {"amounts": [{"resource": "cpu", "wanted": "1"}], "wanted": 1, "free": 0},
             "reason": "can never run here: 1 such pods must start together (cpu 1 each), "
             "and the nodes that may take them hold 0 even when empty",
             "nodes": 0,
             "cure": "change",
         },
         {
+            "code": "NodeAffinity",
             "plugin": "predicates",
+            "facts": {},
             "reason": "node(s) didn't match Pod's node affinity/selector",
             "nodes": 2,
             "cure": "change",

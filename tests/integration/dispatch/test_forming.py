@@ -12,13 +12,13 @@ from pumice.api.scheduling import PodGroup, Queue
 from pumice.clock import VirtualClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.dispatch.runtime import Runtime
 from pumice.dispatch.statuses import FORMING_S, Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 from pumice.local.up import install_kinds
+from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin, cycle
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
@@ -127,7 +127,7 @@ def test_a_group_whose_pods_never_came_says_so():
         for _ in range(2):
             await place.turn()
         text = "no pods yet: 0 of 3 members are created"
-        assert await place.written() == ("Inqueue", [], [text])
+        assert await place.written() == ("Inqueue", ["Unschedulable"], [text])
         assert place.recorder.said == [("train", "Unschedulable", text)]
 
     play(body)
@@ -151,7 +151,7 @@ def test_a_group_from_the_future_is_not_waited_for():
         place.clock._start -= instant.HOUR
         for _ in range(2):
             await place.turn()
-        assert await place.written() == ("Inqueue", [], ["no pods yet: 0 of 3 members are created"])
+        assert await place.written() == ("Inqueue", ["Unschedulable"], ["no pods yet: 0 of 3 members are created"])
 
     play(body)
 

@@ -16,7 +16,6 @@ from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.clock import VirtualClock
 from pumice.dispatch.memory_store import KEY, MemoryPlace, MemoryStore
-from pumice.dispatch.runtime import Runtime
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.lease import NotLeading
@@ -27,6 +26,7 @@ from pumice.local.apiserver.server import Server, Settings
 from pumice.local.up import install_kinds
 from pumice.processes import scheduler as processes
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin, memory
 from pumice.scheduling.core.memory import Memory, Slot
 from pumice.scheduling.evicting import backoff

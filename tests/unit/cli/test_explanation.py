@@ -17,12 +17,20 @@ NOW = parse_instant("2026-11-15T12:00:00Z")
 
 VERDICT = (
     '{"phase":"Inqueue","at":"2026-11-15T11:59:00Z","reasons":['
-    '{"plugin":"resources","reason":"Insufficient nvidia.com/gpu","nodes":3,"cure":"eviction"},'
-    '{"plugin":"predicates","reason":"node(s) were unschedulable","nodes":1,"cure":"change"}]}'
+    '{"code":"Insufficient","plugin":"resources","facts":{"resource":"nvidia.com/gpu"},"nodes":3,"cure":"eviction",'
+    '"reason":"Insufficient nvidia.com/gpu"},'
+    '{"code":"Unschedulable","plugin":"predicates","facts":{},"nodes":1,"cure":"change",'
+    '"reason":"node(s) were unschedulable"}]}'
+)
+# As it was written before there were codes: an upgraded `explain` meets it until the scheduler has written anew.
+OLD_VERDICT = (
+    '{"phase":"Inqueue","at":"2026-11-15T11:59:00Z","reasons":['
+    '{"plugin":"resources","reason":"Insufficient nvidia.com/gpu","nodes":3,"cure":"eviction"}]}'
 )
 
 
-def a_group(name, *, verdict="", phase="Inqueue", queue="a", gpus="4"):
+def a_group(name, *, verdict="", phase="Inqueue", queue="a", gpus="4", told=""):
+    condition = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": told}
     return decoding.decode_value(
         PodGroup,
         {
@@ -33,7 +41,7 @@ def a_group(name, *, verdict="", phase="Inqueue", queue="a", gpus="4"):
                 "annotations": {"pumice.dev/verdict": verdict} if verdict else {},
             },
             "spec": {"minMember": 2, "queue": queue, "minResources": {"nvidia.com/gpu": gpus}},
-            "status": {"phase": phase},
+            "status": {"phase": phase, "conditions": [condition] if told else []},
         },
     )
 
@@ -136,12 +144,12 @@ def reasons(facts):
 def test_without_a_verdict_it_says_what_anybody_can_see():
     group = a_group("train", phase="Pending")
     assert reasons(Facts(group=group, members=[], queue=None)) == [
-        "queue a does not exist",
+        "queue a does not exist; create it or name another one",
         "0 of the 2 pods that must start together exist",
     ]
     closed = a_queue("a", "0", deserved="1", state="Closed")
     members = [a_pod("w-0", "train"), a_pod("w-1", "train")]
-    assert reasons(Facts(group=group, members=members, queue=closed)) == ["queue a is closed"]
+    assert reasons(Facts(group=group, members=members, queue=closed)) == ["queue a is Closed: open it to admit gangs"]
     silent = explanation.explain(Facts(group=group, members=members, queue=a_queue("a", "0", deserved="1")), NOW)
     assert "Why it waits: no scheduler has said so far." in explanation_text.text(silent, 0)
 
@@ -150,6 +158,18 @@ def test_a_verdict_that_somebody_else_wrote_is_no_verdict():
     for text in ("not json", "[]", '{"reasons": 5}', '{"reasons": [5]}', '{"reasons": [{"nodes": "x"}]}'):
         facts = Facts(group=a_group("train", verdict=text), members=[], queue=a_queue("a", "0", deserved="1"))
         assert reasons(facts) == ["0 of the 2 pods that must start together exist"]
+
+
+def test_a_verdict_of_before_there_were_codes_is_still_told():
+    facts = Facts(group=a_group("train", verdict=OLD_VERDICT), members=[], queue=None)
+    assert reasons(facts) == ["Insufficient nvidia.com/gpu"]
+    assert "  3 of 4 nodes: Insufficient nvidia.com/gpu\n    says resources;" in text_of(facts)
+
+
+@pytest.mark.parametrize("facts", ["5", '{"resource": 5}', '"x"', "[]"])
+def test_facts_of_somebody_else_do_no_harm(facts):
+    verdict = '{"reasons":[{"code":"Insufficient","plugin":"resources","reason":"no","facts":' + facts + "}]}"
+    text_of(Facts(group=a_group("train", verdict=verdict), members=[], queue=a_queue("a", "0", deserved="1")))
 
 
 def test_nobody_to_evict_is_said():
@@ -192,7 +212,7 @@ def test_a_verdict_without_a_time_is_of_an_unknown_one():
 
 
 def test_time_is_no_cure_where_the_gang_can_never_start():
-    never = '{"plugin":"cluster","reason":"can never run here: x","nodes":0,"cure":"change"}'
+    never = '{"code":"ExceedsNodes","plugin":"cluster","reason":"can never run here: x","nodes":0,"cure":"change"}'
     later = '{"plugin":"overcommit","reason":"overused cpu","nodes":0,"cure":"waiting"}'
     both = a_group("train", verdict=f'{{"reasons":[{never},{later}]}}')
     alone = a_group("train", verdict=f'{{"reasons":[{later}]}}')
@@ -209,7 +229,8 @@ def test_time_is_no_cure_where_the_gang_can_never_start():
 def test_what_all_pods_were_told_of_their_gang_is_not_told_again_for_each():
     gang = "pod group is not ready, 2 Pending, 4 minAvailable"
     members = [a_pod("one", "train", told="0/4 nodes are unavailable"), a_pod("two", "train", told=gang)]
-    facts = Facts(group=a_group("train", verdict=VERDICT), members=[*members, a_pod("three", "train")], queue=None)
+    group = a_group("train", verdict=VERDICT, told=f"4/4 tasks in gang unschedulable: {gang}")
+    facts = Facts(group=group, members=[*members, a_pod("three", "train")], queue=None)
     assert explanation.explain(facts, NOW)["pods"] == [{"pods": 1, "message": "0/4 nodes are unavailable"}]
     assert [explanation.one_pod(facts, name) for name in ("one", "two", "three")] == [
         "ml/one, Pending: 0/4 nodes are unavailable",

@@ -14,18 +14,17 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from pumice.api.core import PersistentVolume, PersistentVolumeClaim
+from pumice.api.core import PersistentVolume, PersistentVolumeClaim, storage_class_of
+from pumice.api.names import BIND_COMPLETED, SELECTED_NODE
 from pumice.api.storage import StorageClass
 from pumice.kube import errors
-from pumice.kube.informer import Log, silent
-from pumice.scheduling.placing.constraints.storage import BIND_COMPLETED, SELECTED_NODE, class_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
-    from pumice.clock import Clock
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
+    from pumice.runtime import Runtime
 
 PROVISIONER = "folder.pumice.dev"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
@@ -36,13 +35,13 @@ RETRY_S = 1.0  # after a call that failed for reasons that may pass
 class FolderClaims:
     """Binds claims until cancelled. Somebody else runs the informers."""
 
-    def __init__(self, client: Client, informers: Informers, *, clock: Clock, log: Log = silent) -> None:
+    def __init__(self, client: Client, informers: Informers, runtime: Runtime) -> None:
         self._client = client
         self._claims = informers.of(PersistentVolumeClaim)
         self._volumes = informers.of(PersistentVolume)
         self._classes = informers.of(StorageClass)
-        self._clock = clock
-        self._log = log
+        self._clock = runtime.clock
+        self._log = runtime.log
         self._news = asyncio.Event()
 
     async def run(self) -> None:
@@ -120,7 +119,7 @@ class FolderClaims:
     def _is_ours_to_make(self, claim: PersistentVolumeClaim) -> bool:
         if claim.spec.volume_name:
             return False
-        name = class_of(claim)
+        name = storage_class_of(claim)
         if not name:
             return True
         kind = self._classes.get("", name)
@@ -133,7 +132,7 @@ class FolderClaims:
             "capacity": dict(claim.spec.resources.requests),
             "accessModes": list(claim.spec.access_modes),
             "volumeMode": claim.spec.volume_mode,
-            "storageClassName": class_of(claim),
+            "storageClassName": storage_class_of(claim),
             "persistentVolumeReclaimPolicy": "Delete",
             "claimRef": _reference(claim),
             "csi": {"driver": PROVISIONER, "volumeHandle": claim.metadata.uid},

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 from pumice import __version__, instant
 from pumice.api.coordination import Lease
 from pumice.api.core import Node
+from pumice.api.kinds import type_meta
 from pumice.api.names import HOSTNAME, NODE_AGENT
 from pumice.errors import Refused
 from pumice.kube import errors
-from pumice.kube.informer import Log, silent
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pumice.api.meta import Json
     from pumice.clock import Clock
     from pumice.instant import Instant
     from pumice.kube.client import Client, Reply
-    from pumice.kube.requests import Json
+    from pumice.runtime import Runtime
 
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_S = 40  # a kubelet's; four renewals in that time
@@ -175,18 +175,16 @@ async def report_readiness(client: Client, name: str, *, now: Instant, is_ready:
 class Heartbeats:
     """Renews the leases of nodes, evenly spread over time; a node that is dropped falls silent."""
 
-    def __init__(
-        self, client: Client, *, clock: Clock, chance: random.Random, lease_s: int = LEASE_S, log: Log = silent
-    ) -> None:
+    def __init__(self, client: Client, runtime: Runtime, *, lease_s: int = LEASE_S) -> None:
         self._client = client
-        self._clock = clock
-        self._chance = chance
+        self._clock = runtime.clock
+        self._chance = runtime.chance
         self._lease_s = lease_s
-        self._log = log
+        self._log = runtime.log
         self._uids: dict[str, str] = {}
         self._written: set[str] = set()  # nodes whose lease is known to be there
         self._renew_s = lease_s / RENEWALS_PER_LEASE
-        self._queue: WorkQueue[str] = WorkQueue(chance, retry_s_max=self._renew_s)
+        self._queue: WorkQueue[str] = WorkQueue(runtime.chance, retry_s_max=self._renew_s)
 
     def add(self, name: str, uid: str) -> None:
         """The node's heart beats from now on."""
@@ -219,8 +217,7 @@ class Heartbeats:
         owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": self._uids[name]}
         now = instant.format_micro_instant(self._clock.now())
         lease = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
+            **type_meta(Lease),
             "metadata": {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]},
             "spec": {"holderIdentity": name, "leaseDurationSeconds": self._lease_s, "renewTime": now},
         }

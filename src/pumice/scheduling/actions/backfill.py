@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.core import arguments
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import FitError
 
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.shapes import Shape
 
 
-Arguments = arguments.CachingArgs
-
-
 def run(session: Session) -> None:
     held = session.reserved_room.held
     gangs = [
@@ -29,7 +25,7 @@ def run(session: Session) -> None:
         for gang in session.gangs.values()
         if not gang.is_waiting_for_admission and (gang.tally.waiting_best_effort or gang.key in held)
     ]
-    gangs = [gang for gang in gangs if session.is_valid(gang) is None]
+    gangs = [gang for gang in gangs if session.obstacle(gang) is None]
     gangs.sort(key=lambda gang: (session.gang_key(gang), gang.spec.created, gang.key))
     gangs.sort(key=cmp_to_key(lambda left, right: _by_queue(session, left, right)))
     for gang in gangs:
@@ -56,7 +52,7 @@ def _place(session: Session, gang: GangState, waiting: list[Task], *, keep: bool
         reason = session.placer.prefilter(shape)
         node = _best(session, shape, task) if reason is None else None
         if reason is not None:
-            gang.fit_errors[task] = FitError((reason,), 0, message=reason.text)
+            gang.fit_errors[task] = FitError((reason,), 0, instead=reason)
         elif node is None:
             gang.fit_errors[task] = session.placer.fit_error(shape, None)
         if node is None:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pumice import instant
 from pumice.api.changes import Claim
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core import messages, verdict
-from pumice.scheduling.core.decisions import Bind, Condition, Decisions, Evict, GangCommit, GangReport
+from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.decisions import (
+    Bind,
+    Condition,
+    Decisions,
+    Evict,
+    GangCommit,
+    GangReport,
+    GangSummary,
+    Shortage,
+)
 from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.evicting import backoff, mend
 from pumice.scheduling.placing import feasibility
@@ -26,13 +37,11 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
 
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is anybody's again
-_SECOND = 1_000_000_000
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
 
 
 def close(session: Session) -> Decisions:
-    for hook in session.points.hooks("close"):
-        hook.call()
+    session.points.close.tell()
     names = session.room.table.names
     pipelined = {
         task.key: names[node]
@@ -50,6 +59,7 @@ def close(session: Session) -> Decisions:
         claims=claims,
         unclaims=dict(session.reserved_room.ended),
         releases=tuple(session.releases),
+        ungated=tuple(session.ungated),
         pipelined=pipelined,
         gangs={key: _report(session, gang) for key, gang in everyone.items()},
         queues=_allocated(session),
@@ -96,12 +106,18 @@ def _give_up_hopes(session: Session) -> None:
 
 def _commits(session: Session) -> tuple[GangCommit, ...]:
     binds: dict[str, list[Bind]] = {}
-    names = session.room.table.names
+    names, points = session.room.table.names, session.points
     for operation, _ in session.accepted:
         if isinstance(operation, Placement) and operation.status is Status.ALLOCATED:
             own = binds.setdefault(operation.gang.key, [])
             own += [
-                Bind(task, names[node], session.preparations(task), session.annotations(task), session.node_lock(task))
+                Bind(
+                    task,
+                    names[node],
+                    points.prebind.of(task),
+                    points.annotate.of(task),
+                    points.node_lock.of(task) or "",
+                )
                 for task, node in zip(operation.tasks, operation.nodes, strict=True)
             ]
     return tuple(
@@ -125,7 +141,7 @@ def _claims(session: Session) -> tuple[Claim, ...]:
         if isinstance(operation, Eviction) and claimant is not None:
             victims.setdefault(claimant.key, []).append(operation.task.uid)
     names = session.room.table.names
-    until = session.now + CLAIM_SECONDS * _SECOND
+    until = session.now + CLAIM_SECONDS * instant.SECOND
     claims = []
     for key, uids in victims.items():
         places = session.gangs[key].places.items()
@@ -140,15 +156,12 @@ def _report(session: Session, gang: GangState) -> GangReport:
     if has_queue and not ready and (hopeless := feasibility.never(session, gang)) is not None:
         gang.reasons.insert(0, hopeless)
     if not gang.tasks and gang.phase == PodGroupPhase.INQUEUE.value and gang.minimum > 0:
-        text = f"no pods yet: 0 of {gang.minimum} members are created"
-        gang.reasons.append(verdict.Reason("gang", text, cure=verdict.Cure.WAITING))
-    text = ""
+        facts = Facts(wanted=gang.minimum)
+        gang.reasons.append(verdict.Reason(Code.NO_PODS, "gang", facts, cure=verdict.Cure.WAITING))
+    why: GangSummary | verdict.Reason | None = next(iter(gang.reasons), None)
     if gang.tasks and not ready and has_queue:
-        text = messages.fit_text(session, gang)
-    elif gang.reasons:
-        text = gang.reasons[0].text
-    conditions = _conditions(session, gang, text, ready=ready)
-    counted = f"{gang.tally[Status.PENDING]}/{len(gang.tasks)} tasks in gang unschedulable: " if gang.tasks else ""
+        why = messages.summary(session, gang)
+    conditions = _conditions(session, gang, why, ready=ready)
     return GangReport(
         gang=gang.key,
         phase=_phase(
@@ -161,39 +174,52 @@ def _report(session: Session, gang: GangState) -> GangReport:
         succeeded=gang.tally[Status.SUCCEEDED],
         failed=gang.tally[Status.FAILED],
         conditions=conditions,
-        message=f"{counted}{text}" if text else "",
+        why=Shortage(gang.tally[Status.PENDING], len(gang.tasks), why) if why is not None else None,
         reasons=_reasons(gang),
-        pods=tuple(messages.pod_verdicts(session, gang, text)) if has_queue else (),
+        pods=tuple(messages.pod_verdicts(session, gang, why)) if has_queue else (),
         uid=gang.spec.uid,
     )
 
 
 def _reasons(gang: GangState) -> tuple[verdict.Reason, ...]:
     own = [reason for error in gang.fit_errors.values() for reason in error.reasons]
-    return tuple(verdict.merged([*gang.reasons, *own]).values())
+    return verdict.merged([*gang.reasons, *own])
 
 
-def _conditions(session: Session, gang: GangState, text: str, *, ready: bool) -> tuple[Condition, ...]:
+def _conditions(
+    session: Session, gang: GangState, why: GangSummary | verdict.Reason | None, *, ready: bool
+) -> tuple[Condition, ...]:
     """What holds now, both ways: a gang that became ready is told so by Unschedulable=False as well."""
-    if not gang.tasks or (not session.points.hooks("ready") and gang.key in session.gangs):
+    if not gang.tasks:
+        return _conditions_before_pods(gang, why)
+    if not session.points.ready.hooks and gang.key in session.gangs:
         return ()
     unschedulable, scheduled = PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value
     was = {condition.type for condition in gang.spec.conditions}
     if ready:
-        found = [Condition(scheduled, True, "tasks in gang are ready to be scheduled", "")]
+        found = [Condition(scheduled, True, "tasks in gang are ready to be scheduled")]
         if unschedulable in was:
-            found.append(Condition(unschedulable, False, "tasks in gang are ready to be scheduled", ""))
+            found.append(Condition(unschedulable, False, "tasks in gang are ready to be scheduled"))
         return tuple(found)
     tally = gang.tally
     leaving = tally[Status.RELEASING] and not tally[Status.PENDING] and not tally[Status.PIPELINED]
     if leaving and _scheduled(gang) >= gang.spec.min_member:
         return ()  # it is only on its way out
-    missing = messages.unschedulable(gang)
-    message = f"{missing}/{len(gang.tasks)} tasks in gang unschedulable: {text}"
-    found = [Condition(unschedulable, True, "NotEnoughResources", message)]
+    assert why is not None, f"nothing is said of {gang.key}, which cannot start"
+    shortage = Shortage(messages.unschedulable(gang), len(gang.tasks), why)
+    found = [Condition(unschedulable, True, "NotEnoughResources", shortage)]
     if scheduled in was:
-        found.append(Condition(scheduled, False, "NotEnoughResources", message))
+        found.append(Condition(scheduled, False, "NotEnoughResources", shortage))
     return tuple(found)
+
+
+def _conditions_before_pods(gang: GangState, why: GangSummary | verdict.Reason | None) -> tuple[Condition, ...]:
+    """A group that waits for its admission, or for its members, has nothing but its reason to show."""
+    is_admitted = gang.phase == PodGroupPhase.INQUEUE.value
+    if why is None or not (is_admitted or gang.is_waiting_for_admission):
+        return ()
+    reason = "NotEnoughTasks" if is_admitted else "NotEnoughResources"
+    return (Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, reason, Shortage(0, 0, why)),)
 
 
 def _scheduled(gang: GangState) -> int:

@@ -9,7 +9,8 @@ import numpy as np
 
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
-from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.core.codes import Amount, Code, Facts, wanted
+from pumice.scheduling.core.verdict import Reason
 
 if TYPE_CHECKING:
     from pumice.scheduling.core.gangstate import GangState
@@ -25,12 +26,8 @@ def exceeds_cluster(session: Session, gang: GangState) -> Reason | None:
     over = amounts.beyond(minimum, session.total, asked=minimum)
     if not over:
         return None
-    parts = [
-        f"{name} {amounts.quantity_text(name, minimum[name])} of {amounts.quantity_text(name, session.total.get(name, 0))}"
-        for name in over
-    ]
-    text = f"can never run here: its minimum asks for more than the whole cluster has ({'; '.join(parts)})"
-    return Reason("cluster", text, cure=Cure.CHANGE)
+    parts = (Amount.of(name, wanted=minimum[name], limit=session.total.get(name, 0)) for name in over)
+    return Reason(Code.EXCEEDS_CLUSTER, "cluster", Facts(amounts=tuple(parts)))
 
 
 def never(session: Session, gang: GangState) -> Reason | None:
@@ -47,10 +44,8 @@ def never(session: Session, gang: GangState) -> Reason | None:
         needed = min(count, missing - (sum(waiting.values()) - count))
         room = capacity_when_empty(session, shape)
         if needed > room:
-            each = amounts.text({name: value for name, value in shape.request.amounts.items() if name != amounts.PODS})
-            text = f"can never run here: {needed} such pods must start together ({each} each), "
-            text += f"and the nodes that may take them hold {room} even when empty"
-            return Reason("cluster", text, cure=Cure.CHANGE)
+            each = {name: value for name, value in shape.request.amounts.items() if name != amounts.PODS}
+            return Reason(Code.EXCEEDS_NODES, "cluster", Facts(amounts=wanted(each), wanted=needed, free=room))
     return None
 
 

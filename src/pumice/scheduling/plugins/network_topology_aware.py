@@ -16,6 +16,7 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.cluster.topology import ROOT
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.codes import Code, Facts, wanted
 from pumice.scheduling.core.gangstate import GangState
 from pumice.scheduling.core.points import Pull
 from pumice.scheduling.core.shapes import Reads
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 
 NAME = "network-topology-aware"
 FADING_DEFAULT = 0.8
+FADING_MAX = 1000.0
+FADED_MAX = (
+    32  # higher tiers fade no further: their numbers are a user's, and a power of them may be no number any more
+)
 EVICT_MAX_DEFAULT = 8
 FULL = 100.0  # the best score, before the weight
 _FOR_EVER = np.iinfo(np.int64).max
@@ -63,7 +68,10 @@ class Args(arguments.Args, frozen=True, kw_only=True):
         bool, msgspec.Meta(description="whether pods that ask for no closeness fill hyper nodes in use first")
     ] = msgspec.field(name="hypernode.binpack.normal-pod.enable", default=True)
     fading: Annotated[
-        float, msgspec.Meta(description="for those pods, how much less each higher tier counts; negative: the default")
+        float,
+        msgspec.Meta(
+            le=FADING_MAX, description="for those pods, how much less each higher tier counts; negative: the default"
+        ),
     ] = msgspec.field(name="hypernode.binpack.normal-pod.fading", default=FADING_DEFAULT)
     evict_max: Annotated[
         int, msgspec.Meta(description="hyper nodes that evictions are considered in, per gang; below 1: the default")
@@ -165,12 +173,13 @@ class NetworkTopologyAware(Plugin):
     def why_none(self, subject: GangState | SubState) -> Reason:
         assert subject.closeness is not None
         where, limit = subject.hyper_node, subject.closeness.tier
+        assert limit is not None
         if where:
-            text = f"members run in hyper node {where} of tier {self.tree.tier[where]}, and tier {limit} allows no others to join them"
-            return Reason(NAME, text)
-        what = "its minimum" if isinstance(subject, GangState) else "all that wait together"
-        text = f"no hyper node within tier {limit} has room for {what} ({amounts.text(_wanted(subject))})"
-        return Reason(NAME, text, cure=Cure.EVICTION)
+            facts = Facts(hyper_node=where, own_tier=self.tree.tier[where], tier=limit)
+            return Reason(Code.HYPER_NODE_FIXED, NAME, facts)
+        is_gang = isinstance(subject, GangState)
+        code = Code.NO_HYPER_NODE_FOR_GANG if is_gang else Code.NO_HYPER_NODE_FOR_SUB_GROUP
+        return Reason(code, NAME, Facts(tier=limit, amounts=wanted(_wanted(subject))), cure=Cure.EVICTION)
 
     def _rooms(self, minimum: Amounts, *, evicting: bool) -> Mask | None:
         """By hyper node whether the minimum fits into what it had at the start of the cycle; None: there is no such resource."""
@@ -276,7 +285,7 @@ class _Gathering:
     def __init__(self, load: _Load, *, scale: float, fading: float) -> None:
         tree = load.tree
         self.load = load
-        self.tier_weights = [fading ** max(tier - 1, 0) for tier in range(tree.lowest_tier, tree.root_tier + 1)]
+        self.tier_weights = [fading ** min(max(tier - 1, 0), FADED_MAX) for tier in tree.tiers]
         self.scale = scale / sum(self.tier_weights) if any(self.tier_weights) else 0.0
 
     def pull(self, shape: Shape, nodes: Indexes) -> Pull | None:
@@ -324,10 +333,9 @@ class _Draw:
         self.distances = distances
         self.scale = scale
         self.placed = np.zeros(len(self.tree.leaves) + 1, dtype=np.int64)  # by leaf; last: in none
-        gang, index = sub.gang, session.room.table.index
-        for task in sub.sub.tasks:
-            if gang.status(task) in _PLACED and (task in gang.places or task.node in index):
-                self.move(session.node_index(task), 1)
+        tasks = [task for task in sub.sub.tasks if sub.gang.status(task) in _PLACED]
+        for _, node in session.on_nodes(tasks):
+            self.move(node, 1)
 
     def move(self, node: int, sign: int) -> None:
         self.placed[self.tree.leaf_of[node]] += sign
