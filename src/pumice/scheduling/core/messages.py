@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from pumice.api import names
+from pumice.api.groups import group_of
 from pumice.cluster.state import NATIVE_PREFIX, is_native
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core.codes import Code, Facts
@@ -86,8 +86,7 @@ def orphan_verdicts(orphans: Mapping[str, Sequence[Task]]) -> dict[str, tuple[Po
 
 
 def _orphan_code(key: str, task: Task) -> Code:
-    notes = task.pod.metadata.annotations
     if is_native(key):
         return Code.NATIVE_GROUP_MISSING
-    is_named = names.GROUP_NAME in notes or names.VOLCANO_GROUP_NAME in notes
+    is_named = not group_of(task.pod).is_implied
     return Code.GROUP_MISSING if is_named else Code.GROUP_NOT_MADE
