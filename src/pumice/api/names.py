@@ -30,6 +30,7 @@ TASK_TOPOLOGY_ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"  # A Job,
 TASK_TOPOLOGY_ORDER = "volcano.sh/task-topology-task-order"  # A Job, PodGroup: tasks in order of placement
 
 # --- Gangs and their pods ------------------------------------------------------------------------------------------
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # A any: the manifest as a person wrote it
 GROUP_NAME = "scheduling.k8s.io/group-name"  # A pod: the PodGroup that it is a member of
 VOLCANO_GROUP_NAME = "scheduling.volcano.sh/group-name"  # A pod: the same, in newer spelling
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"  # A pod, Namespace: queue of the PodGroup made for it

@@ -13,7 +13,7 @@ from pumice.api.core import Node, NodeStatus
 from pumice.api.meta import ObjectMeta
 from pumice.api.names import GROUP_NAME
 from pumice.api.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
-from pumice.api.scheduling import VOLCANO, PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueStatus
+from pumice.api.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueStatus
 from pumice.cli import progress
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
@@ -93,7 +93,7 @@ def _gang(name: str, size: int) -> list[PodGroup | Pod]:
     asks = {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "1"}
     spec = PodSpec(
         containers=(Container(name="worker", resources=ResourceRequirements(requests=asks, limits=asks)),),
-        scheduler_name=VOLCANO,
+        scheduler_name="volcano",
     )
     return [group, *(_pod(name, number, spec) for number in range(size))]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pumice import quantity, yamltext
-from pumice.api import names
+from pumice.api import defaults, names
 from pumice.api.batch import Job
 from pumice.api.kinds import by_struct, type_meta
 from pumice.cli.results import Done
@@ -128,4 +128,4 @@ def scaled(job: Json, replicas: int, *, task: str, minimum: int | None) -> Json:
     chosen[0]["replicas"] = replicas
     if minimum is not None:
         wanted["spec"]["minAvailable"] = minimum
-    return wanted
+    return defaults.applied(wanted, defaults.job_update_patch(wanted, job))

@@ -45,6 +45,9 @@ class Intake:
         self.cluster = cluster
         self._pods: dict[str, Pod] = {}
         self._uid_by_key: dict[str, str] = {}
+        self._uids_by_implied: dict[
+            str, set[str]
+        ] = {}  # of pods, by the key of the group that is made for such as name none
         self._assumed: dict[str, changes.Assumed] = {}
         self._evicting: set[str] = set()
         self._gone: collections.OrderedDict[str, None] = collections.OrderedDict()
@@ -158,8 +161,11 @@ class Intake:
         slot = self._gang(key)
         if group is None and uid and slot.group is not None and slot.group.metadata.uid != uid:
             return  # news about a predecessor of the same name
+        is_news = (slot.group is None) != (group is None)
         slot.group = group
         self._touch_gang(key, slot)
+        for each in list(self._uids_by_implied.get(key, ())) if is_news else ():
+            self._refresh(each)
 
     # ------------------------------------------------------------------------------------------------- pods
 
@@ -171,7 +177,9 @@ class Intake:
         if former is not None and former != uid:
             self._delete_pod(former)  # its deletion was never told, or comes later
         self._uid_by_key[key] = uid
+        self._unimply(uid, self._pods.get(uid))
         self._pods[uid] = pod
+        self._uids_by_implied.setdefault(_implied_key(pod), set()).add(uid)
         if pod.spec.node_name:
             self._assumed.pop(uid, None)
         if pod.metadata.deletion_timestamp is not None or pod.status.phase in {"Succeeded", "Failed"}:
@@ -186,10 +194,18 @@ class Intake:
                 self._gone.popitem(last=False)
         self._assumed.pop(uid, None)
         self._evicting.discard(uid)
+        self._unimply(uid, pod)
         if pod is not None:
             if self._uid_by_key.get(pod.metadata.key) == uid:
                 del self._uid_by_key[pod.metadata.key]
             self._replace(uid, None)
+
+    def _unimply(self, uid: str, pod: Pod | None) -> None:
+        if pod is not None:
+            uids = self._uids_by_implied[_implied_key(pod)]
+            uids.discard(uid)
+            if not uids:
+                del self._uids_by_implied[_implied_key(pod)]
 
     def _outcome(self, change: changes.Change) -> None:
         match change:
@@ -216,7 +232,7 @@ class Intake:
         pod = self._pods.get(uid)
         if pod is None:
             return
-        task = task_of(pod, gang=_gang_key(pod, self.cluster.scheduler_names))
+        task = task_of(pod, gang=self._gang_of(pod))
         assumed = self._assumed.get(uid)
         if assumed is not None and task.status is Status.PENDING:
             task = dataclasses.replace(task, status=Status.BINDING, node=assumed.node, pod=_annotated(pod, assumed))
@@ -226,6 +242,12 @@ class Intake:
             task = dataclasses.replace(task, status=Status.UNKNOWN)
         # A pod that is not ours matters only while it takes room.
         self._replace(uid, task if task.gang or (task.node and task.status not in FINISHED) else None)
+
+    def _gang_of(self, pod: Pod) -> str:
+        """Whose member the pod is; once a bare pod has its group, it stays there, whichever queue it names afterwards."""
+        key = _gang_key(pod, self.cluster.scheduler_names)
+        slot = self.cluster.gangs.get(_implied_key(pod)) if state.is_lone(key) else None
+        return key if slot is None or slot.group is None else _implied_key(pod)
 
     def _is_nowhere(self, task: Task) -> bool:
         """Whether we have bound it to a node that was deleted meanwhile; API servers do not mind, and it will never start."""
@@ -366,8 +388,12 @@ def _gang_key(pod: Pod, scheduler_names: frozenset[str]) -> str:
         return ""
     if meta.controller is not None and is_workload(meta.controller):
         # Its workload may ask for a gang, and only the group that is made for it knows: the pod waits for that.
-        return f"{meta.namespace}/{implied_group(meta)}"
+        return _implied_key(pod)
     return state.lone_key(meta.namespace, meta.name)
+
+
+def _implied_key(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{implied_group(pod.metadata)}"
 
 
 def _annotated(pod: Pod, assumed: changes.Assumed) -> Pod:

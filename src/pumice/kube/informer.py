@@ -7,6 +7,8 @@
 A subscriber sees each object's changes in the order in which they happened. It may see the same state twice, never a gap: an
 object that was deleted and made again under its name is first Deleted, then Upserted. Each list, the first one too, ends with
 Relisted.
+
+Informers of one process talk to one server: the first that hears of it again after a failure wakes those that sleep in their back-off.
 """
 
 from __future__ import annotations
@@ -55,6 +57,29 @@ class Lagging(errors.KubeError):
     """A reader of changes() fell too far behind to be told everything; it must begin anew."""
 
 
+class Sleepers:
+    """Informers that could not reach the server and sleep until they try again, unless one of them finds it back sooner."""
+
+    def __init__(self) -> None:
+        self._woken: set[asyncio.Event] = set()
+
+    async def sleep(self, clock: Clock, seconds: float) -> None:
+        """Returns after so many seconds, or when it is woken."""
+        woken = asyncio.Event()
+        self._woken.add(woken)
+        waits = [asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(woken.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._woken.discard(woken)
+            for wait in waits:
+                wait.cancel()
+
+    def wake(self) -> None:
+        for woken in self._woken:
+            woken.set()
+
+
 class Informer(Generic[T]):
     """The latest objects of one kind, kept by run()."""
 
@@ -88,6 +113,7 @@ class Informer(Generic[T]):
         self._failures = 0
         self._heard = False  # anything at all, since the last call
         self.synced = asyncio.Event()  # set for good once the first list was passed on
+        self.sleepers = Sleepers()  # shared by those who watch the same server
 
     @property
     def objects(self) -> Mapping[Key, T]:
@@ -156,6 +182,9 @@ class Informer(Generic[T]):
             except errors.KubeError as error:
                 delay = self._delay()
                 self._log("watch_failed", path=self._where, error=str(error), retry_s=round(delay, 3))
+                if isinstance(error, errors.Unreachable | errors.ServerError):
+                    await self.sleepers.sleep(self._clock, delay)
+                    continue
             if delay:
                 await self._clock.sleep(delay)
 
@@ -208,7 +237,9 @@ class Informer(Generic[T]):
 
     def _hear(self) -> None:
         self._heard = True
-        self._failures = 0
+        if self._failures:
+            self._failures = 0
+            self.sleepers.wake()
 
     def _unread(self, bad: BadObject) -> None:
         namespace, _, name = bad.key.rpartition("/")
@@ -302,10 +333,12 @@ class Informers:
         self._log = log
         self._informers: dict[type[Struct], Informer[Any]] = {}
         self._running: asyncio.TaskGroup | None = None
+        self._sleepers = Sleepers()
 
     def of(self, struct: type[T]) -> Informer[T]:
         if struct not in self._informers:
             made = Informer(self._client, struct, clock=self._clock, chance=self._chance, log=self._log)
+            made.sleepers = self._sleepers
             self._informers[struct] = made
             if self._running is not None:
                 self._running.create_task(made.run(), name=f"informer-{struct.__name__}")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from aiohttp import web
 
-from pumice.errors import BadInput
 from pumice.kube import errors
+from pumice.kube.listener import Limits, Listener
 from pumice.kube.transport import Request
 from pumice.scheduling.core import verdict
 from pumice.telemetry.meters import CONTENT_TYPE
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pumice.telemetry.meters import Meters
 
 STALLED_S = 60.0  # a loop that has not come round for so long is not alive
+LIMITS = Limits(connections=64)  # probes and scrapers come one by one
 REQUEST_BYTES_MAX = 4096  # nothing here takes a body
 _REVIEWS = {"tokenreviews": "authentication.k8s.io/v1", "subjectaccessreviews": "authorization.k8s.io/v1"}
 
@@ -66,13 +67,10 @@ class HealthServer:
         self._client = client
         self._explain = explain
         self._election = election
-        self._runner: web.AppRunner | None = None
+        self._listener: Listener | None = None
 
     async def start(self, address: str) -> int:
         """Listen on `host:port` (port 0: a free one); the port."""
-        host, _, port = address.rpartition(":")
-        if not port.isdigit():
-            raise BadInput(f"--listen {address!r}: expected host:port, such as 127.0.0.1:8080")
         application = web.Application(client_max_size=REQUEST_BYTES_MAX)
         application.router.add_get("/livez", self._livez)
         application.router.add_get("/healthz", self._livez)
@@ -80,15 +78,12 @@ class HealthServer:
         application.router.add_get("/metrics", self._metrics)
         if self._explain is not None and self._client is not None:
             application.router.add_get("/explain/{namespace}/{name}", self._explained)
-        self._runner = web.AppRunner(application, access_log=None)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host.strip("[]") or "0.0.0.0", int(port))  # noqa: S104  asked for by `:8080`
-        await site.start()
-        return int(self._runner.addresses[0][1])
+        self._listener = Listener(application, LIMITS)
+        return await self._listener.start(address, flag="--listen", example="127.0.0.1:8080")
 
     async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._listener is not None:
+            await self._listener.stop()
 
     async def _livez(self, _: web.Request) -> web.Response:
         return _answer(ok=self._pulse.is_alive, otherwise=f"the loop has not come round for {STALLED_S:.0f} s")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pumice.api import defaults
+from pumice.api.flow import JobFlow
 from pumice.api.scheduling import PodGroup
 from pumice.api.validation import Settings as RuleSettings
 from pumice.errors import PumiceError
@@ -79,8 +80,9 @@ class Webhooks:
         self._access = QueueAccess(client, clock=runtime.clock)
         rights = None
         if settings.access != AccessMode.OFF:
-            informers.of(PodGroup)  # asked for now, so that nobody is answered before it is filled
-            destinations = Destinations(lookup, lookup.pod_group, settings.rules.scheduler_names)
+            for struct in (PodGroup, JobFlow):
+                informers.of(struct)  # asked for now, so that no review is answered before it is filled
+            destinations = Destinations(lookup, lookup.pod_group, lookup.job_flows, settings.rules.scheduler_names)
             rights = QueueRights(settings.access, Submitters(settings.controllers), destinations, self._access)
         self._server = ReviewServer(Admission(reviewer, rights), self.meters)
 

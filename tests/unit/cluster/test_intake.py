@@ -244,6 +244,29 @@ def test_pods_of_other_controllers_are_alone_like_bare_ones():
     assert world.members("default/pod:p") == ["p"]
 
 
+OWNED = {"ownerReferences": controlled_by("argoproj.io/v1alpha1", "Workflow")}
+
+
+@pytest.mark.parametrize(
+    ("bare", "group"),
+    [
+        (a_pod("p", uid="7", annotations={names.QUEUE_NAME: "vip"}), "podgroup-7"),
+        (a_pod("p", uid="7", annotations={names.QUEUE_NAME: "vip"}, metadata=OWNED), "podgroup-u1"),
+    ],
+    ids=["bare", "of a foreign controller"],
+)
+def test_a_pod_that_names_no_group_any_more_stays_in_the_one_that_was_made_for_it(bare, group):
+    key, alone = f"default/{group}", "default/pod:p"
+    made = a_group(group, 1, queue="poor")
+    for world in (World(made, bare), World(bare, made)):
+        assert (world.members(key), world.members(alone)) == (["p"], None)
+        assert world.cluster.snapshot().gangs[key].spec.queue == "poor"
+        world.lose(made)
+        assert (world.members(key), world.members(alone)) == (None, ["p"])
+        world.lose(bare)
+        assert world.intake._uids_by_implied == {}
+
+
 def test_finished_members_still_count_in_their_gang():
     world = World(a_gang("g", 2))
     world.see(a_pod("g-w-0", gang="g", node="n1", phase="Succeeded"))

@@ -397,6 +397,25 @@ async def test_a_client_certificate_is_shown_and_a_rotated_one_replaces_it_witho
     assert (first.body, second.body) == (b"alice", b"bob")
 
 
+async def test_while_only_one_file_of_a_pair_has_been_replaced_the_last_good_pair_stays_in_use(
+    carrier, tls_server, authority
+):
+    tls_server.handler = common_name
+    certificate, key = map(Swappable, pair(authority, "alice"))
+    connection = Connection(
+        server=tls_server.url,
+        authority=authority_of(authority),
+        credentials=Presented(certificate=certificate, key=key),
+    )
+    seen = []
+    async with carrier(connection, user_agent="x") as transport:
+        await transport.call(Request("GET", "/version"))
+        for source, content in zip((certificate, key), pair(authority, "bob"), strict=True):
+            source.replace(content)
+            seen.append((await transport.call(Request("GET", "/version"))).body)
+    assert seen == [b"alice", b"bob"]
+
+
 async def test_a_certificate_with_the_key_of_another_is_told_by_name(carrier, tls_server, authority):
     certificate, key = pair(authority, "alice")[0], pair(authority, "bob")[1]
     connection = Connection(
