@@ -116,13 +116,13 @@ class Unreliable:
         if roll < 0.1:
             self.done["dropped"] += 1
             raise Unreachable("the connection broke, and nothing arrived", acted=True)
-        if roll < 0.3:
+        if roll < 0.5:
             self.done["late"] += 1
             task = asyncio.create_task(self._deliver(request, self._chance.uniform(0.05, 2.0)))
             self._late.add(task)
             raise Unreachable("the connection broke, and the call is on its way", acted=True)
         answer = await self._transport.call(request)
-        if roll < 0.4:
+        if roll < 0.6:
             self.done["lost"] += 1
             raise Unreachable("the answer was lost", acted=True)
         return answer
@@ -162,8 +162,12 @@ async def no_node_is_ever_charged_beyond_what_it_has(place, seed):
     line = Unreliable(place.connect(), seed)
     async with witnessed(place.connect(), place.namespace, {"a": SIZE, "b": SIZE}) as (world, witness):
         async with scheduling(line):
+            body = {"metadata": {"name": f"{world.namespace}-first"}, "value": 1000}
+            await world.client.create(PriorityClass, body)
             for number in range(GANGS):
-                await world.gang(f"g{number}", size=chance.choice((2, 4, SIZE)))
+                rank = chance.choice(({}, {"priorityClassName": f"{world.namespace}-first"}))
+                await world.gang(f"g{number}", size=chance.choice((4, SIZE)), **rank)
+                await asyncio.sleep(chance.uniform(0.0, 0.2))
             left = {f"g{number}" for number in range(GANGS)}
             sizes = {gang: len(await world.pods(gang)) for gang in left}
 

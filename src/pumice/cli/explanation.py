@@ -18,6 +18,7 @@ from pumice.cli.explain_facts import FINISHED
 from pumice.cluster import amounts
 from pumice.scheduling.core.codes import HOPELESS, Code
 from pumice.scheduling.core.codes import Facts as Details
+from pumice.scheduling.core.decisions import OF_GANG
 from pumice.scheduling.core.verdict import Cure, Reason, as_data
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ def _messages(group: PodGroup, waiting: Sequence[Pod]) -> list[dict[str, Any]]:
         for pod in waiting
         for condition in pod.status.conditions
         if condition.type == "PodScheduled" and condition.status == "False" and condition.message
-        if not any(each.endswith(condition.message) for each in of_gang)
+        if not any(each.endswith(OF_GANG + condition.message) for each in of_gang)
     )
     return [{"pods": count, "message": message} for message, count in said.most_common(MESSAGES_SHOWN_MAX)]
 

@@ -61,7 +61,7 @@ class Up:
         self._reviewer: Reviewer | None = None
         self._embedded = EmbeddedServer(place, Settings(hooks=[self._hook(path) for path in PATHS if path.operations]))
         self._nodes = nodes
-        self._log = log
+        self._runtime = Runtime(clock=RealClock(), chance=random.Random(), log=log)  # noqa: S311  jitter, not secrets
         chosen = builtin.parse(builtin.TEXT, "built-in policy")
         self._policy = policy or (lambda: chosen)
         self._stack = contextlib.AsyncExitStack()
@@ -89,20 +89,19 @@ class Up:
 
     async def _start(self) -> None:
         await self._stack.enter_async_context(self._embedded)
-        clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
+        runtime, clock, chance = self._runtime, self._runtime.clock, self._runtime.chance
         self.client = Client(LocalTransport(self._embedded.server), clock=clock, chance=chance)
         await install_kinds(self.client)
-        informers = Informers(self.client, clock=clock, chance=chance, log=self._log)
+        informers = Informers(self.client, clock=clock, chance=chance, log=self._runtime.log)
         self._reviewer = Reviewer(InformerLookup(informers))
         self._run(informers.run())
-        runtime = Runtime(clock=clock, chance=chance, log=self._log)
         self.scheduler = Scheduler(self.client, informers, self._policy, runtime, Served())
         self._run(self.scheduler.run())
         self.controllers = Controllers(self.client, informers, runtime)
         self._run(self.controllers.run())
-        self._run(NodeLifecycle(self.client, informers, clock=clock, chance=chance, log=self._log).run())
-        self._run(OrdinaryPods(self.client, informers, clock=clock, log=self._log).run())
-        self._run(FolderClaims(self.client, informers, clock=clock, log=self._log).run())
+        self._run(NodeLifecycle(self.client, informers, runtime).run())
+        self._run(OrdinaryPods(self.client, informers, runtime).run())
+        self._run(FolderClaims(self.client, informers, runtime).run())
         self._informers = informers
         async with asyncio.timeout(READY_S_MAX):
             await self.add_nodes(self._nodes)
@@ -120,17 +119,15 @@ class Up:
 
     async def add_nodes(self, nodes: Sequence[NodeFacts]) -> None:
         """More pretend nodes, registered when this returns."""
-        clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
-        agent = PretendAgent(self.client, self._informers, nodes, clock=clock, chance=chance, log=self._log)
+        agent = PretendAgent(self.client, self._informers, nodes, self._runtime)
         self._run(agent.run())
         await agent.ready.wait()
 
     async def add_process_node(self, settings: ProcessSettings) -> None:
         """A node that really runs the commands of its pods, on this machine; registered when this returns."""
-        clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
         authority = (self.kubeconfig.parent / "ca.crt").read_bytes()
         settings = dataclasses.replace(settings, server=self.url, authority=authority)
-        agent = ProcessAgent(self.client, self._informers, settings, clock=clock, chance=chance, log=self._log)
+        agent = ProcessAgent(self.client, self._informers, settings, self._runtime)
         running = self._run(agent.run())
         ready = asyncio.create_task(agent.ready.wait())
         await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)

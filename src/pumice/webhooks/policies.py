@@ -138,9 +138,11 @@ def _manifest(kind: str, name: str, spec: Json) -> Json:
 
 def _mutating(registration: Registration) -> list[Json]:
     jobs = _Policy(f"{PREFIX}-jobs-defaults", ("jobs.batch.volcano.sh",), ("CREATE",))
+    groups = _Policy(f"{PREFIX}-podgroups-defaults", ("podgroups.scheduling.volcano.sh",), ("CREATE",))
     queues = _Policy(f"{PREFIX}-queues-defaults", ("queues.scheduling.volcano.sh",), ("CREATE", "UPDATE"))
     return [
         *_mutating_policy(registration, jobs, _job_patches(registration.scheduler_names[0])),
+        *_mutating_policy(registration, groups, _group_patches()),
         *_mutating_policy(registration, queues, _queue_patches()),
     ]
 
@@ -213,6 +215,17 @@ def _task_patches() -> list[str]:
 def _each_task(condition: str, field: str, value: str) -> str:
     patch = _add(f"'/spec/tasks/' + string(i) + '/{field}'", value)
     return f"{_TASKS}.transformList(i, t, {condition}, {patch})"
+
+
+def _group_patches() -> list[str]:
+    """As defaults.pod_group_patch does it: the namespace's queue, for a group that asks for none in particular."""
+    home = annotation("namespaceObject", names.QUEUE_NAME)
+    asks = f"has(object.spec) && has(object.spec.queue) && !(object.spec.queue in ['', '{DEFAULT_QUEUE}'])"
+    stays = f"{home} in ['', '{DEFAULT_QUEUE}'] || ({asks})"
+    return [
+        _unless(f"({stays}) || has(object.spec)", _add('"/spec"', "Object.spec{}")),
+        _unless(stays, _add('"/spec/queue"', home)),
+    ]
 
 
 def _queue_patches() -> list[str]:

@@ -1,7 +1,7 @@
 """The rules of api.validation that CEL can express, kind by kind and operation by operation.
 
 Each says no more than the rule that it stands in for: what these refuse, the webhooks refuse too. What schemas refuse by themselves,
-such as negative numbers and HyperNodes without members, is not said again.
+such as negative numbers, is not said again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from pumice.api import names
+from pumice.api.validation.limits import JOB_REPLICAS_MAX
 from pumice.api.validation.policies import ACTIONS, EVENTS
 from pumice.api.validation.request import JOB_PLUGINS
 from pumice.webhooks.registration import annotation, texts
@@ -54,29 +55,43 @@ def _policies(expression: str) -> str:
     return f"{_JOB_POLICIES}.all(p, {expression}) && {_TASK_POLICIES % expression}"
 
 
+def _policy_lists(expression: str) -> str:
+    """True for the list of a Job and for those of its tasks, each of which stands for %s."""
+    own, of_a_task = expression.replace("%s", _JOB_POLICIES), expression.replace("%s", _list("t.policies"))
+    return f"({own}) && {_TASKS}.all(t, {of_a_task})"
+
+
 def _one_tier(where: str) -> str:
     topology = f"{where}.networkTopology"
     tier = f"{topology}.highestTierName"
     return f"!has({topology}) || !has({topology}.highestTierAllowed) || !has({tier}) || {tier} == ''"
 
 
+def _events_of(policy: str) -> str:
+    events, event = f"{policy}.events", f"{policy}.event"
+    return f"((has({events}) ? {events} : []) + (has({event}) && {event} != '' ? [{event}] : []))"
+
+
 _HAS_EVENTS: Final = "((has(p.event) && p.event != '') || (has(p.events) && size(p.events) > 0))"
-_EVENTS_OF: Final = "((has(p.events) ? p.events : []) + (has(p.event) && p.event != '' ? [p.event] : []))"
 
 _NUMBERS: Final = (
     Rule(
         f"{_TASKS}.all(t, !has(t.minAvailable) || t.minAvailable <= {_number('t.replicas')})",
-        "spec.tasks: minAvailable is greater than replicas; lower it or add replicas",
+        "spec.tasks: 'minAvailable' is greater than 'replicas' in task; lower it or add replicas",
     ),
     Rule(
         f"!has(object.spec.minAvailable) || object.spec.minAvailable <= {_TOTAL}",
-        "spec.minAvailable: greater than the replicas of all tasks together; lower it or add replicas",
+        "spec.minAvailable: job 'minAvailable' should not be greater than total replicas in tasks; lower it or add replicas",
+    ),
+    Rule(
+        f"{_TOTAL} <= {JOB_REPLICAS_MAX}",
+        f"spec.tasks: the tasks of a job have at most {JOB_REPLICAS_MAX} replicas together; make several jobs of it",
     ),
     Rule(_one_tier("object.spec"), "spec.networkTopology: must not specify both tiers; keep one of them"),
 )
 
 _JOB_CREATED: Final = (
-    Rule(f"size({_TASKS}) > 0", "spec.tasks: no task specified in job spec; add one"),
+    Rule(f"size({_TASKS}) > 0", "spec.tasks: No task specified in job spec; add one"),
     *_NUMBERS,
     Rule(
         f"{_TASKS}.all(t, {_TASKS}.exists_one(o, o.name == t.name))",
@@ -86,9 +101,21 @@ _JOB_CREATED: Final = (
         _policies(f"has(p.exitCode) != {_HAS_EVENTS}"),
         "policies: exactly one of event, events and exitCode is to be set; keep one of them",
     ),
-    Rule(_policies("!has(p.exitCode) || p.exitCode != 0"), "policies: exit code 0 is no failure; use another"),
+    Rule(_policies("!has(p.exitCode) || p.exitCode != 0"), "policies: 0 is not a valid error code; use another"),
     Rule(
-        _policies(f"{_EVENTS_OF}.all(e, e in {texts(EVENTS)})"),
+        _policy_lists("%s.all(p, !has(p.exitCode) || %s.exists_one(q, has(q.exitCode) && q.exitCode == p.exitCode))"),
+        "policies: duplicate exitCode; keep one policy for it",
+    ),
+    Rule(
+        _policy_lists(f"%s.all(p, {_events_of('p')}.all(e, %s.exists_one(q, e in {_events_of('q')})))"),
+        "policies: duplicate event across different policy; keep one policy for it",
+    ),
+    Rule(
+        _policy_lists(f"!%s.exists(p, '*' in {_events_of('p')}) || %s.all(p, {_events_of('p')}.all(e, e == '*'))"),
+        "policies: if there's * here, no other policy should be here; remove * or the others",
+    ),
+    Rule(
+        _policies(f"{_events_of('p')}.all(e, e in {texts(EVENTS)})"),
         f"policies: invalid policy event; use one of {', '.join(EVENTS)}",
     ),
     Rule(
@@ -142,6 +169,19 @@ _GUARANTEE: Final = (
 )
 _DESERVED: Final = _amounts("deserved")
 _CAPABILITY: Final = _amounts("capability")
+_NUMBER: Final = "^[+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$"
+_SAME_HIERARCHY: Final = (
+    " && ".join(
+        [
+            "(oldObject != null",
+            *(
+                f"{annotation('object', key)} == {annotation('oldObject', key)}"
+                for key in (names.HIERARCHY, names.HIERARCHY_WEIGHTS)
+            ),
+        ]
+    )
+    + ")"
+)
 _PATH, _WEIGHTS = annotation("object", names.HIERARCHY), annotation("object", names.HIERARCHY_WEIGHTS)
 
 
@@ -152,15 +192,21 @@ def _compared(one: str, other: str, sign: str) -> str:
 _QUEUE_WRITTEN: Final = (
     Rule(
         f"{_GUARANTEE}.all(r, r in {_DESERVED} && {_compared(_DESERVED, _GUARANTEE, '>=')})",
-        "spec.deserved: must be at least guarantee for every guaranteed resource; raise it",
+        "spec.deserved: guarantee should less equal than deserved for every guaranteed resource; raise it",
     ),
     Rule(
         f"{_DESERVED}.all(r, !(r in {_CAPABILITY}) || {_compared(_DESERVED, _CAPABILITY, '<=')})",
-        "spec.deserved: must be at most capability; lower it",
+        "spec.deserved: deserved should less equal than capability; lower it",
     ),
     Rule(
-        f"{_PATH}.split('/').size() == {_WEIGHTS}.split('/').size()",
-        f"{names.HIERARCHY} and {names.HIERARCHY_WEIGHTS} must have the same number of parts; correct one of them",
+        f"{_SAME_HIERARCHY} || ({_PATH} == '') == ({_WEIGHTS} == '')"
+        f" && {_PATH}.split('/').size() == {_WEIGHTS}.split('/').size()",
+        f"{names.HIERARCHY} must have the same length with {names.HIERARCHY_WEIGHTS}; give a weight for each part",
+    ),
+    Rule(
+        f"{_SAME_HIERARCHY} || {_WEIGHTS} == ''"
+        f" || {_WEIGHTS}.split('/').all(w, w.matches('{_NUMBER}') && double(w) > 0.0)",
+        f"{names.HIERARCHY_WEIGHTS}: each weight must be larger than 0; use a number above 0",
     ),
     Rule(
         "!has(object.spec.parent) || object.spec.parent != object.metadata.name",
@@ -181,11 +227,11 @@ _FLOWS: Final = _list("object.spec.flows")
 _FLOWS_WRITTEN: Final = (
     Rule(
         f"{_FLOWS}.all(f, !has(f.dependsOn) || {_list('f.dependsOn.targets')}.all(t, {_FLOWS}.exists(o, o.name == t)))",
-        "spec.flows: vertex not defined; declare a flow of this name, or name another",
+        "spec.flows: jobflow Flow is not DAG: vertex is not defined; declare a flow of this name, or name another",
     ),
     Rule(
         f"{_FLOWS}.all(f, !has(f.dependsOn) || !(f.name in {_list('f.dependsOn.targets')}))",
-        "spec.flows: the flows are not DAG: one waits for itself; remove that dependency",
+        "spec.flows: jobflow Flow is not DAG: one waits for itself; remove that dependency",
     ),
 )
 
@@ -196,6 +242,19 @@ _CRON_WRITTEN: Final = (
         "!has(object.spec.timeZone) || (object.spec.timeZone != '' && object.spec.timeZone != 'Local')",
         "spec.timeZone: must name a zone; write for example Europe/Berlin",
     ),
+)
+
+# A pattern that is none fails to compile, and what cannot be evaluated is refused: the server says what is wrong with it.
+PATTERNS: Final = Rule(
+    f"{_list('object.spec.members')}.all(m, !has(m.selector) || !has(m.selector.regexMatch)"
+    " || (''.matches(m.selector.regexMatch.pattern) ? true : true))",
+    "spec.members: a regexMatch is not a regular expression; write a pattern of RE2",
+)
+_HYPER_NODES: Final = (
+    Rule(
+        f"size({_list('object.spec.members')}) > 0", "spec.members: members must not be empty; add at least one member"
+    ),
+    PATTERNS,
 )
 
 RULES: Final[Mapping[tuple[str, str], tuple[Rule, ...]]] = {
@@ -216,13 +275,15 @@ RULES: Final[Mapping[tuple[str, str], tuple[Rule, ...]]] = {
     ("pods", "CREATE"): (
         Rule(
             " && ".join(f"(!{_marked(key)} || {_MARKS}[{json.dumps(key)}].matches('{_PATTERN}'))" for key in _BUDGETS),
-            "a disruption budget is a positive integer or a percentage from 1% to 99%; write for example 2 or 50%",
+            "a disruption budget must be a positive integer or a valid percentage which between 1% ~ 99%; write for example 2 or 50%",
         ),
         Rule(
             f"!({_marked(_BUDGETS[0])} && {_marked(_BUDGETS[1])})",
-            f"{_BUDGETS[0]} and {_BUDGETS[1]} exclude each other: not both; keep one of them",
+            f"not allow configure multiple annotations <[{_BUDGETS[0]} {_BUDGETS[1]}]> at same time; keep one of them",
         ),
     ),
+    ("hypernodes.topology.volcano.sh", "CREATE"): _HYPER_NODES,
+    ("hypernodes.topology.volcano.sh", "UPDATE"): _HYPER_NODES,
     ("jobflows.flow.volcano.sh", "CREATE"): _FLOWS_WRITTEN,
     ("jobflows.flow.volcano.sh", "UPDATE"): _FLOWS_WRITTEN,
     ("cronjobs.batch.volcano.sh", "CREATE"): (

@@ -137,7 +137,7 @@ def test_a_kubeconfig_that_is_no_yaml_names_itself(pumice, tmp_path):
     [
         (
             ("job", "run", "x", "-r", "1", "-m", "5"),
-            "spec.minAvailable: 5: minAvailable should not be greater than total replicas (1) in tasks",
+            "spec.minAvailable: 5: job 'minAvailable' should not be greater than total replicas in tasks: there are 1",
             "lower it or raise replicas",
         ),
         (

@@ -19,7 +19,9 @@ def check_plugins(findings: Findings, path: str, spec: JobSpec, settings: Settin
             findings.refuse(f"{path}[{name}]", f"unable to find job plugin: {name}", next_step)
     if (leader := missing_leader(spec, "mpi")) is not None:
         findings.refuse(
-            f"{path}[mpi]", f"mpi master task not found: no task is named {leader!r}", "add it, or set --master"
+            f"{path}[mpi]",
+            f"The specified mpi master task was not found: no task is named {leader!r}",
+            "add it, or set --master",
         )
 
 

@@ -1,6 +1,7 @@
 """Tasks of a job: numbers that fit together, names that make pods, templates that make containers."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from pumice import quantity
 from pumice.api.batch import JobSpec, NetworkTopology, NumaPolicy, PartitionPolicy, Task
@@ -12,6 +13,8 @@ from pumice.api.validation.pod_shapes import PodTemplate
 from pumice.api.validation.pod_templates import check_template
 from pumice.api.validation.policies import check_policies
 
+_NO_DAG: Final = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
+
 
 def check_tasks(findings: Findings, path: str, job_name: str, spec: JobSpec) -> list[PodTemplate]:
     """Everything about the tasks of a job that is to be created; the templates as far as they could be read."""
@@ -21,7 +24,7 @@ def check_tasks(findings: Findings, path: str, job_name: str, spec: JobSpec) -> 
         where = f"{path}[{index}]"
         _check_name(findings, where, job_name, task, index)
         if task.name in seen:
-            findings.refuse(f"{where}.name", "duplicated task name", "give each task a name of its own", task.name)
+            findings.refuse(f"{where}.name", f"duplicated task name {task.name}", "give each task a name of its own")
         seen.add(task.name)
         check_task_numbers(findings, where, task)
         check_policies(findings, f"{where}.policies", task.policies)
@@ -38,17 +41,18 @@ def _check_name(findings: Findings, path: str, job_name: str, task: Task, index:
         return
     if job_name and (cause := qualified_name_problem(pod := f"{job_name}-{task.name}-{index}")):
         findings.refuse(
-            f"{path}.name", f"its pods would have an invalid pod name: {cause}", "shorten job or task name", pod
+            f"{path}.name", f"create pod with name {pod} validate failed: {cause}", "shorten job or task name"
         )
 
 
-def check_task_numbers(findings: Findings, path: str, task: Task) -> None:
+def check_task_numbers(findings: Findings, path: str, task: Task, *, is_new: bool = True) -> None:
     """Replicas, the minimum of them, and their partitions."""
     if not findings.within(f"{path}.replicas", task.replicas, 0):
         return
     minimum = task.min_available
     if findings.within(f"{path}.minAvailable", minimum, 0) and minimum is not None and minimum > task.replicas:
-        cause = f"minAvailable is greater than replicas ({task.replicas}) in task {task.name!r}"
+        words = "is greater than" if is_new else "must be <="
+        cause = f"'minAvailable' {words} 'replicas' in task: {task.name}, which has {task.replicas}"
         findings.refuse(f"{path}.minAvailable", cause, "lower it or raise replicas", minimum)
     if task.partition_policy is not None:
         _check_partitions(findings, f"{path}.partitionPolicy", task, task.partition_policy)
@@ -94,7 +98,7 @@ def check_numa_policy(findings: Findings, path: str, task: Task, template: PodTe
                 continue  # refused as an amount already
             if milli < 1000 or milli % 1000:
                 where = f"{path}.template.spec.{field}[{index}].resources.requests[cpu]"
-                cause = f"topologyPolicy {task.topology_policy} needs whole CPUs, but the cpu request isn't an integer"
+                cause = f"the cpu request isn't an integer, and topologyPolicy {task.topology_policy} needs whole CPUs"
                 findings.refuse(where, cause, "request 1 or more whole CPUs", cpu)
 
 
@@ -103,8 +107,8 @@ def _check_dependencies(findings: Findings, path: str, tasks: Sequence[Task]) ->
     position = {task.name: index for index, task in enumerate(tasks)}
     for name, target in unknown_targets(graph):
         where = f"{path}[{position[name]}].dependsOn.name"
-        findings.refuse(where, "job has dependencies that are no DAG: no such task", "name a task of this job", target)
+        findings.refuse(where, f"{_NO_DAG}: no such task", "name a task of this job", target)
     if circle := cycle(graph):
         where = f"{path}[{position[circle[0]]}].dependsOn.name"
-        cause = f"job has dependencies that are no DAG: {' -> '.join(circle)}"
+        cause = f"{_NO_DAG}: {' -> '.join(circle)}"
         findings.refuse(where, cause, "remove one of these dependencies")

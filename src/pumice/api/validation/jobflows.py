@@ -1,11 +1,15 @@
 """JobFlows: every dependency is declared, and none waits for itself."""
 
+from typing import Final
+
 from pumice.api.flow import JobFlow
 from pumice.api.validation.field_errors import Findings
 from pumice.api.validation.graphs import cycle, unknown_targets
 from pumice.api.validation.jobs import name_of
 from pumice.api.validation.names import qualified_name_problem
 from pumice.api.validation.request import Lookup, Operation, Request
+
+NO_DAG: Final = "jobflow Flow is not DAG"
 
 
 def review_job_flow(request: Request) -> Findings:
@@ -33,10 +37,12 @@ def _check_graph(findings: Findings, flow: JobFlow) -> None:
     position = {part.name: index for index, part in enumerate(flows)}
     for name, target in unknown_targets(graph):
         where = f"spec.flows[{position[name]}].dependsOn.targets"
-        findings.refuse(where, f"vertex not defined: {target}", "declare a flow of this name, or name another", target)
+        findings.refuse(
+            where, f"{NO_DAG}: vertex is not defined: {target}", "declare a flow of this name, or name another"
+        )
     if circle := cycle(graph):
         where = f"spec.flows[{position[circle[0]]}].dependsOn.targets"
-        findings.refuse(where, f"the flows are not DAG: {' -> '.join(circle)}", "remove one of these dependencies")
+        findings.refuse(where, f"{NO_DAG}: {' -> '.join(circle)}", "remove one of these dependencies")
 
 
 def _warn(findings: Findings, flow: JobFlow, lookup: Lookup | None) -> None:

@@ -43,7 +43,9 @@ def review_job(request: Request) -> Findings:
         return findings
     name = name_of(new.metadata)
     if name and (cause := qualified_name_problem(name)):
-        findings.refuse("metadata.name", f"invalid job name: {cause}", "shorten or correct it", name)
+        findings.refuse(
+            "metadata.name", f"create job with name {name} validate failed: {cause}", "shorten or correct it"
+        )
         name = ""
     templates = check_job_spec(findings, "spec", name, new.spec, request.settings)
     if request.lookup is not None:
@@ -62,7 +64,7 @@ def name_of(metadata: ObjectMeta) -> str:
 def check_job_spec(findings: Findings, path: str, name: str, spec: JobSpec, settings: Settings) -> list[PodTemplate]:
     """Every rule for a job's spec that needs nothing but the spec; returns its templates as far as they could be read."""
     if not spec.tasks:
-        findings.refuse(f"{path}.tasks", "no task specified in job spec", "add at least one task")
+        findings.refuse(f"{path}.tasks", "No task specified in job spec", "add at least one task")
         return []
     templates = check_tasks(findings, f"{path}.tasks", name, spec)
     check_network_topology(findings, f"{path}.networkTopology", spec.network_topology)
@@ -75,13 +77,18 @@ def check_job_spec(findings: Findings, path: str, name: str, spec: JobSpec, sett
     return templates
 
 
-def check_total(findings: Findings, path: str, spec: JobSpec) -> None:
+def check_total(findings: Findings, path: str, spec: JobSpec, *, is_new: bool = True) -> None:
     total = sum(max(task.replicas, 0) for task in spec.tasks)
     if total > JOB_REPLICAS_MAX:
         cause = f"the tasks of a job have at most {JOB_REPLICAS_MAX} replicas together (JOB_REPLICAS_MAX)"
         findings.refuse(f"{path}.tasks", cause, "make several jobs of it", total)
     if findings.within(f"{path}.minAvailable", spec.min_available, 0) and spec.min_available > total:
-        cause = f"minAvailable should not be greater than total replicas ({total}) in tasks"
+        words = (
+            "should not be greater than total replicas in tasks"
+            if is_new
+            else "must not be greater than total replicas"
+        )
+        cause = f"job 'minAvailable' {words}: there are {total}"
         findings.refuse(f"{path}.minAvailable", cause, "lower it or raise replicas", spec.min_available)
 
 
@@ -89,8 +96,11 @@ def _check_volumes(findings: Findings, path: str, spec: JobSpec, templates: list
     seen: set[str] = set()
     for index, volume in enumerate(spec.volumes):
         where = f"{path}[{index}]"
-        if findings.require(f"{where}.mountPath", volume.mount_path) and volume.mount_path in seen:
-            findings.refuse(f"{where}.mountPath", "duplicated mountPath", "mount it elsewhere", volume.mount_path)
+        if not volume.mount_path:
+            findings.refuse(f"{where}.mountPath", "mountPath is required", "set it")
+        elif volume.mount_path in seen:
+            cause = f"duplicated mountPath: {volume.mount_path}"
+            findings.refuse(f"{where}.mountPath", cause, "mount it elsewhere")
         seen.add(volume.mount_path)
         _check_claim(findings, where, volume)
     for position, template in enumerate(templates):
@@ -105,7 +115,12 @@ def _check_volumes(findings: Findings, path: str, spec: JobSpec, templates: list
 
 def _check_claim(findings: Findings, path: str, volume: JobVolume) -> None:
     given = ["volumeClaimName"] * bool(volume.volume_claim_name) + ["volumeClaim"] * has_claim(volume)
-    if not findings.only_one(path, given, ("volumeClaimName", "volumeClaim")):
+    if not given:
+        findings.refuse(path, "either VolumeClaim or VolumeClaimName must be specified", "set one of them")
+        return
+    if len(given) > 1:
+        cause = "conflict: If you want to use an existing PVC, just specify VolumeClaimName"
+        findings.refuse(path, f"{cause}: both are set", "keep one of them")
         return
     if volume.volume_claim_name:
         findings.name(f"{path}.volumeClaimName", volume.volume_claim_name, dns_subdomain_problem)
@@ -126,9 +141,9 @@ def has_claim(volume: JobVolume) -> bool:
 def _check_update(findings: Findings, new: JobSpec, old: JobSpec) -> None:
     """Only replicas, minimums and the priority class may change; whatever else was wrong before is not looked at again."""
     if _numbers(new) != _numbers(old):
-        check_total(findings, "spec", new)
+        check_total(findings, "spec", new, is_new=False)
         for index, task in enumerate(new.tasks):
-            check_task_numbers(findings, f"spec.tasks[{index}]", task)
+            check_task_numbers(findings, f"spec.tasks[{index}]", task, is_new=False)
     if len(new.tasks) != len(old.tasks):
         cause = f"job updates may not add or remove tasks: there were {len(old.tasks)}"
         findings.refuse("spec.tasks", cause, "create another job", len(new.tasks))

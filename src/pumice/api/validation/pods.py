@@ -5,11 +5,13 @@ from typing import Final
 
 from pumice.api import names
 from pumice.api.pods import Pod
-from pumice.api.validation.field_errors import Findings
+from pumice.api.validation.field_errors import VALUE_CHARS_MAX, Findings
 from pumice.api.validation.request import Operation, Request
 
 _PERCENT: Final = re.compile(r"[1-9][0-9]?%")
 _NUMBER: Final = re.compile(r"0*[1-9][0-9]{0,8}")
+WHOLE: Final = "positive integer"
+PERCENTAGE: Final = "valid percentage which between 1% ~ 99%"
 _BUDGETS: Final = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)
 
 
@@ -24,9 +26,10 @@ def review_pod(request: Request) -> Findings:
     for name in given:
         value = annotations[name]
         if not (_PERCENT.fullmatch(value) or _NUMBER.fullmatch(value)):
-            cause = "a disruption budget is a positive integer or a percentage from 1% to 99%"
-            findings.refuse(f"metadata.annotations[{name}]", cause, "write for example 2 or 50%", value)
+            kind = PERCENTAGE if "%" in value else WHOLE
+            cause = f'invalid value <"{value[:VALUE_CHARS_MAX]}"> for {name}, it must be a {kind}'
+            findings.refuse(f"metadata.annotations[{name}]", cause, "write for example 2 or 50%")
     if len(given) > 1:
-        cause = f"{names.JDB_MIN_AVAILABLE} and {names.JDB_MAX_UNAVAILABLE} exclude each other: not both"
+        cause = f"not allow configure multiple annotations <[{' '.join(_BUDGETS)}]> at same time"
         findings.refuse("metadata.annotations", cause, "keep one of them")
     return findings

@@ -62,12 +62,12 @@ def check_policies(findings: Findings, path: str, policies: Sequence[LifecyclePo
         _check_action(findings, f"{where}.action", policy.action)
         for event in events_of(policy):
             if event in events:
-                findings.refuse(where, f"duplicate event {event} in the list of policies", "keep one policy for it")
+                findings.refuse(where, f"duplicate event {event} across different policy", "keep one policy for it")
             events.add(event)
         if policy.exit_code is not None:
             if policy.exit_code in exit_codes:
-                cause = "duplicate exitCode in the list of policies"
-                findings.refuse(f"{where}.exitCode", cause, "keep one policy for it", policy.exit_code)
+                cause = f"duplicate exitCode {policy.exit_code} in the list of policies"
+                findings.refuse(f"{where}.exitCode", cause, "keep one policy for it")
             exit_codes.add(policy.exit_code)
         if policy.timeout is not None:
             try:
@@ -75,7 +75,7 @@ def check_policies(findings: Findings, path: str, policies: Sequence[LifecyclePo
             except DurationError as error:
                 findings.refuse_as(f"{where}.timeout", error)
     if JobEvent.ANY in events and len(events) > 1:
-        findings.refuse(path, "* stands for every event, no other may be in the list", "remove * or the others")
+        findings.refuse(path, "if there's * here, no other policy should be here", "remove * or the others")
 
 
 def _check_trigger(findings: Findings, path: str, policy: LifecyclePolicy) -> None:
@@ -83,7 +83,9 @@ def _check_trigger(findings: Findings, path: str, policy: LifecyclePolicy) -> No
     if events and policy.exit_code is not None:
         findings.refuse(path, "must not specify event and exitCode simultaneously", "make two policies of it")
     if not events and policy.exit_code is None:
-        findings.refuse(path, "either event or exitCode must be specified", f"set event to one of {', '.join(EVENTS)}")
+        findings.refuse(
+            path, "either event and exitCode should be specified", f"set event to one of {', '.join(EVENTS)}"
+        )
     if policy.exit_code == 0:
         findings.refuse(
             f"{path}.exitCode", "0 is not a valid error code: it means success", "use the event TaskCompleted"
@@ -96,7 +98,12 @@ def _check_trigger(findings: Findings, path: str, policy: LifecyclePolicy) -> No
 def _check_action(findings: Findings, path: str, action: str) -> None:
     if action not in ACTIONS:
         next_step = did_you_mean(action, ACTIONS)
-        findings.refuse(path, "invalid policy action" if action else "required, but missing", next_step, action or None)
+        findings.refuse(
+            path,
+            "invalid policy action" if action else "invalid policy action: required, but missing",
+            next_step,
+            action or None,
+        )
 
 
 # ----------------------------------------------------------------------------------------------------------- warnings

@@ -17,7 +17,7 @@ def check_queue_is_open(findings: Findings, path: str, name: str, lookup: Lookup
     if queue is None:
         findings.refuse(path, "unable to find job queue", f"create queue {name!r} or name an existing one", name)
     elif queue.status.state not in OPEN:
-        cause = f"can only submit job to queue with state `Open`, and {name!r} is `{queue.status.state}`"
+        cause = f"can only submit job to queue with state `Open`, queue `{name}` status is `{queue.status.state}`"
         findings.refuse(path, cause, f"open it with `pumice queue operate {name} --action open` or use another", name)
 
 

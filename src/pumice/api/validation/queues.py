@@ -79,11 +79,13 @@ def _check_own_amounts(findings: Findings, queue: Queue) -> None:
     capability, deserved, guarantee = (amounts(queue) for amounts in AMOUNTS.values())
     for name, amount in guarantee.items():
         if quantity.compare(deserved.get(name, 0), amount) < 0:
-            cause = f"deserved must be greater than or equal to guarantee, which is {amount}"
+            cause = f"guarantee should less equal than deserved: deserved must be at least {amount}"
+            if name in capability and quantity.compare(amount, capability[name]) > 0:
+                cause += f", and guarantee should less equal than capability, which is {capability[name]}"
             findings.refuse(f"spec.deserved[{name}]", cause, "raise deserved", deserved.get(name, 0))
     for name, amount in deserved.items():
         if name in capability and quantity.compare(amount, capability[name]) > 0:
-            cause = f"deserved must be less than or equal to capability, which is {capability[name]}"
+            cause = f"deserved should less equal than capability, which is {capability[name]}"
             findings.refuse(f"spec.deserved[{name}]", cause, "lower deserved or raise capability", amount)
 
 
@@ -117,20 +119,26 @@ def _check_hierarchy(findings: Findings, queue: Queue, lookup: Lookup | None) ->
         return
     for weight in weights.split("/"):
         if not _is_positive(weight):
-            findings.refuse(
-                where, f"{weight!r} in the hierarchical weights must be larger than 0", "use a number", weights
-            )
+            problem = "must be larger than 0" if _is_number(weight) else "is invalid number"
+            findings.refuse(where, f"{weight} in the {weights} {problem}", "use a number above 0")
     for other in lookup.queues() if lookup is not None else ():
         if other.metadata.name != queue.metadata.name and _hierarchy(other)[0].startswith(f"{path}/"):
-            cause = f"is not allowed to be in the sub path of queue {other.metadata.name!r} ({_hierarchy(other)[0]})"
+            cause = (
+                f"{path} is not allowed to be in the sub path of {_hierarchy(other)[0]} of queue {other.metadata.name}"
+            )
             findings.refuse(f"metadata.annotations[{names.HIERARCHY}]", cause, "choose a path that ends there", path)
 
 
 def _is_positive(text: str) -> bool:
+    return _is_number(text) and 0 < float(text) < float("inf")
+
+
+def _is_number(text: str) -> bool:
     try:
-        return 0 < float(text) < float("inf")
+        float(text)
     except ValueError:
         return False
+    return True
 
 
 # ----------------------------------------------------------------------------------------------------------- deletion

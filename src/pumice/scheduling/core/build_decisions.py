@@ -194,10 +194,11 @@ def _conditions(
 
 def _conditions_before_pods(gang: GangState, why: GangSummary | verdict.Reason | None) -> tuple[Condition, ...]:
     """A group that waits for its admission, or for its members, has nothing but its reason to show."""
-    waits = gang.phase in {"", PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value}
-    if not waits or why is None:
+    is_admitted = gang.phase == PodGroupPhase.INQUEUE.value
+    if why is None or not (is_admitted or gang.is_waiting_for_admission):
         return ()
-    return (Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, "NotEnoughResources", Shortage(0, 0, why)),)
+    reason = "NotEnoughTasks" if is_admitted else "NotEnoughResources"
+    return (Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, reason, Shortage(0, 0, why)),)
 
 
 def _scheduled(gang: GangState) -> int:

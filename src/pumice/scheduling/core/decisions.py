@@ -115,6 +115,11 @@ def _histogram(counts: Mapping[str, int]) -> str:
     return ", ".join(sorted(f"{count} {word}" for word, count in counts.items()))
 
 
+OF_GANG = (
+    " tasks in gang unschedulable: "  # between the numbers and the summary, which pods are told without the numbers
+)
+
+
 class Shortage(Struct, frozen=True):
     """So many of a gang's members have no place, and why."""
 
@@ -124,7 +129,7 @@ class Shortage(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        counted = f"{self.count}/{self.size} tasks in gang unschedulable: " if self.size else ""
+        counted = f"{self.count}/{self.size}{OF_GANG}" if self.size else ""
         return f"{counted}{self.why.text}"
 
 
