@@ -15,7 +15,6 @@ from tests.unit.scheduling.clusters import (
 )
 
 from pumice.scheduling.core import builtin
-from pumice.scheduling.core.decisions import Condition
 from pumice.scheduling.core.verdict import Cure
 
 POLICY = policy("allocate, backfill", "priority gang", "predicates")
@@ -181,7 +180,9 @@ def test_a_group_that_enqueue_refuses_says_why_in_its_condition():
 def test_a_gang_without_pods_says_whom_it_waits_for():
     found = told(a_node("n1"), a_group("g", 2))
     text = "no pods yet: 0 of 2 members are created"
-    assert found.conditions == (Condition("Unschedulable", True, "NotEnoughTasks", text),)
+    (condition,) = found.conditions
+    assert (condition.type, condition.status, condition.reason) == ("Unschedulable", True, "NotEnoughTasks")
+    assert condition.message == text
     assert (found.phase, found.message) == ("Inqueue", text)
     assert [(reason.plugin, reason.text, reason.cure) for reason in found.reasons] == [("gang", text, Cure.WAITING)]
 
