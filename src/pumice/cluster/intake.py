@@ -74,7 +74,10 @@ class Intake:
     # ------------------------------------------------------------------------------------------------- news
 
     def _upsert(self, thing: Struct) -> None:
-        known = self._known(thing)
+        if isinstance(thing, Pod):
+            known: Any = self._pods.get(self._uid_by_key.get(thing.metadata.key, ""))
+        else:
+            known = freshness.known(self.cluster, thing)
         if known is not None and freshness.is_past(thing, known):
             return
         match thing:
@@ -90,22 +93,6 @@ class Intake:
                 self.cluster.queues[thing.metadata.name] = queue_of(thing)
             case _:
                 self._set_other(thing, present=True)
-
-    def _known(self, thing: Any) -> Any:
-        """The object of that name as it was last taken in."""
-        cluster, meta = self.cluster, thing.metadata
-        match thing:
-            case Pod():
-                return self._pods.get(self._uid_by_key.get(meta.key, ""))
-            case Node():
-                slot = cluster.nodes.get(meta.name)
-                return None if slot is None else slot.node
-            case PodGroup() | NativePodGroup():
-                is_ours = isinstance(thing, PodGroup)
-                gang = cluster.gangs.get(meta.key if is_ours else state.native_key(meta.namespace, meta.name))
-                return None if gang is None else gang.group
-            case _:
-                return cluster.others.get(type(thing), {}).get(meta.key)
 
     def _delete(self, thing: Struct) -> None:
         match thing:
