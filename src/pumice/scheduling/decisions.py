@@ -97,6 +97,38 @@ class PodVerdict:
     reason: str
     message: str
     nominated_node: str = ""
+    of_gang: bool = False  # the message speaks of the whole gang, and is the same for all such members
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shortage:
+    """A resource of which equal pods would need more than is free on the nodes that may take them."""
+
+    resource: str
+    free: float
+    most_on_one_node: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HyperNodeRoom:
+    """The hyper node within a tier that has most room for equal pods; the name is empty where there is none."""
+
+    tier: int
+    hyper_node: str
+    fit: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShapeRoom:
+    """Equal members that wait, and the room for them at the end of the cycle, each pod looked at by itself."""
+
+    each: Amounts
+    waiting: int
+    fit: int
+    nodes: int
+    may_take: int  # nodes that no filter refuses
+    short: tuple[Shortage, ...]
+    within: HyperNodeRoom | None = None  # where the gang must stay in one hyper node
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,6 +145,8 @@ class GangReport:
     reasons: tuple[Reason, ...]
     pods: tuple[PodVerdict, ...]
     uid: str = ""  # of the group that was looked at: a restarted Job's next group has the same name
+    room: tuple[ShapeRoom, ...] = ()
+    position: int = 0  # among the waiting gangs of its queue, from 1; 0 for one that does not wait
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -71,19 +71,20 @@ def pod_verdicts(session: Session, gang: GangState, gang_text: str) -> list[PodV
         word, status, node = _last_state(gang, task)
         if not node and status in {Status.ALLOCATED, Status.PIPELINED}:
             node = session.room.table.names[gang.places[task][1]]
-        found.append(
-            PodVerdict(task, word, _pod_text(gang, task, status, node, gang_text), session.nominations.get(task, ""))
-        )
+        own = _pod_text(gang, task, status, node)
+        nominated = session.nominations.get(task, "")
+        found.append(PodVerdict(task, word, own or gang_text, nominated, of_gang=not own))
     return found
 
 
-def _pod_text(gang: GangState, task: Task, status: Status, node: str, gang_text: str) -> str:
+def _pod_text(gang: GangState, task: Task, status: Status, node: str) -> str:
+    """What is to be said of this pod and no other; empty where it waits as the whole gang does."""
     if status is Status.ALLOCATED:
         return f"Pod {task.key} can possibly be assigned to {node}, once minAvailable is satisfied"
     if status is Status.PIPELINED:
         return f"Pod {task.key} can possibly be assigned to {node}, once resource is released and minAvailable is satisfied"
     own = gang.fit_errors.get(task)
-    return own.text if own is not None else gang_text
+    return own.text if own is not None else ""
 
 
 def orphan_verdicts(orphans: Mapping[str, Sequence[Task]]) -> dict[str, tuple[PodVerdict, ...]]:
