@@ -24,9 +24,9 @@ from pumice.api.scheduling import Queue
 from pumice.api.validation import ClusterSize, Settings
 from pumice.telemetry.meters import Meters
 from pumice.webhooks.admission import Admission
-from pumice.webhooks.keeping import ServingContext
+from pumice.webhooks.certificate_store import ServingContext
 from pumice.webhooks.keys import Keys, Lives, renewed
-from pumice.webhooks.reviewing import Reviewer
+from pumice.webhooks.reviews import Reviewer
 from pumice.webhooks.serving import ReviewServer
 
 if TYPE_CHECKING:

@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--durable", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        command = [sys.executable, "-m", "pumice.apiserver", name, *(["--durable"] if given.durable else [])]
+        command = [sys.executable, "-m", "pumice.local.apiserver", name, *(["--durable"] if given.durable else [])]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             url = process.stdout.readline().split()[0]

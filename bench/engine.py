@@ -28,7 +28,7 @@ from pumice.api.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, Queue,
 from pumice.cli import bench as plan_bench
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.scheduling import builtin, cycle
+from pumice.scheduling.core import builtin, cycle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Real and virtual time. Only the rim of the program holds a clock; the middle takes instants as arguments.
+"""Real and virtual time. Only processes hold a clock; the pure packages take instants as arguments.
 
 Virtual time is the event loop's own: under a VirtualClock every timer of asyncio (sleep, timeout, call_later) runs on it,
 and it jumps to the next timer whenever everyone sleeps. A month passes in seconds, in the order in which it would have

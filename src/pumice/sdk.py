@@ -13,15 +13,15 @@ from pumice.cluster.amounts import Amounts
 from pumice.cluster.columns import Column, Mask, NodeTable
 from pumice.cluster.queues import QueueSpec
 from pumice.cluster.tasks import Status, Task
-from pumice.scheduling.arguments import Args
-from pumice.scheduling.gangstate import GangState, SubState
-from pumice.scheduling.placement import Pairs
+from pumice.scheduling.core.arguments import Args
+from pumice.scheduling.core.gangstate import GangState, SubState
+from pumice.scheduling.core.points import Points, Vote
+from pumice.scheduling.core.policy import PluginOption, PolicyError
+from pumice.scheduling.core.session import Session
+from pumice.scheduling.core.shapes import Reads, Shape
+from pumice.scheduling.core.verdict import Cure, Denial, Reason
+from pumice.scheduling.placing.placement import Pairs
 from pumice.scheduling.plugins import Plugin
-from pumice.scheduling.points import Points, Vote
-from pumice.scheduling.policy import PluginOption, PolicyError
-from pumice.scheduling.session import Session
-from pumice.scheduling.shapes import Reads, Shape
-from pumice.scheduling.verdict import Cure, Denial, Reason
 
 ENTRY_POINTS = "pumice.plugins"
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from tests.bodies.world import World
 
-from pumice.nodes.process import launch
-from pumice.nodes.process.agent import ProcessAgent
-from pumice.nodes.process.leftovers import Leftovers
-from pumice.nodes.process.machine import ProcessSettings
+from pumice.local.nodes.process import launch
+from pumice.local.nodes.process.agent import ProcessAgent
+from pumice.local.nodes.process.leftovers import Leftovers
+from pumice.local.nodes.process.machine import ProcessSettings
 
 PRELUDE = """
 import os, pathlib, signal, socket, sys, time

@@ -17,7 +17,7 @@ from pumice.api.core import ConfigMap, Service
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.processes.controllers import Controllers
@@ -187,7 +187,7 @@ class MortalControllers:
         clock, chance = RealClock(), random.Random(self._chance.random())
         client = Client(transport, clock=clock, chance=chance)
         informers = Informers(client, clock=clock, chance=chance)
-        controllers = Controllers(client, informers, Rim(clock=clock, chance=chance))
+        controllers = Controllers(client, informers, Runtime(clock=clock, chance=chance))
         tasks = [asyncio.create_task(each) for each in (informers.run(), controllers.run(), transport.dead.wait())]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

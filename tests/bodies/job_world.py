@@ -19,16 +19,16 @@ from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Transport
-from pumice.nodes.pretend import PretendAgent, pretend_nodes
+from pumice.local.nodes.pretend import PretendAgent, pretend_nodes
 from pumice.processes.controller_settings import ControllerSettings
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 
 PATIENCE_S = 60.0  # a busy machine takes its time
 RESTORE_S = 0.5  # how often plugins' objects are looked for: nobody here wants to wait
@@ -223,9 +223,9 @@ async def job_world(transport, other, namespace, *, nodes=2, gpus=8, controls=Tr
     informers = Informers(ours, clock=clock, chance=chance)
     watching = Informers(client, clock=clock, chance=chance)
     policy = builtin.parse(builtin.TEXT, "built-in policy")
-    rim = Rim(clock=clock, chance=chance)
-    scheduler = Scheduler(ours, informers, lambda: policy, rim, Served())
-    controllers = Controllers(ours, informers, rim, ControllerSettings(restore_s=RESTORE_S))
+    runtime = Runtime(clock=clock, chance=chance)
+    scheduler = Scheduler(ours, informers, lambda: policy, runtime, Served())
+    controllers = Controllers(ours, informers, runtime, ControllerSettings(restore_s=RESTORE_S))
     facts = pretend_nodes(nodes, prefix=f"{namespace}-", gpus=gpus, labels={"test": namespace})
     agent = PretendAgent(client, watching, facts, clock=clock, chance=chance)
     works = [informers.run(), watching.run(), scheduler.run(), agent.run(), *([controllers.run()] if controls else [])]

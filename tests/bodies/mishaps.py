@@ -19,13 +19,14 @@ from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube import lease
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.lease import Election, NotLeading
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin, cycle, mend
+from pumice.scheduling.core import builtin, cycle
+from pumice.scheduling.evicting import mend
 
 SIZE = 8
 FIRST = 3  # so many binds arrive before something happens
@@ -109,12 +110,12 @@ async def scheduling(line, *, clock=None, identity="", reach=lambda _: None):
     client = Client(line, clock=clock, chance=chance)
     informers = Informers(client, clock=clock, chance=chance)
     policy = builtin.parse(builtin.TEXT, "built-in policy")
-    rim = Rim(clock=clock, chance=chance, reach=reach)
+    runtime = Runtime(clock=clock, chance=chance, reach=reach)
     election = None
     if identity:
         election = Election(client, namespace="default", name="mishaps", identity=identity, clock=clock, chance=chance)
-        rim = dataclasses.replace(rim, guard=election.check)
-    scheduler = Scheduler(client, informers, lambda: policy, rim, Served())
+        runtime = dataclasses.replace(runtime, guard=election.check)
+    scheduler = Scheduler(client, informers, lambda: policy, runtime, Served())
     work = scheduler.run() if election is None else election.lead(scheduler.run)
     tasks = [asyncio.create_task(informers.run()), asyncio.create_task(work)]
     try:

@@ -9,7 +9,7 @@ from pumice.api.coordination import Lease
 from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.kube.requests import PatchType
-from pumice.nodes.pretend import PretendAgent, Trouble, pretend_nodes
+from pumice.local.nodes.pretend import PretendAgent, Trouble, pretend_nodes
 
 GPU = "nvidia.com/gpu"
 

@@ -22,11 +22,11 @@ from pumice.clock import RealClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.dispatch.dispatcher import Dispatcher
-from pumice.dispatch.evictor import Manners
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.evictor import EvictionSettings
+from pumice.dispatch.runtime import Runtime
 from pumice.kube import errors
 from pumice.kube.recorder import Recorder
-from pumice.scheduling.decisions import Decisions, Evict
+from pumice.scheduling.core.decisions import Decisions, Evict
 
 WAIT_S = 60.0  # how long a test waits for what must come; what must not come is asked for at the end of something else
 
@@ -349,10 +349,12 @@ async def test_a_victim_whose_budget_refuses_is_deleted_only_where_that_is_confi
     Intake(cluster).apply(Upserted((await world.client.get(Pod, "victim-0", namespace=world.namespace)).into(Pod)))
     (task,) = cluster.tasks.values()
     clock = RealClock()
-    rim = Rim(clock=clock, chance=random.Random(0), log=lambda event, **facts: said.append((event, facts)))
+    runtime = Runtime(clock=clock, chance=random.Random(0), log=lambda event, **facts: said.append((event, facts)))
     recorder = Recorder(world.client, component="test", clock=clock)
-    manners = Manners(patience_s=0.0, delete_then=delete_then)
-    dispatcher = Dispatcher(world.client, cluster, learnt.append, recorder, rim, manners=manners)
+    eviction_settings = EvictionSettings(patience_s=0.0, delete_then=delete_then)
+    dispatcher = Dispatcher(
+        world.client, cluster, learnt.append, recorder, runtime, eviction_settings=eviction_settings
+    )
     dispatcher.carry_out(Decisions(evictions=(Evict(task, "preempt", "", ""),)))
     await dispatcher.settle()
     found = (await world.client.get(Pod, "victim-0", namespace=world.namespace)).into(Pod)

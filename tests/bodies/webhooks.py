@@ -14,14 +14,14 @@ from typing import Any
 from pumice.api import kinds, names
 from pumice.api.core import Namespace, ServiceAccount
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Request, Response, Transport
 from pumice.processes.controllers import Controllers
 from pumice.processes.webhooks import Webhooks, WebhookSettings
-from pumice.webhooks.injecting import CONFIGURATIONS
+from pumice.webhooks.ca_bundle import CONFIGURATIONS
 from pumice.webhooks.registration import Registration
 
 PATIENCE_S = 60.0  # a busy machine takes its time
@@ -104,7 +104,7 @@ async def running(client: Client, settings: WebhookSettings) -> AsyncIterator[tu
     """The process, serving."""
     clock, chance = RealClock(), random.Random(0)
     informers = Informers(client, clock=clock, chance=chance)
-    webhooks = Webhooks(client, informers, settings, Rim(clock=clock, chance=chance))
+    webhooks = Webhooks(client, informers, settings, Runtime(clock=clock, chance=chance))
     tasks = [asyncio.create_task(informers.run()), asyncio.create_task(webhooks.run())]
 
     async def ready() -> bool:
@@ -157,7 +157,7 @@ async def controlling(transport: Transport) -> AsyncIterator[None]:
     client = client_of(Impersonating(transport, CONTROLLERS, "system:masters"))
     clock, chance = RealClock(), random.Random(0)
     informers = Informers(client, clock=clock, chance=chance)
-    controllers = Controllers(client, informers, Rim(clock=clock, chance=chance))
+    controllers = Controllers(client, informers, Runtime(clock=clock, chance=chance))
     tasks = [asyncio.create_task(informers.run()), asyncio.create_task(controllers.run())]
     try:
         yield

@@ -16,13 +16,13 @@ from pumice.api import kinds
 from pumice.api.core import Namespace, ServiceAccount
 from pumice.api.pods import Pod
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 from pumice.kube.informer import Informers
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 
 IN_FLIGHT = 16
 
@@ -51,7 +51,7 @@ async def scheduler(client):
     clock, chance = RealClock(), random.Random(1)
     informers = Informers(client, clock=clock, chance=chance)
     policy = builtin.parse(builtin.TEXT, "built-in policy")
-    scheduler = Scheduler(client, informers, lambda: policy, Rim(clock=clock, chance=chance), Served())
+    scheduler = Scheduler(client, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
     tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
     yield scheduler
     for task in reversed(tasks):

@@ -14,7 +14,7 @@ from pumice import yamltext
 from pumice.api import kinds
 from pumice.processes.policies import PolicyFile
 from pumice.processes.queues import read_queues
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 from pumice.telemetry import catalogue
 from pumice.webhooks import policies
 from pumice.webhooks.registration import AccessMode, Registration

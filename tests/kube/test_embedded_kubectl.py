@@ -37,7 +37,7 @@ class Embedded:
         self.kubeconfig = folder / "kubeconfig"
         self._kubectl = kubectl
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pumice.apiserver", folder], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "pumice.local.apiserver", folder], stdout=subprocess.PIPE, text=True
         )
         assert self._process.stdout is not None
         assert self._process.stdout.readline().startswith("https://127.0.0.1:")

@@ -9,9 +9,9 @@ import random
 
 import pytest
 
-from pumice.apiserver.calls import ROOT
-from pumice.apiserver.server import Server, Settings
 from pumice.kube.transport import Request
+from pumice.local.apiserver.request_parsing import ROOT
+from pumice.local.apiserver.server import Server, Settings
 
 STRATEGIC, MERGE = "application/strategic-merge-patch+json", "application/merge-patch+json"
 JSON_PATCH, APPLY = "application/json-patch+json", "application/apply-patch+yaml"

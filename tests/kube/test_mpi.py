@@ -21,7 +21,7 @@ from tools.kube.kinds import install_kinds
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
-from pumice.nodes.process.machine import ProcessSettings
+from pumice.local.nodes.process.machine import ProcessSettings
 
 NAMESPACE = "team"
 ROOM = {"cpu": "8"}  # of the process node, however small the machine is

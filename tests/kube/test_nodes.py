@@ -8,11 +8,11 @@ from tests.bodies import pretend_nodes, process_nodes
 from tests.bodies.gate import a_gate, an_agent, python
 from tests.bodies.world import running, world
 
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.serving import EmbeddedServer, Place
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from tests.kube.released import NAMESPACE, PROCESSES, Call, Grant, Release, grants_of, unused
 
 from pumice.api import names
-from pumice.scheduling import mend
+from pumice.scheduling.evicting import mend
 
 pytestmark = pytest.mark.timeout(400)  # the first test waits for the whole story
 

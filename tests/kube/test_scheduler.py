@@ -18,13 +18,13 @@ from pumice.api.core import Namespace, Node, PersistentVolume, PersistentVolumeC
 from pumice.api.scheduling import PodGroup
 from pumice.api.storage import StorageClass
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 from pumice.kube.informer import Informers
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ async def world(empty_plane, request):
         await asyncio.sleep(0)
         informers = Informers(client, clock=clock, chance=chance)
         policy = builtin.parse(builtin.TEXT, "built-in policy")
-        scheduler = Scheduler(client, informers, lambda: policy, Rim(clock=clock, chance=chance), Served())
+        scheduler = Scheduler(client, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
         tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
         here = bodies.World(client, name, scheduler)
         # The real server creates pods only once the namespace has its service account.
@@ -141,7 +141,7 @@ async def test_in_a_storm_every_gang_ends_whole(empty_plane):
         await client.create(Namespace, {"metadata": {"name": name}})
         informers = Informers(other, clock=clock, chance=chance)
         policy = builtin.parse(builtin.TEXT, "built-in policy")
-        scheduler = Scheduler(other, informers, lambda: policy, Rim(clock=clock, chance=chance), Served())
+        scheduler = Scheduler(other, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
         tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
         here = bodies.World(client, name, scheduler)
         await here.until(lambda: _has_account(client, name), "the namespace should get its service account")

@@ -23,7 +23,7 @@ from pumice.api.scheduling import PodGroup
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
-from pumice.nodes.process.machine import ProcessSettings
+from pumice.local.nodes.process.machine import ProcessSettings
 
 COMMAND_S_MAX = 90.0  # most of it goes into importing the official client
 NAMESPACE = "team"

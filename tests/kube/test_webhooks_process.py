@@ -25,7 +25,7 @@ from pumice.kube import config, errors
 from pumice.kube.http import HttpTransport
 from pumice.processes.webhooks import WebhookSettings
 from pumice.webhooks import keys
-from pumice.webhooks.injecting import CONFIGURATIONS
+from pumice.webhooks.ca_bundle import CONFIGURATIONS
 from pumice.webhooks.keys import Lives
 from pumice.webhooks.registration import Registration
 

@@ -16,10 +16,10 @@ from tests.unit.scheduling.clusters import NOW, a_cluster, policy
 
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
-from pumice.scheduling import builtin, cycle
-from pumice.scheduling.arguments import Args
-from pumice.scheduling.policy import PluginOption
-from pumice.scheduling.statement import Eviction, Placement
+from pumice.scheduling.core import builtin, cycle
+from pumice.scheduling.core.arguments import Args
+from pumice.scheduling.core.policy import PluginOption
+from pumice.scheduling.core.statement import Eviction, Placement
 
 NO_PREEMPT = {"enablePreemptable": False}
 SHARES = "overcommit drf predicates proportion nodeorder binpack"

@@ -16,8 +16,9 @@ from tests.unit.scheduling.clusters import (
 )
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling import actions, cycle
-from pumice.scheduling.statement import Eviction
+from pumice.scheduling import actions
+from pumice.scheduling.core import cycle
+from pumice.scheduling.core.statement import Eviction
 
 PREEMPT = policy("gangpreempt", "priority gang", "predicates binpack network-topology-aware")
 RECLAIM = policy("gangreclaim", "gang", "predicates binpack network-topology-aware")

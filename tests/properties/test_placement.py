@@ -11,7 +11,7 @@ from tests.properties import one_by_one
 from tests.unit.scheduling.clusters import an_object, policy, session_for
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.statement import Placement
+from pumice.scheduling.core.statement import Placement
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 KEYS = (HOSTNAME, ZONE, "rack")

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.unit.scheduling.clusters import a_gang, a_hyper_node, a_node, a_pod, policy, session_for
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling import closeness
-from pumice.scheduling.statement import Placement
+from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.placing import topology
 
 
 def a_tree(chance, nodes):
@@ -69,7 +69,7 @@ def a_session(chance):
 def places(session, most):
     """Where the waiting members go, at most so many per operation."""
     gang = session.gangs["default/g"]
-    assert closeness.prepare(session, gang) is None
+    assert topology.prepare(session, gang) is None
     members = session.ordered(gang.tasks_in(Status.PENDING))
     statement, found = session.statement(), []
     while members:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.unit.scheduling.clusters import a_gang, a_node, a_queue, plan_for, policy
 
 from pumice.cluster.queues import queue_of
-from pumice.scheduling.queuetree import queue_tree
+from pumice.scheduling.sharing.queue_tree import queue_tree
 
 NAMES = ("a", "b", "c", "d", "e")
 POLICY = policy("enqueue, allocate", ["gang", {"name": "capacity", "enableHierarchy": True}])

@@ -14,14 +14,14 @@ from tests.unit.scheduling.clusters import policy, session_for
 from pumice.cluster import amounts
 from pumice.cluster.tasks import EVICTABLE, OCCUPYING, Status
 from pumice.scheduling import plugins
-from pumice.scheduling.arguments import Args
-from pumice.scheduling.gangstate import GangState
-from pumice.scheduling.placement import Placer
-from pumice.scheduling.points import Points
-from pumice.scheduling.room import Room
-from pumice.scheduling.session import Session
-from pumice.scheduling.shapes import Shape, ShapeBook
-from pumice.scheduling.statement import Placement
+from pumice.scheduling.core.arguments import Args
+from pumice.scheduling.core.gangstate import GangState
+from pumice.scheduling.core.points import Points
+from pumice.scheduling.core.room import Room
+from pumice.scheduling.core.session import Session
+from pumice.scheduling.core.shapes import Shape, ShapeBook
+from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.placing.placement import Placer
 
 # All that come with Pumice, but for one that asks somebody outside and one that wants every node labelled.
 EVERY_PLUGIN = policy("allocate", [name for name in plugins.NAMES if name not in {"extender", "nodegroup"}])

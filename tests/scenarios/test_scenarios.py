@@ -18,8 +18,8 @@ from pumice.api import changes, decoding, kinds
 from pumice.cli import offline
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.scheduling import builtin, cycle
-from pumice.scheduling.ports import ExtenderFailed, NodeLoad, Ports
+from pumice.scheduling.core import builtin, cycle
+from pumice.scheduling.core.ports import ExtenderFailed, NodeLoad, Ports
 from pumice.yamltext import load_all
 
 SCENARIOS = sorted(Path(__file__).parent.glob("*.yaml"))

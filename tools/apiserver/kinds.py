@@ -1,4 +1,4 @@
-"""Derives src/pumice/apiserver/kinds.json, the embedded server's table of kinds, from the Kubernetes module in Go's cache.
+"""Derives src/pumice/local/apiserver/kinds.json, the embedded server's table of kinds, from the Kubernetes module in Go's cache.
 
     .venv/bin/python tools/apiserver/kinds.py ~/go/pkg/mod/k8s.io/kubernetes@v1.36.1
 
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).parents[2] / "src/pumice/apiserver/kinds.json"
+TARGET = Path(__file__).parents[2] / "src/pumice/local/apiserver/kinds.json"
 GROUP_VERSIONS = (
     "v1",
     "admissionregistration.k8s.io/v1",

@@ -1,4 +1,4 @@
-"""Derives src/pumice/apiserver/wire.json, by which protobuf bodies are read, from the k8s.io modules in Go's cache.
+"""Derives src/pumice/local/apiserver/wire.json, by which protobuf bodies are read, from the k8s.io modules in Go's cache.
 
     .venv/bin/python tools/apiserver/wire.py ~/go/pkg/mod/k8s.io v0.36.1
 

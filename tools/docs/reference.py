@@ -19,7 +19,8 @@ import msgspec
 
 from pumice.api import kinds
 from pumice.cli import main as command_line
-from pumice.scheduling import actions, builtin, plugins, policy
+from pumice.scheduling import actions, plugins
+from pumice.scheduling.core import builtin, policy
 from pumice.telemetry.catalogue import PUMICE, VOLCANO, Metric
 from tools.docs import fields
 

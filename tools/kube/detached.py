@@ -88,7 +88,7 @@ def _detach(place: Place) -> int:
 
 
 def _serve(place: Place, options: argparse.Namespace) -> int:
-    """Holds the control plane until a signal comes."""
+    """ReservedRoom the control plane until a signal comes."""
     lock = place.take()
     if lock is None:
         return _refuse(place)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from pumice.cli import job, main, queue, shell
-from pumice.cli.asking import Reach, asks, named
+from pumice.cli.cluster_command import Reach, asks, named
 
 if TYPE_CHECKING:
-    from pumice.cli.answers import Done, Query, Report
+    from pumice.cli.results import Done, Query, Report
 
 _NAMESPACE = ("-N", "--namespace")
 

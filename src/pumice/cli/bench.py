@@ -17,7 +17,7 @@ from pumice.api.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, Queue,
 from pumice.cli import progress
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.scheduling import builtin, cycle
+from pumice.scheduling.core import builtin, cycle
 
 GPUS_PER_NODE = 8
 _CREATED = "2026-01-01T00:00:00Z"

@@ -11,18 +11,18 @@ import click
 
 from pumice import __version__, instant
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.errors import BadInput
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 from pumice.kube.informer import Informers
 from pumice.kube.lease import Election
-from pumice.processes import controller_settings, life
+from pumice.processes import controller_settings, lifecycle
 from pumice.processes.controller_settings import ControllerSettings
 from pumice.processes.controllers import Controllers
 from pumice.processes.health import HealthServer
-from pumice.processes.neighbours import VOLCANO_LEASES, VOLCANO_NAME, refuse_two_masters
+from pumice.processes.volcano_guard import VOLCANO_LEASES, VOLCANO_NAME, refuse_two_masters
 from pumice.telemetry import logs
 
 if TYPE_CHECKING:
@@ -126,19 +126,25 @@ async def _run(
         client = Client(transport, clock=clock, chance=chance)
         await refuse_two_masters(client, frozenset({VOLCANO_NAME}), clock=clock, lease=VOLCANO_LEASES[1])
         informers = Informers(client, clock=clock, chance=chance, log=log)
-        rim = Rim(clock=clock, chance=chance, log=log)
+        runtime = Runtime(clock=clock, chance=chance, log=log)
         election = None
         if lease is not None:
             namespace, name = lease
             election = Election(
-                client, namespace=namespace, name=name, identity=life.identity(), clock=clock, chance=chance, log=log
+                client,
+                namespace=namespace,
+                name=name,
+                identity=lifecycle.identity(),
+                clock=clock,
+                chance=chance,
+                log=log,
             )
-            rim = dataclasses.replace(rim, guard=election.check)
-        worker = Controllers(client, informers, rim, settings)
+            runtime = dataclasses.replace(runtime, guard=election.check)
+        worker = Controllers(client, informers, runtime, settings)
         health = HealthServer(worker.pulse, worker.meters, election=election)
         log("listening", port=await health.start(listen))
         work = election.lead(worker.run) if election is not None else worker.run()
         try:
-            await life.until_stopped(work, [informers.run(), worker.beat()])
+            await lifecycle.until_stopped(work, [informers.run(), worker.beat()])
         finally:
             await health.stop()

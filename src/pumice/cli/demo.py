@@ -16,7 +16,8 @@ import click
 from pumice.api.batch import Job
 from pumice.api.pods import Pod
 from pumice.cli import colours
-from pumice.cli.demo_stage import (
+from pumice.errors import PumiceError
+from pumice.local.demo_stage import (
     NAMESPACE,
     DemoFailed,
     bound,
@@ -35,10 +36,9 @@ from pumice.cli.demo_stage import (
     until_reason,
     until_step,
 )
-from pumice.errors import PumiceError
 
 if TYPE_CHECKING:
-    from pumice.processes.up import Up
+    from pumice.local.up import Up
 
 GPU_DOLLARS_PER_HOUR = 2.50  # what a rented training GPU costs, roughly
 TICKER_S = 2.0
@@ -166,7 +166,7 @@ async def _fragmentation() -> str:
 
 async def _real_processes() -> str:
     """A Volcano Job with the pytorch plugin whose pods are processes of this machine."""
-    from pumice.nodes.process.machine import ProcessSettings
+    from pumice.local.nodes.process.machine import ProcessSettings
 
     with tempfile.TemporaryDirectory(prefix="pumice-demo-") as folder:
         async with started(gpus=0, nodes=0) as cluster:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from pumice.cli import completing
-from pumice.cli.answers import Report
-from pumice.cli.asking import Reach, asks
+from pumice.cli import completion
+from pumice.cli.cluster_command import Reach, asks
 from pumice.cli.printing import aligned
+from pumice.cli.results import Report
 from pumice.errors import BadInput, NotFound, Refused
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pumice.api.meta import Struct
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
-    from pumice.cli.surroundings import Facts
+    from pumice.cli.explain_facts import Facts
 
 T = TypeVar("T", bound="Struct")
 
@@ -32,7 +32,7 @@ _WORDS = {
 
 @click.command()
 @asks()
-@click.argument("subject", metavar="KIND/NAME", shell_complete=completing.subjects)
+@click.argument("subject", metavar="KIND/NAME", shell_complete=completion.subjects)
 @click.option(
     "--scheduler",
     default="",
@@ -48,7 +48,7 @@ async def explain(reach: Reach, subject: str, scheduler: str) -> Report:
     what is short, and what could change it. The scheduler's verdict is read from the PodGroup, and its age is told; with
     --scheduler (through `kubectl port-forward`, say) it is asked afresh.
     """
-    from pumice.cli import describing, explanation, explanationtext, verdicts
+    from pumice.cli import describe, explanation, explanation_text, verdicts
 
     word, slash, name = subject.partition("/")
     kind = _WORDS.get(word.lower())
@@ -64,10 +64,10 @@ async def explain(reach: Reach, subject: str, scheduler: str) -> Report:
     if kind == "pod":
         answer["pod"] = explanation.one_pod(facts, name)
     whole = (await reach.client.get(type(group), group.metadata.name, namespace=reach.namespace)).json()
-    events = await describing.events_of(reach.client, whole)
-    text = explanationtext.text(answer, len(facts.nodes))
+    events = await describe.events_of(reach.client, whole)
+    text = explanation_text.text(answer, len(facts.nodes))
     if events:
-        text += "\n\n" + describing.events_text(events, reach.clock.now()).rstrip("\n")
+        text += "\n\n" + describe.events_text(events, reach.clock.now()).rstrip("\n")
     return Report(text, {**answer, "events": [each.get("message", "") for each in events]})
 
 
@@ -76,7 +76,7 @@ async def _found(reach: Reach, kind: str, name: str) -> tuple[PodGroup, str] | R
     from pumice.api.batch import Job
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
-    from pumice.cli.surroundings import group_of
+    from pumice.cli.explain_facts import group_of
 
     if kind == "job":
         job = (await reach.client.get(Job, name, namespace=reach.namespace)).into(Job)
@@ -106,7 +106,7 @@ async def _found(reach: Reach, kind: str, name: str) -> tuple[PodGroup, str] | R
 
 def _groupless(pod: Pod, what: str) -> Report:
     """A pod that no gang explains."""
-    from pumice.cli.surroundings import group_of
+    from pumice.cli.explain_facts import group_of
 
     said = next((each.message for each in pod.status.conditions if each.type == "PodScheduled" and each.message), "")
     rows = [("Pod:", f"{pod.metadata.key}, {pod.status.phase or 'Pending'}"), ("Scheduler:", pod.spec.scheduler_name)]
@@ -133,7 +133,7 @@ async def _facts(reach: Reach, group: PodGroup, job: str) -> Facts:
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup, Queue
     from pumice.api.topology import HyperNode
-    from pumice.cli.surroundings import Facts, group_of, must_stay_close
+    from pumice.cli.explain_facts import Facts, group_of, must_stay_close
 
     async def allowed(struct: type[T], narrower: str | None = None) -> list[T]:
         """All objects of a kind; those of a namespace, or none, for a user who may not read them all."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pumice import instant
 from pumice.api import names
-from pumice.cli import room, surroundings
-from pumice.cli.surroundings import FINISHED
+from pumice.cli import explain_facts, room
+from pumice.cli.explain_facts import FINISHED
 from pumice.cluster import amounts
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
-    from pumice.cli.surroundings import Facts
+    from pumice.cli.explain_facts import Facts
 
 REASONS_SHOWN_MAX = 10
 MESSAGES_SHOWN_MAX = 5
@@ -52,11 +52,11 @@ def explain(facts: Facts, now: instant.Instant) -> dict[str, Any]:
         if hopeless := _is_hopeless(reasons, answer["queue"]):
             reasons = [{**each, "cure": "change"} for each in reasons]  # neither time nor eviction would help
         answer["reasons"] = reasons
-        answer["room"] = surroundings.room_for(facts, waiting)
-        answer["leaving"] = surroundings.leaving(facts, waiting, now)
-        answer["ahead"] = surroundings.ahead(facts)
-        answer["volumes"] = surroundings.volumes(facts)
-        answer["eviction"] = [] if hopeless else surroundings.eviction(facts, reasons)
+        answer["room"] = explain_facts.room_for(facts, waiting)
+        answer["leaving"] = explain_facts.leaving(facts, waiting, now)
+        answer["ahead"] = explain_facts.ahead(facts)
+        answer["volumes"] = explain_facts.volumes(facts)
+        answer["eviction"] = [] if hopeless else explain_facts.eviction(facts, reasons)
         answer["pods"] = _messages(waiting)
     return answer
 

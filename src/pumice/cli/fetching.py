@@ -14,7 +14,7 @@ from pumice.kube.transport import Request
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
-    from pumice.cli.answers import Json, Query
+    from pumice.cli.results import Json, Query
     from pumice.kube.client import Client
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pumice.cli.answers import Done, Query, Report
-from pumice.cli.asking import Reach, asks, named
+from pumice.cli.cluster_command import Reach, asks, named
+from pumice.cli.results import Done, Query, Report
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ def _query(reach: Reach, plural: str, name: str = "") -> Query:
 
 
 async def _described(reach: Reach, plural: str, name: str, form: str) -> Report:
-    from pumice.cli import describing, fetching, printing
+    from pumice.cli import describe, fetching, printing
 
-    objects = [describing.tidy(each) for each in await fetching.fetch(_query(reach, plural, name), reach.client)]
+    objects = [describe.tidy(each) for each in await fetching.fetch(_query(reach, plural, name), reach.client)]
     dump = printing.Form(form)
     text = "\n---\n".join(printing.document(each, dump) for each in objects)
     return Report(text, objects)

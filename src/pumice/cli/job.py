@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from pumice.api import names
-from pumice.cli.answers import Done, Json, Query, Report
-from pumice.cli.asking import Reach, asks, named
+from pumice.cli.cluster_command import Reach, asks, named
+from pumice.cli.results import Done, Json, Query, Report
 from pumice.errors import BadInput, NotFound
 
 ASKED = "cpu=1000m,memory=100Mi"  # vcctl's defaults
@@ -75,11 +75,11 @@ async def view(reach: Reach, name: str) -> Report:
 
 async def viewed(reach: Reach, name: str) -> Report:
     from pumice.api.batch import Job
-    from pumice.cli import describing
+    from pumice.cli import describe
 
     found = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
-    events = await describing.events_of(reach.client, found)
-    return Report(describing.job_text(found, events, reach.clock.now()), describing.tidy(found))
+    events = await describe.events_of(reach.client, found)
+    return Report(describe.job_text(found, events, reach.clock.now()), describe.tidy(found))
 
 
 @job.command()
@@ -157,10 +157,10 @@ async def resume(reach: Reach, name: str) -> Done:
 async def commanded(reach: Reach, name: str, action: str, deed: str) -> Done:
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
-    from pumice.cli import commanding
+    from pumice.cli import commands_api
 
     found = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
-    await commanding.command(reach.client, by_struct(Job), found, action, namespace=reach.namespace)
+    await commands_api.command(reach.client, by_struct(Job), found, action, namespace=reach.namespace)
     return Done(by_struct(Job), found, deed)
 
 
@@ -232,15 +232,15 @@ async def logs(
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
     from pumice.api.pods import Pod
-    from pumice.cli import reading
+    from pumice.cli import logs
 
     if follow and previous:
         raise BadInput("-f and --previous exclude each other: a container that has ended writes nothing more; drop one")
     await reach.client.get(Job, name, namespace=reach.namespace)
     labels = f"{names.JOB_NAME}={name}"
     pods = await reach.client.list_json(by_struct(Pod), namespace=reach.namespace, labels=labels)
-    chosen = reading.chosen_pods(pods, task=task, index=index)
+    chosen = logs.chosen_pods(pods, task=task, index=index)
     if not chosen:
         raise NotFound(f"job {reach.namespace}/{name} has no such pod; `pumice pod list -j {name}` lists them")
-    wanted = reading.Wanted(reach.namespace, container, tail, previous)
-    await (reading.follow if follow else reading.print_all)(reach.client, chosen, wanted)
+    wanted = logs.Wanted(reach.namespace, container, tail, previous)
+    await (logs.follow if follow else logs.print_all)(reach.client, chosen, wanted)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pumice.cli.asking import Reach, Target, reached
+from pumice.cli.cluster_command import Reach, Target, reached
 from pumice.errors import PumiceError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def check(
 
     from pumice.cli.migration import Severity, findings
     from pumice.cli.offline import read_objects
-    from pumice.processes.outside import plugins_from_outside
+    from pumice.processes.entry_points import plugins_from_outside
 
     if files:
         objects = [each for name in files for each in read_objects(name)]

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from pumice.api.priority import PriorityClass
     from pumice.api.validation import ClusterSize
+    from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.plugins import Plugin
-    from pumice.scheduling.policy import Policy
 
 Json: TypeAlias = dict[str, Any]
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
     from pumice.kube.connection import Connection
     from pumice.kube.informer import Informers, Log
-    from pumice.nodes.pretend import PretendAgent
-    from pumice.nodes.process.agent import ProcessAgent
+    from pumice.local.nodes.pretend import PretendAgent
+    from pumice.local.nodes.process.agent import ProcessAgent
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -137,7 +137,7 @@ async def _join(connection: Connection, wishes: Wishes, log: Log) -> None:
     from pumice.kube.client import Client
     from pumice.kube.http import HttpTransport
     from pumice.kube.informer import Informers
-    from pumice.processes import life
+    from pumice.processes import lifecycle
 
     clock, chance = RealClock(), random.Random()  # noqa: S311 - jitter, not secrets
     async with HttpTransport(connection, user_agent=f"pumice-node/{__version__}") as transport:
@@ -149,14 +149,14 @@ async def _join(connection: Connection, wishes: Wishes, log: Log) -> None:
             if wishes.pretend
             else _process(client, informers, connection, wishes, log)
         )
-        await life.until_stopped(agent.run(), [informers.run()])
+        await lifecycle.until_stopped(agent.run(), [informers.run()])
 
 
 def _pretend(client: Client, informers: Informers, wishes: Wishes, log: Log) -> PretendAgent:
     from pumice.clock import RealClock
-    from pumice.nodes import distributions
-    from pumice.nodes.pretend import PretendAgent, pretend_nodes
-    from pumice.nodes.pretending import Behaviour
+    from pumice.local.nodes import distributions
+    from pumice.local.nodes.pretend import PretendAgent, pretend_nodes
+    from pumice.local.nodes.pretend_pods import Behaviour
 
     behaviour = Behaviour(
         start=distributions.parse(wishes.start),
@@ -187,8 +187,8 @@ def _pretend(client: Client, informers: Informers, wishes: Wishes, log: Log) -> 
 
 def _process(client: Client, informers: Informers, connection: Connection, wishes: Wishes, log: Log) -> ProcessAgent:
     from pumice.clock import RealClock
-    from pumice.nodes.process.agent import ProcessAgent
-    from pumice.nodes.process.machine import ProcessSettings
+    from pumice.local.nodes.process.agent import ProcessAgent
+    from pumice.local.nodes.process.machine import ProcessSettings
 
     name = wishes.name or socket.gethostname().lower()
     settings = ProcessSettings(

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pumice.cli.answers import Report
-from pumice.cli.asking import Reach, asks
+from pumice.cli.cluster_command import Reach, asks
+from pumice.cli.results import Report
 
 if TYPE_CHECKING:
     from pumice.cli.room import Rooms

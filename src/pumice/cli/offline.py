@@ -16,12 +16,12 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.errors import BadInput, NotFound
 from pumice.processes import policies
-from pumice.processes.outside import plugins_from_outside
-from pumice.scheduling import builtin, cycle
-from pumice.scheduling.decisions import VolumeChoice
+from pumice.processes.entry_points import plugins_from_outside
+from pumice.scheduling.core import builtin, cycle
+from pumice.scheduling.core.decisions import VolumeChoice
 
 if TYPE_CHECKING:
-    from pumice.scheduling.decisions import Decisions
+    from pumice.scheduling.core.decisions import Decisions
 
 INPUT_BYTES_MAX = 2**30  # a dump of 50,000 pods has about 300 MB
 # A dump has no clock: its newest moment is the best guess at "now", so that the answer does not depend on when it is asked.

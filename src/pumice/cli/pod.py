@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from pumice.api import names
-from pumice.cli.answers import Json, Query
-from pumice.cli.asking import Reach, asks
+from pumice.cli.cluster_command import Reach, asks
+from pumice.cli.results import Json, Query
 from pumice.errors import BadInput
 
 

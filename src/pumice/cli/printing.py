@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pumice.cli import colours, fetching
-from pumice.cli.answers import Done, Query, Report
+from pumice.cli.results import Done, Query, Report
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from pumice.api.kinds import Kind
-    from pumice.cli.answers import Answer, Json
-    from pumice.cli.asking import Reach
+    from pumice.cli.cluster_command import Reach
+    from pumice.cli.results import Answer, Json
 
 _GAP = 3
 _NARROWEST = 6  # as kubectl's tables have it

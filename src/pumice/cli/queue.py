@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pumice.cli.answers import Done, Json, Query
-from pumice.cli.asking import Reach, asks, named
+from pumice.cli.cluster_command import Reach, asks, named
+from pumice.cli.results import Done, Json, Query
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ async def operate(reach: Reach, name: str, action: str, weight: int | None) -> D
     """Open or close a queue, or change its weight."""
     from pumice.api.kinds import by_struct
     from pumice.api.scheduling import Queue
-    from pumice.cli import commanding
+    from pumice.cli import commands_api
 
     if (action == "update") != (weight is not None):
         raise BadInput("--weight goes with `-a update`, and with nothing else; give both or neither")
@@ -103,7 +103,7 @@ async def operate(reach: Reach, name: str, action: str, weight: int | None) -> D
         return Done(by_struct(Queue), written.json(), "updated")
     found = (await reach.client.get(Queue, name)).json()
     verb, deed = {"open": ("OpenQueue", "opening"), "close": ("CloseQueue", "closing")}[action]
-    await commanding.command(reach.client, by_struct(Queue), found, verb, namespace=COMMANDS_NAMESPACE)
+    await commands_api.command(reach.client, by_struct(Queue), found, verb, namespace=COMMANDS_NAMESPACE)
     return Done(by_struct(Queue), found, deed)
 
 

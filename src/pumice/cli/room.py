@@ -15,7 +15,7 @@ from pumice.cluster import amounts
 from pumice.cluster.intake import Intake
 from pumice.cluster.matching import compiled_terms
 from pumice.cluster.state import Cluster
-from pumice.scheduling.constraints.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
+from pumice.scheduling.placing.constraints.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -12,23 +12,23 @@ import click
 
 from pumice import __version__
 from pumice.clock import RealClock
-from pumice.dispatch.evictor import Manners
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.evictor import EvictionSettings
+from pumice.dispatch.runtime import Runtime
 from pumice.errors import BadInput
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 from pumice.kube.informer import Informers
 from pumice.kube.lease import Election
-from pumice.processes import life
+from pumice.processes import lifecycle
+from pumice.processes.entry_points import plugins_from_outside
 from pumice.processes.failpoints import from_environment
 from pumice.processes.health import HealthServer
-from pumice.processes.neighbours import VOLCANO_LEASES, refuse_two_masters
-from pumice.processes.outside import plugins_from_outside
 from pumice.processes.policies import PolicyFile
 from pumice.processes.queues import make_queues, read_queues
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling.cycle import GRACE_SECONDS
+from pumice.processes.volcano_guard import VOLCANO_LEASES, refuse_two_masters
+from pumice.scheduling.core.cycle import GRACE_SECONDS
 from pumice.telemetry import logs, traces
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     "--eviction-patience",
     "patience_s",
     type=click.FloatRange(min=0),
-    default=Manners().patience_s,
+    default=EvictionSettings().patience_s,
     show_default=True,
     help="Seconds for which a PodDisruptionBudget may refuse an eviction.",
 )
@@ -120,13 +120,13 @@ def scheduler(
         volcano_metrics=volcano_metrics,
         prices=dict(_price(text) for text in prices),
         grace_s=grace_s,
-        manners=Manners(patience_s, delete_then=fallback == "delete"),
+        eviction_settings=EvictionSettings(patience_s, delete_then=fallback == "delete"),
     )
     queues = read_queues(queue_file) if queue_file else {}
     lease = (lease_namespace, lease_name) if leader_elect else None
     with contextlib.closing(traces.from_environment("pumice-scheduler", log)) as tracing:
-        rim = Rim(clock=clock, chance=random.Random(), log=log, reach=from_environment(), tracing=tracing)  # noqa: S311  jitter, not secrets
-        asyncio.run(_run(connection, policies, served, rim, queues=queues, lease=lease, listen=listen))
+        runtime = Runtime(clock=clock, chance=random.Random(), log=log, reach=from_environment(), tracing=tracing)  # noqa: S311  jitter, not secrets
+        asyncio.run(_run(connection, policies, served, runtime, queues=queues, lease=lease, listen=listen))
 
 
 def _price(text: str) -> tuple[str, float]:
@@ -144,13 +144,13 @@ async def _run(
     connection: Connection,
     policies: PolicyFile,
     served: Served,
-    rim: Rim,
+    runtime: Runtime,
     *,
     queues: Mapping[str, Any],
     lease: tuple[str, str] | None,
     listen: str,
 ) -> None:
-    clock, chance, log = rim.clock, rim.chance, rim.log
+    clock, chance, log = runtime.clock, runtime.chance, runtime.log
     async with HttpTransport(connection, user_agent=f"pumice-scheduler/{__version__}") as transport:
         client = Client(transport, clock=clock, chance=chance)
         await refuse_two_masters(client, served.scheduler_names, clock=clock, lease=VOLCANO_LEASES[0])
@@ -159,10 +159,16 @@ async def _run(
         if lease is not None:
             namespace, name = lease
             election = Election(
-                client, namespace=namespace, name=name, identity=life.identity(), clock=clock, chance=chance, log=log
+                client,
+                namespace=namespace,
+                name=name,
+                identity=lifecycle.identity(),
+                clock=clock,
+                chance=chance,
+                log=log,
             )
-            rim = dataclasses.replace(rim, guard=election.check)
-        worker = Scheduler(client, informers, lambda: policies.current, rim, served)
+            runtime = dataclasses.replace(runtime, guard=election.check)
+        worker = Scheduler(client, informers, lambda: policies.current, runtime, served)
         health = HealthServer(worker.pulse, worker.meters, client=client, explain=worker.explain, election=election)
         log("listening", port=await health.start(listen))
         work = election.lead(worker.run) if election is not None else worker.run()
@@ -173,6 +179,6 @@ async def _run(
             make_queues(client, queues, clock=clock, log=log),
         ]
         try:
-            await life.until_stopped(work, beside)
+            await lifecycle.until_stopped(work, beside)
         finally:
             await health.stop()

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from pumice import __version__
-from pumice.cli.answers import Report
-from pumice.cli.asking import Reach, asks
+from pumice.cli.cluster_command import Reach, asks
+from pumice.cli.results import Report
 from pumice.errors import BadInput, Conflict
 
 KUBECTL_COMPLETION = "kubectl_complete-pumice"  # kubectl runs it to complete `kubectl pumice`

@@ -13,11 +13,11 @@ from pumice import quantity, yamltext
 from pumice.api import names
 from pumice.api.batch import Job
 from pumice.api.kinds import by_struct
-from pumice.cli.answers import Done, Json
+from pumice.cli.results import Done, Json
 from pumice.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
-    from pumice.cli.asking import Reach
+    from pumice.cli.cluster_command import Reach
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pumice import instant
-from pumice.api import names
-from pumice.apiserver import cells
-from pumice.cli.answers import Column, Json
+from pumice.api import cells, names
+from pumice.cli.results import Column, Json
 
 if TYPE_CHECKING:
     from pumice.instant import Instant

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from pumice.apiserver import jsonpath
+from pumice import jsonpath
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:

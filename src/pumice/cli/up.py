@@ -87,12 +87,12 @@ async def _run(
     out: str | None,
     verbose: bool,
 ) -> None:
-    from pumice.apiserver.serving import Place
     from pumice.cli import progress
     from pumice.kube.informer import silent
-    from pumice.nodes.pretend import pretend_nodes
+    from pumice.local.apiserver.serving import Place
+    from pumice.local.nodes.pretend import pretend_nodes
+    from pumice.local.up import Up
     from pumice.processes.policies import PolicyFile
-    from pumice.processes.up import Up
     from pumice.telemetry import logs
 
     stop = asyncio.Event()

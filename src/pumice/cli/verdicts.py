@@ -11,16 +11,16 @@ import click
 import msgspec
 
 from pumice.errors import BadInput
-from pumice.kube.brief import BriefTransport
 from pumice.kube.connection import Connection
 from pumice.kube.credentials import Access
 from pumice.kube.errors import KubeError
+from pumice.kube.one_shot import BriefTransport
 from pumice.kube.transport import Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pumice.cli.asking import Reach
+    from pumice.cli.cluster_command import Reach
 
 
 async def ask(reach: Reach, url: str, gang: str) -> Mapping[str, Any] | None:

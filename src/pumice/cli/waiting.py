@@ -13,15 +13,15 @@ from pumice.api.batch import Job
 from pumice.api.kinds import by_struct
 from pumice.api.pods import Pod
 from pumice.cli import fetching, progress, tables
-from pumice.cli.answers import Query
+from pumice.cli.results import Query
 from pumice.errors import Conflict, PumiceError
 from pumice.kube import errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pumice.cli.answers import Json
-    from pumice.cli.asking import Reach
+    from pumice.cli.cluster_command import Reach
+    from pumice.cli.results import Json
 
 GOOD_ENDS = frozenset({"Completed"})
 BAD_ENDS = frozenset({"Failed", "Aborted", "Terminated"})

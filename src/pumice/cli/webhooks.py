@@ -11,12 +11,12 @@ import click
 from pumice import __version__, yamltext
 from pumice.api.validation import Settings as RuleSettings
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 from pumice.kube.informer import Informers
-from pumice.processes import life
+from pumice.processes import lifecycle
 from pumice.processes.health import HealthServer
 from pumice.processes.webhooks import Webhooks, WebhookSettings, read_resource_groups
 from pumice.telemetry import logs
@@ -139,11 +139,11 @@ async def _run(connection: Connection, settings: WebhookSettings, listen: str, l
     async with HttpTransport(connection, user_agent=f"pumice-webhooks/{__version__}") as transport:
         client = Client(transport, clock=clock, chance=chance)
         informers = Informers(client, clock=clock, chance=chance, log=log)
-        worker = Webhooks(client, informers, settings, Rim(clock=clock, chance=chance, log=log))
+        worker = Webhooks(client, informers, settings, Runtime(clock=clock, chance=chance, log=log))
         health = HealthServer(worker.pulse, worker.meters)
         log("listening", port=await health.start(listen))
         try:
-            await life.until_stopped(worker.run(), [informers.run(), worker.beat()])
+            await lifecycle.until_stopped(worker.run(), [informers.run(), worker.beat()])
         finally:
             await health.stop()
 

@@ -16,7 +16,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pumice import instant
-from pumice.controllers.carrying import Stale
+from pumice.controllers.executor import Stale
 from pumice.controllers.operations import Emit, Patch, Plan
 from pumice.kube.informer import Key, Log, silent
 from pumice.kube.workqueue import WorkQueue
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from pumice.api.meta import Struct
     from pumice.clock import Clock
-    from pumice.controllers.carrying import Carrier
-    from pumice.controllers.known import Known
+    from pumice.controllers.cache import Known
+    from pumice.controllers.executor import Carrier
     from pumice.controllers.operations import Operation
     from pumice.instant import Instant
 

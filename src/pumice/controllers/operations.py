@@ -36,7 +36,7 @@ class Create:
     body: Json
     blame: Blame | None = None
     restored: Emit | None = None
-    filled_by: str = ""  # name of the rim's function that adds what a pure plan cannot make, such as keys
+    filled_by: str = ""  # name of the executor's function that adds what a pure plan cannot make, such as keys
 
     @property
     def name(self) -> str:

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 from pumice.api import changes, names
 from pumice.api.changes import PodRef
 from pumice.api.pods import Pod
+from pumice.dispatch.bind_backoff import Refusals
 from pumice.dispatch.locks import NodeLocks
-from pumice.dispatch.preparing import Preparations
-from pumice.dispatch.refusals import Refusals
-from pumice.dispatch.rim import PreparationFailed
+from pumice.dispatch.preparations import Preparations
+from pumice.dispatch.runtime import PreparationFailed
 from pumice.errors import PumiceError
 from pumice.kube import errors
-from pumice.scheduling import mend
+from pumice.scheduling.evicting import mend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
-    from pumice.scheduling.decisions import Bind, GangCommit
+    from pumice.scheduling.core.decisions import Bind, GangCommit
     from pumice.telemetry.traces import Fact, Span
 
 BIND_WINDOW = 64  # calls in flight: enough to keep an API server busy, few enough not to starve everybody else
@@ -37,21 +37,21 @@ READ_BACK_S_MAX = 5.0
 class Binder:
     """Carries out commits; belongs to one event loop."""
 
-    def __init__(self, client: Client, learn: Callable[[changes.Change], None], rim: Rim) -> None:
+    def __init__(self, client: Client, learn: Callable[[changes.Change], None], runtime: Runtime) -> None:
         self._client = client
         self._learn = learn
-        self._rim = rim
-        self._clock = rim.clock
-        self._preparations = Preparations(client, rim)
-        self._locks = NodeLocks(client, rim)
+        self._runtime = runtime
+        self._clock = runtime.clock
+        self._preparations = Preparations(client, runtime)
+        self._locks = NodeLocks(client, runtime)
         self._window = asyncio.Semaphore(BIND_WINDOW)
-        self.refusals = Refusals(rim.clock)
+        self.refusals = Refusals(runtime.clock)
         self.bound = 0
         self.failed = 0
 
     def assume(self, commit: GangCommit) -> str:
         """Charge all members to their nodes, before any call leaves; the id of the attempt."""
-        attempt = mend.attempt_id(self._clock.now(), f"{self._rim.chance.getrandbits(48):012x}")
+        attempt = mend.attempt_id(self._clock.now(), f"{self._runtime.chance.getrandbits(48):012x}")
         for bind in commit.binds:
             self._learn(
                 changes.Assumed(
@@ -62,16 +62,16 @@ class Binder:
                     annotations=bind.annotations,
                 )
             )
-        self._rim.reach("assumed")
+        self._runtime.reach("assumed")
         return attempt
 
     async def commit(self, commit: GangCommit, attempt: str) -> None:
         """Bind all members of one gang, once their volumes are there; every outcome is told to the state."""
         facts: dict[str, Fact] = {"gang": commit.gang, "attempt": attempt, "mends": commit.mends}
-        with self._rim.tracing.span("attempt", pods=len(commit.binds), needed=commit.needed, **facts) as span:
+        with self._runtime.tracing.span("attempt", pods=len(commit.binds), needed=commit.needed, **facts) as span:
             try:
                 if any(bind.first for bind in commit.binds):
-                    with self._rim.tracing.span("prepare"):
+                    with self._runtime.tracing.span("prepare"):
                         await self._preparations.prepare(commit.binds)
             except PreparationFailed as error:
                 span.fail(str(error))
@@ -91,7 +91,7 @@ class Binder:
                 else:
                     await self._window.acquire()
                     calls.append(group.create_task(self._bind(bind, attempt)))
-        self._rim.reach("bound")
+        self._runtime.reach("bound")
         failures = [(bind, why) for bind, call in zip(commit.binds, calls, strict=True) if (why := call.result())]
         for bind, why in failures:
             span.event("bind_failed", pod=bind.task.key, node=bind.node, reason=why)
@@ -99,7 +99,7 @@ class Binder:
         if failures:
             span.fail(f"{len(failures)} of {len(commit.binds)} binds failed")
             self.refusals.note(commit.gang, failures[0][1])
-        self._rim.log(
+        self._runtime.log(
             "gang_bound",
             gang=commit.gang,
             pods=len(commit.binds) - len(failures),
@@ -116,7 +116,7 @@ class Binder:
             return self._fail(bind, attempt, str(error))
         keeps = False
         try:
-            self._rim.reach("locked")
+            self._runtime.reach("locked")
             await self._window.acquire()
             keeps = (
                 True  # a bind that is cancelled half way may have happened: then the lock is the device plugin's to end
@@ -131,7 +131,7 @@ class Binder:
     async def _bind(self, bind: Bind, attempt: str) -> str:
         """Why the pod is not bound where it should be, empty where it is; gives its place in the window back."""
         try:
-            self._rim.reach("binding")
+            self._runtime.reach("binding")
             task = bind.task
             await self._client.bind(
                 task.name,
@@ -139,7 +139,7 @@ class Binder:
                 uid=task.uid,
                 node=bind.node,
                 annotations={**bind.annotations, names.ATTEMPT: attempt},
-                guard=self._rim.guard,
+                guard=self._runtime.guard,
             )
         except (errors.Unreachable, errors.Conflict, errors.ServerError) as error:
             return await self._unknown(bind, attempt, str(error))
@@ -152,7 +152,7 @@ class Binder:
 
     def _fail(self, bind: Bind, attempt: str, reason: str) -> str:
         self.failed += 1
-        self._rim.log("bind_failed", pod=bind.task.key, node=bind.node, attempt=attempt, reason=reason)
+        self._runtime.log("bind_failed", pod=bind.task.key, node=bind.node, attempt=attempt, reason=reason)
         now = self._clock.now()
         self._learn(changes.BindFailed(pod=_ref(bind), node=bind.node, attempt=attempt, at=now, reason=reason))
         return reason
@@ -170,7 +170,7 @@ class Binder:
             except errors.NotFound:
                 return self._fail(bind, attempt, f"{reason}; the pod is gone")
             except errors.KubeError as error:
-                self._rim.log("read_back_failed", pod=bind.task.key, error=str(error))
+                self._runtime.log("read_back_failed", pod=bind.task.key, error=str(error))
                 await self._clock.sleep(delay)
                 delay = min(delay * 2, READ_BACK_S_MAX)
         if pod.metadata.uid == bind.task.uid and pod.spec.node_name:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from pumice.api import kinds
 from pumice.api.resource import ResourceClaim
-from pumice.dispatch.rim import PreparationFailed
+from pumice.dispatch.runtime import PreparationFailed
 from pumice.kube import errors
 
 if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
-    from pumice.scheduling.decisions import DeviceChoice
+    from pumice.scheduling.core.decisions import DeviceChoice
 
 DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
 CONFLICTS_MAX = 5  # several pods of a gang may share a claim, and each writes itself into it
@@ -23,9 +23,9 @@ CONFLICTS_MAX = 5  # several pods of a gang may share a claim, and each writes i
 class Devices:
     """Writes allocations and users into claims."""
 
-    def __init__(self, client: Client, rim: Rim) -> None:
+    def __init__(self, client: Client, runtime: Runtime) -> None:
         self._client = client
-        self._rim = rim
+        self._runtime = runtime
 
     async def reserve(self, choice: DeviceChoice, task: Task) -> None:
         """The claim has its devices, and the pod among its users; raises PreparationFailed where somebody else was faster."""
@@ -51,7 +51,7 @@ class Devices:
             if user in users:
                 return True
             choice = dataclasses.replace(choice, allocation=None)  # it has its devices; only the user is missing
-        self._rim.guard()
+        self._runtime.guard()
         if choice.allocation is not None:
             claim = await self._protected(namespace, name, claim)
             status = claim.setdefault("status", {})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pumice.api import changes
 from pumice.dispatch import revalidation
 from pumice.dispatch.binder import Binder
-from pumice.dispatch.evictor import Evictor, Manners
+from pumice.dispatch.evictor import EvictionSettings, Evictor
 from pumice.dispatch.statuses import Statuses
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pumice.cluster.state import Cluster
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
-    from pumice.scheduling.decisions import Decisions
+    from pumice.scheduling.core.decisions import Decisions
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,17 +41,17 @@ class Dispatcher:
         cluster: Cluster,
         learn: Callable[[changes.Change], None],
         recorder: Recorder,
-        rim: Rim,
+        runtime: Runtime,
         *,
-        manners: Manners | None = None,
+        eviction_settings: EvictionSettings | None = None,
     ) -> None:
         self._cluster = cluster
         self._learn = learn
-        self._log = rim.log
-        self._reach = rim.reach
-        self._binder = Binder(client, learn, rim)
-        self._evictor = Evictor(client, learn, recorder, rim, manners or Manners())
-        self._statuses = Statuses(client, cluster, recorder, rim)
+        self._log = runtime.log
+        self._reach = runtime.reach
+        self._binder = Binder(client, learn, runtime)
+        self._evictor = Evictor(client, learn, recorder, runtime, eviction_settings or EvictionSettings())
+        self._statuses = Statuses(client, cluster, recorder, runtime)
         self._under_way: set[asyncio.Task[None]] = set()
         self._dropped = 0
         self._unwritten: Decisions | None = None

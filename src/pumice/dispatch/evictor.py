@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pumice.cluster.tasks import Task
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
-    from pumice.scheduling.decisions import Evict, Release
+    from pumice.scheduling.core.decisions import Evict, Release
 
 PREEMPTED = "PreemptionByScheduler"
 RELEASED = "GangReleased"  # not a failure: it neither costs a retry nor fires a policy
@@ -28,7 +28,7 @@ REFUSED_S = 2.0  # how long a refusal is believed before the next cycle may ask 
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Manners:
+class EvictionSettings:
     """How long a disruption budget may say no, and whether a pod that cannot be evicted is deleted then or stays."""
 
     patience_s: float = 10.0
@@ -39,17 +39,22 @@ class Evictor:
     """Carries out evictions and releases; belongs to one event loop."""
 
     def __init__(
-        self, client: Client, learn: Callable[[changes.Change], None], recorder: Recorder, rim: Rim, manners: Manners
+        self,
+        client: Client,
+        learn: Callable[[changes.Change], None],
+        recorder: Recorder,
+        runtime: Runtime,
+        eviction_settings: EvictionSettings,
     ) -> None:
         self._client = client
         self._learn = learn
         self._recorder = recorder
-        self._clock = rim.clock
-        self._guard = rim.guard
-        self._log = rim.log
-        self._reach = rim.reach
-        self._tracing = rim.tracing
-        self._manners = manners
+        self._clock = runtime.clock
+        self._guard = runtime.guard
+        self._log = runtime.log
+        self._reach = runtime.reach
+        self._tracing = runtime.tracing
+        self._eviction_settings = eviction_settings
         self._releasing: set[str] = set()  # uids: a pod that is gone already cannot be announced as leaving
 
     # ------------------------------------------------------------------------------------------------- evicting
@@ -83,7 +88,9 @@ class Evictor:
         try:
             await self._ask(task)
         except errors.StatusError as error:
-            if not self._manners.delete_then or not (isinstance(error, errors.TooManyRequests) or _is_unserved(error)):
+            if not self._eviction_settings.delete_then or not (
+                isinstance(error, errors.TooManyRequests) or _is_unserved(error)
+            ):
                 raise
             self._guard()
             await self._client.delete(Pod, task.name, namespace=task.namespace, uid=task.uid)
@@ -91,7 +98,7 @@ class Evictor:
 
     async def _ask(self, task: Task) -> None:
         """Ask until the budget allows it; raises TooManyRequests where that takes longer than patience lasts."""
-        until = self._clock.monotonic() + self._manners.patience_s
+        until = self._clock.monotonic() + self._eviction_settings.patience_s
         while True:
             try:
                 await self._client.evict(task.name, namespace=task.namespace, uid=task.uid, guard=self._guard)

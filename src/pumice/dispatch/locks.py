@@ -20,7 +20,7 @@ from pumice.errors import PumiceError
 from pumice.kube import errors
 
 if TYPE_CHECKING:
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Runtime
     from pumice.instant import Instant
     from pumice.kube.client import Client
 
@@ -48,15 +48,15 @@ class Held:
 class NodeLocks:
     """Takes and releases locks; belongs to one event loop."""
 
-    def __init__(self, client: Client, rim: Rim) -> None:
+    def __init__(self, client: Client, runtime: Runtime) -> None:
         self._client = client
-        self._rim = rim
+        self._runtime = runtime
         # Members of a gang come in their order, and do not race one another for the same annotation.
         self._turns: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def take(self, node: str, name: str) -> Held:
         """The lock, once it is free or has expired; raises NotLocked where that takes too long, KubeError where nobody knows."""
-        clock = self._rim.clock
+        clock = self._runtime.clock
         until = clock.monotonic() + TAKE_S_MAX
         turn = self._turns.setdefault((node, name), asyncio.Lock())
         async with turn:
@@ -81,7 +81,7 @@ class NodeLocks:
         """None where the lock is ours now; else what stands in its place."""
         node = await self._look(ours)
         holder = node.metadata.annotations.get(ours.name, "")
-        if holder and not _is_expired(holder, self._rim.clock.now()):
+        if holder and not _is_expired(holder, self._runtime.clock.now()):
             return holder
         try:
             await self._write(node, ours.name, ours.text)
@@ -112,10 +112,10 @@ class NodeLocks:
             return
         except PumiceError as error:
             reason = str(error)
-        self._rim.log("lock_not_released", node=held.node, lock=held.name, since=held.text, reason=reason)
+        self._runtime.log("lock_not_released", node=held.node, lock=held.name, since=held.text, reason=reason)
 
     async def _write(self, node: Node, name: str, text: str | None) -> None:
-        self._rim.guard()
+        self._runtime.guard()
         metadata = {"resourceVersion": node.metadata.resource_version, "annotations": {name: text}}
         await self._client.patch(Node, node.metadata.name, {"metadata": metadata})
 

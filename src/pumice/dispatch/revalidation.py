@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from pumice.cluster.state import Cluster
-    from pumice.scheduling.decisions import Evict, GangCommit
+    from pumice.scheduling.core.decisions import Evict, GangCommit
 
 
 def why_stale(cluster: Cluster, commit: GangCommit) -> str:

@@ -19,16 +19,16 @@ from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
-from pumice.scheduling import mend
+from pumice.scheduling.evicting import mend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pumice.cluster.state import Cluster
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
-    from pumice.scheduling.decisions import Condition, Decisions, GangReport, PodVerdict
+    from pumice.scheduling.core.decisions import Condition, Decisions, GangReport, PodVerdict
 
 FORMING_S = 5.0  # a gang with fewer pods than its minimum is still being created for so long
 QUIET_S = 2.0  # numbers that have not changed for so long have come to rest
@@ -52,14 +52,14 @@ class _Unrest(NamedTuple):
 class Statuses:
     """Writes what differs; belongs to one event loop."""
 
-    def __init__(self, client: Client, cluster: Cluster, recorder: Recorder, rim: Rim) -> None:
+    def __init__(self, client: Client, cluster: Cluster, recorder: Recorder, runtime: Runtime) -> None:
         self._client = client
         self._cluster = cluster
         self._recorder = recorder
-        self._clock = rim.clock
-        self._guard = rim.guard
-        self._log = rim.log
-        self._reach = rim.reach
+        self._clock = runtime.clock
+        self._guard = runtime.guard
+        self._log = runtime.log
+        self._reach = runtime.reach
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
         self.unwritten = False  # something could not be written yet, or not so soon again: ask once more
         self._written_at: dict[str, float] = {}  # queue -> when its holdings were last written

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.api.core import PersistentVolume, PersistentVolumeClaim
-from pumice.dispatch.rim import PreparationFailed
+from pumice.dispatch.runtime import PreparationFailed
 from pumice.kube import errors
 
 if TYPE_CHECKING:
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
-    from pumice.scheduling.decisions import VolumeChoice
+    from pumice.scheduling.core.decisions import VolumeChoice
 
 ASK_S_FIRST = 0.1
 ASK_S_MAX = 5.0
@@ -26,9 +26,9 @@ BOUND_BY_US = "pv.kubernetes.io/bound-by-controller"
 class Volumes:
     """Makes claims bound."""
 
-    def __init__(self, client: Client, rim: Rim) -> None:
+    def __init__(self, client: Client, runtime: Runtime) -> None:
         self._client = client
-        self._rim = rim
+        self._runtime = runtime
 
     async def bind(self, choice: VolumeChoice) -> None:
         """Returns once the claim is bound; raises PreparationFailed where it cannot be."""
@@ -36,7 +36,7 @@ class Volumes:
         claim = await self._claim(namespace, name)
         if claim.spec.volume_name:
             return
-        self._rim.guard()
+        self._runtime.guard()
         if choice.volume:
             await self._promise(choice.volume, claim)
         else:
@@ -69,7 +69,7 @@ class Volumes:
             # A provisioner takes its annotation away when the node it was given cannot have the volume.
             if not choice.volume and claim.metadata.annotations.get(SELECTED_NODE) != choice.node:
                 raise PreparationFailed(f"claim {choice.claim}: no volume can be made for node {choice.node}")
-            await self._rim.clock.sleep(delay)
+            await self._runtime.clock.sleep(delay)
             delay = min(delay * 2, ASK_S_MAX)
 
     async def _claim(self, namespace: str, name: str) -> PersistentVolumeClaim:

@@ -13,10 +13,10 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from pumice.kube.closing import leave
 from pumice.kube.connection import Connection, TlsContexts
 from pumice.kube.credentials import persuaded
 from pumice.kube.errors import Malformed, Unreachable
-from pumice.kube.parting import leave
 from pumice.kube.transport import (
     CALL_S_MAX,
     CONNECT_S_MAX,

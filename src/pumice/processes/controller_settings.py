@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from pumice.controllers.job.restoring import RESTORE_S_MIN
-from pumice.controllers.job.stuck import SILENCE
+from pumice.controllers.job.dead_nodes import SILENCE
+from pumice.controllers.job.repair_rounds import RESTORE_S_MIN
 from pumice.controllers.podgroup.loop import SCHEDULER_NAMES
 from pumice.errors import BadInput
 

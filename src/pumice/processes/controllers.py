@@ -8,9 +8,10 @@ import os
 from typing import TYPE_CHECKING
 
 from pumice.api.core import ConfigMap
-from pumice.controllers.carrying import Carrier
+from pumice.controllers.cache import Known
 from pumice.controllers.cronjob import loop as cronjob
 from pumice.controllers.driver import Driver
+from pumice.controllers.executor import Carrier
 from pumice.controllers.garbage import loop as garbage
 from pumice.controllers.hypernode import loop as hypernode
 from pumice.controllers.job import keys
@@ -18,13 +19,12 @@ from pumice.controllers.job import loop as job
 from pumice.controllers.job.plugins import ssh
 from pumice.controllers.jobflow import loop as jobflow
 from pumice.controllers.jobtemplate import loop as jobtemplate
-from pumice.controllers.known import Known
 from pumice.controllers.podgroup import loop as podgroup
 from pumice.controllers.queue import loop as queue
 from pumice.kube.informer import Informer
 from pumice.kube.recorder import Recorder
+from pumice.processes.controller_metrics import JobObserver
 from pumice.processes.controller_settings import ControllerSettings
-from pumice.processes.controlling import JobObserver
 from pumice.processes.health import Pulse
 from pumice.telemetry.meters import Meters
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pumice.controllers.driver import Controller
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers
 
@@ -60,13 +60,19 @@ def _controllers(known: Known, settings: ControllerSettings, discovery: Informer
     return [dataclasses.replace(each, workers=settings.workers.get(each.name, each.workers)) for each in made]
 
 
-def _discovery_config(client: Client, rim: Rim) -> Informer[ConfigMap]:
+def _discovery_config(client: Client, runtime: Runtime) -> Informer[ConfigMap]:
     """The ConfigMap that says which HyperNodes to discover, found as Volcano's controllers find it."""
     name = f"{os.environ.get('HELM_RELEASE_NAME', 'volcano')}-controller-configmap"
     namespace = os.environ.get("KUBE_POD_NAMESPACE", "volcano-system")
     fields = f"metadata.name={name}"
     return Informer(
-        client, ConfigMap, clock=rim.clock, chance=rim.chance, namespace=namespace, fields=fields, log=rim.log
+        client,
+        ConfigMap,
+        clock=runtime.clock,
+        chance=runtime.chance,
+        namespace=namespace,
+        fields=fields,
+        log=runtime.log,
     )
 
 
@@ -74,21 +80,21 @@ class Controllers:
     """All controllers over one API server."""
 
     def __init__(
-        self, client: Client, informers: Informers, rim: Rim, settings: ControllerSettings = DEFAULT_SETTINGS
+        self, client: Client, informers: Informers, runtime: Runtime, settings: ControllerSettings = DEFAULT_SETTINGS
     ) -> None:
-        self.known = Known(informers, rim.clock)
-        self._recorder = Recorder(client, component=COMPONENT, clock=rim.clock, log=rim.log)
-        self._clock = rim.clock
-        self._log = rim.log
-        self.pulse = Pulse(rim.clock)
+        self.known = Known(informers, runtime.clock)
+        self._recorder = Recorder(client, component=COMPONENT, clock=runtime.clock, log=runtime.log)
+        self._clock = runtime.clock
+        self._log = runtime.log
+        self.pulse = Pulse(runtime.clock)
         self.meters = Meters()
         self._observer = JobObserver(self.meters, self.known)
         self.carrier = Carrier(
             client,
             self.known,
             self._recorder,
-            guard=rim.guard,
-            reach=rim.reach,
+            guard=runtime.guard,
+            reach=runtime.reach,
             fillings={ssh.KEYS: keys.fill},
         )
         self.drivers = [
@@ -96,12 +102,12 @@ class Controllers:
                 each,
                 self.known,
                 self.carrier,
-                clock=rim.clock,
-                chance=rim.chance,
-                log=rim.log,
+                clock=runtime.clock,
+                chance=runtime.chance,
+                log=runtime.log,
                 observe=self._observer.looked,
             )
-            for each in _controllers(self.known, settings, _discovery_config(client, rim))
+            for each in _controllers(self.known, settings, _discovery_config(client, runtime))
         ]
 
     async def run(self) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pumice.clock import Clock
     from pumice.kube.client import Client
     from pumice.kube.lease import Election
-    from pumice.scheduling.decisions import GangReport
+    from pumice.scheduling.core.decisions import GangReport
     from pumice.telemetry.meters import Meters
 
 STALLED_S = 60.0  # a loop that has not come round for so long is not alive

@@ -17,8 +17,8 @@ from pumice import quantity
 from pumice.errors import PumiceError
 from pumice.kube import errors
 from pumice.kube.transport import Request
-from pumice.processes.measuring import settings_of
-from pumice.scheduling.ports import NodeLoad
+from pumice.processes.load_settings import settings_of
+from pumice.scheduling.core.ports import NodeLoad
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pumice.clock import Clock
     from pumice.kube.client import Client
     from pumice.kube.informer import Log
-    from pumice.processes.measuring import Settings
-    from pumice.scheduling.policy import Policy
+    from pumice.processes.load_settings import Settings
+    from pumice.scheduling.core.policy import Policy
 
 LOOK_S = 1.0  # how soon another policy is noticed
 ANSWER_S_MAX = 10.0

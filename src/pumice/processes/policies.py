@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pumice.errors import BadInput, PumiceError
-from pumice.processes.extending import extender_of
-from pumice.processes.measuring import settings_of
-from pumice.scheduling import builtin, plugins
+from pumice.processes.extender_client import extender_of
+from pumice.processes.load_settings import settings_of
+from pumice.scheduling import plugins
+from pumice.scheduling.core import builtin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pumice.clock import Clock
     from pumice.kube.informer import Log
+    from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.plugins import Plugin
-    from pumice.scheduling.policy import Policy
 
 LOOK_S = 1.0  # a ConfigMap's files are swapped by the kubelet about once a minute: looking is cheaper than watching
 

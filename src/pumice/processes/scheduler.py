@@ -35,18 +35,19 @@ from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
 from pumice.cluster.tasks import Status
 from pumice.dispatch.dispatcher import Dispatcher
-from pumice.dispatch.evictor import Manners
+from pumice.dispatch.evictor import EvictionSettings
 from pumice.errors import NotFound
 from pumice.kube import errors
 from pumice.kube.discovery import served_kinds
 from pumice.kube.recorder import Recorder
-from pumice.processes.extending import Extending
+from pumice.processes.extender_client import Extending
 from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
-from pumice.processes.observing import Observer
-from pumice.scheduling import claims, cycle
-from pumice.scheduling.closing import CLAIM_SECONDS
-from pumice.scheduling.ports import Ports
+from pumice.processes.scheduler_metrics import Observer
+from pumice.scheduling.core import cycle
+from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
+from pumice.scheduling.core.ports import Ports
+from pumice.scheduling.evicting import reserved_room
 from pumice.telemetry.meters import Meters
 
 if TYPE_CHECKING:
@@ -55,13 +56,13 @@ if TYPE_CHECKING:
     from pumice.api.changes import Change
     from pumice.api.meta import Struct
     from pumice.cluster.state import Snapshot
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Runtime
     from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
-    from pumice.scheduling.decisions import Decisions, GangReport
+    from pumice.scheduling.core.decisions import Decisions, GangReport
+    from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.plugins import Plugin
-    from pumice.scheduling.policy import Policy
 
 # Claims expire, mending has a grace time and deadlines pass without any news: then there is a cycle at least so often.
 TICK_S = 1.0
@@ -118,7 +119,9 @@ class Served:
     volcano_metrics: bool = True  # export Volcano's metric names beside ours
     prices: Mapping[str, float] = dataclasses.field(default_factory=dict)  # dollars per hour: a card, a core, a GiB
     grace_s: int = cycle.GRACE_SECONDS  # how long a gang whose commit was cut short may stay incomplete
-    manners: Manners = dataclasses.field(default_factory=Manners)  # towards pods that have to go
+    eviction_settings: EvictionSettings = dataclasses.field(
+        default_factory=EvictionSettings
+    )  # towards pods that have to go
 
 
 def units_for(snapshot: Snapshot) -> int:
@@ -130,28 +133,30 @@ class Scheduler:
     """One scheduler over one API server."""
 
     def __init__(
-        self, client: Client, informers: Informers, chosen: Callable[[], Policy], rim: Rim, served: Served
+        self, client: Client, informers: Informers, chosen: Callable[[], Policy], runtime: Runtime, served: Served
     ) -> None:
         self._client = client
         self._informers = informers
         self._policy = chosen
-        self._clock = rim.clock
-        self._log = rim.log
+        self._clock = runtime.clock
+        self._log = runtime.log
         self._cluster = Cluster(scheduler_names=served.scheduler_names, default_queue=served.default_queue)
         self._intake = Intake(self._cluster)
         self._news = asyncio.Event()
         self.meters = Meters(with_volcano_names=served.volcano_metrics)
-        self.pulse = Pulse(rim.clock)
-        self._tracing = rim.tracing
-        self._observer = Observer(self.meters, served.prices, rim.tracing)
+        self.pulse = Pulse(runtime.clock)
+        self._tracing = runtime.tracing
+        self._observer = Observer(self.meters, served.prices, runtime.tracing)
         self._extending = Extending()
-        self._loads = MeasuredLoads(client, chosen, clock=rim.clock, log=rim.log)
+        self._loads = MeasuredLoads(client, chosen, clock=runtime.clock, log=runtime.log)
         self._ports = Ports(measure=self._observer.measure)
         self._reports: Mapping[str, GangReport] = {}
         self._extra_plugins = served.extra_plugins
         self._grace_s = served.grace_s
-        self._recorder = Recorder(client, component="pumice-scheduler", clock=rim.clock, log=rim.log)
-        self.dispatcher = Dispatcher(client, self._cluster, self._learn, self._recorder, rim, manners=served.manners)
+        self._recorder = Recorder(client, component="pumice-scheduler", clock=runtime.clock, log=runtime.log)
+        self.dispatcher = Dispatcher(
+            client, self._cluster, self._learn, self._recorder, runtime, eviction_settings=served.eviction_settings
+        )
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan")
         self.cycles = 0
         self._planned_at = float("-inf")
@@ -183,7 +188,9 @@ class Scheduler:
         await self._informers.synced()
         gc.freeze()  # what was listed stays: the collector need not look at it again
         await self._make_queues()
-        for claim in claims.rebuilt(self._cluster.snapshot(), self._clock.now() + CLAIM_SECONDS * instant.SECOND):
+        for claim in reserved_room.rebuilt(
+            self._cluster.snapshot(), self._clock.now() + CLAIM_SECONDS * instant.SECOND
+        ):
             self._learn(Claimed(claim=claim))
         self.pulse.ready = True
         self._log("scheduler_started", nodes=len(self._cluster.nodes), pods=len(self._cluster.tasks))

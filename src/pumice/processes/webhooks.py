@@ -16,21 +16,21 @@ from pumice.processes.health import Pulse
 from pumice.telemetry.meters import Meters
 from pumice.webhooks.access import QueueAccess
 from pumice.webhooks.admission import Admission, QueueRights
-from pumice.webhooks.destinations import Destinations
-from pumice.webhooks.injecting import inject
-from pumice.webhooks.keeping import Files, ServingContext, SharedSecret
+from pumice.webhooks.ca_bundle import inject
+from pumice.webhooks.certificate_store import Files, ServingContext, SharedSecret
 from pumice.webhooks.keys import Lives
 from pumice.webhooks.lookups import InformerLookup
 from pumice.webhooks.registration import CONFIGURATION, AccessMode
-from pumice.webhooks.reviewing import PodRules, Reviewer
+from pumice.webhooks.reviews import PodRules, Reviewer
 from pumice.webhooks.serving import ReviewServer
 from pumice.webhooks.submitters import Submitters
+from pumice.webhooks.target_queues import Destinations
 
 if TYPE_CHECKING:
-    from pumice.dispatch.rim import Rim
+    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers
-    from pumice.webhooks.keeping import Source
+    from pumice.webhooks.certificate_store import Source
 
 SERVED: Final = RuleSettings(scheduler_names=("volcano", "pumice"))
 BEAT_S: Final = 1.0
@@ -61,13 +61,13 @@ class WebhookSettings:
 class Webhooks:
     """One replica."""
 
-    def __init__(self, client: Client, informers: Informers, settings: WebhookSettings, rim: Rim) -> None:
+    def __init__(self, client: Client, informers: Informers, settings: WebhookSettings, runtime: Runtime) -> None:
         self._client = client
         self._informers = informers
         self._settings = settings
-        self._clock = rim.clock
-        self._log = rim.log
-        self.pulse = Pulse(rim.clock)
+        self._clock = runtime.clock
+        self._log = runtime.log
+        self.pulse = Pulse(runtime.clock)
         self.meters = Meters()
         self.port = 0
         self._serving = ServingContext()
@@ -77,7 +77,7 @@ class Webhooks:
         self._read_pod_rules(must=True)
         lookup = InformerLookup(informers)
         reviewer = Reviewer(lookup, settings.rules, lambda: self._pod_rules)
-        self._access = QueueAccess(client, clock=rim.clock)
+        self._access = QueueAccess(client, clock=runtime.clock)
         rights = None
         if settings.access != AccessMode.OFF:
             informers.of(PodGroup)  # asked for now, so that nobody is answered before it is filled

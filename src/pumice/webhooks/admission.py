@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pumice.kube import errors
 from pumice.webhooks.access import ADMINISTER, USE
-from pumice.webhooks.destinations import is_submission
 from pumice.webhooks.registration import AccessMode
-from pumice.webhooks.reviewing import UNAVAILABLE, allowed, refused
+from pumice.webhooks.reviews import UNAVAILABLE, allowed, refused
+from pumice.webhooks.target_queues import is_submission
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.webhooks.access import QueueAccess
-    from pumice.webhooks.destinations import Destinations
-    from pumice.webhooks.reviewing import Path, Reviewer
+    from pumice.webhooks.reviews import Path, Reviewer
     from pumice.webhooks.submitters import Subject, Submitters
+    from pumice.webhooks.target_queues import Destinations
 
 Json: TypeAlias = dict[str, Any]
 

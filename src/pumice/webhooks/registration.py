@@ -14,9 +14,9 @@ import json
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pumice.api import names
-from pumice.webhooks.destinations import LEADING
-from pumice.webhooks.reviewing import CLUSTER_WIDE, NATIVE_GROUP, PATHS, Path
+from pumice.webhooks.reviews import CLUSTER_WIDE, NATIVE_GROUP, PATHS, Path
 from pumice.webhooks.submitters import RECORD
+from pumice.webhooks.target_queues import LEADING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

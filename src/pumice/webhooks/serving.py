@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 
 from pumice.errors import BadInput
-from pumice.webhooks.reviewing import PATHS
+from pumice.webhooks.reviews import PATHS
 
 if TYPE_CHECKING:
     import ssl
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pumice.telemetry.meters import Meters
     from pumice.webhooks.admission import Admission
-    from pumice.webhooks.reviewing import Path
+    from pumice.webhooks.reviews import Path
 
 BODY_BYTES_MAX: Final = 3 * 2**20  # the most that an API server itself takes
 BUFFERED_BYTES_MAX: Final = 64 * 2**20  # of all bodies that are being read at a time

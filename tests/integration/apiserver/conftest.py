@@ -9,7 +9,7 @@ import sys
 import aiohttp
 import pytest
 
-from pumice.apiserver.serving import EmbeddedServer, Place
+from pumice.local.apiserver.serving import EmbeddedServer, Place
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ class Process:
 
     def __init__(self, folder):
         self.folder = folder
-        command = [sys.executable, "-m", "pumice.apiserver", folder, "--durable"]
+        command = [sys.executable, "-m", "pumice.local.apiserver", folder, "--durable"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.url = self._process.stdout.readline().split()[0]
 

@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 from tests.integration.apiserver.conftest import session, trusting
 
-from pumice.apiserver.http import Address, Listener
 from pumice.kube.transport import BODY_BYTES_MAX
+from pumice.local.apiserver.http import Address, Listener
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 JSON = {"content-type": "application/json"}

@@ -11,14 +11,14 @@ from pumice.api.batch import Job
 from pumice.api.kinds import by_struct
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
-from pumice.apiserver.serving import Place
 from pumice.cli import fetching, main
-from pumice.cli.answers import Query
+from pumice.cli.results import Query
 from pumice.clock import RealClock
 from pumice.errors import NotFound
 from pumice.kube.informer import silent
-from pumice.nodes.pretend import pretend_nodes
-from pumice.processes.up import Up
+from pumice.local.apiserver.serving import Place
+from pumice.local.nodes.pretend import pretend_nodes
+from pumice.local.up import Up
 
 START_S_MAX = 60
 

@@ -6,11 +6,11 @@ import pytest
 from tests.bodies import jobs, many_jobs
 
 from pumice.api.core import Namespace
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import RealClock
 from pumice.kube.client import Client
-from pumice.processes.up import install_kinds
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
+from pumice.local.up import install_kinds
 
 
 async def come_run_and_go(count):

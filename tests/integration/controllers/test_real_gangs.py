@@ -7,11 +7,11 @@ import pytest
 from tests.bodies import jobs, real_gangs
 from tests.bodies.gate import require_namespaces
 
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
 from pumice.kube.client import Client
-from pumice.processes.up import install_kinds
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.serving import EmbeddedServer, Place
+from pumice.local.up import install_kinds
 
 
 @pytest.fixture(scope="session")

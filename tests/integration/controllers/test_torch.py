@@ -13,12 +13,12 @@ import pytest
 from tests.bodies import frameworks, jobs, real_gangs
 from tests.bodies.gate import log, require_namespaces
 
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
 from pumice.kube.client import Client
-from pumice.nodes.process.machine import ProcessSettings
-from pumice.processes.up import install_kinds
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.serving import EmbeddedServer, Place
+from pumice.local.nodes.process.machine import ProcessSettings
+from pumice.local.up import install_kinds
 
 TORCH = os.environ.get("PUMICE_TEST_TORCH") or (sys.executable if importlib.util.find_spec("torch") else "")
 pytestmark = pytest.mark.skipif(not TORCH, reason="no torch: set PUMICE_TEST_TORCH to a Python that has it")

@@ -9,23 +9,23 @@ from pumice.api.changes import Evicting, Forgotten, Unclaimed, Upserted
 from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.api.policy import PodDisruptionBudget
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.cluster.tasks import Status
 from pumice.dispatch.dispatcher import Dispatcher
-from pumice.dispatch.evictor import REFUSED_S, Manners
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.evictor import REFUSED_S, EvictionSettings
+from pumice.dispatch.runtime import Runtime
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
 from pumice.kube.transport import Response
-from pumice.scheduling.decisions import Decisions, Evict, Release
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
+from pumice.scheduling.core.decisions import Decisions, Evict, Release
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
-DELETING = Manners(patience_s=30.0, delete_then=True)
+DELETING = EvictionSettings(patience_s=30.0, delete_then=True)
 
 
 class Shielded:
@@ -47,17 +47,19 @@ class Shielded:
 class Place:
     """A server with pod `victim` on node n1, a dispatcher, and what it has learnt."""
 
-    def __init__(self, client, clock, transport, manners):
+    def __init__(self, client, clock, transport, eviction_settings):
         self.client = client
         self.clock = clock
         self.transport = transport
         self.learnt = []
         self.said = []
-        rim = Rim(clock=clock, chance=random.Random(3), log=lambda event, **facts: self.said.append(event))
+        runtime = Runtime(clock=clock, chance=random.Random(3), log=lambda event, **facts: self.said.append(event))
         self.cluster = Cluster()
         self.intake = Intake(self.cluster)
         recorder = Recorder(client, component="test", clock=clock)
-        self.dispatcher = Dispatcher(client, self.cluster, self.learn, recorder, rim, manners=manners)
+        self.dispatcher = Dispatcher(
+            client, self.cluster, self.learn, recorder, runtime, eviction_settings=eviction_settings
+        )
 
     def learn(self, change):
         self.learnt.append(change)
@@ -96,7 +98,7 @@ class Place:
         return [type(change) for change in self.learnt]
 
 
-def play(body, manners=None):
+def play(body, eviction_settings=None):
     clock = VirtualClock(NOON)
 
     async def main():
@@ -104,7 +106,7 @@ def play(body, manners=None):
             transport = Shielded(LocalTransport(server))
             client = Client(transport, clock=clock, chance=random.Random(1))
             await client.create(Node, {"metadata": {"name": "n1"}})
-            place = Place(client, clock, transport, manners)
+            place = Place(client, clock, transport, eviction_settings)
             await place.pod("victim")
             await body(place)
 
@@ -189,8 +191,8 @@ def test_on_a_server_without_evictions_victims_are_deleted_at_once_where_that_is
     play(body, DELETING)
 
 
-@pytest.mark.parametrize("manners", [None, DELETING])
-def test_what_somebody_is_not_allowed_to_do_is_not_done_by_other_means(manners):
+@pytest.mark.parametrize("eviction_settings", [None, DELETING])
+def test_what_somebody_is_not_allowed_to_do_is_not_done_by_other_means(eviction_settings):
     async def body(place):
         refusal = b'{"kind":"Status","reason":"Forbidden","code":403,"details":{"name":"victim","kind":"pods"}}'
         place.transport.answer = lambda request: (
@@ -200,7 +202,7 @@ def test_what_somebody_is_not_allowed_to_do_is_not_done_by_other_means(manners):
         assert await place.is_there()
         assert place.outcomes() == [Evicting, Forgotten, Unclaimed]
 
-    play(body, manners)
+    play(body, eviction_settings)
 
 
 def test_a_successor_of_the_same_name_is_not_deleted():
@@ -216,8 +218,8 @@ def test_a_successor_of_the_same_name_is_not_deleted():
     play(body, DELETING)
 
 
-@pytest.mark.parametrize("manners", [None, DELETING])
-def test_a_victim_that_left_by_itself_is_nobodys_failure(manners):
+@pytest.mark.parametrize("eviction_settings", [None, DELETING])
+def test_a_victim_that_left_by_itself_is_nobodys_failure(eviction_settings):
     async def body(place):
         task = place.task("victim")
         await place.client.delete(Pod, "victim", namespace="default", grace_s=0)
@@ -225,7 +227,7 @@ def test_a_victim_that_left_by_itself_is_nobodys_failure(manners):
         assert place.outcomes() == [Evicting]
         assert "eviction_failed" not in place.said
 
-    play(body, manners)
+    play(body, eviction_settings)
 
 
 # ------------------------------------------------------------------------------------------------------ releases

@@ -9,17 +9,17 @@ from pumice.api.changes import Upserted
 from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, Queue
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.dispatch.statuses import FORMING_S, Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
-from pumice.processes.up import install_kinds
-from pumice.scheduling import builtin, cycle
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
+from pumice.local.up import install_kinds
+from pumice.scheduling.core import builtin, cycle
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 POLICY = builtin.parse(builtin.TEXT, "built-in policy")
@@ -45,7 +45,7 @@ class Place:
         self.cluster = Cluster()
         self.intake = Intake(self.cluster)
         self.recorder = Told(client, clock)
-        self.statuses = Statuses(client, self.cluster, self.recorder, Rim(clock=clock, chance=random.Random(0)))
+        self.statuses = Statuses(client, self.cluster, self.recorder, Runtime(clock=clock, chance=random.Random(0)))
 
     async def see(self, struct, manifest, **where):
         made = await self.client.create(struct, manifest, **where)

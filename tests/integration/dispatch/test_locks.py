@@ -9,17 +9,17 @@ from pumice import instant
 from pumice.api.changes import BindFailed, Upserted
 from pumice.api.core import Node
 from pumice.api.pods import Pod
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.dispatch.binder import BIND_WINDOW, Binder
 from pumice.dispatch.locks import RETRY_S, TAKE_S_MAX, NodeLocks, NotLocked
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube import errors
 from pumice.kube.client import Client
-from pumice.scheduling.decisions import Bind, GangCommit
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
+from pumice.scheduling.core.decisions import Bind, GangCommit
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 LOCK = "hamivgpu"
@@ -33,12 +33,14 @@ class Place:
         self.clock = clock
         self.transport = transport
         self.said = []
-        rim = Rim(clock=clock, chance=random.Random(3), log=lambda event, **facts: self.said.append((event, facts)))
-        self.locks = NodeLocks(client, rim)
+        runtime = Runtime(
+            clock=clock, chance=random.Random(3), log=lambda event, **facts: self.said.append((event, facts))
+        )
+        self.locks = NodeLocks(client, runtime)
         self.cluster = Cluster(scheduler_names=frozenset({"volcano"}), default_queue="default")
         self.intake = Intake(self.cluster)
         self.failures = []
-        self.binder = Binder(client, self.learn, rim)
+        self.binder = Binder(client, self.learn, runtime)
 
     def learn(self, change):
         if isinstance(change, BindFailed):
@@ -154,7 +156,7 @@ def test_a_lock_that_somebody_else_holds_by_now_is_not_released():
 
 def test_of_two_schedulers_one_gets_the_lock():
     async def body(place):
-        other = NodeLocks(place.client, Rim(clock=place.clock, chance=random.Random(4)))
+        other = NodeLocks(place.client, Runtime(clock=place.clock, chance=random.Random(4)))
         await place.clock.sleep(0.5)
         first = await place.locks.take("n1", LOCK)
         taking = asyncio.create_task(other.take("n1", LOCK))

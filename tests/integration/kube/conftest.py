@@ -5,13 +5,13 @@ import random
 import pytest
 
 from pumice.api.core import Namespace, Node
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
-from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
+from pumice.local.apiserver.serving import EmbeddedServer, Place
 
 
 @pytest.fixture(params=["in process", "over HTTP"])

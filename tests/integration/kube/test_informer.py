@@ -11,13 +11,13 @@ from tests.integration.kube.faults import Faulty
 from pumice import instant
 from pumice.api.changes import Deleted, Relisted, Upserted
 from pumice.api.core import ConfigMap
-from pumice.apiserver import history
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informer
+from pumice.local.apiserver import history
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
 
 NOON = instant.parse_instant("2026-11-15T12:00:00Z")
 NAMES = ("a", "b", "c")

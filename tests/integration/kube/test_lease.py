@@ -10,12 +10,12 @@ from tests.integration.kube.faults import Faulty
 
 from pumice import instant
 from pumice.api.coordination import Lease
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
 from pumice.kube import lease
 from pumice.kube.client import Client
 from pumice.kube.lease import Election, NotLeading
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
 
 NOON = instant.parse_instant("2026-11-15T12:00:00Z")
 

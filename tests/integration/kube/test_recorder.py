@@ -8,12 +8,12 @@ from tests.integration.kube.faults import Faulty
 from pumice import instant
 from pumice.api.events import CoreEvent
 from pumice.api.meta import ObjectReference
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
 from pumice.kube import recorder as module
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder, cut
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
 
 NOON = instant.parse_instant("2026-11-15T12:00:00Z")
 

@@ -8,13 +8,13 @@ import pytest
 
 from pumice.api.core import PersistentVolume, PersistentVolumeClaim
 from pumice.api.storage import StorageClass
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import RealClock
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
-from pumice.nodes.claims import PROVISIONER, FolderClaims
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
+from pumice.local.nodes.claims import PROVISIONER, FolderClaims
 
 PATIENCE_S = 60.0
 

@@ -4,10 +4,10 @@ from tests.bodies.gate import an_agent
 from tests.bodies.world import running, world
 
 from pumice.api.core import Node
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server
 from pumice.clock import RealClock
 from pumice.kube.requests import PatchType
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server
 
 
 def readiness(node):

@@ -10,11 +10,11 @@ from pumice import instant
 from pumice.api.changes import Upserted
 from pumice.api.core import Node
 from pumice.api.pods import Pod
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
-from pumice.nodes.lifecycle import NOT_READY, UNREACHABLE, NodeLifecycle
-from pumice.nodes.pretend import PretendAgent, Trouble, pretend_nodes
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
+from pumice.local.nodes.lifecycle import NOT_READY, UNREACHABLE, NodeLifecycle
+from pumice.local.nodes.pretend import PretendAgent, Trouble, pretend_nodes
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 FOR_EVER = {"pumice.dev/pretend-run": "10h"}

@@ -7,13 +7,13 @@ import pytest
 
 from pumice.api.core import Node
 from pumice.api.pods import Pod
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import RealClock
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.requests import PatchType
-from pumice.nodes.ordinary import OrdinaryPods
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
+from pumice.local.nodes.ordinary import OrdinaryPods
 
 
 def a_node(name, *, cpu="4", labels=None, **spec):

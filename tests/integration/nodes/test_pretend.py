@@ -12,13 +12,13 @@ from pumice.api.core import Node
 from pumice.api.events import CoreEvent
 from pumice.api.kinds import by_struct
 from pumice.api.pods import Pod
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
 from pumice.errors import Refused
-from pumice.nodes import distributions
-from pumice.nodes.pretend import PretendAgent, Trouble, pretend_nodes
-from pumice.nodes.pretending import Behaviour
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
+from pumice.local.nodes import distributions
+from pumice.local.nodes.pretend import PretendAgent, Trouble, pretend_nodes
+from pumice.local.nodes.pretend_pods import Behaviour
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 

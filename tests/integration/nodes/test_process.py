@@ -9,10 +9,10 @@ from tests.bodies import process_nodes
 from tests.bodies.gate import an_agent
 from tests.bodies.world import running, world
 
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
-from pumice.nodes.process.leftovers import Leftovers
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.serving import EmbeddedServer, Place
+from pumice.local.nodes.process.leftovers import Leftovers
 
 
 @pytest.fixture

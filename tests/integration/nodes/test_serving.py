@@ -9,11 +9,11 @@ from tests.bodies.world import world
 
 from pumice import certificates
 from pumice.api.core import ServiceAccount
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
 from pumice.errors import BadInput, NotFound
-from pumice.nodes.serving import LogServer
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.serving import EmbeddedServer, Place
+from pumice.local.nodes.serving import LogServer
 
 PATH = "/containerLogs/default/p/main"
 

@@ -9,14 +9,14 @@ import pytest
 from pumice import instant
 from pumice.api import kinds
 from pumice.api.scheduling import Queue
-from pumice.apiserver.admission import Hook
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
 from pumice.errors import BadInput
 from pumice.kube.client import Client
+from pumice.local.apiserver.admission import Hook
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
+from pumice.local.up import install_kinds
 from pumice.processes.queues import QUEUES_MAX, make_queues, read_queues
-from pumice.processes.up import install_kinds
 
 NOON = instant.parse_instant("2026-11-15T12:00:00Z")
 

@@ -15,20 +15,20 @@ from pumice import instant
 from pumice.api import kinds
 from pumice.api.batch import Job
 from pumice.api.scheduling import PodGroup
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Response
-from pumice.nodes import distributions
-from pumice.nodes.pretend import PretendAgent, pretend_nodes
-from pumice.nodes.pretending import Behaviour
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
+from pumice.local.nodes import distributions
+from pumice.local.nodes.pretend import PretendAgent, pretend_nodes
+from pumice.local.nodes.pretend_pods import Behaviour
+from pumice.local.up import install_kinds
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.processes.up import install_kinds
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 GPU = "nvidia.com/gpu"
@@ -82,10 +82,10 @@ class Cluster:
         informers = Informers(ours, clock=clock, chance=chance)
         watching = Informers(self.client, clock=clock, chance=chance)
         policy = builtin.parse(builtin.TEXT, "built-in policy")
-        rim = Rim(clock=clock, chance=chance)
-        scheduler = Scheduler(ours, informers, lambda: policy, rim, Served())
+        runtime = Runtime(clock=clock, chance=chance)
+        scheduler = Scheduler(ours, informers, lambda: policy, runtime, Served())
         scheduler._thread = Inline()
-        controllers = Controllers(ours, informers, rim)
+        controllers = Controllers(ours, informers, runtime)
         self.agent = PretendAgent(
             self.client, watching, pretend_nodes(nodes, gpus=8), clock=clock, chance=chance,
             behaviour=Behaviour(start=distributions.parse(start)),

@@ -10,16 +10,16 @@ from tests.bodies import scheduler as bodies
 
 from pumice import yamltext
 from pumice.api.core import Namespace
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.cli.crds import manifests
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Request
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 
 CRDS = [msgspec.json.encode(manifest) for manifest in yamltext.load_all(manifests(), source="pumice crds")]
 
@@ -40,7 +40,7 @@ async def world(client):
     clock, chance = RealClock(), random.Random(1)
     informers = Informers(client, clock=clock, chance=chance)
     policy = builtin.parse(builtin.TEXT, "built-in policy")
-    scheduler = Scheduler(client, informers, lambda: policy, Rim(clock=clock, chance=chance), Served())
+    scheduler = Scheduler(client, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
     tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
     here = bodies.World(client, "team", scheduler)
     yield here

@@ -4,12 +4,12 @@ import pytest
 from tests.bodies import crashes
 
 from pumice.api.core import Namespace
-from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
-from pumice.processes.up import install_kinds
+from pumice.local.apiserver.serving import EmbeddedServer, Place
+from pumice.local.up import install_kinds
 
 pytestmark = pytest.mark.timeout(300)  # processes start and die: a busy machine takes its time
 

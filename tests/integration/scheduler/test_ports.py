@@ -12,10 +12,10 @@ from tests.unit.processes.peers import Peer, always, answer
 
 from pumice.api.core import Namespace
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube.informer import Informers
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ async def start(client):
             clock, chance = RealClock(), random.Random(1)
             informers = Informers(client, clock=clock, chance=chance)
             policy = builtin.parse(text, "test policy")
-            scheduler = Scheduler(client, informers, lambda: policy, Rim(clock=clock, chance=chance), Served())
+            scheduler = Scheduler(client, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
             for work in (informers.run(), scheduler.run()):
                 stack.push_async_callback(end, asyncio.create_task(work))
             world = bodies.World(client, "team", scheduler)

@@ -12,7 +12,7 @@ from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
-from pumice.processes.up import install_kinds
+from pumice.local.up import install_kinds
 
 pytestmark = pytest.mark.timeout(300)  # processes start and die: a busy machine takes its time
 
@@ -26,7 +26,15 @@ class Process:
         self._process = None
 
     async def start(self):
-        command = [sys.executable, "-m", "pumice.apiserver", str(self._folder), "--durable", "--port", str(self._port)]
+        command = [
+            sys.executable,
+            "-m",
+            "pumice.local.apiserver",
+            str(self._folder),
+            "--durable",
+            "--port",
+            str(self._port),
+        ]
         self._process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         address = (await self._process.stdout.readline()).split()[0].decode()
         self._port = int(address.rpartition(":")[2])

@@ -10,17 +10,17 @@ from tests.bodies.scheduler import World
 from pumice.api import apps, core, native, pods, scheduling
 from pumice.api.core import Namespace
 from pumice.api.pods import Pod
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.errors import NotFound
 from pumice.kube.client import Client
 from pumice.kube.discovery import served_kinds
 from pumice.kube.informer import Informers
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
 from pumice.processes import scheduler as processes
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 
 
 async def test_without_our_kinds_a_scheduler_says_how_to_install_them():
@@ -29,7 +29,7 @@ async def test_without_our_kinds_a_scheduler_says_how_to_install_them():
         client = Client(LocalTransport(server), clock=clock, chance=chance)
         informers = Informers(client, clock=clock, chance=chance)
         policy = builtin.parse(builtin.TEXT, "built-in policy")
-        scheduler = Scheduler(client, informers, lambda: policy, Rim(clock=clock, chance=chance), Served())
+        scheduler = Scheduler(client, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
         watching = asyncio.create_task(informers.run())
         with pytest.raises(NotFound, match="install them with `pumice crds"):
             await scheduler.run()
@@ -47,7 +47,7 @@ async def test_room_that_a_former_leader_made_for_a_gang_is_kept_for_it(client):
     clock, chance = RealClock(), random.Random(1)
     informers = Informers(client, clock=clock, chance=chance)
     policy = builtin.parse("{actions: allocate, tiers: [{plugins: [{name: gang}, {name: predicates}]}]}", "test policy")
-    scheduler = Scheduler(client, informers, lambda: policy, Rim(clock=clock, chance=chance), Served())
+    scheduler = Scheduler(client, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
     world = World(client, "team", scheduler)
     node = await world.node("a", gpus=2)
     await world.gang("early", size=1)
@@ -81,7 +81,7 @@ async def test_a_new_policy_is_obeyed_although_nothing_else_happens(client, monk
         for actions in ("enqueue", "'enqueue, allocate'")
     )
     policies = [waiting]
-    scheduler = Scheduler(client, informers, lambda: policies[-1], Rim(clock=clock, chance=chance), Served())
+    scheduler = Scheduler(client, informers, lambda: policies[-1], Runtime(clock=clock, chance=chance), Served())
     world = World(client, "team", scheduler)
     await world.node("a", gpus=2)
     await world.gang("g", size=2)

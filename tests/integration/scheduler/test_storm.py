@@ -9,11 +9,11 @@ from tests.bodies import stormy
 
 from pumice.api.core import Namespace
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 
 
 @pytest.mark.parametrize("seed", [1, 34, 39])
@@ -24,7 +24,7 @@ async def test_in_a_storm_every_gang_ends_whole(client, seed):
     shaken = Client(storm, clock=clock, chance=chance)
     informers = Informers(shaken, clock=clock, chance=chance)
     policy = builtin.parse(builtin.TEXT, "built-in policy")
-    scheduler = Scheduler(shaken, informers, lambda: policy, Rim(clock=clock, chance=chance), Served())
+    scheduler = Scheduler(shaken, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
     tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
     try:
         await stormy.every_gang_ends_whole(client, "team", scheduler, storm)

@@ -12,12 +12,12 @@ from tests.bodies.scheduler import World
 
 from pumice.api.core import Namespace
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 from pumice.telemetry.traces import OpenTelemetry
 
 
@@ -50,8 +50,8 @@ async def traced(client):
     own = Client(transport, clock=clock, chance=chance)
     informers = Informers(own, clock=clock, chance=chance)
     policy = builtin.parse(builtin.TEXT, "built-in policy")
-    rim = Rim(clock=clock, chance=chance, tracing=tracing)
-    scheduler = Scheduler(own, informers, lambda: policy, rim, Served())
+    runtime = Runtime(clock=clock, chance=chance, tracing=tracing)
+    scheduler = Scheduler(own, informers, lambda: policy, runtime, Served())
     tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
     yield World(client, "team", scheduler), exporter.get_finished_spans, transport
     for task in reversed(tasks):

@@ -9,11 +9,11 @@ from tests.bodies.scheduler import World
 
 from pumice.api.core import Namespace
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.scheduling import builtin
+from pumice.scheduling.core import builtin
 
 SIZE = 50
 GANG_WRITES_MAX = 8  # over its life; the Job controller's are counted in its own tests
@@ -48,7 +48,7 @@ async def counted(client):
     own = Client(counting, clock=clock, chance=chance)
     informers = Informers(own, clock=clock, chance=chance)
     policy = builtin.parse(builtin.TEXT, "built-in policy")
-    scheduler = Scheduler(own, informers, lambda: policy, Rim(clock=clock, chance=chance), Served())
+    scheduler = Scheduler(own, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
     tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
     try:
         yield World(client, "team", scheduler), counting.writes

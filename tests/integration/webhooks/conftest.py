@@ -3,13 +3,13 @@
 import pytest
 from tests.bodies.webhooks import client_of
 
-from pumice.apiserver.registry import ALPHA
-from pumice.apiserver.server import Settings
-from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
-from pumice.processes.up import install_kinds
+from pumice.local.apiserver.registry import ALPHA
+from pumice.local.apiserver.server import Settings
+from pumice.local.apiserver.serving import EmbeddedServer, Place
+from pumice.local.up import install_kinds
 
 
 @pytest.fixture

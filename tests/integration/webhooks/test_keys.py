@@ -15,8 +15,8 @@ from pumice.kube import errors
 from pumice.kube.informer import silent
 from pumice.processes.webhooks import WebhookSettings
 from pumice.webhooks import keys
-from pumice.webhooks.injecting import CONFIGURATIONS, inject
-from pumice.webhooks.keeping import Files, SharedSecret
+from pumice.webhooks.ca_bundle import CONFIGURATIONS, inject
+from pumice.webhooks.certificate_store import Files, SharedSecret
 from pumice.webhooks.keys import Lives, renewed
 from pumice.webhooks.registration import Registration
 

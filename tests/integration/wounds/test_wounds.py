@@ -26,18 +26,18 @@ from pumice import certificates, quantity, yamltext
 from pumice.api import names
 from pumice.api.validation.hypernodes import review_hyper_node
 from pumice.api.validation.request import Operation, Request, Settings
-from pumice.apiserver.serving import EmbeddedServer, Place
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.errors import KubeError
-from pumice.processes.extending import ANSWER_BYTES_MAX, HttpExtender, read_address
+from pumice.local.apiserver.serving import EmbeddedServer, Place
+from pumice.processes.extender_client import ANSWER_BYTES_MAX, HttpExtender, read_address
 from pumice.processes.health import HealthServer, Pulse
-from pumice.scheduling.ports import ExtenderFailed
+from pumice.scheduling.core.ports import ExtenderFailed
 from pumice.telemetry.meters import Meters
 from pumice.webhooks.admission import Admission
-from pumice.webhooks.keeping import ServingContext
+from pumice.webhooks.certificate_store import ServingContext
 from pumice.webhooks.keys import Lives, renewed
-from pumice.webhooks.reviewing import Reviewer
+from pumice.webhooks.reviews import Reviewer
 from pumice.webhooks.serving import BODY_BYTES_MAX, ReviewServer
 
 ROOT = Path(__file__).parents[3]

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from pumice.cli import colours, printing
-from pumice.cli.answers import Column, Query
+from pumice.cli.results import Column, Query
 
 GREEN, RED, YELLOW, PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
 

@@ -9,8 +9,8 @@ from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.api.topology import HyperNode
-from pumice.cli import explanation, explanationtext
-from pumice.cli.surroundings import Facts
+from pumice.cli import explanation, explanation_text
+from pumice.cli.explain_facts import Facts
 from pumice.instant import parse_instant
 
 NOW = parse_instant("2026-11-15T12:00:00Z")
@@ -97,7 +97,7 @@ def test_every_number_has_its_place():
         ],
         pods=[*members, a_pod("low", "small", node="n1", priority=1), a_pod("same", "small", node="n1", priority=5)],
     )
-    assert explanationtext.text(explanation.explain(facts, NOW), 4) == (
+    assert explanation_text.text(explanation.explain(facts, NOW), 4) == (
         "PodGroup:   ml/train\n"
         "Job:        ml/train\n"
         "Phase:      Inqueue, 4m old\n"
@@ -143,7 +143,7 @@ def test_without_a_verdict_it_says_what_anybody_can_see():
     members = [a_pod("w-0", "train"), a_pod("w-1", "train")]
     assert reasons(Facts(group=group, members=members, queue=closed)) == ["queue a is closed"]
     silent = explanation.explain(Facts(group=group, members=members, queue=a_queue("a", "0", deserved="1")), NOW)
-    assert "Why it waits: no scheduler has said so far." in explanationtext.text(silent, 0)
+    assert "Why it waits: no scheduler has said so far." in explanation_text.text(silent, 0)
 
 
 def test_a_verdict_that_somebody_else_wrote_is_no_verdict():
@@ -156,7 +156,7 @@ def test_nobody_to_evict_is_said():
     facts = Facts(group=a_group("train", verdict=VERDICT), members=[], queue=None)
     assert (
         "  nobody: no pod of lower priority in queue a holds nvidia.com/gpu, and no queue more than it deserves"
-        in explanationtext.text(explanation.explain(facts, NOW), 4)
+        in explanation_text.text(explanation.explain(facts, NOW), 4)
     )
 
 
@@ -176,7 +176,7 @@ def test_gates_are_named_beside_the_verdict():
 
 
 def text_of(facts):
-    return explanationtext.text(explanation.explain(facts, NOW), 4)
+    return explanation_text.text(explanation.explain(facts, NOW), 4)
 
 
 def test_what_the_scheduler_answers_just_now_is_believed_before_what_it_wrote():

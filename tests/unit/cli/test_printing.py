@@ -5,8 +5,8 @@ import pytest
 from pumice.api.batch import Job
 from pumice.api.kinds import by_struct
 from pumice.cli import tables, templates
-from pumice.cli.answers import Query
 from pumice.cli.printing import Form, Table
+from pumice.cli.results import Query
 from pumice.errors import BadInput
 from pumice.instant import parse_instant
 

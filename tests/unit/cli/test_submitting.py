@@ -4,7 +4,7 @@ import pytest
 
 from pumice.api.batch import Job
 from pumice.api.kinds import by_struct
-from pumice.cli import commanding, describing, reading, submitting
+from pumice.cli import commands_api, describe, logs, submitting
 from pumice.cli.submitting import Shape
 from pumice.errors import BadInput, NotFound
 from pumice.instant import parse_instant
@@ -72,7 +72,7 @@ def test_a_command_is_owned_by_its_target_and_named_after_it():
         "controller": True,
         "blockOwnerDeletion": True,
     }
-    assert commanding.command_for(by_struct(Job), job, "AbortJob", namespace="ml") == {
+    assert commands_api.command_for(by_struct(Job), job, "AbortJob", namespace="ml") == {
         "apiVersion": "bus.volcano.sh/v1alpha1",
         "kind": "Command",
         "metadata": {"generateName": "train-abortjob-", "namespace": "ml", "ownerReferences": [reference]},
@@ -121,9 +121,9 @@ def a_pod(name, task, index):
 
 def test_pods_whose_logs_are_read_come_by_task_and_number():
     pods = [a_pod("w-10", "worker", 10), a_pod("w-9", "worker", 9), a_pod("ps-0", "ps", 0)]
-    assert reading.chosen_pods(pods) == ["ps-0", "w-9", "w-10"]
-    assert reading.chosen_pods(pods, task="worker") == ["w-9", "w-10"]
-    assert reading.chosen_pods(pods, task="worker", index=10) == ["w-10"]
+    assert logs.chosen_pods(pods) == ["ps-0", "w-9", "w-10"]
+    assert logs.chosen_pods(pods, task="worker") == ["w-9", "w-10"]
+    assert logs.chosen_pods(pods, task="worker", index=10) == ["w-10"]
 
 
 def test_a_job_is_described_with_its_tasks_conditions_and_events():
@@ -155,7 +155,7 @@ def test_a_job_is_described_with_its_tasks_conditions_and_events():
         "lastTimestamp": "2026-11-15T11:58:00Z",
         "source": {"component": "pumice"},
     }
-    assert describing.job_text(job, [event], NOW) == (
+    assert describe.job_text(job, [event], NOW) == (
         "Name:             train\n"
         "Namespace:        ml\n"
         "Labels:           team=a\n"

@@ -10,8 +10,8 @@ from tests.unit.kube.peers import LiveStream, Scripted, listed, ok, streaming
 from pumice.api.batch import Job
 from pumice.api.kinds import by_struct
 from pumice.cli import fetching, waiting
-from pumice.cli.answers import Query
-from pumice.cli.asking import Reach
+from pumice.cli.cluster_command import Reach
+from pumice.cli.results import Query
 from pumice.clock import RealClock
 from pumice.errors import Conflict
 from pumice.kube.client import Client

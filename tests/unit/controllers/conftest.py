@@ -8,14 +8,14 @@ import pytest
 
 from pumice.api import kinds
 from pumice.api.core import Namespace
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
-from pumice.controllers.carrying import Carrier
-from pumice.controllers.known import Known
+from pumice.controllers.cache import Known
+from pumice.controllers.executor import Carrier
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.recorder import Recorder
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
 
 START = 1_760_000_000 * 10**9
 

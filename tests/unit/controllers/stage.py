@@ -17,18 +17,18 @@ from pumice import yamltext
 from pumice.api import kinds as table
 from pumice.api.core import Namespace
 from pumice.api.events import CoreEvent
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import VirtualClock
-from pumice.controllers.carrying import Carrier
+from pumice.controllers.cache import Known
 from pumice.controllers.driver import Driver
-from pumice.controllers.known import Known
+from pumice.controllers.executor import Carrier
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.recorder import Recorder
 from pumice.kube.requests import PatchType
 from pumice.kube.transport import Request
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
 
 START = 1_774_699_200 * 10**9  # 2026-03-28T12:00:00Z, the day before clocks change in Europe
 SETTLED_S = 90.0  # longer than the longest back-off of a work queue

@@ -7,17 +7,17 @@ from tests.unit.scheduling.clusters import a_pod
 
 from pumice.api import changes, decoding
 from pumice.api.scheduling import PodGroup
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import RealClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.dispatch.statuses import Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
-from pumice.processes.up import install_kinds
-from pumice.scheduling.decisions import Decisions, GangReport, PodVerdict
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
+from pumice.local.up import install_kinds
+from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def statuses_over(client, *things):
         intake.apply(changes.Upserted(object=thing))
     clock = RealClock()
     recorder = Recorder(client, component="test", clock=clock)
-    return cluster, Statuses(client, cluster, recorder, Rim(clock=clock, chance=random.Random(0)))
+    return cluster, Statuses(client, cluster, recorder, Runtime(clock=clock, chance=random.Random(0)))
 
 
 async def phase_after(client, group, report):

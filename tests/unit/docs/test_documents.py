@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.unit.scheduling import clusters
 
-from pumice.scheduling import builtin, cycle
+from pumice.scheduling.core import builtin, cycle
 
 ROOT = Path(__file__).parents[3]
 

@@ -4,10 +4,10 @@ import pytest
 from tests.unit.kube.peers import serve
 
 from pumice.clock import RealClock
-from pumice.kube.brief import BriefTransport
 from pumice.kube.client import Client
 from pumice.kube.connection import Connection
 from pumice.kube.http import HttpTransport
+from pumice.kube.one_shot import BriefTransport
 
 
 @pytest.fixture

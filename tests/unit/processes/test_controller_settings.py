@@ -6,7 +6,7 @@ import pytest
 
 from pumice.cli.controllers import _THREADS, controllers
 from pumice.clock import RealClock
-from pumice.dispatch.rim import Rim
+from pumice.dispatch.runtime import Runtime
 from pumice.errors import BadInput
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
@@ -46,7 +46,9 @@ def test_a_list_that_makes_no_sense_is_refused(text, complaint):
 def made(settings: ControllerSettings) -> Controllers:
     clock, chance = RealClock(), random.Random(0)
     client = Client(None, clock=clock, chance=chance)  # nothing is sent before it runs
-    return Controllers(client, Informers(client, clock=clock, chance=chance), Rim(clock=clock, chance=chance), settings)
+    return Controllers(
+        client, Informers(client, clock=clock, chance=chance), Runtime(clock=clock, chance=chance), settings
+    )
 
 
 def test_every_controller_that_has_a_name_can_be_made_and_no_other():

@@ -14,10 +14,10 @@ from pumice.clock import RealClock, VirtualClock
 from pumice.kube.client import Client
 from pumice.kube.transport import Response
 from pumice.processes import loads
+from pumice.processes.load_settings import settings_of
 from pumice.processes.loads import ANSWER_BYTES_MAX, MeasuredLoads
-from pumice.processes.measuring import settings_of
-from pumice.scheduling import builtin
-from pumice.scheduling.policy import PolicyError
+from pumice.scheduling.core import builtin
+from pumice.scheduling.core.policy import PolicyError
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 

@@ -7,7 +7,7 @@ from pumice.cli.offline import schedule
 from pumice.clock import VirtualClock
 from pumice.errors import BadInput
 from pumice.processes.policies import PolicyFile
-from pumice.scheduling.policy import PolicyError
+from pumice.scheduling.core.policy import PolicyError
 
 GOOD = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n"
 BROKEN = {

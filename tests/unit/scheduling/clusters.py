@@ -14,7 +14,7 @@ from pumice import instant
 from pumice.api import changes, decoding, kinds
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.scheduling import builtin, cycle
+from pumice.scheduling.core import builtin, cycle
 from pumice.yamltext import load_all
 
 DAY = instant.parse_instant("2026-01-01T00:00:00Z")

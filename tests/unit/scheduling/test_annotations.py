@@ -6,8 +6,8 @@ from pumice.api import changes
 from pumice.api.changes import PodRef
 from pumice.cluster.intake import Intake
 from pumice.cluster.tasks import Status
-from pumice.scheduling.arguments import Args
-from pumice.scheduling.builtin import parse
+from pumice.scheduling.core.arguments import Args
+from pumice.scheduling.core.builtin import parse
 
 POLICY = b'{"actions": "allocate", "tiers": [{"plugins": [{"name": "gang"}, {"name": "cards"}]}]}'
 

@@ -17,8 +17,8 @@ from pumice.api import names
 from pumice.api.changes import Claimed, Deleted, Evicting, PodRef, Unclaimed, Upserted
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.scheduling import builtin, cycle
-from pumice.scheduling.mend import attempt_id
+from pumice.scheduling.core import builtin, cycle
+from pumice.scheduling.evicting.mend import attempt_id
 
 GANGS = ("red", "blue")
 SIZE, SLOTS = 64, 100

@@ -14,10 +14,10 @@ from pumice.api import names
 from pumice.api.validation import Settings
 from pumice.kube import errors
 from pumice.webhooks.admission import Admission, QueueRights
-from pumice.webhooks.destinations import Destinations
 from pumice.webhooks.registration import AccessMode
-from pumice.webhooks.reviewing import PATHS, Reviewer
+from pumice.webhooks.reviews import PATHS, Reviewer
 from pumice.webhooks.submitters import Submitters
+from pumice.webhooks.target_queues import Destinations
 
 WORLD = admission.World([*admission.QUEUES, admission.queue("research", parent="root"), admission.job_template("a")])
 # Alice may use research by name, the group red may use q; nobody else anything.

@@ -9,7 +9,7 @@ from cryptography import x509
 from pumice import certificates
 from pumice.errors import BadInput
 from pumice.webhooks import keys
-from pumice.webhooks.keeping import ServingContext
+from pumice.webhooks.certificate_store import ServingContext
 from pumice.webhooks.keys import AUTHORITIES_MAX, Lives, read, renewed
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

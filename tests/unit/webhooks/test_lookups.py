@@ -9,12 +9,12 @@ from tests.cases import admission
 
 from pumice.api.core import Node
 from pumice.api.scheduling import PodGroup, Queue
-from pumice.apiserver.local import LocalTransport
-from pumice.apiserver.server import Server, Settings
 from pumice.clock import RealClock
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
-from pumice.processes.up import install_kinds
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
+from pumice.local.up import install_kinds
 from pumice.webhooks.lookups import InformerLookup
 
 PATIENCE_S = 60.0

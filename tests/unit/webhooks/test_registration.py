@@ -4,7 +4,7 @@ import pytest
 from tests.unit.webhooks.reviews import CONTROLLERS, command, group, marked, native_group, pod, request
 
 from pumice.api import defaults, names
-from pumice.apiserver import cel
+from pumice.local.apiserver import cel
 from pumice.webhooks.registration import AccessMode, Registration
 from pumice.webhooks.submitters import Submitters
 

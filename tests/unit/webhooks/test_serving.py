@@ -15,9 +15,9 @@ from pumice.errors import BadInput
 from pumice.telemetry.meters import Meters
 from pumice.webhooks import serving
 from pumice.webhooks.admission import Admission
-from pumice.webhooks.keeping import ServingContext
+from pumice.webhooks.certificate_store import ServingContext
 from pumice.webhooks.keys import Lives, renewed
-from pumice.webhooks.reviewing import Reviewer
+from pumice.webhooks.reviews import Reviewer
 from pumice.webhooks.serving import BODY_BYTES_MAX, ReviewServer
 
 JSON = {"content-type": "application/json"}

@@ -10,7 +10,7 @@ from pumice.controllers.garbage.plan import plan
 from pumice.controllers.operations import NOTHING_TO_DO, Plan
 
 if TYPE_CHECKING:
-    from pumice.controllers.known import Known
+    from pumice.controllers.cache import Known
     from pumice.instant import Instant
     from pumice.kube.informer import Key
 

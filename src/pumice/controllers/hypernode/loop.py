@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pumice.api.core import ConfigMap
-    from pumice.controllers.known import Known
+    from pumice.controllers.cache import Known
     from pumice.controllers.operations import Plan
     from pumice.instant import Instant
     from pumice.kube.informer import Informer

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from pumice.api.batch import JobStatus
     from pumice.api.bus import Command
+    from pumice.controllers.job.members import Member
     from pumice.controllers.job.phases import Move
     from pumice.controllers.job.policies import Scene
     from pumice.controllers.job.progress import Progress, Timer
-    from pumice.controllers.job.roster import Member
     from pumice.controllers.job.timeouts import Weighed
 
 _LIVE = frozenset({JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING})

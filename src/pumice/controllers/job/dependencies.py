@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pumice.api.batch import Job, Task
-    from pumice.controllers.job.roster import Member
+    from pumice.controllers.job.members import Member
 
 
 def may_start(job: Job, members: Iterable[Member]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Key pairs for the ssh plugin: made at the rim, because they take chance and time."""
+"""Key pairs for the ssh plugin: made by the executor, because they take chance and time."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pumice.api.batch import Job, JobStatus
+    from pumice.controllers.job.members import Member
     from pumice.controllers.job.progress import Progress
-    from pumice.controllers.job.roster import Member
 
 
 class Judge:

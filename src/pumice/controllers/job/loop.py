@@ -15,14 +15,14 @@ from pumice.api.kinds import by_struct
 from pumice.api.pods import Pod
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import PodGroup, Queue
+from pumice.controllers.cache import annotations_of_namespace
 from pumice.controllers.driver import Controller, Wake, itself
 from pumice.controllers.job import volumes
+from pumice.controllers.job.dead_nodes import SILENCE, Nodes, farewell
 from pumice.controllers.job.plan import plan
 from pumice.controllers.job.podgroup import group_name
-from pumice.controllers.job.restoring import RESTORE_S_MIN, Rounds
-from pumice.controllers.job.stuck import SILENCE, Nodes, farewell
+from pumice.controllers.job.repair_rounds import RESTORE_S_MIN, Rounds
 from pumice.controllers.job.view import JobView
-from pumice.controllers.known import annotations_of_namespace
 from pumice.controllers.operations import NOTHING_TO_DO, Delete, Emit, Plan
 from pumice.errors import BadInput
 from pumice.kube.informer import Key
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pumice.api.meta import OwnerReference
-    from pumice.controllers.job.stuck import Farewell
-    from pumice.controllers.known import Known
+    from pumice.controllers.cache import Known
+    from pumice.controllers.job.dead_nodes import Farewell
     from pumice.controllers.operations import Operation
     from pumice.instant import Duration, Instant
 

@@ -11,7 +11,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from pumice.api.batch import Action, JobPhase
-from pumice.controllers.job.reading import total_replicas
+from pumice.controllers.job.defaulting import total_replicas
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,14 +17,14 @@ from pumice.api.bus import Command
 from pumice.api.meta import NOTHING
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
-from pumice.controllers.job import decisions, making
+from pumice.controllers.job import decisions, desired_objects
+from pumice.controllers.job.dead_nodes import farewell
+from pumice.controllers.job.defaulting import defaulted
+from pumice.controllers.job.members import roster_of
 from pumice.controllers.job.phases import ENDING, FINAL, next_phase, phase_of
 from pumice.controllers.job.policies import Scene
 from pumice.controllers.job.progress import in_ranges, progress_of
-from pumice.controllers.job.reading import defaulted
-from pumice.controllers.job.roster import roster_of
 from pumice.controllers.job.status import count, counted, entered, noted, roll, written
-from pumice.controllers.job.stuck import farewell
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Look, Plan
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from pumice.api.batch import Job, JobStatus
     from pumice.controllers.job.decisions import Decision
+    from pumice.controllers.job.members import Member, Roster
     from pumice.controllers.job.progress import Progress
-    from pumice.controllers.job.roster import Member, Roster
     from pumice.controllers.job.timeouts import Weighed
     from pumice.controllers.job.view import JobView
     from pumice.controllers.operations import Operation
@@ -173,7 +173,7 @@ def _continued(view: JobView, scene: Scene, roster: Roster, weighed: Weighed, he
         if _age_s(view) >= PHASELESS_S:
             patch = written(view.job, noted(wanted, progress))
             return _staged(view.now, [patch] if patch else [])
-    made = making.made(view, job, roster, wanted, progress)
+    made = desired_objects.made(view, job, roster, wanted, progress)
     patch = written(view.job, made.status) if made.status is not None else None
     again_at = _earliest(weighed.again_at, made.again_at)
     return _staged(again_at, [*first, *made.first], [*made.second, *([patch] if patch else [])], made.pods)
@@ -232,7 +232,7 @@ def _moved_on(
     status = entered(wanted, job, upcoming, scene.now, reason=reason, message=message)
     first: list[Operation] = list(heard)
     if upcoming in FINAL:
-        cleanup, status = making.cleaned_up(job, status)
+        cleanup, status = desired_objects.cleaned_up(job, status)
         first += cleanup
     if upcoming in ENDING:
         progress = replace(progress, members=NOTHING, timers=(), targets=(), hosts="")
@@ -244,7 +244,7 @@ def _ended(scene: Scene, wanted: JobStatus, first: list[Operation]) -> Plan:
     """What is left goes: unfinished pods, the PodGroup and, at the very end, what plugins made."""
     first += _without_group(scene.group)
     if phase_of(scene.status) in FINAL:
-        cleanup, wanted = making.cleaned_up(scene.job, wanted)
+        cleanup, wanted = desired_objects.cleaned_up(scene.job, wanted)
         first += cleanup
     patch = written(scene.job, wanted)
     return _staged(None, first, [patch] if patch else [])

@@ -8,8 +8,8 @@ import msgspec
 
 from pumice.api import names
 from pumice.controllers.job import volumes
+from pumice.controllers.job.defaulting import pod_name
 from pumice.controllers.job.podgroup import group_name
-from pumice.controllers.job.reading import pod_name
 from pumice.controllers.ownership import owned, submitted_by_the_owner
 
 if TYPE_CHECKING:

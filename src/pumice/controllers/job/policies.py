@@ -15,11 +15,11 @@ from pumice import instant
 from pumice.api import names
 from pumice.api.batch import Action, JobEvent, JobPhase
 from pumice.api.scheduling import PodGroupPhase
+from pumice.controllers.job.defaulting import pod_name
 from pumice.controllers.job.kill import Judge
+from pumice.controllers.job.members import roster_of
 from pumice.controllers.job.phases import phase_of
 from pumice.controllers.job.progress import in_ranges
-from pumice.controllers.job.reading import pod_name
-from pumice.controllers.job.roster import roster_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pumice.api.batch import Job, JobStatus, LifecyclePolicy, Task
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
+    from pumice.controllers.job.members import Member
     from pumice.controllers.job.progress import Progress
-    from pumice.controllers.job.roster import Member
     from pumice.instant import Instant
 
 _STARTED = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value, PodGroupPhase.COMPLETED.value})

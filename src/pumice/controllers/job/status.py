@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pumice.api.batch import JobStatus
+    from pumice.controllers.job.members import Member
     from pumice.controllers.job.progress import Progress
-    from pumice.controllers.job.roster import Member
     from pumice.instant import Instant
 
 _PHASES = frozenset({"Pending", "Running", "Succeeded", "Failed"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from pumice.controllers.job.stuck import Nodes
+from pumice.controllers.job.dead_nodes import Nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

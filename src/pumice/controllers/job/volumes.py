@@ -10,7 +10,7 @@ import msgspec
 
 from pumice.api.batch import Job, JobVolume
 from pumice.api.core import PersistentVolumeClaim
-from pumice.controllers.job.reading import makes_claim
+from pumice.controllers.job.defaulting import makes_claim
 from pumice.controllers.operations import Blame, Create, Patch
 from pumice.controllers.ownership import owned
 from pumice.kube.requests import PatchType

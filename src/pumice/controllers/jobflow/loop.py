@@ -16,8 +16,8 @@ from pumice.kube.informer import Key
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pumice.controllers.cache import Known
     from pumice.controllers.jobflow.prober import Ask
-    from pumice.controllers.known import Known
     from pumice.instant import Instant
 
 _BY_TEMPLATE = "template"

@@ -9,15 +9,15 @@ from pumice.api.apps import DaemonSet, KubeJob, ReplicaSet, StatefulSet
 from pumice.api.core import Namespace
 from pumice.api.pods import Pod
 from pumice.api.scheduling import GROUP_PREFIX, PodGroup, implied_group, is_workload
+from pumice.controllers.cache import annotations_of_namespace
 from pumice.controllers.driver import Controller, Wake
-from pumice.controllers.known import annotations_of_namespace
 from pumice.controllers.podgroup.plan import View, newest, plan
 from pumice.kube.informer import Key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pumice.controllers.known import Known
+    from pumice.controllers.cache import Known
     from pumice.controllers.operations import Plan
     from pumice.controllers.podgroup.plan import Workload
     from pumice.instant import Instant

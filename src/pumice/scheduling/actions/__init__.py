@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from pumice.scheduling import arguments
+from pumice.scheduling.core import arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pumice.scheduling.policy import Policy
-    from pumice.scheduling.session import Session
+    from pumice.scheduling.core.policy import Policy
+    from pumice.scheduling.core.session import Session
 
 NAMES: Mapping[str, str] = {
     "allocate": "allocate",

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling import arguments
-from pumice.scheduling.statement import Placement
-from pumice.scheduling.verdict import FitError
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.core.verdict import FitError
 
 if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
 
 
 Arguments = arguments.CachingArgs
 
 
 def run(session: Session) -> None:
-    held = session.holds.held
+    held = session.reserved_room.held
     gangs = [
         gang
         for gang in session.gangs.values()
@@ -33,13 +33,13 @@ def run(session: Session) -> None:
     gangs.sort(key=lambda gang: (session.gang_key(gang), gang.spec.created, gang.key))
     gangs.sort(key=cmp_to_key(lambda left, right: _by_queue(session, left, right)))
     for gang in gangs:
-        own_room = session.holds.lift(gang)  # a claim may be for pods that ask for nothing but a slot
+        own_room = session.reserved_room.lift(gang)  # a claim may be for pods that ask for nothing but a slot
         waiting = [task for task in gang.tasks_in(Status.PENDING) if task.is_best_effort and not task.gates]
         is_started = _place(session, gang, session.ordered(waiting), keep=not own_room)
         if is_started:
-            session.holds.settle(gang, own_room)
+            session.reserved_room.settle(gang, own_room)
         else:
-            session.holds.put_back(gang, own_room)
+            session.reserved_room.put_back(gang, own_room)
 
 
 def _by_queue(session: Session, left: GangState, right: GangState) -> int:

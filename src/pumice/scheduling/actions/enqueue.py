@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.api.scheduling import PodGroupPhase
-from pumice.scheduling.heap import Heap
+from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.session import Session
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.session import Session
 
 
 def run(session: Session) -> None:

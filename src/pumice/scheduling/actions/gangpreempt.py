@@ -5,31 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import EVICTABLE
-from pumice.scheduling import gangwise
-from pumice.scheduling.arguments import read_action
-from pumice.scheduling.bundles import Candidates
-from pumice.scheduling.gangwise import Arguments
-from pumice.scheduling.points import Kind
+from pumice.scheduling.core.arguments import read_action
+from pumice.scheduling.core.points import Kind
+from pumice.scheduling.evicting import gang_eviction
+from pumice.scheduling.evicting.bundles import Candidates
+from pumice.scheduling.evicting.gang_eviction import Arguments
 
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.session import Session
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.session import Session
 
 
 def run(session: Session) -> None:
     arguments = read_action(Arguments, session.policy, Kind.PREEMPT.value)
-    for queue, gangs in gangwise.starving(session):
+    for queue, gangs in gang_eviction.starving(session):
         rules = _rules(session, queue)
         while gangs and session.spend(1):
-            gangwise.pursue(session, gangs.pop(), rules, arguments)
+            gang_eviction.pursue(session, gangs.pop(), rules, arguments)
 
 
-def _rules(session: Session, queue: QueueSpec) -> gangwise.Rules:
+def _rules(session: Session, queue: QueueSpec) -> gang_eviction.Rules:
     def served_last_first(left: GangState, right: GangState) -> float:
         return 1 if session.gang_before(left, right) else -1
 
-    return gangwise.Rules(
+    return gang_eviction.Rules(
         kind=Kind.PREEMPT,
         candidates=Candidates(session, EVICTABLE, lambda gang: gang.queue == queue.name),
         below=lambda claimant: claimant.priority,

@@ -5,33 +5,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling import eviction, gangwise
-from pumice.scheduling.arguments import read_action
-from pumice.scheduling.bundles import Candidates
-from pumice.scheduling.gangwise import Arguments
-from pumice.scheduling.points import Kind
+from pumice.scheduling.core.arguments import read_action
+from pumice.scheduling.core.points import Kind
+from pumice.scheduling.evicting import eviction, gang_eviction
+from pumice.scheduling.evicting.bundles import Candidates
+from pumice.scheduling.evicting.gang_eviction import Arguments
 
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.session import Session
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.session import Session
 
 _RUNNING = frozenset({Status.RUNNING})
 
 
 def run(session: Session) -> None:
     arguments = read_action(Arguments, session.policy, Kind.RECLAIM.value)
-    for queue, gangs in gangwise.starving(session):
+    for queue, gangs in gang_eviction.starving(session):
         if session.is_overused(queue):
             continue
         rules = _rules(session, queue)
         while gangs and session.spend(1):
             gang = gangs.pop()
-            if session.is_preemptive(queue, gangwise.Wanted(session, gang).tasks):
-                gangwise.pursue(session, gang, rules, arguments)
+            if session.is_preemptive(queue, gang_eviction.Wanted(session, gang).tasks):
+                gang_eviction.pursue(session, gang, rules, arguments)
 
 
-def _rules(session: Session, queue: QueueSpec) -> gangwise.Rules:
+def _rules(session: Session, queue: QueueSpec) -> gang_eviction.Rules:
     lending = {name for name, other in session.queues.items() if other.reclaimable and name != queue.name}
 
     def queue_that_bears_it_first(left: GangState, right: GangState) -> float:
@@ -39,7 +39,7 @@ def _rules(session: Session, queue: QueueSpec) -> gangwise.Rules:
             return 0
         return eviction.queue_compare(session, session.queue_of(left), session.queue_of(right), queue)
 
-    return gangwise.Rules(
+    return gang_eviction.Rules(
         kind=Kind.RECLAIM,
         candidates=Candidates(session, _RUNNING, lambda gang: gang.queue in lending),
         below=lambda _: float("inf"),

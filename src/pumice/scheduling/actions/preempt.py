@@ -14,11 +14,11 @@ import numpy as np
 
 from pumice import instant
 from pumice.cluster.tasks import EVICTABLE, Status
-from pumice.scheduling import eviction
-from pumice.scheduling.arguments import CachingArgs, read_action
-from pumice.scheduling.eviction import Pool
-from pumice.scheduling.heap import Heap
-from pumice.scheduling.statement import Placement
+from pumice.scheduling.core.arguments import CachingArgs, read_action
+from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.evicting import eviction
+from pumice.scheduling.evicting.eviction import Pool
+from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
-    from pumice.scheduling.statement import Statement
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.core.statement import Statement
 
 NAME = "preempt"
 PREEMPTED_BY_SCHEDULER = "PreemptionByScheduler"

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling import arguments, eviction
-from pumice.scheduling.eviction import Pool
-from pumice.scheduling.heap import Heap
-from pumice.scheduling.statement import Placement
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.evicting import eviction
+from pumice.scheduling.evicting.eviction import Pool
+from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.statement import Statement
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.statement import Statement
 
 NAME = "reclaim"
 _RUNNING = frozenset({Status.RUNNING})

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling import eviction
+from pumice.scheduling.evicting import eviction
 
 if TYPE_CHECKING:
-    from pumice.scheduling.session import Session
+    from pumice.scheduling.core.session import Session
 
 NAME = "shuffle"
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from pumice.scheduling import arguments
+from pumice.scheduling.core import arguments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pumice.scheduling.arguments import Args
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
+    from pumice.scheduling.core.arguments import Args
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
 
 # Name in the policy file -> module and class.
 NAMES: Mapping[str, tuple[str, str]] = {

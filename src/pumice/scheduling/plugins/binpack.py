@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import msgspec
 import numpy as np
 
-from pumice.scheduling import arguments
-from pumice.scheduling.shapes import Reads
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.shapes import Reads
 
 if TYPE_CHECKING:
-    from pumice.scheduling.placement import Pairs
-    from pumice.scheduling.points import Scores
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.points import Scores
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.placing.placement import Pairs
 
 Weight = Annotated[int, msgspec.Meta(description="weight of the score, or of one resource in it")]
 

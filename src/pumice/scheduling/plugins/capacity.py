@@ -14,12 +14,14 @@ import msgspec
 from pumice.api.resource import ResourceClaim
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING
-from pumice.scheduling import admission, arguments, eviction, quotas
-from pumice.scheduling.devicequotas import Claims, DeviceAccount, device_limits
-from pumice.scheduling.points import Kind, Vote
-from pumice.scheduling.queuetree import QueueTree, queue_tree
-from pumice.scheduling.shapes import Reads
-from pumice.scheduling.verdict import Cure, Reason
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.points import Kind, Vote
+from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.evicting import eviction
+from pumice.scheduling.sharing import admitted, quotas
+from pumice.scheduling.sharing.device_quotas import Claims, DeviceAccount, device_limits
+from pumice.scheduling.sharing.queue_tree import QueueTree, queue_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,11 +29,11 @@ if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts, MutableAmounts
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.quotas import Account
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.sharing.quotas import Account
 
 NAME = "capacity"
 
@@ -229,7 +231,7 @@ class Capacity:
     def enqueued(self, gang: GangState) -> None:
         for account in self.paths[gang.queue]:
             if gang.spec.minimum is not None:
-                amounts.add(account.admitted, admission.ungated_minimum(gang))
+                amounts.add(account.admitted, admitted.ungated_minimum(gang))
             if self.devices:
                 devices = self.devices[account.queue.name]
                 amounts.add(devices.admitted, self.claims.total(self.claims.of_minimum(gang)))
@@ -331,7 +333,7 @@ class _Reclaiming:
         return [account for height, account in enumerate(theirs) if height >= len(mine) or mine[height] is not account]
 
     def _exceeds(self, account: Account, request: Amounts) -> bool:
-        """Holds more than it deserves of something that the victim would give back."""
+        """ReservedRoom more than it deserves of something that the victim would give back."""
         held, deserved = self._held(account), account.deserved
         return any(
             held.get(name, 0) > deserved[name]

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from pumice.api import names
 from pumice.cluster.tasks import Status
-from pumice.scheduling import written
-from pumice.scheduling.arguments import Args as NoArgs
+from pumice.scheduling.core.arguments import Args as NoArgs
+from pumice.scheduling.placing import annotation_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.points import Kind
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Kind
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
 
 
 class Cdp:
@@ -52,11 +52,11 @@ class Cdp:
 
     def is_protected(self, task: Task) -> bool:
         meta = task.pod.metadata
-        cooldown = written.positive_duration(meta.labels, names.COOLDOWN_TIME)
+        cooldown = annotation_values.positive_duration(meta.labels, names.COOLDOWN_TIME)
         if cooldown is None:
-            cooldown = written.positive_duration(meta.annotations, names.COOLDOWN_TIME)
+            cooldown = annotation_values.positive_duration(meta.annotations, names.COOLDOWN_TIME)
         if cooldown is None or task.status is not Status.RUNNING:
             return False
         scheduled = next((each for each in task.pod.status.conditions if each.type == "PodScheduled"), None)
-        since = written.instant_of(scheduled.last_transition_time) if scheduled is not None else None
+        since = annotation_values.instant_of(scheduled.last_transition_time) if scheduled is not None else None
         return since is not None and self.now < since + cooldown

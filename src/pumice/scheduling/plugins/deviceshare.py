@@ -14,13 +14,13 @@ import msgspec
 import numpy as np
 
 from pumice.cluster.tasks import ON_A_NODE, Status
-from pumice.scheduling import arguments
-from pumice.scheduling.constraints import boards
-from pumice.scheduling.constraints.boards import Board
-from pumice.scheduling.constraints.cardsharing import ByNumber, Slices, Where
-from pumice.scheduling.shapes import Reads
-from pumice.scheduling.standing import NodeLog, Standing
-from pumice.scheduling.verdict import Cure, Denial
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Cure, Denial
+from pumice.scheduling.placing.constraints import shared_gpus
+from pumice.scheduling.placing.constraints.gpu_sharing_modes import ByNumber, Slices, Where
+from pumice.scheduling.placing.constraints.shared_gpus import Board
+from pumice.scheduling.placing.node_cache import NodeCache, NodeLog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from pumice.cluster.cards import Card, CardSet
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.constraints.boards import Ask, Grant, Usage
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.placement import Pairs
-    from pumice.scheduling.points import Scores
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Scores
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.placing.constraints.shared_gpus import Ask, Grant, Usage
+    from pumice.scheduling.placing.placement import Pairs
 
 NAME = "deviceshare"
 COPIES_MAX = 256  # of one pod that are imagined on one node at a time; more are asked for again
@@ -215,7 +215,7 @@ class DeviceShare:
             for container in grant:
                 for part in container:
                     usage[part.card].add(part, ask.marks)
-            scores.append(boards.score(cards, usage, grant, self.args.policy))
+            scores.append(shared_gpus.score(cards, usage, grant, self.args.policy))
         return tuple(scores)
 
     # ------------------------------------------------------------------------------------------------- bookkeeping
@@ -278,7 +278,7 @@ class _Answers:
             self.scores[index] = 0.0
             self.scores[index, : len(scores)] = scores
 
-        self.standing = Standing(plugin.log, plugin.boards, look)
+        self.standing = NodeCache(plugin.log, plugin.boards, look)
 
 
 def _way(args: Args) -> ByNumber | Slices | None:

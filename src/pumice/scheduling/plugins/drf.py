@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
-from pumice.scheduling import hdrf
-from pumice.scheduling.arguments import Args as NoArgs
+from pumice.scheduling.core.arguments import Args as NoArgs
+from pumice.scheduling.sharing import hdrf
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from pumice.cluster.amounts import MutableAmounts
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
 
 SHARE_NOISE = 1e-6  # shares closer than this count as equal between preemptor and victim
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import numpy as np
 
-from pumice.scheduling import arguments, extenderwire
-from pumice.scheduling.points import Vote
-from pumice.scheduling.ports import ExtenderFailed
-from pumice.scheduling.shapes import Reads
-from pumice.scheduling.verdict import Cure, Denial, Reason
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.points import Vote
+from pumice.scheduling.core.ports import ExtenderFailed
+from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Cure, Denial, Reason
+from pumice.scheduling.placing import extender_wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.points import Indexes, Scores
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Indexes, Scores
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
 
 NAME = "extender"
 FAILURES_MAX = 3  # of one verb in one cycle; then it counts as dead until the next one
@@ -101,7 +102,7 @@ class Extender:
         if args.enqueueable:
             on.enqueueable(self.vote)
         if args.enqueued:
-            on.enqueued(lambda gang: self._tell(args.enqueued, {"job": extenderwire.gang(session, gang)}))
+            on.enqueued(lambda gang: self._tell(args.enqueued, {"job": extender_wire.gang(session, gang)}))
         if args.overused:
             on.overused(self.is_overused)
         if args.ready:
@@ -148,9 +149,9 @@ class Extender:
     def _open_session(self) -> None:
         session = self.session
         body = {
-            "Jobs": {key: extenderwire.gang(session, gang) for key, gang in session.gangs.items()},
-            "Nodes": {name: extenderwire.node(session, index) for index, name in enumerate(session.room.table.names)},
-            "Queues": {name: extenderwire.queue(queue) for name, queue in session.queues.items()},
+            "Jobs": {key: extender_wire.gang(session, gang) for key, gang in session.gangs.items()},
+            "Nodes": {name: extender_wire.node(session, index) for index, name in enumerate(session.room.table.names)},
+            "Queues": {name: extender_wire.queue(queue) for name, queue in session.queues.items()},
         }
         try:
             self.ask(self.args.on_open, body)
@@ -175,7 +176,7 @@ class Extender:
     def _predicate(self, task: Task, index: int) -> tuple[str, Cure] | None:
         """Why the node is refused, or None."""
         session = self.session
-        body = {"task": extenderwire.task(session, task), "node": extenderwire.node(session, index)}
+        body = {"task": extender_wire.task(session, task), "node": extender_wire.node(session, index)}
         try:
             answer = self.ask(self.args.predicate, body)
         except ExtenderFailed as failure:
@@ -186,9 +187,9 @@ class Extender:
     def score(self, shape: Shape, task: Task, nodes: Indexes) -> Scores | None:
         del shape
         session = self.session
-        told = [extenderwire.node(session, index) for index in nodes.tolist()]
+        told = [extender_wire.node(session, index) for index in nodes.tolist()]
         try:
-            answer = self.ask(self.args.prioritize, {"task": extenderwire.task(session, task), "nodes": told})
+            answer = self.ask(self.args.prioritize, {"task": extender_wire.task(session, task), "nodes": told})
         except ExtenderFailed:
             return None  # a score is a preference: without it the others decide
         scores = answer.get("nodeScore")
@@ -204,7 +205,7 @@ class Extender:
         verb = self.args.allocate if sign > 0 else self.args.deallocate
         for task in tasks if verb else ():
             if self.concerns(task):
-                self._tell(verb, {"task": extenderwire.task(self.session, task)})
+                self._tell(verb, {"task": extender_wire.task(self.session, task)})
 
     # ------------------------------------------------------------------------------------------------- victims
 
@@ -213,9 +214,9 @@ class Extender:
         if not self.concerns(claimant):
             return None
         session = self.session
-        evictees = [extenderwire.task(session, task) for task in candidates]
+        evictees = [extender_wire.task(session, task) for task in candidates]
         try:
-            answer = self.ask(verb, {"evictor": extenderwire.task(session, claimant), "evictees": evictees})
+            answer = self.ask(verb, {"evictor": extender_wire.task(session, claimant), "evictees": evictees})
         except ExtenderFailed:
             return None if self.args.ignorable else []
         if not answer.get("status"):
@@ -227,7 +228,7 @@ class Extender:
 
     def vote(self, gang: GangState) -> Vote:
         try:
-            answer = self.ask(self.args.enqueueable, {"job": extenderwire.gang(self.session, gang)})
+            answer = self.ask(self.args.enqueueable, {"job": extender_wire.gang(self.session, gang)})
         except ExtenderFailed as failure:
             if self.args.ignorable:
                 return Vote.ABSTAIN
@@ -240,13 +241,13 @@ class Extender:
 
     def is_overused(self, queue: QueueSpec) -> bool:
         return self._yes(
-            self.args.overused, {"queue": extenderwire.queue(queue)}, "overused", failed=not self.args.ignorable
+            self.args.overused, {"queue": extender_wire.queue(queue)}, "overused", failed=not self.args.ignorable
         )
 
     def is_ready(self, gang: GangState) -> bool:
         known = self.readiness.get(gang.key)
         if known is None or known[0] != gang.version:
-            body = {"job": extenderwire.gang(self.session, gang)}
+            body = {"job": extender_wire.gang(self.session, gang)}
             answer = self._yes(self.args.ready, body, "status", failed=self.args.ignorable)
             known = self.readiness[gang.key] = gang.version, answer
         return known[1]

@@ -15,11 +15,11 @@ import numpy as np
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.cluster.topology import ROOT
-from pumice.scheduling import arguments
-from pumice.scheduling.gangstate import GangState
-from pumice.scheduling.points import Pull
-from pumice.scheduling.shapes import Reads
-from pumice.scheduling.verdict import Cure, Reason
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.gangstate import GangState
+from pumice.scheduling.core.points import Pull
+from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Cure, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.tasks import Task
     from pumice.cluster.topology import HyperTree
-    from pumice.scheduling.gangstate import SubState
-    from pumice.scheduling.points import Indexes, Scores
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.gangstate import SubState
+    from pumice.scheduling.core.points import Indexes, Scores
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
 
 NAME = "network-topology-aware"
 FADING_DEFAULT = 0.8

@@ -16,10 +16,10 @@ from pumice.api.scheduling import NodeGroupAffinity
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING
 from pumice.errors import BadInput
-from pumice.scheduling import arguments
-from pumice.scheduling.queuetree import queue_tree
-from pumice.scheduling.shapes import Reads
-from pumice.scheduling.verdict import Cure, Denial
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Cure, Denial
+from pumice.scheduling.sharing.queue_tree import queue_tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.points import Indexes, Scores
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Indexes, Scores
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
 
 REQUIRED_SCORE = 100.0
 PREFERRED_SCORE = 50.0

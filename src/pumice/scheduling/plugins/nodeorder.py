@@ -11,24 +11,24 @@ import numpy as np
 from pumice.api import names
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW, SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.matching import compiled_term
-from pumice.scheduling import arguments
-from pumice.scheduling.constraints.affinity import PodAffinity
-from pumice.scheduling.constraints.images import NodeImages
-from pumice.scheduling.constraints.labels import NodeLabels
-from pumice.scheduling.constraints.spread import Defaults, PodSpread
-from pumice.scheduling.constraints.taints import NodeTaints
-from pumice.scheduling.placement import BATCH_MAX
-from pumice.scheduling.points import Pull
-from pumice.scheduling.shapes import Reads
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.points import Pull
+from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.placing.constraints.affinity import PodAffinity
+from pumice.scheduling.placing.constraints.images import NodeImages
+from pumice.scheduling.placing.constraints.labels import NodeLabels
+from pumice.scheduling.placing.constraints.spread import Defaults, PodSpread
+from pumice.scheduling.placing.constraints.taints import NodeTaints
+from pumice.scheduling.placing.placement import BATCH_MAX
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column, NodeTable
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.placement import Pairs
-    from pumice.scheduling.points import Indexes, Scores
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.points import Indexes, Scores
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.placing.placement import Pairs
 
 BEST = 100
 GPU = "nvidia.com/gpu"

@@ -18,12 +18,12 @@ from pumice.api import names
 from pumice.api.nodeinfo import Numatopology
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
-from pumice.scheduling import arguments
-from pumice.scheduling.constraints import cpus as cpu_sets
-from pumice.scheduling.constraints.cpus import Layout, cpuset, cpuset_text, layout_of
-from pumice.scheduling.shapes import Reads
-from pumice.scheduling.standing import NodeLog, Standing
-from pumice.scheduling.verdict import Cure, Denial
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Cure, Denial
+from pumice.scheduling.placing.constraints import cpus as cpu_sets
+from pumice.scheduling.placing.constraints.cpus import Layout, cpuset, cpuset_text, layout_of
+from pumice.scheduling.placing.node_cache import NodeCache, NodeLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from pumice.api.pods import Container, Pod
     from pumice.cluster.columns import Mask
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.constraints.cpus import Assignment
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.points import Indexes, Scores
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Indexes, Scores
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.placing.constraints.cpus import Assignment
 
 NAME = "numa-aware"
 _STATIC = "static"
@@ -333,4 +333,4 @@ class _Answers:
             self.spread[index] = answer.spread
             self.hopeless[index] = answer.failed is not None and nodes[index].is_hopeless(wanted)
 
-        self.standing = Standing(plugin.log, plugin.managed, look)
+        self.standing = NodeCache(plugin.log, plugin.managed, look)

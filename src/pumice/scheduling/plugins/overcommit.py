@@ -8,14 +8,15 @@ import msgspec
 
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
-from pumice.scheduling import admission, arguments
-from pumice.scheduling.points import Vote
-from pumice.scheduling.verdict import Cure, Reason
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.points import Vote
+from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.sharing import admitted
 
 if TYPE_CHECKING:
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
 
 FACTOR_DEFAULT = 1.2
 
@@ -43,9 +44,9 @@ class Overcommit:
             if gang.spec.minimum is None:
                 continue
             if gang.phase == PodGroupPhase.INQUEUE.value:
-                amounts.add(self.admitted, admission.ungated_minimum(gang))
+                amounts.add(self.admitted, admitted.ungated_minimum(gang))
             elif gang.phase == PodGroupPhase.RUNNING.value and gang.tally.occupying >= gang.spec.min_member:
-                amounts.add(self.admitted, admission.outstanding(gang))
+                amounts.add(self.admitted, admitted.outstanding(gang))
         session.on.enqueueable(self.vote)
         session.on.enqueued(self.charge)
 
@@ -62,4 +63,4 @@ class Overcommit:
 
     def charge(self, gang: GangState) -> None:
         if gang.spec.minimum is not None:
-            amounts.add(self.admitted, admission.ungated_minimum(gang))
+            amounts.add(self.admitted, admitted.ungated_minimum(gang))

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from pumice.api.policy import PodDisruptionBudget
 from pumice.cluster.matching import compiled
 from pumice.cluster.tasks import EVICTABLE
-from pumice.scheduling.arguments import Args as NoArgs
+from pumice.scheduling.core.arguments import Args as NoArgs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice import selectors
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.points import Kind
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Kind
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
 
 
 class _Budget:

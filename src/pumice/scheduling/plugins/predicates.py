@@ -8,23 +8,23 @@ import msgspec
 
 from pumice.cluster.amounts import MILLI
 from pumice.cluster.columns import PODS_ROW
-from pumice.scheduling import arguments
-from pumice.scheduling.constraints.affinity import TOO_NEAR, PodAffinity
-from pumice.scheduling.constraints.attachments import TOO_MANY, Attachments
-from pumice.scheduling.constraints.claims import NOT_ENOUGH, PodClaims
-from pumice.scheduling.constraints.hostports import HostPorts
-from pumice.scheduling.constraints.labels import NodeLabels
-from pumice.scheduling.constraints.spread import PodSpread
-from pumice.scheduling.constraints.taints import NodeTaints
-from pumice.scheduling.constraints.volumes import DISK_TAKEN, PodVolumes
-from pumice.scheduling.shapes import Reads
-from pumice.scheduling.verdict import Cure, Denial
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Cure, Denial
+from pumice.scheduling.placing.constraints.affinity import TOO_NEAR, PodAffinity
+from pumice.scheduling.placing.constraints.attachments import TOO_MANY, Attachments
+from pumice.scheduling.placing.constraints.claims import NOT_ENOUGH, PodClaims
+from pumice.scheduling.placing.constraints.host_ports import HostPorts
+from pumice.scheduling.placing.constraints.labels import NodeLabels
+from pumice.scheduling.placing.constraints.spread import PodSpread
+from pumice.scheduling.placing.constraints.taints import NodeTaints
+from pumice.scheduling.placing.constraints.volumes import DISK_TAKEN, PodVolumes
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
 
 NAME = "predicates"
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.arguments import Args as NoArgs
-from pumice.scheduling.points import Kind
+from pumice.scheduling.core.arguments import Args as NoArgs
+from pumice.scheduling.core.points import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
 
 
 class Priority:

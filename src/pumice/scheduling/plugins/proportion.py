@@ -6,10 +6,10 @@ import functools
 from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
-from pumice.scheduling import admission, quotas
-from pumice.scheduling.arguments import Args as NoArgs
-from pumice.scheduling.points import Vote
-from pumice.scheduling.verdict import Cure, Reason
+from pumice.scheduling.core.arguments import Args as NoArgs
+from pumice.scheduling.core.points import Vote
+from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.sharing import admitted, quotas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pumice.cluster.amounts import MutableAmounts
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.quotas import Account
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.sharing.quotas import Account
 
 
 HAIR, HAIR_PART = 1e-6, 1e-12  # thousandths of a card or bytes, and parts of the amount: what adding up floats may miss
@@ -125,7 +125,7 @@ class Proportion:
     def enqueued(self, gang: GangState) -> None:
         if gang.spec.minimum is not None:
             account = self.accounts[gang.queue]
-            amounts.add(account.admitted, admission.ungated_minimum(gang))
+            amounts.add(account.admitted, admitted.ungated_minimum(gang))
 
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
         del nodes

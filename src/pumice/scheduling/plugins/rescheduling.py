@@ -14,8 +14,8 @@ import numpy as np
 
 from pumice.cluster import amounts
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
-from pumice.scheduling import arguments
-from pumice.scheduling.loads import load_columns
+from pumice.scheduling.core import arguments
+from pumice.scheduling.placing.loads import load_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from pumice.api.pods import Pod
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
 
 LAST_RUN = "rescheduling.last-eviction"  # in the memory between cycles
 _ROWS = (CPU_ROW, MEMORY_ROW)

@@ -16,18 +16,18 @@ import numpy as np
 
 from pumice.api import names
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
-from pumice.scheduling import arguments
-from pumice.scheduling.shapes import Reads
-from pumice.scheduling.verdict import Cure
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Cure
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.placement import Pairs
-    from pumice.scheduling.points import Indexes, Scores
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.points import Indexes, Scores
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.placing.placement import Pairs
 
 SCORE_MAX = 100.0
 MEMORY_UNIT = 10**6  # bytes for each thousandth of a scarce resource: a ratio of 8 is 8 GB a card

@@ -12,17 +12,17 @@ from pumice.api.core import ResourceQuota
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import FINISHED
-from pumice.scheduling.arguments import Args as NoArgs
-from pumice.scheduling.points import Vote
-from pumice.scheduling.verdict import Cure, Reason
+from pumice.scheduling.core.arguments import Args as NoArgs
+from pumice.scheduling.core.points import Vote
+from pumice.scheduling.core.verdict import Cure, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.api.meta import ResourceList
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
 
 _POD_COUNTS = ("pods", "count/pods")
 

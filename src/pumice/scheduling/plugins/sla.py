@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from pumice.api import names
-from pumice.scheduling import arguments, written
-from pumice.scheduling.points import Vote
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.points import Vote
+from pumice.scheduling.placing import annotation_values
 
 if TYPE_CHECKING:
     from pumice.instant import Duration, Instant
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
 
 WAITING_TIME = "sla-waiting-time"
 
@@ -53,11 +54,11 @@ class Sla:
         session.on.pipelined(self.vote)
 
     def deadline(self, gang: GangState) -> Instant | None:
-        waiting = written.positive_duration(gang.spec.annotations, names.SLA_WAITING_TIME, WAITING_TIME)
+        waiting = annotation_values.positive_duration(gang.spec.annotations, names.SLA_WAITING_TIME, WAITING_TIME)
         waiting = self.default if waiting is None else waiting
         if waiting is None:
             return None
-        created = written.instant_of(gang.spec.created)
+        created = annotation_values.instant_of(gang.spec.created)
         return (self.now if created is None else created) + waiting
 
     def order(self, gang: GangState) -> float:

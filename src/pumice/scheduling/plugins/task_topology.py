@@ -19,18 +19,18 @@ from pumice.api import names
 from pumice.cluster import amounts
 from pumice.cluster.columns import SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.tasks import OCCUPYING, Status
-from pumice.scheduling import arguments
-from pumice.scheduling.shapes import Reads
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.shapes import Reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.points import Indexes, Scores
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Indexes, Scores
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
 
 ROLES_MAX = 64  # named in one annotation; pairs of them grow with the square
 

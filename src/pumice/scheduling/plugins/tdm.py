@@ -20,10 +20,11 @@ import numpy as np
 from pumice.api import names
 from pumice.cluster.tasks import Status, preemptable
 from pumice.instant import SECOND
-from pumice.scheduling import arguments, disruption
-from pumice.scheduling.points import Vote
-from pumice.scheduling.shapes import Reads
-from pumice.scheduling.verdict import Cure, Denial
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.points import Vote
+from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Cure, Denial
+from pumice.scheduling.evicting import disruption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.points import Indexes, Scores
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Indexes, Scores
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
 
 ZONE_PREFIX = "tdm.revocable-zone."
 EVICT_PERIOD = "tdm.evict.period"

@@ -16,10 +16,11 @@ from pumice.cluster import amounts
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.cluster.tasks import Status
 from pumice.quantity import QuantityError
-from pumice.scheduling import arguments, written
-from pumice.scheduling.loads import load_columns
-from pumice.scheduling.shapes import Reads
-from pumice.scheduling.verdict import Cure, Denial
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Cure, Denial
+from pumice.scheduling.placing import annotation_values
+from pumice.scheduling.placing.loads import load_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.gangstate import GangState
-    from pumice.scheduling.placement import Pairs
-    from pumice.scheduling.points import Scores
-    from pumice.scheduling.policy import PluginOption
-    from pumice.scheduling.session import Session
-    from pumice.scheduling.shapes import Shape
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Scores
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.placing.placement import Pairs
 
 INTERVAL_DEFAULT = 30 * instant.SECOND  # between measurements; the policy file's `metrics` section may say otherwise
 MEBI = 2**20
@@ -118,7 +119,7 @@ class Usage:
 
     def _count_newcomers(self, session: Session) -> None:
         """Pods that are on their nodes but too new to be in the measurement."""
-        interval = written.positive_duration(session.policy.metrics, "interval") or INTERVAL_DEFAULT
+        interval = annotation_values.positive_duration(session.policy.metrics, "interval") or INTERVAL_DEFAULT
         table = session.room.table
         for node in np.flatnonzero(self.loads.known).tolist():
             known_until = instant.format_instant(int(self.loads.measured_at[node]) - interval)

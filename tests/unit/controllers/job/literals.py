@@ -170,8 +170,8 @@ def a_view(job, *pods, group="Running", commands=(), now=NOW, queue=QUEUE, **mor
 
 
 def fitting_group(job, phase, *, uid=GROUP_UID, conditions=(), annotations=None) -> PodGroup:
+    from pumice.controllers.job.defaulting import defaulted
     from pumice.controllers.job.podgroup import _spec
-    from pumice.controllers.job.reading import defaulted
 
     return a_group(
         phase,

@@ -17,7 +17,7 @@ from pumice.api.scheduling import PodGroup, Queue
 from pumice.controllers.job import loop
 from pumice.kube import errors
 from pumice.kube.informer import Informers
-from pumice.nodes.pretend import PretendAgent, pretend_nodes
+from pumice.local.nodes.pretend import PretendAgent, pretend_nodes
 
 NODE = "node-0"
 

@@ -18,8 +18,8 @@ from tests.unit.scheduling.clusters import (
     started,
 )
 
-from pumice.scheduling.arguments import Args
-from pumice.scheduling.policy import PluginOption
+from pumice.scheduling.core.arguments import Args
+from pumice.scheduling.core.policy import PluginOption
 
 POLICY = policy("allocate", "priority gang", "predicates")
 LEAVING = {"deletionTimestamp": "2026-01-01T00:30:00Z"}

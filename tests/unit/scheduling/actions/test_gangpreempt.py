@@ -16,7 +16,7 @@ from tests.unit.scheduling.clusters import (
     report,
 )
 
-from pumice.scheduling.policy import PolicyError
+from pumice.scheduling.core.policy import PolicyError
 
 CLASSES = [a_priority_class("low", 1), a_priority_class("middle", 5), a_priority_class("high", 9)]
 PLAIN = policy("gangpreempt", "priority gang conformance", "predicates network-topology-aware")

@@ -1,7 +1,7 @@
 from tests.unit.scheduling.clusters import a_gang, a_node, evicted, plan_for, policy
 
 from pumice.instant import parse_instant
-from pumice.scheduling.arguments import Args
+from pumice.scheduling.core.arguments import Args
 
 NOON = parse_instant("2026-01-01T12:00:00Z")
 

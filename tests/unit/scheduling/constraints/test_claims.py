@@ -19,7 +19,7 @@ from tests.unit.scheduling.clusters import (
 
 from pumice.api.changes import Assumed, PodRef
 from pumice.api.resource import Device
-from pumice.scheduling.constraints import devicecel
+from pumice.scheduling.placing.constraints import device_cel
 
 pytest.importorskip("cel_expr_python.cel", reason="no CEL engine for this machine")
 
@@ -367,11 +367,11 @@ def device():
     ],
 )
 def test_expressions_mean_what_kubernetes_means(expression, selected):
-    assert devicecel.compiled(expression).selects(DRIVER, device()) is selected
+    assert device_cel.compiled(expression).selects(DRIVER, device()) is selected
 
 
 def test_devices_that_an_expression_cannot_tell_apart_are_evaluated_once():
-    selector = devicecel.Selector(f'device.attributes["{DRIVER}"].model == "A100"')
+    selector = device_cel.Selector(f'device.attributes["{DRIVER}"].model == "A100"')
     devices = [an_object(RESOURCE, "ResourceSlice", {"spec": {"devices": [{
         "name": f"gpu-{number}", "attributes": {"model": {"string": "A100"}, "uuid": {"string": str(number)}},
     }]}}).spec.devices[0] for number in range(9)]  # fmt: skip
@@ -380,11 +380,11 @@ def test_devices_that_an_expression_cannot_tell_apart_are_evaluated_once():
 
 
 def test_without_a_cel_engine_the_pod_waits_and_says_what_to_install(monkeypatch):
-    devicecel._environment.cache_clear()
-    devicecel.compiled.cache_clear()
+    device_cel._environment.cache_clear()
+    device_cel.compiled.cache_clear()
     monkeypatch.setitem(sys.modules, "cel_expr_python.cel", None)
     decisions = plan(a_node("n1"), a_slice("n1", "a"), a_class("gpu", "device.driver != ''"), a_claim(), user("p"))
     assert "install it" in why(decisions, "p")
     monkeypatch.undo()
-    devicecel.compiled.cache_clear()
-    devicecel._environment.cache_clear()
+    device_cel.compiled.cache_clear()
+    device_cel._environment.cache_clear()

@@ -6,7 +6,7 @@ NUMA 0 has CPUs 0-7, NUMA 1 has 8-15; cores are pairs (0, 1), (2, 3), ...
 import pytest
 
 from pumice.api.nodeinfo import CpuInfo
-from pumice.scheduling.constraints.cpus import (
+from pumice.scheduling.placing.constraints.cpus import (
     BEST_EFFORT,
     NONE,
     RESTRICTED,

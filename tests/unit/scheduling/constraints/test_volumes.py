@@ -17,7 +17,7 @@ from tests.unit.scheduling.clusters import (
 )  # fmt: skip
 
 from pumice.api.changes import Assumed, PodRef
-from pumice.scheduling.decisions import VolumeChoice
+from pumice.scheduling.core.decisions import VolumeChoice
 
 POLICY = policy("allocate, backfill", "gang predicates")
 ZONE = "topology.kubernetes.io/zone"

@@ -17,8 +17,8 @@ from tests.unit.scheduling.clusters import (
 )
 
 from pumice.cluster import amounts
-from pumice.scheduling.points import Kind
-from pumice.scheduling.verdict import Cure
+from pumice.scheduling.core.points import Kind
+from pumice.scheduling.core.verdict import Cure
 
 GI = 2**30
 

@@ -14,7 +14,7 @@ from tests.unit.scheduling.clusters import (
 )
 
 from pumice.instant import SECOND, parse_instant
-from pumice.scheduling.points import Kind
+from pumice.scheduling.core.points import Kind
 
 COOLDOWN = "volcano.sh/cooldown-time"
 NOON = when(12 * 3600)

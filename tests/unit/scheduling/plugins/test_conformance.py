@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.scheduling.clusters import a_gang, a_node, a_pod, policy, session_for
 
-from pumice.scheduling.points import Kind
+from pumice.scheduling.core.points import Kind
 
 
 def survivors(point, *flags):

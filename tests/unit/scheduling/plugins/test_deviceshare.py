@@ -18,9 +18,9 @@ from tests.unit.scheduling.clusters import (
 
 from pumice.cluster.cards import registered, slices_of, slices_text
 from pumice.cluster.tasks import Status
-from pumice.scheduling.policy import PolicyError
-from pumice.scheduling.statement import Placement
-from pumice.scheduling.verdict import Cure
+from pumice.scheduling.core.policy import PolicyError
+from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.core.verdict import Cure
 
 NAME = "deviceshare"
 IDS, INDEX = "volcano.sh/vgpu-ids-new", "volcano.sh/gpu-index"

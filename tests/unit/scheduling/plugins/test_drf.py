@@ -4,7 +4,7 @@ import pytest
 from tests.unit.scheduling.clusters import a_gang, a_node, policy, session_for
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.statement import Placement
+from pumice.scheduling.core.statement import Placement
 
 POLICY = policy("allocate", "drf")
 

@@ -15,10 +15,10 @@ from tests.unit.scheduling.clusters import (
     started,
 )
 
+from pumice.scheduling.core.policy import PolicyError
+from pumice.scheduling.core.ports import ExtenderFailed, Ports
+from pumice.scheduling.core.verdict import Cure
 from pumice.scheduling.plugins.extender import FAILURES_MAX
-from pumice.scheduling.policy import PolicyError
-from pumice.scheduling.ports import ExtenderFailed, Ports
-from pumice.scheduling.verdict import Cure
 
 GI = 2**30
 

@@ -13,9 +13,9 @@ from tests.unit.scheduling.clusters import (
 
 from pumice.cluster.tasks import Status
 from pumice.cluster.topology import ROOT
-from pumice.scheduling import closeness
-from pumice.scheduling.policy import PolicyError
-from pumice.scheduling.statement import Placement
+from pumice.scheduling.core.policy import PolicyError
+from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.placing import topology
 
 NAME = "network-topology-aware"
 ALONE = policy("allocate", NAME)
@@ -46,8 +46,8 @@ def pulled(session, gang, member=0):
 
 def gradient(session, gang, within=ROOT, *, evicting=False):
     state = session.gangs[f"default/{gang}"]
-    assert closeness.prepare(session, state) is None
-    return closeness.gradients(session, state, within, evicting=evicting)
+    assert topology.prepare(session, state) is None
+    return topology.gradients(session, state, within, evicting=evicting)
 
 
 # ------------------------------------------------------------------------------------------------- hyper nodes
@@ -154,7 +154,7 @@ def test_evictions_are_considered_in_a_limited_number_of_hyper_nodes_the_widest_
 def test_members_are_drawn_to_the_hyper_node_of_the_others():
     gang = a_gang("train", 4, running=["n1"], group=close(3))
     session = session_for(TREE, a_node("outside"), gang, policy=ALONE)
-    assert closeness.prepare(session, session.gangs["default/train"]) is None
+    assert topology.prepare(session, session.gangs["default/train"]) is None
     assert pulled(session, "train", 1) == {"n1": 100, "n2": 50, "n3": 0, "outside": 0}
 
 
@@ -166,14 +166,14 @@ def test_the_first_member_is_drawn_nowhere():
 def test_among_equally_close_hyper_nodes_the_one_with_more_members_draws_more():
     gang = a_gang("train", 4, running=["n1", "n2", "n2"], group=close(3), cpu="100m")
     session = session_for(TREE, gang, policy=ALONE)
-    assert closeness.prepare(session, session.gangs["default/train"]) is None
+    assert topology.prepare(session, session.gangs["default/train"]) is None
     assert pulled(session, "train", 3) == pytest.approx({"n1": 50 + 25, "n2": 50 + 50, "n3": 0})
 
 
 def test_placing_and_rolling_back_leaves_no_trace_in_the_books():
     gang = a_gang("train", 3, min_member=1, running=["n1"], group=close(3), cpu="1")
     session = session_for(TREE, gang, a_gang("plain", 2), policy=ALONE)
-    assert closeness.prepare(session, session.gangs["default/train"]) is None
+    assert topology.prepare(session, session.gangs["default/train"]) is None
     before = pulled(session, "train", 1), pulled(session, "plain")
     statement = session.statement()
     sheet_of = [task for name in ("train", "plain") for task in session.gangs[f"default/{name}"].tasks[1:]]

@@ -14,7 +14,7 @@ from tests.unit.scheduling.clusters import (
     started,
 )
 
-from pumice.scheduling.verdict import Cure
+from pumice.scheduling.core.verdict import Cure
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

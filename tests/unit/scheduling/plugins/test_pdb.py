@@ -13,7 +13,7 @@ from tests.unit.scheduling.clusters import (
     session_for,
 )
 
-from pumice.scheduling.points import Kind
+from pumice.scheduling.core.points import Kind
 
 WEB = {"app": "web"}
 

@@ -16,8 +16,8 @@ from tests.unit.scheduling.clusters import (
     session_for,
 )  # fmt: skip
 
-from pumice.scheduling.policy import PolicyError
-from pumice.scheduling.verdict import Cure
+from pumice.scheduling.core.policy import PolicyError
+from pumice.scheduling.core.verdict import Cure
 
 POLICY = policy("allocate, backfill", "gang predicates")
 ZONE = "topology.kubernetes.io/zone"

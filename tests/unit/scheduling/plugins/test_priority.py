@@ -2,7 +2,7 @@
 
 from tests.unit.scheduling.clusters import a_gang, a_group, a_node, a_pod, a_priority_class, policy, session_for
 
-from pumice.scheduling.points import Kind
+from pumice.scheduling.core.points import Kind
 
 POLICY = policy("allocate", "priority")
 CLASSES = [a_priority_class("low", 1), a_priority_class("high", 9)]

@@ -2,9 +2,9 @@ import pytest
 from tests.unit.scheduling.clusters import NOW, a_gang, a_group, a_node, a_pod, evicted, plan_for, policy
 
 from pumice.instant import MINUTE
+from pumice.scheduling.core.policy import PolicyError
+from pumice.scheduling.core.ports import Memory, NodeLoad, Ports
 from pumice.scheduling.plugins.rescheduling import LAST_RUN, quality_of_service
-from pumice.scheduling.policy import PolicyError
-from pumice.scheduling.ports import Memory, NodeLoad, Ports
 
 
 def strategy(low=30, target=60, **params):

@@ -13,8 +13,8 @@ from tests.unit.scheduling.clusters import (
     started,
 )
 
-from pumice.scheduling.policy import PolicyError
-from pumice.scheduling.verdict import Cure
+from pumice.scheduling.core.policy import PolicyError
+from pumice.scheduling.core.verdict import Cure
 
 TYPE, WEIGHT = "volcano.sh/resource-strategy-scoring-type", "volcano.sh/resource-strategy-weight"
 MOST, LEAST = {"type": "MostAllocated"}, {"type": "LeastAllocated"}

@@ -1,7 +1,7 @@
 import pytest
 from tests.unit.scheduling.clusters import a_group, a_node, a_pod, an_object, plan_for, policy, report
 
-from pumice.scheduling.verdict import Cure
+from pumice.scheduling.core.verdict import Cure
 
 ADMIT = policy("enqueue", "resourcequota")
 

@@ -18,7 +18,7 @@ from tests.unit.scheduling.clusters import (
 )
 
 from pumice.instant import parse_instant
-from pumice.scheduling.policy import PolicyError
+from pumice.scheduling.core.policy import PolicyError
 
 NOON = parse_instant(when(12 * 3600))
 

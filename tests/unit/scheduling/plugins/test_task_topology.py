@@ -12,8 +12,8 @@ from tests.unit.scheduling.clusters import (
 )
 
 from pumice.cluster.tasks import Status
+from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.plugins.task_topology import ROLES_MAX, read_wishes
-from pumice.scheduling.statement import Placement
 
 NAME = "task-topology"
 KEY = "volcano.sh/task-topology"

@@ -14,10 +14,10 @@ from tests.unit.scheduling.clusters import (
 )
 
 from pumice.instant import MINUTE, parse_instant
+from pumice.scheduling.core.policy import PolicyError
+from pumice.scheduling.core.ports import Memory, Ports
+from pumice.scheduling.core.verdict import Cure
 from pumice.scheduling.plugins.tdm import LAST_EVICTION
-from pumice.scheduling.policy import PolicyError
-from pumice.scheduling.ports import Memory, Ports
-from pumice.scheduling.verdict import Cure
 
 PREEMPTABLE = {"volcano.sh/preemptable": "true"}
 

@@ -15,9 +15,9 @@ from tests.unit.scheduling.clusters import (
 
 from pumice import instant
 from pumice.instant import MINUTE, SECOND
-from pumice.scheduling.policy import PolicyError
-from pumice.scheduling.ports import NodeLoad, Ports
-from pumice.scheduling.verdict import Cure
+from pumice.scheduling.core.policy import PolicyError
+from pumice.scheduling.core.ports import NodeLoad, Ports
+from pumice.scheduling.core.verdict import Cure
 
 GI = 2**30
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pumice.api import decoding, names
 from pumice.api.pods import PodTemplate
-from pumice.controllers.job.reading import pod_name
+from pumice.controllers.job.defaulting import pod_name
 
 if TYPE_CHECKING:
     from pumice.api.batch import Job, Task

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pumice.api.batch import Job, Task
     from pumice.controllers.operations import Json, Operation
 
-KEYS = "ssh-keys"  # what the rim fills in
+KEYS = "ssh-keys"  # what the executor fills in
 HOME = "/root/.ssh"
 PORT = 22
 PORT_MAX = 65_535

@@ -1,0 +1,40 @@
+"""Command objects: how a Job is suspended and a queue closed, by vcctl and by us."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.api.bus import Command
+
+if TYPE_CHECKING:
+    from pumice.api.kinds import Kind
+    from pumice.cli.results import Json
+    from pumice.kube.client import Client
+
+
+def command_for(kind: Kind, target: Json, action: str, *, namespace: str) -> Json:
+    """The Command that asks the controllers to do `action` to the target, and goes when the target goes."""
+    meta = target["metadata"]
+    reference = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "apiVersion": "bus.volcano.sh/v1alpha1",
+        "kind": "Command",
+        "metadata": {
+            "generateName": f"{meta['name']}-{action.lower()}-",
+            "namespace": namespace,
+            "ownerReferences": [reference],
+        },
+        "target": reference,
+        "action": action,
+    }
+
+
+async def command(client: Client, kind: Kind, target: Json, action: str, *, namespace: str) -> None:
+    await client.create(Command, command_for(kind, target, action, namespace=namespace), namespace=namespace)

@@ -1,0 +1,108 @@
+"""Objects described for people: one line a fact, events last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pumice.api import cells
+from pumice.api.events import CoreEvent
+from pumice.api.kinds import by_struct
+from pumice.cli import tables
+from pumice.cli.printing import aligned
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pumice.cli.results import Json
+    from pumice.instant import Instant
+    from pumice.kube.client import Client
+
+EVENTS_SHOWN_MAX = 20
+
+
+async def events_of(client: Client, obj: Json) -> list[Json]:
+    """What was recorded about the object, oldest first."""
+    meta = obj["metadata"]
+    fields = f"involvedObject.uid={meta['uid']}"
+    found = await client.list_json(by_struct(CoreEvent), namespace=meta.get("namespace", ""), fields=fields)
+    return sorted(found, key=_when)
+
+
+def _when(event: Json) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
+
+
+def tidy(obj: Json) -> Json:
+    meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+    return {**obj, "metadata": meta}
+
+
+def facts(pairs: Sequence[tuple[str, Any]]) -> str:
+    return aligned([(f"{name}:", tables.text(value)) for name, value in pairs])
+
+
+def job_text(job: Json, events: Sequence[Json], now: Instant) -> str:
+    """A Job as `pumice job view` shows it."""
+    meta, spec, status = job["metadata"], job.get("spec") or {}, job.get("status") or {}
+    state = status.get("state") or {}
+    parts = [
+        facts(
+            [
+                ("Name", meta["name"]),
+                ("Namespace", meta.get("namespace")),
+                ("Labels", cells.labels_text(meta.get("labels"))),
+                ("Created", f"{meta.get('creationTimestamp')} ({tables.age(job, now)} ago)"),
+                ("Queue", spec.get("queue") or "default"),
+                ("Scheduler", spec.get("schedulerName")),
+                ("Priority class", spec.get("priorityClassName")),
+                ("Min available", spec.get("minAvailable", 0)),
+                ("Max retry", spec.get("maxRetry", 0)),
+                ("Plugins", ", ".join(sorted(spec.get("plugins") or {}))),
+                ("Phase", state.get("phase")),
+                ("Reason", " ".join(filter(None, (state.get("reason"), state.get("message"))))),
+                ("Retries", status.get("retryCount", 0)),
+            ]
+        ),
+        "\nTasks:\n"
+        + _indented(aligned([_TASK_HEADS, *(_task_row(task, status) for task in spec.get("tasks") or ())])),
+    ]
+    if conditions := status.get("conditions") or ():
+        rows = [(each.get("status", ""), tables.since(each.get("lastTransitionTime"), now)) for each in conditions]
+        parts.append("\nConditions:\n" + _indented(aligned([("PHASE", "AGE"), *rows])))
+    parts.append("\n" + events_text(events, now))
+    return "".join(parts).rstrip("\n")
+
+
+_COUNTED = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+_TASK_HEADS = ("NAME", "REPLICAS", "MIN", *(name.upper() for name in _COUNTED))
+
+
+def _task_row(task: Json, status: Json) -> list[str]:
+    name = task.get("name", "")
+    counts = ((status.get("taskStatusCount") or {}).get(name) or {}).get("phase") or {}
+    numbers = [
+        task.get("replicas", 0),
+        task.get("minAvailable", cells.NONE),
+        *(counts.get(each, 0) for each in _COUNTED),
+    ]
+    return [name or cells.NONE, *map(str, numbers)]
+
+
+def events_text(events: Sequence[Json], now: Instant) -> str:
+    if not events:
+        return "Events: <none>\n"
+    rows = [
+        (
+            each.get("type") or "",
+            each.get("reason") or "",
+            tables.since(_when(each), now),
+            ((each.get("source") or {}).get("component")) or each.get("reportingComponent") or "",
+            each.get("message") or "",
+        )
+        for each in events[-EVENTS_SHOWN_MAX:]
+    ]
+    return "Events:\n" + _indented(aligned([("TYPE", "REASON", "AGE", "FROM", "MESSAGE"), *rows]))
+
+
+def _indented(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.splitlines())

@@ -1,0 +1,85 @@
+"""Logs of a Job's pods: one after the other, or all at once as they are written."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING
+
+import click
+
+from pumice.api import names
+from pumice.errors import BadInput
+from pumice.kube.watch import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pumice.cli.results import Json
+    from pumice.kube.client import Client
+
+FOLLOWED_MAX = 64  # pods at once: each is a connection
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which part of the logs."""
+
+    namespace: str
+    container: str = ""
+    tail: int | None = None
+    previous: bool = False
+
+
+def chosen_pods(pods: Iterable[Json], *, task: str = "", index: int | None = None) -> list[str]:
+    """Names of the pods of a task, or of one member of it, by task and number."""
+
+    def label(pod: Json, key: str) -> str:
+        return str((pod["metadata"].get("labels") or {}).get(key, ""))
+
+    def place(pod: Json) -> tuple[str, int, str]:
+        number = label(pod, names.TASK_INDEX)
+        return label(pod, names.TASK_SPEC), int(number) if number.isdecimal() else 0, pod["metadata"]["name"]
+
+    kept = (
+        pod
+        for pod in pods
+        if task in {"", label(pod, names.TASK_SPEC)} and (index is None or label(pod, names.TASK_INDEX) == str(index))
+    )
+    return [pod["metadata"]["name"] for pod in sorted(kept, key=place)]
+
+
+async def print_all(client: Client, pods: Sequence[str], wanted: Wanted) -> None:
+    for pod in pods:
+        text = await client.log(
+            pod,
+            namespace=wanted.namespace,
+            container=wanted.container,
+            previous=wanted.previous,
+            tail_lines=wanted.tail,
+        )
+        for line in text.splitlines():
+            _print(pod, line, several=len(pods) > 1)
+
+
+async def follow(client: Client, pods: Sequence[str], wanted: Wanted) -> None:
+    if len(pods) > FOLLOWED_MAX:
+        raise BadInput(
+            f"{len(pods)} pods cannot be followed at once, at most {FOLLOWED_MAX}; choose with --task or --index"
+        )
+
+    async def one(pod: str) -> None:
+        lines = Lines()
+        chunks = client.follow_log(pod, namespace=wanted.namespace, container=wanted.container, tail_lines=wanted.tail)
+        async for chunk in chunks:
+            for line in lines.feed(chunk):
+                _print(pod, line, several=len(pods) > 1)
+        for line in lines.feed(b"\n"):
+            _print(pod, line, several=len(pods) > 1)
+
+    await asyncio.gather(*(one(pod) for pod in pods))
+
+
+def _print(pod: str, line: bytes, *, several: bool) -> None:
+    prefix = f"[{pod}] " if several else ""
+    click.echo(prefix.encode() + line)

@@ -1,0 +1,278 @@
+"""Carries plans out over the API: each operation may be repeated after a crash, a lost answer or a stale look at the world.
+
+| operation | what may be in the way              | what that means                                       |
+|-----------|-------------------------------------|-------------------------------------------------------|
+| Create    | AlreadyExists, with our controller  | done before; its state is taken in                    |
+| Create    | AlreadyExists, of somebody else     | Taken: tried again later, people are told             |
+| Patch     | Conflict, NotFound                  | Stale: look again, plan again                         |
+| Apply     | Conflict, NotFound (with a uid)     | Stale: look again, plan again                         |
+| Delete    | NotFound, another uid or owner      | it is gone, and its namesake is none of our business  |
+| any       | refused                             | people are told by an event, and it is tried again    |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pumice.api.kinds import Kind, by_struct
+from pumice.api.meta import Object
+from pumice.controllers.operations import Apply, Create, Delete, Emit, Look, Patch
+from pumice.errors import BadInput
+from pumice.kube import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from pumice.controllers.cache import Known
+    from pumice.controllers.operations import Blame, Json, Plan
+    from pumice.kube.client import Client, Reply
+    from pumice.kube.recorder import Recorder
+    from pumice.kube.requests import KindLike
+
+WRITES_AT_ONCE = 64  # of all controllers of the process: enough to keep an API server busy, few enough for others
+WRITES_OF_ONE_PLAN = 32  # so that a Job of thousands of pods does not keep everybody else waiting
+FIELD_MANAGER = "pumice-controllers"
+Call: TypeAlias = Create | Apply | Patch | Delete | Look
+
+
+class Stale(errors.KubeError):
+    """The world is not as the plan saw it: look again."""
+
+
+class Taken(errors.KubeError):
+    """A name that we need belongs to somebody else's object."""
+
+
+def _always() -> None:
+    """Nobody else may lead."""
+
+
+def _nowhere(point: str) -> None:
+    """No fail point is set."""
+    del point
+
+
+class Carrier:
+    """The controllers' only writer. `guard` raises where this process may no longer write; `reach` is told before each write."""
+
+    def __init__(
+        self,
+        client: Client,
+        known: Known,
+        recorder: Recorder,
+        *,
+        guard: Callable[[], None] = _always,
+        reach: Callable[[str], None] = _nowhere,
+        fillings: Mapping[str, Callable[[Json], Awaitable[Json]]] = MappingProxyType({}),
+    ) -> None:
+        self._client = client
+        self._known = known
+        self._recorder = recorder
+        self._guard = guard
+        self._reach = reach
+        self._fillings = fillings
+        self._window = asyncio.Semaphore(WRITES_AT_ONCE)
+        self.writes: collections.Counter[str] = collections.Counter()  # calls that left, by verb and kind
+
+    async def carry_out(self, plan: Plan) -> bool:
+        """True if the world has changed by it, or our knowledge of it: the next plan may ask for something else.
+
+        Raises what went wrong first, after the rest of its stage has ended.
+        """
+        changed = False
+        for stage in plan.stages:
+            for operation in stage:
+                if isinstance(operation, Emit):
+                    self._recorder.record(operation.regarding, operation.type, operation.reason, operation.message)
+            calls = [operation for operation in stage if not isinstance(operation, Emit)]
+            lane = asyncio.Semaphore(WRITES_OF_ONE_PLAN)
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._one(operation, lane)) for operation in calls]
+            outcomes = [task.result() for task in tasks]
+            changed = changed or True in outcomes
+            if failure := next((each for each in outcomes if isinstance(each, Exception)), None):
+                raise failure
+        return changed
+
+    async def _one(self, operation: Call, lane: asyncio.Semaphore) -> bool | Exception:
+        async with lane, self._window:
+            try:
+                return await self._carry(operation)
+            except (errors.KubeError, BadInput) as error:
+                self._tell(operation.blame if not isinstance(operation, Look) else None, error)
+                return error
+
+    def _tell(self, blame: Blame | None, error: Exception) -> None:
+        if blame is not None and isinstance(error, Taken | errors.StatusError | BadInput):
+            self._recorder.record(blame.regarding, "Warning", blame.reason, str(error))
+
+    async def _carry(self, operation: Call) -> bool:
+        match operation:
+            case Create():
+                if operation.restored is not None and await self._is_there(operation):
+                    return False
+                await self._create(operation)
+            case Apply():
+                await self._apply(operation)
+            case Patch():
+                return await self._patch(operation)
+            case Delete():
+                await self._delete(operation)
+            case Look():
+                await self._look(operation)
+        return True
+
+    def _about_to(self, verb: str, kind: KindLike) -> None:
+        self._guard()
+        name = (kind if isinstance(kind, Kind) else by_struct(kind)).kind
+        self._reach(f"{verb} {name}")
+        self.writes[f"{verb} {name}"] += 1
+
+    # ------------------------------------------------------------------------------------------------- operations
+
+    async def _create(self, create: Create) -> None:
+        body = create.body
+        if create.filled_by:
+            body = await self._fillings[create.filled_by](body)
+        self._about_to("create", create.kind)
+        try:
+            reply = await self._client.create(create.kind, body, namespace=create.namespace)
+        except errors.AlreadyExists as error:
+            reply = await self._ours(create, error)
+        self._learn(create.kind, reply)
+
+    async def _is_there(self, create: Create) -> bool:
+        """True if the name is taken, by whomever: what is there is no longer ours to judge. Who has to make it again says so."""
+        assert create.restored is not None
+        try:
+            await self._client.get(create.kind, create.name, namespace=create.namespace)
+        except errors.NotFound:
+            told = create.restored
+            self._recorder.record(told.regarding, told.type, told.reason, told.message)
+            return False
+        return True
+
+    async def _ours(self, create: Create, taken: errors.AlreadyExists) -> Reply:
+        """The object that has the name already, if it has the controller that we would have given it."""
+        try:
+            reply = await self._client.get(create.kind, create.name, namespace=create.namespace)
+        except errors.NotFound:
+            raise Stale(f"{create.name} was there and is gone: it is made with the next plan") from taken
+        found = reply.into(Object).metadata
+        wanted = next((each["uid"] for each in create.body["metadata"].get("ownerReferences", ())), "")
+        owner = found.controller
+        if (owner.uid if owner is not None else "") == wanted and found.deletion_timestamp is None:
+            return reply
+        self._learn(create.kind, reply)
+        if found.deletion_timestamp is not None:
+            raise Stale(f"{create.name} is being deleted: its successor is made when it is gone")
+        whose = f"{owner.kind} {owner.name}" if owner is not None else "nobody"
+        raise Taken(
+            f"{create.name} exists already and is controlled by {whose}: it is left alone; delete or rename one of the two"
+        ) from taken
+
+    async def _apply(self, apply: Apply) -> None:
+        self._about_to("apply", apply.kind)
+        try:
+            reply = await self._client.apply(
+                apply.kind,
+                apply.name,
+                apply.body,
+                field_manager=apply.manager or FIELD_MANAGER,
+                namespace=apply.namespace,
+                subresource=apply.subresource,
+                force=True,
+            )
+        except (errors.Conflict, errors.NotFound) as error:
+            raise Stale(f"{apply.name} has changed or gone since it was looked at: {error}") from error
+        self._learn(apply.kind, reply)
+
+    async def _patch(self, patch: Patch) -> bool:
+        """False if the server kept everything as it was: to ask for the same again would be in vain."""
+        self._about_to("patch", patch.kind)
+        body: Any = patch.body
+        if isinstance(body, dict) and (patch.uid or patch.version):
+            precondition = {"uid": patch.uid, "resourceVersion": patch.version}
+            metadata = {**body.get("metadata", {}), **{key: value for key, value in precondition.items() if value}}
+            body = {**body, "metadata": metadata}
+        try:
+            reply = await self._client.patch(
+                patch.kind,
+                patch.name,
+                body,
+                how=patch.how,
+                namespace=patch.namespace,
+                subresource=patch.subresource,
+                field_manager=FIELD_MANAGER,
+            )
+        except (errors.Conflict, errors.NotFound) as error:
+            raise Stale(f"{patch.name} has changed or gone since it was looked at: {error}") from error
+        self._learn(patch.kind, reply)
+        return not patch.version or reply.into(Object).metadata.resource_version != patch.version
+
+    async def _look(self, look: Look) -> None:
+        if look.listed:
+            await self._look_by_list(look)
+            return
+        try:
+            reply = await self._client.get(look.kind, look.name, namespace=look.namespace)
+        except errors.NotFound:
+            self._known.of(look.kind).note_absence(look.namespace, look.name)
+        else:
+            self._learn(look.kind, reply)
+
+    async def _look_by_list(self, look: Look) -> None:
+        named = f"metadata.name={look.name}"
+        found = await self._client.list(look.kind, namespace=look.namespace, fields=named)
+        for each in found.items:
+            self._known.of(look.kind).learn(each)
+        if not found.items:
+            self._known.of(look.kind).note_absence(look.namespace, look.name)
+
+    async def _delete(self, delete: Delete) -> None:
+        uid = delete.uid or await self._uid_of(delete)
+        if not uid:
+            return
+        self._about_to("delete", delete.kind)
+        try:
+            reply = await self._client.delete(
+                delete.kind,
+                delete.name,
+                namespace=delete.namespace,
+                uid=uid,
+                propagation=delete.propagation,
+                grace_s=delete.grace_s,
+            )
+        except (errors.NotFound, errors.Conflict):
+            self._lose(delete)
+            return
+        found = reply.into(Object)
+        if found.kind != "Status" and found.metadata.deletion_timestamp is not None:
+            self._learn(delete.kind, reply)
+        else:
+            self._lose(delete)
+
+    async def _uid_of(self, delete: Delete) -> str:
+        """The uid of the object that has the name, if it has the owner, too; else there is nothing to delete."""
+        try:
+            reply = await self._client.get(delete.kind, delete.name, namespace=delete.namespace)
+        except errors.NotFound:
+            return ""
+        metadata = reply.into(Object).metadata
+        owner = metadata.controller
+        return metadata.uid if owner is not None and owner.uid == delete.owner else ""
+
+    # ------------------------------------------------------------------------------------------------- learning
+
+    def _learn(self, kind: KindLike, reply: Reply) -> None:
+        struct = kind.struct if isinstance(kind, Kind) else kind
+        if struct is not None and struct in self._known.stores:
+            self._known.stores[struct].learn(reply.into(struct))
+
+    def _lose(self, delete: Delete) -> None:
+        struct = delete.kind.struct if isinstance(delete.kind, Kind) else delete.kind
+        if struct is not None and struct in self._known.stores:
+            self._known.stores[struct].lose(delete.namespace, delete.name, delete.uid)

@@ -1,0 +1,196 @@
+"""What a Job that goes on needs to exist: claims, plugins' objects, its PodGroup and, once that is admitted, its pods."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from pumice import instant
+from pumice.api import names
+from pumice.api.batch import Job
+from pumice.api.pods import Pod
+from pumice.api.scheduling import PodGroupConditionType, PodGroupPhase
+from pumice.controllers.job import volumes
+from pumice.controllers.job.defaulting import pod_name
+from pumice.controllers.job.dependencies import may_start
+from pumice.controllers.job.plugins import plugins_of
+from pumice.controllers.job.plugins.faults import PluginFault
+from pumice.controllers.job.podgroup import group_operation
+from pumice.controllers.job.pods import PodMaker
+from pumice.controllers.job.status import noted
+from pumice.controllers.operations import Blame, Create, Emit, Patch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pumice.api.batch import JobStatus
+    from pumice.api.scheduling import PodGroup
+    from pumice.controllers.job.members import Roster
+    from pumice.controllers.job.plugins import JobPlugin
+    from pumice.controllers.job.progress import Progress
+    from pumice.controllers.job.view import JobView
+    from pumice.controllers.operations import Operation
+    from pumice.instant import Instant
+
+QUEUE_GRACE = 5 * instant.SECOND  # a queue that was made just before its first Job may become known after it
+PODS_OF_ONE_PLAN = 2_000  # the rest is planned when these exist; their bodies are held in memory
+_PLUGIN = "plugin-"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Made:
+    """What comes first, what comes with the status, and the pods at last; no status where the Job itself is being changed."""
+
+    first: tuple[Operation, ...] = ()
+    second: tuple[Operation, ...] = ()
+    pods: tuple[Operation, ...] = ()
+    status: JobStatus | None = None
+    again_at: Instant | None = None
+
+
+def made(view: JobView, job: Job, roster: Roster, status: JobStatus, progress: Progress) -> Made:
+    claims = volumes.claims(job, view.claims)
+    forwarding = _forwarding(view, job)
+    if any(isinstance(each, Patch) for each in claims.operations) or forwarding:
+        return Made(
+            first=(*claims.operations, *forwarding)
+        )  # the Job's version changes: the rest is planned after that
+    complaints, again_at = _complaints(view, job)
+    try:
+        plugins = plugins_of(job)
+    except PluginFault as fault:
+        return Made((*complaints, Emit(job, "Warning", "PluginError", str(fault))), status=noted(status, progress))
+    objects, recorded, progress = _plugin_objects(job, plugins, progress, restores=view.restores)
+    first = (*complaints, *claims.operations, *objects)
+    if claims.missing:
+        text = f"claim {', '.join(claims.missing)} does not exist: the job waits for it; create it, or correct spec.volumes"
+        return Made((*first, Emit(job, "Warning", "PVCError", text)), status=noted(_with(status, recorded), progress))
+    status = noted(_with(status, {**claims.recorded, **recorded}), progress)
+    if view.group is not None and view.group.metadata.uid == progress.group:
+        return Made(first, status=status, again_at=again_at)  # the gang that was killed has to be gone first
+    group = group_operation(job, view.group, view.priorities, view.queue_name)
+    pods = _pods(view, replace(job, status=status), roster, plugins) if is_admitted(view.group) else ()
+    return Made(first, (group,) if group is not None else (), pods, status, again_at)
+
+
+def is_admitted(group: PodGroup | None) -> bool:
+    """True once the scheduler has let the gang into its queue: before that, pods would only be in everybody's way."""
+    return group is not None and group.status.phase not in {"", PodGroupPhase.PENDING.value}
+
+
+def _with(status: JobStatus, recorded: Mapping[str, str]) -> JobStatus:
+    return replace(status, controlled_resources={**status.controlled_resources, **recorded})
+
+
+def _complaints(view: JobView, job: Job) -> tuple[tuple[Operation, ...], Instant | None]:
+    """What people should know of a Job that waits, and when to look again."""
+    said: list[Operation] = []
+    created = job.metadata.creation_timestamp
+    grace = (instant.parse_instant(created) if created else 0) + QUEUE_GRACE
+    if view.queue is None and view.now >= grace:
+        text = f"queue {job.spec.queue!r} does not exist: the job waits for it; create it, or delete the job"
+        said.append(Emit(job, "Warning", "QueueMissing", text))
+    if view.group is not None:
+        latest = max(
+            (each for each in view.group.status.conditions if each.status == "True"),
+            key=lambda each: each.last_transition_time or "",
+            default=None,
+        )
+        if latest is not None and latest.type != PodGroupConditionType.SCHEDULED:
+            where = f"{job.metadata.namespace}:{job.metadata.name}"
+            text = f"PodGroup {where} {latest.type.lower()}, reason: {latest.message}"
+            said.append(Emit(job, "Warning", "PodGroupPending", text))
+    return tuple(said), grace if view.queue is None and view.now < grace else None
+
+
+def _forwarding(view: JobView, job: Job) -> tuple[Operation, ...]:
+    """The mark by which another cluster may take the Job over."""
+    if not is_forwarded(view) or job.metadata.annotations.get(names.JOB_FORWARDING) == "true":
+        return ()
+    body = {"metadata": {"annotations": {names.JOB_FORWARDING: "true"}}}
+    metadata = job.metadata
+    return (Patch(kind=Job, name=metadata.name, namespace=metadata.namespace, body=body, uid=metadata.uid),)
+
+
+def is_forwarded(view: JobView) -> bool:
+    return view.queue is not None and bool(view.queue.spec.extend_clusters)
+
+
+# ------------------------------------------------------------------------------------------------------------- plugins
+
+
+def _plugin_objects(
+    job: Job, plugins: Sequence[JobPlugin], progress: Progress, *, restores: bool
+) -> tuple[list[Operation], dict[str, str], Progress]:
+    """What plugins make once, and what they change when the number of pods does; with what to record of both.
+
+    `restores`: and what somebody has deleted since.
+    """
+    operations: list[Operation] = []
+    recorded: dict[str, str] = {}
+    digest = _hosts_digest(job) if plugins else ""
+    for plugin in plugins:
+        if f"{_PLUGIN}{plugin.name}" not in job.status.controlled_resources:
+            operations += plugin.objects(job)
+            if plugin.is_recorded:
+                recorded[f"{_PLUGIN}{plugin.name}"] = plugin.name
+            continue
+        if restores:
+            operations += [_restored(job, each) for each in plugin.objects(job) if isinstance(each, Create)]
+        if digest != progress.hosts:
+            operations += plugin.refresh(job)
+    return operations, recorded, replace(progress, hosts=digest)
+
+
+def _restored(job: Job, create: Create) -> Create:
+    kind = create.body["kind"]
+    text = f"{kind} {create.name} was deleted while the job runs: it is made again"
+    if create.filled_by:
+        text += ", with new keys: pods that run keep the old ones; restart the job if they have to talk to new pods"
+    return dataclasses.replace(create, restored=Emit(job, "Warning", "PluginObjectMissing", text))
+
+
+def _hosts_digest(job: Job) -> str:
+    sizes = [(task.name, task.replicas) for task in job.spec.tasks]
+    return hashlib.sha256(msgspec.json.encode(sizes)).hexdigest()[:16]
+
+
+def cleaned_up(job: Job, status: JobStatus) -> tuple[list[Operation], JobStatus]:
+    """The end of what plugins made, and the status without it."""
+    recorded = {key for key in status.controlled_resources if key.startswith(_PLUGIN)}
+    if not recorded:
+        return [], status
+    try:
+        plugins = plugins_of(job)
+    except PluginFault:
+        plugins = []  # it made nothing
+    operations = [each for plugin in plugins if f"{_PLUGIN}{plugin.name}" in recorded for each in plugin.cleanup(job)]
+    left = {key: value for key, value in status.controlled_resources.items() if key not in recorded}
+    return operations, replace(status, controlled_resources=left)
+
+
+# ---------------------------------------------------------------------------------------------------------------- pods
+
+
+def _pods(view: JobView, job: Job, roster: Roster, plugins: Sequence[JobPlugin]) -> tuple[Operation, ...]:
+    """Every pod that is missing, whose task may start, and whose name is free."""
+    held = {member.name for member in roster.members} | roster.taken
+    starting = may_start(job, roster.members)
+    group = view.group.metadata.name if view.group is not None else ""
+    maker = PodMaker(job, plugins, group=group, forwarded=is_forwarded(view))
+    blame = Blame(job, "FailedCreate")
+    creates: list[Operation] = []
+    try:
+        for task in job.spec.tasks:
+            if task.name in starting:
+                missing = (index for index in range(task.replicas) if pod_name(job, task.name, index) not in held)
+                indexes = itertools.islice(missing, PODS_OF_ONE_PLAN - len(creates))
+                creates += [Create(kind=Pod, body=body, blame=blame) for body in maker.pods_of(task, indexes)]
+    except PluginFault as fault:
+        return (Emit(job, "Warning", "PluginError", str(fault)),)
+    return tuple(creates)

@@ -1,0 +1,238 @@
+"""The server on a socket: HTTP/1.1 by aiohttp, TLS, client certificates and bearer tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import dataclasses
+import functools
+import ssl
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from aiohttp import web
+
+from pumice.kube.closing import end
+from pumice.kube.transport import BODY_BYTES_MAX, Request
+from pumice.local.apiserver import failures
+from pumice.local.apiserver.request_parsing import ANONYMOUS, Caller
+from pumice.local.apiserver.store import encode
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from pumice.kube.transport import Response
+    from pumice.local.apiserver.authentication import Authenticator
+    from pumice.local.apiserver.server import Server
+
+READ_TIMEOUT_S = 30.0  # for a whole request's body
+STREAMS_MAX = 8_192  # watches and followed logs; each node agent and controller holds a few
+SHUTDOWN_TIMEOUT_S = 1.0
+KEEPALIVE_S = 90.0  # as kube-apiserver: clients close first, so no call meets a closing connection
+TRUSTS_KEPT_MAX = 64  # bundles of webhooks' authorities
+WEBHOOK_ANSWER_BYTES_MAX = 3 * 2**20
+_JSON = {"content-type": "application/json"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen. `certificate`, `key` and `client_authority` are files in PEM; without them there is no TLS."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    certificate: Path | None = None
+    key: Path | None = None
+    client_authority: Path | None = None
+
+
+def tls_context(address: Address) -> ssl.SSLContext | None:
+    if address.certificate is None or address.key is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(address.certificate, address.key)
+    if address.client_authority is not None:
+        context.load_verify_locations(address.client_authority)
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+class Listener:
+    """One server on one address. `port` is known once it has started; until `server` is set, every call gets 503."""
+
+    def __init__(self, address: Address, server: Server | None = None) -> None:
+        self.server = server
+        self._address = address
+        self._streams: set[asyncio.Task[Any]] = set()
+        self.port = address.port
+        serving = web.Server(self._answer, access_log=None, keepalive_timeout=KEEPALIVE_S, read_bufsize=2**17)
+        self._runner = web.ServerRunner(serving, shutdown_timeout=SHUTDOWN_TIMEOUT_S)
+
+    async def start(self) -> None:
+        await self._runner.setup()
+        context = tls_context(self._address)
+        site = web.TCPSite(self._runner, self._address.host, self._address.port, ssl_context=context, backlog=1024)
+        await site.start()
+        self.port = int(self._runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Ends watches first: they would otherwise hold their connections until the timeout."""
+        for task in self._streams:
+            task.cancel()
+        await end(self._runner)
+
+    async def _answer(self, received: web.BaseRequest) -> web.StreamResponse:
+        try:
+            server = self._ready()
+            caller = self._caller(server.authenticator, received)
+            request = await self._read(received)
+            response = await server.handle(request, caller)
+        except failures.Failure as failure:
+            body = encode(failure.as_status())
+            return web.Response(status=failure.status, body=body, headers=_JSON | failure.headers)
+        if response.stream is not None:
+            if len(self._streams) >= STREAMS_MAX:
+                busy = failures.too_many_requests(
+                    f"{STREAMS_MAX} watches and logs are open; ask again later", retry_after_s=5
+                )
+                return web.Response(status=busy.status, body=encode(busy.as_status()), headers=_JSON | busy.headers)
+            return await self._stream(received, response, response.stream)
+        return web.Response(status=response.status, body=response.body, headers=response.headers)
+
+    def _ready(self) -> Server:
+        if self.server is None:
+            raise failures.Failure(503, "ServiceUnavailable", "the server is starting; ask again in a moment")
+        return self.server
+
+    async def _read(self, received: web.BaseRequest) -> Request:
+        if (received.content_length or 0) > BODY_BYTES_MAX:
+            raise failures.too_large("the request's body", BODY_BYTES_MAX)
+        body = await self._body(received) if received.body_exists else b""
+        headers = {name.lower(): value for name, value in received.headers.items()}
+        url = received.rel_url
+        return Request(received.method, url.path, dict(url.query), headers, body)
+
+    async def _body(self, received: web.BaseRequest) -> bytes:
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                async for chunk in received.content.iter_any():
+                    size += len(chunk)
+                    if size > BODY_BYTES_MAX:
+                        raise failures.too_large("the request's body", BODY_BYTES_MAX)
+                    parts.append(chunk)
+        except TimeoutError:
+            text = f"the request's body did not arrive within {READ_TIMEOUT_S:.0f} seconds"
+            raise failures.Failure(408, "Timeout", text) from None
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _caller(self, authenticator: Authenticator, received: web.BaseRequest) -> Caller:
+        """A bearer token wins over a certificate; wrong credentials are refused, none at all is anonymous."""
+        header = received.headers.get("Authorization", "")
+        if header:
+            scheme, _, token = header.partition(" ")
+            caller = authenticator.by_token(token.strip()) if scheme.lower() == "bearer" else None
+            if caller is None:
+                raise failures.unauthorized()
+            return self._impersonated(received, caller)
+        transport = received.transport
+        peer = transport.get_extra_info("peercert") if transport is not None else None
+        caller = _by_certificate(authenticator, peer) if peer else None
+        return self._impersonated(received, caller or ANONYMOUS)
+
+    def _impersonated(self, received: web.BaseRequest, caller: Caller) -> Caller:
+        """`kubectl --as`: only for those who could become anybody anyway."""
+        user = received.headers.get("Impersonate-User")
+        if user is None:
+            return caller
+        if "system:masters" not in caller.groups:
+            raise failures.forbidden(
+                "users",
+                "",
+                user,
+                f'User "{caller.name}" cannot impersonate resource "users" in API group "" at the cluster scope',
+            )
+        groups = tuple(received.headers.getall("Impersonate-Group", []))
+        if user.startswith("system:serviceaccount:") and not groups:
+            groups = ("system:serviceaccounts", f"system:serviceaccounts:{user.split(':')[2]}")
+        return Caller(user, (*groups, "system:authenticated"))
+
+    async def _stream(
+        self, received: web.BaseRequest, response: Response, stream: AsyncIterator[bytes]
+    ) -> web.StreamResponse:
+        answer = web.StreamResponse(status=response.status, headers=response.headers)
+        answer.enable_chunked_encoding()
+        task = asyncio.current_task()
+        assert task is not None
+        self._streams.add(task)
+        try:
+            await answer.prepare(received)
+            async for chunk in stream:
+                await answer.write(chunk)
+            await answer.write_eof()
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # the reader left, or we are stopping; either way there is nobody to tell
+        finally:
+            self._streams.discard(task)
+            closing = getattr(stream, "aclose", None)
+            if closing is not None:
+                with contextlib.suppress(RuntimeError):
+                    await closing()
+        return answer
+
+
+def _by_certificate(authenticator: Authenticator, peer: dict[str, Any]) -> Caller | None:
+    parts = [part for relative in peer.get("subject", ()) for part in relative]
+    name = next((value for key, value in parts if key == "commonName"), "")
+    organisations = tuple(value for key, value in parts if key == "organizationName")
+    return authenticator.by_certificate(name, organisations)
+
+
+@functools.lru_cache(TRUSTS_KEPT_MAX)
+def _trusting(bundle: str) -> ssl.SSLContext:
+    """Kept, because connections are kept for as long as their context is the same one."""
+    return ssl.create_default_context(cadata=base64.b64decode(bundle).decode() if bundle else None)
+
+
+class WebhookClient:
+    """Calls admission webhooks over HTTPS; the answer is capped and timed."""
+
+    def __init__(self, resolve_service: dict[str, str] | None = None) -> None:
+        self._session: aiohttp.ClientSession | None = None
+        # "namespace/service" -> "host:port", for webhooks that run in this machine's processes
+        self.services = resolve_service or {}
+
+    async def __call__(self, config: dict[str, Any], body: bytes, seconds: float) -> bytes:
+        if self._session is None:
+            self._session = aiohttp.ClientSession()
+        url, name = self._url(config)
+        context = _trusting(config.get("caBundle", ""))
+        timeout = aiohttp.ClientTimeout(total=seconds)
+        async with self._session.post(
+            url, data=body, headers=_JSON, timeout=timeout, ssl=context, server_hostname=name, allow_redirects=False
+        ) as answer:
+            if answer.status != 200:
+                raise OSError(f"the webhook answered with HTTP status {answer.status}")
+            parts, size = [], 0
+            async for chunk in answer.content.iter_any():
+                size += len(chunk)
+                if size > WEBHOOK_ANSWER_BYTES_MAX:
+                    raise OSError(f"the webhook's answer is larger than {WEBHOOK_ANSWER_BYTES_MAX} bytes")
+                parts.append(chunk)
+        return b"".join(parts)
+
+    def _url(self, config: dict[str, Any]) -> tuple[str, str | None]:
+        if config.get("url"):
+            return config["url"], None
+        service = config["service"]
+        key = f"{service['namespace']}/{service['name']}"
+        if key not in self.services:
+            raise LookupError(f"service {key} has no address on this machine; give the webhook a url instead")
+        path = service.get("path", "").lstrip("/")
+        return f"https://{self.services[key]}/{path}", f"{service['name']}.{service['namespace']}.svc"
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()

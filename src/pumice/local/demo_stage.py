@@ -1,0 +1,191 @@
+"""What the demo's scenes are played on: clusters in this process, gangs in them, and waiting for what the story tells."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pumice.api import kinds, names
+from pumice.api.batch import Job
+from pumice.api.pods import Pod
+from pumice.api.scheduling import PodGroup
+from pumice.errors import PumiceError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from pumice.local.nodes.registration import NodeFacts
+    from pumice.local.up import Up
+
+WAIT_S_MAX = 30.0
+NAMESPACE = "default"
+
+
+class DemoFailed(PumiceError):
+    """The story did not go as told; that is a bug, and the exit code says so."""
+
+
+_SPREADING = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins: [{name: predicates}, {name: nodeorder, arguments: {leastrequested.weight: 0, balancedresource.weight: 0}}, PACKING]
+"""
+_PACK = "{name: binpack, arguments: {binpack.weight: 10, binpack.resources: nvidia.com/gpu, binpack.resources.nvidia.com/gpu: 10}}"
+_SPREAD = "{name: resource-strategy-fit, arguments: {resources: {nvidia.com/gpu: {type: LeastAllocated, weight: 1}}}}"
+
+
+@contextlib.asynccontextmanager
+async def started(*, gpus: int, nodes: int = 1, packing: bool | None = None) -> AsyncIterator[Up]:
+    from pumice.kube.informer import silent
+    from pumice.local.apiserver.serving import Place
+    from pumice.local.up import Up
+    from pumice.scheduling.core import builtin
+
+    text = builtin.TEXT if packing is None else _SPREADING.replace("PACKING", _PACK if packing else _SPREAD)
+    policy = builtin.parse(text, "demo policy")
+    facts = [node(f"node-{number}", gpus) for number in range(nodes)]
+    with tempfile.TemporaryDirectory(prefix="pumice-demo-") as folder:
+        async with Up(Place(Path(folder)), facts, log=silent, policy=lambda: policy) as cluster:
+            yield cluster
+
+
+def node(name: str, gpus: int) -> NodeFacts:
+    from pumice.local.nodes.pretend import pretend_nodes
+
+    return pretend_nodes(1, prefix=f"{name}-", gpus=gpus)[0]
+
+
+async def create_pod(cluster: Up, name: str, *, scheduler: str, gang: str = "") -> None:
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": {names.GROUP_NAME: gang} if gang else {}},
+        "spec": {
+            "schedulerName": scheduler,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "worker", "image": "train", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+        },
+    }
+    await cluster.client.create(Pod, body, namespace=NAMESPACE)
+
+
+async def create_gang(cluster: Up, name: str, size: int) -> None:
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": size},
+    }
+    await cluster.client.create(PodGroup, group, namespace=NAMESPACE)
+    for number in range(size):
+        await create_pod(cluster, f"{name}-worker-{number}", scheduler="volcano", gang=name)
+
+
+async def delete_gang(cluster: Up, name: str) -> None:
+    for pod in await pods(cluster, name):
+        await cluster.client.delete(Pod, pod["metadata"]["name"], namespace=NAMESPACE, grace_s=0)
+    await cluster.client.delete(PodGroup, name, namespace=NAMESPACE)
+
+
+async def pods(cluster: Up, prefix: str) -> list[dict[str, Any]]:
+    listed = await cluster.client.list_json(kinds.by_struct(Pod), namespace=NAMESPACE)
+    return [pod for pod in listed if pod["metadata"]["name"].startswith(f"{prefix}-")]
+
+
+async def bound(cluster: Up, prefix: str) -> int:
+    return sum(bool(pod["spec"].get("nodeName")) for pod in await pods(cluster, prefix))
+
+
+async def total_bound(cluster: Up, prefixes: tuple[str, ...]) -> int:
+    return sum([await bound(cluster, prefix) for prefix in prefixes])
+
+
+async def phase_count(cluster: Up, prefix: str, phase: str) -> int:
+    return sum(pod.get("status", {}).get("phase") == phase for pod in await pods(cluster, prefix))
+
+
+async def until(count: Callable[[], Awaitable[int]], wanted: int) -> int:
+    """Ask until the number is reached; the story fails if it never is."""
+    deadline = time.monotonic() + WAIT_S_MAX
+    while (found := await count()) < wanted:
+        if time.monotonic() > deadline:
+            raise DemoFailed(f"expected {wanted} pods and saw {found} after {WAIT_S_MAX:.0f} s; please report this")
+        await asyncio.sleep(0.05)
+    return found
+
+
+async def until_reason(cluster: Up, name: str, text: str) -> dict[str, Any]:
+    deadline = time.monotonic() + WAIT_S_MAX
+    while True:
+        group = (await cluster.client.get(PodGroup, name, namespace=NAMESPACE)).json()
+        if text in reason(group):
+            return group
+        if time.monotonic() > deadline:
+            raise DemoFailed(f"group {name} never said {text!r}; please report this")
+        await asyncio.sleep(0.05)
+
+
+def reason(group: dict[str, Any]) -> str:
+    conditions = group.get("status", {}).get("conditions", [])
+    message = next(
+        (each["message"] for each in conditions if each["type"] == "Unschedulable" and each["status"] == "True"), ""
+    )
+    return str(message).partition("Origin reason is ")[2] or str(message)
+
+
+def training_job(checkpoints: Path) -> dict[str, Any]:
+    program = str(Path(__file__).with_name("demo_worker.py"))
+    container = {
+        "name": "rank",
+        "image": "none-needed",
+        "command": [sys.executable, program],
+        "env": [{"name": "CHECKPOINT_DIR", "value": "/checkpoints"}],
+        "volumeMounts": [{"name": "checkpoints", "mountPath": "/checkpoints"}],
+        "resources": {"limits": {"nvidia.com/gpu": "1"}},
+    }
+    volume = {"name": "checkpoints", "hostPath": {"path": str(checkpoints)}}
+    template = {
+        "spec": {
+            "containers": [container],
+            "volumes": [volume],
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+        }
+    }
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "train"},
+        "spec": {
+            "schedulerName": "volcano",
+            "minAvailable": 4,
+            "plugins": {"pytorch": []},
+            "policies": [{"event": "PodEvicted", "action": "RestartJob"}],
+            "tasks": [
+                {"name": "master", "replicas": 1, "template": template},
+                {"name": "worker", "replicas": 3, "template": template},
+            ],
+        },
+    }
+
+
+async def until_step(checkpoints: Path, wanted: int) -> None:
+    async def step() -> int:
+        path = checkpoints / "step"
+        return int(path.read_text() or 0) if path.exists() else 0
+
+    await until(step, wanted)
+
+
+async def until_phase(cluster: Up, name: str, phase: str) -> None:
+    async def reached() -> int:
+        job = (await cluster.client.get(Job, name, namespace=NAMESPACE)).json()
+        return int(job.get("status", {}).get("state", {}).get("phase") == phase)
+
+    await until(reached, 1)

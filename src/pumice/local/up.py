@@ -1,0 +1,163 @@
+"""A whole cluster in one process: the embedded API server, our kinds, the scheduler, the controllers, and nodes.
+
+Everything inside talks to the server without a socket; everybody else uses the kubeconfig that it writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import importlib.resources
+import random
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from pumice import yamltext
+from pumice.api import kinds
+from pumice.clock import RealClock
+from pumice.dispatch.runtime import Runtime
+from pumice.kube import errors
+from pumice.kube.client import Client
+from pumice.kube.informer import Informers
+from pumice.kube.transport import Request
+from pumice.local.apiserver.admission import Hook
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Settings
+from pumice.local.apiserver.serving import EmbeddedServer
+from pumice.local.nodes.claims import FolderClaims
+from pumice.local.nodes.lifecycle import NodeLifecycle
+from pumice.local.nodes.ordinary import OrdinaryPods
+from pumice.local.nodes.pretend import PretendAgent
+from pumice.local.nodes.process.agent import ProcessAgent
+from pumice.processes.controllers import Controllers
+from pumice.processes.scheduler import Scheduler, Served
+from pumice.scheduling.core import builtin
+from pumice.webhooks.lookups import InformerLookup
+from pumice.webhooks.reviews import PATHS, Path, Reviewer
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Callable, Coroutine, Sequence
+    from typing import Any
+
+    from pumice.kube.informer import Log
+    from pumice.local.apiserver.serving import Place
+    from pumice.local.nodes.process.machine import ProcessSettings
+    from pumice.local.nodes.registration import NodeFacts
+    from pumice.scheduling.core.policy import Policy
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+READY_S_MAX = 60.0
+
+
+class Up:
+    """`async with` starts the cluster and ends it; nothing of it is left behind but what `place` keeps."""
+
+    def __init__(
+        self, place: Place, nodes: Sequence[NodeFacts], *, log: Log, policy: Callable[[], Policy] | None = None
+    ) -> None:
+        self._reviewer: Reviewer | None = None
+        self._embedded = EmbeddedServer(place, Settings(hooks=[self._hook(path) for path in PATHS if path.operations]))
+        self._nodes = nodes
+        self._log = log
+        chosen = builtin.parse(builtin.TEXT, "built-in policy")
+        self._policy = policy or (lambda: chosen)
+        self._stack = contextlib.AsyncExitStack()
+        self._informers: Informers
+        self.client: Client
+        self.scheduler: Scheduler
+        self.controllers: Controllers
+
+    @property
+    def kubeconfig(self) -> pathlib.Path:
+        return self._embedded.kubeconfig
+
+    @property
+    def url(self) -> str:
+        return self._embedded.url
+
+    async def __aenter__(self) -> Self:
+        async with self._stack:
+            await self._start()
+            self._stack = self._stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _start(self) -> None:
+        await self._stack.enter_async_context(self._embedded)
+        clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
+        self.client = Client(LocalTransport(self._embedded.server), clock=clock, chance=chance)
+        await install_kinds(self.client)
+        informers = Informers(self.client, clock=clock, chance=chance, log=self._log)
+        self._reviewer = Reviewer(InformerLookup(informers))
+        self._run(informers.run())
+        runtime = Runtime(clock=clock, chance=chance, log=self._log)
+        self.scheduler = Scheduler(self.client, informers, self._policy, runtime, Served())
+        self._run(self.scheduler.run())
+        self.controllers = Controllers(self.client, informers, runtime)
+        self._run(self.controllers.run())
+        self._run(NodeLifecycle(self.client, informers, clock=clock, chance=chance, log=self._log).run())
+        self._run(OrdinaryPods(self.client, informers, clock=clock, log=self._log).run())
+        self._run(FolderClaims(self.client, informers, clock=clock, log=self._log).run())
+        self._informers = informers
+        async with asyncio.timeout(READY_S_MAX):
+            await self.add_nodes(self._nodes)
+            await informers.synced()
+
+    def _hook(self, path: Path) -> Hook:
+        """Our admission rules, in process. They come with the informers; until then nobody but ourselves writes."""
+
+        def review(request: dict[str, Any]) -> dict[str, Any]:
+            if self._reviewer is None:
+                return {"uid": request["uid"], "allowed": True}
+            return self._reviewer.answer(path)(request)
+
+        return Hook(path.path, frozenset({path.collection}), path.operations, path.mutates, review)
+
+    async def add_nodes(self, nodes: Sequence[NodeFacts]) -> None:
+        """More pretend nodes, registered when this returns."""
+        clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
+        agent = PretendAgent(self.client, self._informers, nodes, clock=clock, chance=chance, log=self._log)
+        self._run(agent.run())
+        await agent.ready.wait()
+
+    async def add_process_node(self, settings: ProcessSettings) -> None:
+        """A node that really runs the commands of its pods, on this machine; registered when this returns."""
+        clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
+        authority = (self.kubeconfig.parent / "ca.crt").read_bytes()
+        settings = dataclasses.replace(settings, server=self.url, authority=authority)
+        agent = ProcessAgent(self.client, self._informers, settings, clock=clock, chance=chance, log=self._log)
+        running = self._run(agent.run())
+        ready = asyncio.create_task(agent.ready.wait())
+        await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if running.done():
+            running.result()  # it could not start; its error says why
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._stack.push_async_callback(_end, task)
+        return task
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def install_kinds(client: Client) -> None:
+    """Our CRDs, where they are not there yet; a data folder may have them from before."""
+    folder = importlib.resources.files("pumice.api") / "crds"
+    wanted = {kind.resource for kind in kinds.CUSTOM_KINDS}
+    for file in sorted(folder.iterdir(), key=lambda each: each.name):
+        for manifest in yamltext.load_all(file.read_bytes(), source=file.name):
+            body = msgspec.json.encode(manifest)
+            with contextlib.suppress(errors.AlreadyExists):
+                await client.call(Request("POST", CRDS, {}, {"content-type": "application/json"}, body))
+            wanted.discard(manifest["metadata"]["name"])
+    assert not wanted, f"no manifest defines {', '.join(sorted(wanted))}"

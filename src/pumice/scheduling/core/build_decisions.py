@@ -1,0 +1,222 @@
+"""The end of a cycle: operations become decisions, and every gang gets its phase, conditions and reasons."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.api.changes import Claim
+from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPhase
+from pumice.cluster import amounts
+from pumice.cluster.tasks import OCCUPYING, Status
+from pumice.scheduling.core import messages, verdict
+from pumice.scheduling.core.decisions import Bind, Condition, Decisions, Evict, GangCommit, GangReport
+from pumice.scheduling.core.statement import Eviction, Placement
+from pumice.scheduling.evicting import mend
+from pumice.scheduling.placing import feasibility
+
+if TYPE_CHECKING:
+    from pumice.cluster.amounts import Amounts
+    from pumice.instant import Instant
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.session import Session
+
+CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is anybody's again
+_SECOND = 1_000_000_000
+_RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
+
+
+def close(session: Session) -> Decisions:
+    for hook in session.points.hooks("close"):
+        hook.call()
+    names = session.room.table.names
+    pipelined = {
+        task.key: names[node]
+        for gang in session.gangs.values()
+        for task, (status, node) in gang.places.items()
+        if status is Status.PIPELINED
+    }
+    _give_up_hopes(session)
+    everyone = {**session.gangs, **session.stranded}
+    claims = _claims(session)
+    return Decisions(
+        commits=_commits(session),
+        evictions=_evictions(session),
+        claims=claims,
+        unclaims=dict(session.reserved_room.ended),
+        releases=tuple(session.releases),
+        pipelined=pipelined,
+        gangs={key: _report(session, gang) for key, gang in everyone.items()},
+        queues=_allocated(session),
+        figures=dict(session.figures),
+        shares=dict(session.shares),
+        unfinished=session.budget <= 0,
+        restless=_is_restless(session) or bool(claims),
+        orphans=messages.orphan_verdicts(session.snapshot.orphans),
+    )
+
+
+def _is_restless(session: Session) -> bool:
+    """Whether time alone may change the next decision."""
+    memory = session.ports.memory
+    memory.is_behind = session.budget <= 0
+    for known in [known for known in memory.vain if known[1] not in session.gangs]:
+        del memory.vain[known]
+    waits = session.has_cut_commits or session.has_postponed or bool(session.reserved_room.held)
+    return waits or session.budget <= 0
+
+
+def _give_up_hopes(session: Session) -> None:
+    """Places of gangs that cannot start as a whole are no promises: their pods wait, and are told so."""
+    for statement in session.kept:
+        if statement.placements and not session.is_pipelined(statement.placements[0].gang):
+            statement.rollback(remember=True)
+
+
+def _commits(session: Session) -> tuple[GangCommit, ...]:
+    binds: dict[str, list[Bind]] = {}
+    names = session.room.table.names
+    for operation, _ in session.accepted:
+        if isinstance(operation, Placement) and operation.status is Status.ALLOCATED:
+            own = binds.setdefault(operation.gang.key, [])
+            own += [
+                Bind(task, names[node], session.preparations(task), session.annotations(task), session.node_lock(task))
+                for task, node in zip(operation.tasks, operation.nodes, strict=True)
+            ]
+    return tuple(
+        GangCommit(key, tuple(own), session.gangs[key].spec.min_member, mends=key in session.mended)
+        for key, own in binds.items()
+    )
+
+
+def _evictions(session: Session) -> tuple[Evict, ...]:
+    return tuple(
+        Evict(operation.task, operation.reason, claimant.key if claimant is not None else "", operation.why)
+        for operation, claimant in session.accepted
+        if isinstance(operation, Eviction)
+    )
+
+
+def _claims(session: Session) -> tuple[Claim, ...]:
+    """Room that evictions make belongs to those for whom it was made, until they have it or time is up."""
+    victims: dict[str, list[str]] = {}
+    for operation, claimant in session.accepted:
+        if isinstance(operation, Eviction) and claimant is not None:
+            victims.setdefault(claimant.key, []).append(operation.task.uid)
+    names = session.room.table.names
+    until = session.now + CLAIM_SECONDS * _SECOND
+    claims = []
+    for key, uids in victims.items():
+        places = session.gangs[key].places.items()
+        own = tuple((task.uid, names[node]) for task, (status, node) in places if status is Status.PIPELINED)
+        claims.append(Claim(gang=key, places=own, victims=tuple(uids), until=until))
+    return tuple(claims)
+
+
+def _report(session: Session, gang: GangState) -> GangReport:
+    has_queue = gang.key in session.gangs
+    ready = has_queue and session.is_ready(gang)
+    if has_queue and not ready and (hopeless := feasibility.never(session, gang)) is not None:
+        gang.reasons.insert(0, hopeless)
+    if not gang.tasks and gang.phase == PodGroupPhase.INQUEUE.value and gang.minimum > 0:
+        text = f"no pods yet: 0 of {gang.minimum} members are created"
+        gang.reasons.append(verdict.Reason("gang", text, cure=verdict.Cure.WAITING))
+    text = ""
+    if gang.tasks and not ready and has_queue:
+        text = messages.fit_text(session, gang)
+    elif gang.reasons:
+        text = gang.reasons[0].text
+    conditions = _conditions(session, gang, text, ready=ready)
+    counted = f"{gang.tally[Status.PENDING]}/{len(gang.tasks)} tasks in gang unschedulable: " if gang.tasks else ""
+    return GangReport(
+        gang=gang.key,
+        phase=_phase(
+            gang,
+            unschedulable=any(each.type == "Unschedulable" and each.status for each in conditions),
+            promised=gang.key in session.made_room_for,
+            now=session.now,
+        ),
+        running=gang.tally[Status.RUNNING],
+        succeeded=gang.tally[Status.SUCCEEDED],
+        failed=gang.tally[Status.FAILED],
+        conditions=conditions,
+        message=f"{counted}{text}" if text else "",
+        reasons=_reasons(gang),
+        pods=tuple(messages.pod_verdicts(session, gang, text)) if has_queue else (),
+        uid=gang.spec.uid,
+    )
+
+
+def _reasons(gang: GangState) -> tuple[verdict.Reason, ...]:
+    own = [reason for error in gang.fit_errors.values() for reason in error.reasons]
+    return tuple(verdict.merged([*gang.reasons, *own]).values())
+
+
+def _conditions(session: Session, gang: GangState, text: str, *, ready: bool) -> tuple[Condition, ...]:
+    """What holds now, both ways: a gang that became ready is told so by Unschedulable=False as well."""
+    if not gang.tasks or (not session.points.hooks("ready") and gang.key in session.gangs):
+        return ()
+    unschedulable, scheduled = PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value
+    was = {condition.type for condition in gang.spec.conditions}
+    if ready:
+        found = [Condition(scheduled, True, "tasks in gang are ready to be scheduled", "")]
+        if unschedulable in was:
+            found.append(Condition(unschedulable, False, "tasks in gang are ready to be scheduled", ""))
+        return tuple(found)
+    tally = gang.tally
+    leaving = tally[Status.RELEASING] and not tally[Status.PENDING] and not tally[Status.PIPELINED]
+    if leaving and _scheduled(gang) >= gang.spec.min_member:
+        return ()  # it is only on its way out
+    missing = messages.unschedulable(gang)
+    message = f"{missing}/{len(gang.tasks)} tasks in gang unschedulable: {text}"
+    found = [Condition(unschedulable, True, "NotEnoughResources", message)]
+    if scheduled in was:
+        found.append(Condition(scheduled, False, "NotEnoughResources", message))
+    return tuple(found)
+
+
+def _scheduled(gang: GangState) -> int:
+    tally = gang.tally
+    leaving = sum(bool(task.node) for task in gang.tasks_in(Status.RELEASING))
+    counted = (Status.RUNNING, Status.BOUND, Status.FAILED, Status.SUCCEEDED)
+    refused = sum(mend.is_refused(task) for task in gang.tasks_in(Status.FAILED))  # they are to be made anew
+    return sum(tally[status] for status in counted) + leaving - refused
+
+
+def _phase(gang: GangState, *, unschedulable: bool, promised: bool, now: Instant) -> str:
+    """`promised`: others leave for this gang, so it need not ask for admission again."""
+    tally = gang.tally
+    finished = tally[Status.SUCCEEDED] + tally[Status.FAILED]
+    if gang.phase == PodGroupPhase.COMPLETED.value and finished == len(gang.tasks):
+        return gang.phase  # finished stays finished, also while its pods are cleaned up
+    # What was cut short has never started: to call it Unknown would be to say that it had, and nobody would mend it.
+    if tally[Status.RUNNING] and unschedulable and not mend.cut_short(gang, now):
+        return PodGroupPhase.UNKNOWN.value
+    scheduled = _scheduled(gang)
+    if scheduled >= max(gang.spec.min_member, 1):  # with minMember 0 nothing at all would do, and look completed
+        return PodGroupPhase.COMPLETED.value if scheduled == finished else PodGroupPhase.RUNNING.value
+    is_whole_again = tally[Status.RUNNING] and tally.ready >= gang.spec.min_member and gang.phase in _RUNS
+    if is_whole_again and not mend.cut_short(gang, now):
+        return gang.phase  # a lost member is on its way back: a gang that runs need not be admitted a second time
+    # What was begun has been admitted: controllers make members anew only of what is.
+    is_admitted = gang.phase == PodGroupPhase.INQUEUE.value or promised or mend.cut_short(gang, now)
+    return PodGroupPhase.INQUEUE.value if is_admitted else PodGroupPhase.PENDING.value
+
+
+def _allocated(session: Session) -> dict[str, Amounts]:
+    """What each queue holds, with all that its descendants hold; room that is only kept for a gang is nobody's yet."""
+    totals: dict[str, amounts.MutableAmounts] = {name: {} for name in session.queues}
+    kept: dict[str, amounts.MutableAmounts] = {}
+    for placement in (each for statement in session.kept for each in statement.placements):
+        if placement.status is Status.ALLOCATED:
+            own = kept.setdefault(placement.gang.key, {})
+            amounts.add(own, placement.shape.request.amounts, -len(placement.tasks))
+    for gang in session.gangs.values():
+        if not any(gang.tally[status] for status in OCCUPYING):
+            continue
+        held = amounts.summed([gang.occupied, kept.get(gang.key, {})])
+        name, seen = gang.queue, set()
+        while name in totals and name not in seen:
+            amounts.add(totals[name], held)
+            seen.add(name)
+            name = session.queues[name].parent or (ROOT_QUEUE if name != ROOT_QUEUE else "")
+    return dict(totals)

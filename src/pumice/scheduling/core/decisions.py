@@ -1,0 +1,183 @@
+"""What a cycle decided: binds by gang, evictions, claims, and what to tell users. Plain data for dispatch and printers."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.api.changes import Claim
+    from pumice.cluster.amounts import Amounts
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.verdict import Reason
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VolumeChoice:
+    """What becomes of a claim before its pod is bound: it gets this volume, or (volume empty) one is made near the node."""
+
+    claim: str  # namespace/name
+    volume: str
+    node: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceChoice:
+    """What is written into a claim before its pod is bound: that the pod uses it, and the devices where it had none so far."""
+
+    claim: str  # namespace/name
+    allocation: Mapping[str, Any] | None  # status.allocation as the API has it
+
+
+Preparation = VolumeChoice | DeviceChoice
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bind:
+    """One pod and its node; what is in `first` has to be written, and to take effect, before the bind.
+
+    `annotations` travel with the bind onto the pod: which cards and CPUs were chosen for it. `lock` names the lock on the node
+    that a device plugin wants held from before the bind until it has handed the devices out; empty for none.
+    """
+
+    task: Task
+    node: str
+    first: tuple[Preparation, ...] = ()
+    annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    lock: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GangCommit:
+    """One gang's binds: all of them, or none. `needed` members must be bound before the gang counts as started."""
+
+    gang: str
+    binds: tuple[Bind, ...]
+    needed: int
+    mends: bool = False  # completes an attempt that was cut short
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Evict:
+    """A victim: for which gang it goes, by which action, and why it was this one."""
+
+    task: Task
+    reason: str  # the action's name, as Volcano's events have it
+    claimant: str
+    why: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Release:
+    """Members of a gang that was never started as a whole and cannot be finished, or that will never run: they give their room back."""
+
+    gang: str
+    tasks: tuple[Task, ...]
+    why: str
+    at_once: bool = False  # there is no agent that could end them first
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Condition:
+    """A PodGroup condition that should hold now."""
+
+    type: str
+    status: bool
+    reason: str
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PodVerdict:
+    """The PodScheduled condition of a pod that was not placed, and the node it may hope for."""
+
+    task: Task
+    reason: str
+    message: str
+    nominated_node: str = ""
+    of_gang: bool = False  # the message speaks of the whole gang, and is the same for all such members
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shortage:
+    """A resource of which equal pods would need more than is free on the nodes that may take them."""
+
+    resource: str
+    free: float
+    most_on_one_node: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HyperNodeRoom:
+    """The hyper node within a tier that has most room for equal pods; the name is empty where there is none."""
+
+    tier: int
+    hyper_node: str
+    fit: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShapeRoom:
+    """Equal members that wait, and the room for them at the end of the cycle, each pod looked at by itself."""
+
+    each: Amounts
+    waiting: int
+    fit: int
+    nodes: int
+    may_take: int  # nodes that no filter refuses
+    short: tuple[Shortage, ...]
+    within: HyperNodeRoom | None = None  # where the gang must stay in one hyper node
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GangReport:
+    """How a gang stands after the cycle."""
+
+    gang: str
+    phase: str
+    running: int
+    succeeded: int
+    failed: int
+    conditions: tuple[Condition, ...]
+    message: str  # of the event that goes with it
+    reasons: tuple[Reason, ...]
+    pods: tuple[PodVerdict, ...]
+    uid: str = ""  # of the group that was looked at: a restarted Job's next group has the same name
+    room: tuple[ShapeRoom, ...] = ()
+    position: int = 0  # among the waiting gangs of its queue, from 1; 0 for one that does not wait
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueueFigures:
+    """A queue's books at the end of the cycle, as the plugin that divides the cluster keeps them."""
+
+    allocated: Amounts
+    request: Amounts
+    deserved: Amounts
+    admitted: Amounts
+    ceiling: Amounts
+    share: float
+    overused: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decisions:
+    """Everything one cycle wants done; nothing has been written yet."""
+
+    commits: tuple[GangCommit, ...] = ()
+    evictions: tuple[Evict, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    unclaims: Mapping[str, str] = dataclasses.field(default_factory=dict)  # gang -> why its claim is over
+    releases: tuple[Release, ...] = ()
+    pipelined: Mapping[str, str] = dataclasses.field(default_factory=dict)  # pod key -> node
+    gangs: Mapping[str, GangReport] = dataclasses.field(default_factory=dict)
+    figures: Mapping[str, QueueFigures] = dataclasses.field(default_factory=dict)
+    shares: Mapping[str, float] = dataclasses.field(default_factory=dict)  # gang -> dominant share
+    unfinished: bool = False  # the budget ended before the work did: plan again soon
+    restless: bool = False  # a claim or a cut commit waits for time to pass
+    queues: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)  # allocated, descendants included
+    orphans: Mapping[str, tuple[PodVerdict, ...]] = dataclasses.field(
+        default_factory=dict
+    )  # by the group that is not there

@@ -1,0 +1,241 @@
+"""A gang inside a session: the snapshot's gang, and over it what this session has tentatively decided."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pumice.api.scheduling import PodGroupPhase
+from pumice.cluster import amounts
+from pumice.cluster.gangs import NO_POLICY
+from pumice.cluster.tasks import OCCUPYING, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pumice.cluster.gangs import Closeness, Gang, SubGang
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.verdict import FitError, Reason
+
+_READY = (Status.BOUND, Status.BINDING, Status.RUNNING, Status.ALLOCATED, Status.SUCCEEDED)
+_VALID = (*_READY, Status.PIPELINED, Status.PENDING)
+
+
+class Tally:
+    """Members of a gang, of a sub gang or of a role, counted by status."""
+
+    __slots__ = ("counts", "waiting_best_effort")
+
+    def __init__(self, tasks: Iterable[Task] = ()) -> None:
+        self.counts = [0] * len(Status)
+        self.waiting_best_effort = 0
+        for task in tasks:
+            self.count(task, task.status, 1)
+
+    def count(self, task: Task, status: Status, sign: int) -> None:
+        self.counts[status] += sign
+        if status is Status.PENDING and task.is_best_effort:
+            self.waiting_best_effort += sign
+
+    def shift(self, task: Task, former: Status, status: Status, number: int) -> None:
+        """Count so many members like this one under another status."""
+        self.count(task, former, -number)
+        self.count(task, status, number)
+
+    def __getitem__(self, status: Status) -> int:
+        return self.counts[status]
+
+    @property
+    def ready(self) -> int:
+        """Placed for good, or done."""
+        counts = self.counts
+        return sum(counts[status] for status in _READY)
+
+    @property
+    def valid(self) -> int:
+        """Placed, waiting or done: all that could still make up the gang."""
+        return sum(self.counts[status] for status in _VALID)
+
+    @property
+    def occupying(self) -> int:
+        return sum(self.counts[status] for status in OCCUPYING)
+
+
+class SubState:
+    """A sub gang inside a session."""
+
+    __slots__ = ("closeness", "gang", "hyper_node", "sub", "tally")
+
+    def __init__(self, gang: GangState, sub: SubGang, tally: Tally) -> None:
+        self.gang = gang
+        self.sub = sub
+        self.tally = tally
+        self.closeness: Closeness | None = sub.closeness
+        self.hyper_node = ""  # the lowest hyper node that holds its placed members
+
+    @property
+    def minimum(self) -> int:
+        return self.sub.minimum
+
+    @property
+    def is_ready(self) -> bool:
+        return self.tally.ready + self.tally.waiting_best_effort >= self.minimum
+
+    @property
+    def is_pipelined(self) -> bool:
+        tally = self.tally
+        return tally[Status.PIPELINED] + tally.ready + tally.waiting_best_effort >= self.minimum
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LastTry:
+    """Where a discarded plan had put a task: what a person wants to know who asks why it waits."""
+
+    status: Status
+    node: str
+    hyper_node: str = ""
+
+
+class GangState:
+    """Counters, tentative places and reasons of one gang during one session."""
+
+    def __init__(self, gang: Gang) -> None:
+        self.gang = gang
+        self.spec = gang.spec
+        self.key = gang.spec.key
+        self.queue = gang.spec.queue
+        self.priority = gang.spec.priority
+        self.phase = gang.spec.phase
+        self.tally = Tally()
+        self.tally.counts = list(gang.counts)
+        if gang.counts[Status.PENDING]:
+            waiting = (task for task in gang.tasks if task.status is Status.PENDING and task.is_best_effort)
+            self.tally.waiting_best_effort = sum(1 for _ in waiting)
+        self.occupied = dict(gang.occupied)
+        self.version = 0  # rises with every change, so that cached order keys know their age
+        self.order_key: tuple[int, tuple[float, ...]] | None = None
+        self.closeness: Closeness | None = gang.spec.closeness
+        self.hyper_node = ""
+        self.places: dict[Task, tuple[Status, int]] = {}
+        self.last_tries: dict[Task, LastTry] = {}
+        self.fit_errors: dict[Task, FitError] = {}
+        self.reasons: list[Reason] = []
+        self._roles: dict[str, Tally] | None = None
+        self._sub_of: dict[Task, SubState] | None = None
+        if gang.spec.policies:
+            self.subs = [SubState(self, sub, Tally(sub.tasks)) for sub in gang.sub_gangs]
+        else:
+            self.subs = [SubState(self, sub, self.tally) for sub in gang.sub_gangs]
+
+    # ------------------------------------------------------------------------------------------------- members
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        return self.gang.tasks
+
+    def status(self, task: Task) -> Status:
+        place = self.places.get(task)
+        return task.status if place is None else place[0]
+
+    def tasks_in(self, *statuses: Status) -> list[Task]:
+        if not any(self.tally[status] for status in statuses):
+            return []
+        if not self.places:
+            return [task for task in self.gang.tasks if task.status in statuses]
+        return [task for task in self.gang.tasks if self.status(task) in statuses]
+
+    def sub_of(self, task: Task) -> SubState:
+        if len(self.subs) == 1:
+            return self.subs[0]
+        if self._sub_of is None:
+            self._sub_of = {member: sub for sub in self.subs for member in sub.sub.tasks}
+        return self._sub_of[task]
+
+    def move(self, tasks: Sequence[Task], status: Status, nodes: Sequence[int]) -> None:
+        """Count members of one shape under a new status, from now until they are moved again."""
+        first = tasks[0]
+        former = self.status(first)
+        for task, node in zip(tasks, nodes, strict=True):
+            if status is task.status:
+                self.places.pop(task, None)
+            else:
+                self.places[task] = (status, node)
+        count = len(tasks)
+        self.tally.shift(first, former, status, count)
+        if self.spec.policies:
+            for task in tasks:
+                self.sub_of(task).tally.shift(task, former, status, 1)
+        if self._roles is not None:
+            for task in tasks:
+                self._roles[task.role].shift(task, former, status, 1)
+        was, is_ = former in OCCUPYING, status in OCCUPYING
+        if was != is_:
+            amounts.add(self.occupied, first.request.amounts, count if is_ else -count)
+        self.version += 1
+
+    def role(self, name: str) -> Tally:
+        """Members of one role; a role without members counts zero everywhere."""
+        if self._roles is None:
+            self._roles = {}
+            for task in self.gang.tasks:
+                self._roles.setdefault(task.role, Tally()).count(task, self.status(task), 1)
+        return self._roles.get(name) or Tally()
+
+    # ------------------------------------------------------------------------------------------------- gang rules
+
+    @property
+    def minimum(self) -> int:
+        return self.spec.min_member
+
+    @property
+    def is_waiting_for_admission(self) -> bool:
+        return self.phase in {"", PodGroupPhase.PENDING.value}
+
+    @property
+    def roles_count(self) -> bool:
+        """Role minimums bind only while minMember is at least their sum (Volcano parity)."""
+        minimums = self.spec.role_minimums
+        return bool(minimums) and self.spec.min_member >= sum(minimums.values())
+
+    @property
+    def is_ready(self) -> bool:
+        return self.tally.ready + self.tally.waiting_best_effort >= self.spec.min_member
+
+    @property
+    def is_pipelined(self) -> bool:
+        tally = self.tally
+        return tally[Status.PIPELINED] + tally.ready + tally.waiting_best_effort >= self.spec.min_member
+
+    @property
+    def is_starving(self) -> bool:
+        return self.tally[Status.PIPELINED] + self.tally.ready < self.spec.min_member
+
+    def roles_ready(self, *, pipelined: bool = False) -> bool:
+        if not self.roles_count:
+            return True
+        return all(
+            self.role_ready(name, pipelined=pipelined) >= least for name, least in self.spec.role_minimums.items()
+        )
+
+    def role_ready(self, name: str, *, pipelined: bool = False) -> int:
+        tally = self.role(name)
+        ready = tally.occupying + tally[Status.SUCCEEDED] + tally.waiting_best_effort
+        return ready + tally[Status.PIPELINED] if pipelined else ready
+
+    def subs_ready(self, *, pipelined: bool = False) -> bool:
+        """Each policy has as many sub gangs ready as it asks for."""
+        for index, policy in enumerate(self.spec.policies):
+            if policy.min_sub_groups <= 0:
+                continue
+            own = [sub for sub in self.subs if sub.sub.policy == index]
+            if sum(sub.is_pipelined if pipelined else sub.is_ready for sub in own) < policy.min_sub_groups:
+                return False
+        return True
+
+    @property
+    def wants_closeness(self) -> bool:
+        return self.closeness is not None or any(sub.closeness is not None for sub in self.subs)
+
+    @property
+    def has_policies(self) -> bool:
+        return any(sub.sub.policy != NO_POLICY for sub in self.subs) or bool(self.spec.policies)

@@ -1,0 +1,325 @@
+"""One scheduling cycle in memory: the snapshot, what has tentatively changed, and the plugins that have a say."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pumice.cluster.tasks import ON_A_NODE, Status
+from pumice.scheduling.core.gangstate import GangState, SubState
+from pumice.scheduling.core.points import Points
+from pumice.scheduling.core.room import Room
+from pumice.scheduling.core.shapes import Reads, ShapeBook
+from pumice.scheduling.core.statement import Eviction, Placement, Statement
+from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.evicting.reserved_room import ReservedRoom
+from pumice.scheduling.placing.placement import Placer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pumice.cluster.amounts import MutableAmounts
+    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.state import Snapshot
+    from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
+    from pumice.scheduling.core.decisions import Preparation, QueueFigures, Release
+    from pumice.scheduling.core.policy import Policy
+    from pumice.scheduling.core.ports import Ports
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.core.statement import Operation
+
+T = TypeVar("T")
+
+
+# Work is counted in units of roughly ten microseconds: a gang's turn, a placement, a node tried for eviction.
+UNLIMITED_BUDGET = 2**62
+
+
+class Session:
+    """What actions and plugins work on. Nothing here outlives the cycle but the accepted operations."""
+
+    def __init__(
+        self, snapshot: Snapshot, policy: Policy, *, now: Instant, ports: Ports, budget: int = UNLIMITED_BUDGET
+    ) -> None:
+        self.snapshot = snapshot
+        self.policy = policy
+        self.now = now
+        self.ports = ports
+        self.queues = snapshot.queues
+        self.gangs: dict[str, GangState] = {}
+        self.stranded: dict[str, GangState] = {}  # gangs whose queue does not exist
+        for key, gang in snapshot.gangs.items():
+            known = gang.spec.queue in self.queues
+            (self.gangs if known else self.stranded)[key] = GangState(gang)
+        for gang_state in self.stranded.values():
+            gang_state.reasons.append(
+                Reason(
+                    "queue", f"queue {gang_state.queue} does not exist; create it or name another one", cure=Cure.CHANGE
+                )
+            )
+        self.room = Room(snapshot.nodes)
+        self.total: MutableAmounts = snapshot.nodes.total()
+        self.units = self.budget = budget
+        self.points = Points()
+        self.shapes = ShapeBook(snapshot.nodes.axis)
+        self.placer = Placer(self)
+        self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
+        self.made_room_for: set[str] = set()  # gangs for whom others leave, since this cycle or an earlier one
+        self.releases: list[Release] = []
+        self.mended: set[str] = set()
+        self.has_cut_commits = False  # some attempt could not be completed yet
+        self.has_postponed = False  # somebody is to be planned for again later
+        self.figures: dict[str, QueueFigures] = {}  # what plugins publish when they close
+        self.shares: dict[str, float] = {}
+        self.kept: list[Statement] = []  # neither committed nor undone: they hold room until the cycle ends
+        self._shared: dict[Callable[[Session], Any], Any] = {}
+
+    @property
+    def on(self) -> Points:
+        """Where a plugin registers while it opens."""
+        return self.points
+
+    def shared(self, kind: Callable[[Session], T]) -> T:
+        """Machinery that several plugins use, made once a session, by whoever asks first."""
+        if kind not in self._shared:
+            self._shared[kind] = kind(self)
+        made: T = self._shared[kind]
+        return made
+
+    def settle(self) -> None:
+        """After all plugins have opened: what any of them reads makes up the shapes."""
+        declared = {plugin for plugin, _ in self.points.reads}
+        for _, reads in self.points.reads:
+            self.shapes.reads |= reads
+        self.shapes.traits = self.points.traits
+        looks_at_pods = (
+            "prefilter", "filter", "limit", "live_filter", "fixed_score", "load_score", "live_score", "pull_score",
+        )  # fmt: skip
+        for point in looks_at_pods:
+            for hook in self.points.hooks(point):
+                if hook.plugin not in declared:
+                    self.shapes.reads |= Reads.EVERYTHING
+        self.reserved_room = ReservedRoom(self)
+        self.made_room_for.update(self.reserved_room.held)
+
+    def spend(self, units: int) -> bool:
+        """Count work; False once the budget is used up: what has been decided stands, the rest waits for the next cycle."""
+        self.budget -= units
+        return self.budget > 0
+
+    # ------------------------------------------------------------------------------------------------- look-ups
+
+    def shape(self, task: Task) -> Shape:
+        return self.shapes.of(task)
+
+    def node_index(self, task: Task) -> int:
+        """The node that a task is on: by this session's placement, else by the snapshot."""
+        gang = self.gangs.get(task.gang)
+        place = gang.places.get(task) if gang is not None else None
+        return place[1] if place is not None else self.room.table.index[task.node]
+
+    def promised_node(self, task: Task) -> str:
+        """The node that a claim or the pod's own status promises it; empty for most."""
+        claim = self.snapshot.claims.get(task.gang) if self.snapshot.claims else None
+        if claim is not None:
+            return next((node for uid, node in claim.places if uid == task.uid), task.nominated_node)
+        return task.nominated_node
+
+    def viewed(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, int]]:
+        """Those that are on nodes as kube-scheduler's view has it, each with its node: promised ones are, evicted ones are not."""
+        index = self.room.table.index
+        for task in tasks:
+            gang = self.gangs.get(task.gang)
+            place = gang.places.get(task) if gang is not None else None
+            if place is not None:
+                if place[0] not in {Status.RELEASING, Status.PENDING}:
+                    yield task, place[1]
+            elif task.status in ON_A_NODE and task.node in index:
+                yield task, index[task.node]
+
+    def preparations(self, task: Task) -> tuple[Preparation, ...]:
+        """What has to be written before the task can be bound where it was placed."""
+        return tuple(each for hook in self.points.hooks("prebind") for each in hook.call(task))
+
+    def annotations(self, task: Task) -> dict[str, str]:
+        """What plugins write onto the task with its bind."""
+        return {key: text for hook in self.points.hooks("annotate") for key, text in hook.call(task).items()}
+
+    def node_lock(self, task: Task) -> str:
+        """The lock on the task's node that has to be held while it is bound; empty for none."""
+        return next((lock for hook in self.points.hooks("node_lock") if (lock := hook.call(task))), "")
+
+    def queue_of(self, gang: GangState) -> QueueSpec:
+        return self.queues[gang.queue]
+
+    def statement(self, claimant: GangState | None = None) -> Statement:
+        """A new attempt; `claimant` is the gang on whose behalf others may be evicted."""
+        return Statement(self, claimant)
+
+    def used(self) -> MutableAmounts:
+        """What all pods together take on all nodes, by name."""
+        axis, used = self.room.table.axis, self.snapshot.nodes.used
+        return {name: sum(used[row].tolist()) for row, name in enumerate(axis.names)}
+
+    # ------------------------------------------------------------------------------------------------- orders
+
+    def gang_key(self, gang: GangState) -> tuple[float, ...]:
+        """The plugins' keys, cached until the gang changes: plugins compare gangs by what the gangs themselves hold."""
+        cached = gang.order_key
+        if cached is None or cached[0] != gang.version:
+            key = tuple(hook.call(gang) for hook in self.points.hooks("gang_order"))
+            cached = gang.order_key = (gang.version, key)
+        return cached[1]
+
+    def gang_before(self, left: GangState, right: GangState) -> bool:
+        return (self.gang_key(left), left.spec.created, left.key) < (
+            self.gang_key(right),
+            right.spec.created,
+            right.key,
+        )
+
+    def queue_compare(self, left: QueueSpec, right: QueueSpec) -> float:
+        for hook in self.points.hooks("queue_order"):
+            order: float = hook.call(left, right)
+            if order:
+                return order
+        return -1 if (left.created, left.name) < (right.created, right.name) else 1
+
+    def queue_before(self, left: QueueSpec, right: QueueSpec) -> bool:
+        return self.queue_compare(left, right) < 0
+
+    def sub_key(self, sub: SubState) -> tuple[float | str, ...]:
+        return (*(hook.call(sub) for hook in self.points.hooks("sub_order")), sub.sub.match_index, sub.sub.key)
+
+    def ordered(self, tasks: Iterable[Task]) -> list[Task]:
+        """Tasks of one gang in the order of placement: by the plugins, then by number, age and uid."""
+        tasks = list(tasks)
+        hooks = [hook.call for hook in self.points.hooks("task_order")]
+        if all(task.index is not None for task in tasks):
+            return sorted(tasks, key=lambda task: (*[call(task) for call in hooks], task.index, task.created, task.uid))
+        if all(task.index is None for task in tasks):
+            return sorted(tasks, key=lambda task: (*[call(task) for call in hooks], task.created, task.uid))
+        return sorted(tasks, key=functools.cmp_to_key(self.task_compare))
+
+    def task_compare(self, left: Task, right: Task) -> int:
+        for hook in self.points.hooks("task_order"):
+            own, other = hook.call(left), hook.call(right)
+            if own != other:
+                return -1 if own < other else 1
+        if left.index is not None and right.index is not None and left.index != right.index:
+            return -1 if left.index < right.index else 1
+        return -1 if (left.created, left.uid) < (right.created, right.uid) else 1
+
+    # ------------------------------------------------------------------------------------------------- questions
+
+    def is_valid(self, gang: GangState) -> Reason | None:
+        """Why no action may work on the gang in this cycle; None where all may."""
+        if (failed := self.ports.resting.get(gang.key)) is not None:
+            self.has_postponed = True
+            return Reason("dispatch", f"the last attempt failed, and the next one follows: {failed}", cure=Cure.WAITING)
+        return next((reason for hook in self.points.hooks("valid") if (reason := hook.call(gang)) is not None), None)
+
+    def is_ready(self, gang: GangState) -> bool:
+        return all(hook.call(gang) for hook in self.points.hooks("ready"))
+
+    def sub_is_ready(self, sub: SubState) -> bool:
+        if not sub.gang.spec.policies:
+            return self.is_ready(sub.gang)
+        return all(hook.call(sub) for hook in self.points.hooks("sub_ready"))
+
+    def until_ready(self, sub: SubState, role: str, most: int) -> int:
+        """How many equal members may be placed before somebody has to be asked again; at least one."""
+        point, asked = ("sub_ready", (sub,)) if sub.gang.spec.policies else ("ready", (sub, role))
+        needed = 1
+        for hook in self.points.hooks(point):
+            if hook.detail is None:
+                return 1
+            own = hook.detail(*asked)
+            needed = most if own is None else max(needed, own)
+        return min(needed, most)
+
+    def shortfall(self, subject: GangState | SubState) -> int:
+        """At least how many more members must find a place before it can start or keep promised places; one at least."""
+        if isinstance(subject, SubState) and subject.gang.spec.policies:
+            satisfied = self.sub_is_ready(subject) or self.sub_is_pipelined(subject)
+        else:
+            subject = subject.gang if isinstance(subject, SubState) else subject
+            satisfied = self.is_ready(subject) or self.is_pipelined(subject)
+        return 1 if satisfied else max([1, *(hook.call(subject) for hook in self.points.hooks("shortfall"))])
+
+    def is_pipelined(self, gang: GangState) -> bool:
+        return self.points.vote("pipelined", gang)
+
+    def sub_is_pipelined(self, sub: SubState) -> bool:
+        if not sub.gang.spec.policies:
+            return self.is_pipelined(sub.gang)
+        return self.points.vote("sub_pipelined", sub)
+
+    def is_overused(self, queue: QueueSpec) -> bool:
+        return any(hook.call(queue) for hook in self.points.hooks("overused"))
+
+    def allocatable(self, queue: QueueSpec, shape: Shape, count: int) -> int:
+        """How many of `count` such pods the queue may still take."""
+        for hook in self.points.hooks("allocatable"):
+            count = hook.call(queue, shape, count)
+            if count <= 0:
+                return 0
+        return count
+
+    def why_not_allocatable(self, gang: GangState, shape: Shape) -> Reason:
+        """The first plugin that refuses the gang's queue one more such pod, in its own words."""
+        queue = self.queue_of(gang)
+        for hook in self.points.hooks("allocatable"):
+            if hook.call(queue, shape, 1) <= 0:
+                return Reason(hook.plugin, hook.detail(queue, gang, shape), cure=Cure.EVICTION)
+        raise AssertionError(f"queue {queue.name} refuses nothing")
+
+    def is_preemptive(self, queue: QueueSpec, tasks: Sequence[Task]) -> bool:
+        return all(hook.call(queue, tasks) for hook in self.points.hooks("preemptive"))
+
+    # ------------------------------------------------------------------------------------------------- operations
+
+    def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
+        for hook in self.points.hooks("moved"):
+            hook.call(gang, shape, tasks, nodes, sign)
+
+    def accept(self, operations: Sequence[Operation], claimant: GangState | None) -> None:
+        self.accepted += [(operation, claimant) for operation in operations]
+        if claimant is not None and any(isinstance(operation, Eviction) for operation in operations):
+            self.made_room_for.add(claimant.key)
+
+    @functools.cached_property
+    def committed(self) -> set[Task]:
+        """Tasks that are bound by this cycle; asked for after the last action."""
+        placements = [operation for operation, _ in self.accepted if isinstance(operation, Placement)]
+        return {task for each in placements if each.status is Status.ALLOCATED for task in each.tasks}
+
+    @functools.cached_property
+    def nominations(self) -> dict[Task, str]:
+        """Tasks for which others were evicted, with their node; asked for after the last action."""
+        names = self.room.table.names
+        placements = [operation for operation, _ in self.accepted if isinstance(operation, Placement)]
+        return {
+            task: names[node]
+            for each in placements
+            if each.status is Status.PIPELINED and each.after_eviction
+            for task, node in zip(each.tasks, each.nodes, strict=True)
+        }
+
+    def schedulable(self, *, with_enqueue: bool) -> list[GangState]:
+        """Gangs that actions may work on: admitted, valid, in their order of key."""
+        found = []
+        for gang in self.gangs.values():
+            if gang.is_waiting_for_admission:
+                if with_enqueue:
+                    continue
+                gang.phase = "Inqueue"
+            if not gang.tally[Status.PENDING] and gang.key not in self.reserved_room.held:
+                continue
+            reason = self.is_valid(gang)
+            if reason is not None:
+                gang.reasons.append(reason)
+                continue
+            found.append(gang)
+        return found

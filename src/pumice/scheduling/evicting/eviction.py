@@ -1,0 +1,249 @@
+"""Making room: who may have to go for whom, in which order, and who can be spared after all.
+
+Plans are made inside a statement on the session itself, so that filters, quotas and orders see each eviction at once. A plan is
+committed only if its gang becomes ready by it, and only after every victim that it can do without has been spared.
+"""
+
+from __future__ import annotations
+
+from functools import cmp_to_key
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice import instant
+from pumice.cluster import amounts
+from pumice.cluster.tasks import EVICTABLE, Status
+from pumice.scheduling.core.ports import Vain
+from pumice.scheduling.core.statement import Eviction, Placement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pumice.cluster.columns import Column, Mask
+    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.core.statement import Statement
+
+# Sparing replays the plan once per victim that might stay: a larger plan is left as it is.
+SPARED_BY_REPLAY_MAX = 256
+# To find out that evictions cannot help costs a look at every node: it is not found out with every cycle.
+PAUSE_FIRST = 2 * instant.SECOND
+PAUSE_MAX = instant.MINUTE
+PAUSE_BEHIND_MAX = (
+    10 * instant.MINUTE
+)  # where there is more to find out than time: else the first would have every turn
+
+
+class Pool:
+    """Tasks that some rule allows as victims, by node, and as columns: the most room that evictions could make."""
+
+    def __init__(self, session: Session, allows: Callable[[Task, GangState], bool]) -> None:
+        self.session = session
+        # Where not even everybody who may go made room for such a pod. Within one plan that hardly ever gets better: other nodes
+        # come first, or each member would look at all of those again. By shape and priority.
+        self.hopeless: dict[tuple[Shape, int], set[int]] = {}
+        table = session.room.table
+        self.by_node: list[list[Task]] = []
+        self.most: Column = np.zeros_like(table.used)
+        axis = table.axis
+        for node, tasks in enumerate(table.tasks):
+            chosen = []
+            for task in tasks:
+                gang = session.gangs.get(task.gang)
+                if gang is not None and task.status in EVICTABLE and allows(task, gang):
+                    chosen.append(task)
+                    self.most[:, node] += axis.demand(task.request)
+            self.by_node.append(chosen)
+
+    def candidates(self, node: int, statuses: frozenset[Status], claimant: GangState) -> list[Task]:
+        """Who could go for the claimant; a gang for whom others leave stays itself, unless the claimant ranks above it."""
+        gangs, served = self.session.gangs, self.session.made_room_for
+        return [
+            task
+            for task in self.by_node[node]
+            if gangs[task.gang].status(task) in statuses
+            and not (task.gang in served and gangs[task.gang].priority >= claimant.priority)
+        ]
+
+    def give_up(self, node: int, task: Task) -> None:
+        """Look for victims for such a pod on this node again only after all others, until the next plan."""
+        self.hopeless.setdefault((self.session.shape(task), task.priority), set()).add(node)
+
+    def promising(self, nodes: list[int], task: Task) -> list[int]:
+        """The nodes in the given order, but those last that such a pod was given up on."""
+        hopeless = self.hopeless.get((self.session.shape(task), task.priority))
+        return sorted(nodes, key=hopeless.__contains__) if hopeless else nodes
+
+    def could_open(self, shape: Shape) -> Mask:
+        """Nodes that could take the pod if everybody in the pool left: the cheap first answer to "can eviction help?"."""
+        return shape.fits(self.session.room.future + self.most)
+
+
+def victim_order(session: Session, claimant: GangState | None, victims: Iterable[Task]) -> list[Task]:
+    """Who goes first: of one gang the last placed, of one queue the gang served last, else the queue that can best bear it."""
+
+    def compare(left: Task, right: Task) -> int:
+        own, other = session.gangs.get(left.gang), session.gangs.get(right.gang)
+        if own is other:
+            return -session.task_compare(left, right)
+        if own is None or other is None:
+            return -1 if own is None else 1
+        if claimant is None or own.queue == other.queue:
+            mine, theirs = session.gang_key(own), session.gang_key(other)
+            if mine != theirs:
+                return 1 if mine < theirs else -1
+            return -session.task_compare(left, right)
+        order = queue_compare(session, session.queue_of(own), session.queue_of(other), session.queue_of(claimant))
+        return -1 if order < 0 else 1
+
+    return sorted(victims, key=cmp_to_key(compare))
+
+
+def queue_compare(session: Session, left: QueueSpec, right: QueueSpec, claimant: QueueSpec) -> float:
+    """Negative: a victim of the left queue goes first."""
+    for hook in session.points.hooks("victim_queue_order"):
+        order: float = hook.call(left, right, claimant)
+        if order:
+            return order
+    return -session.queue_compare(left, right)
+
+
+def enough(session: Session, shape: Shape, node: int, victims: Sequence[Task]) -> bool:
+    """Whether the pod fits onto the node once all victims have left."""
+    free = session.room.future[:, node].copy()
+    for task in victims:
+        free += session.room.table.axis.demand(task.request)
+    return all(free[row] >= shape.demand[row] for row in shape.rows)
+
+
+def fits(session: Session, gang: GangState, shape: Shape, node: int, *, check_queue: bool = True) -> bool:
+    """Whether one such pod may be promised this node now: room, queue and every filter."""
+    future = session.room.future
+    if not all(future[row, node] >= shape.demand[row] for row in shape.rows):
+        return False
+    if check_queue and session.allocatable(session.queue_of(gang), shape, 1) < 1:
+        return False
+    return session.placer.passes(shape, node)
+
+
+def in_need(session: Session, gang: GangState) -> list[Task]:
+    """Members for whom others may have to go, in order; one that asks for nothing and finds a free slot needs nobody's."""
+
+    def finds_a_slot(task: Task) -> bool:
+        shape = session.shape(task)
+        return bool((session.placer.feasible(shape, None) & shape.fits(session.room.idle)).any())
+
+    waiting = [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
+    return session.ordered(task for task in waiting if not (task.is_best_effort and finds_a_slot(task)))
+
+
+def is_vain(session: Session, action: str, gang: GangState) -> bool:
+    """Whether evictions for this gang came to nothing a while ago, and it is still the same: others have their turn."""
+    memory = session.ports.memory
+    known = memory.vain.get((action, gang.key))
+    if known is None or known.gang is not gang.gang or session.now >= known.until:
+        return False
+    # While some have had no turn at all, news give nobody a second one so soon.
+    waits_for_others = memory.is_behind and session.now < known.until - known.pause + PAUSE_MAX
+    if not waits_for_others and (not _is_same(session, known) or _free_places(session, gang) > known.free):
+        return False
+    session.has_postponed = True
+    return True
+
+
+def note_vain(session: Session, action: str, gang: GangState, budget: int) -> None:
+    """Leave the gang alone for a moment, and for longer each time; `budget` is what was left when its turn came.
+
+    Not where the budget ended too early for it. But whoever had most of a cycle's may not have that of the next one as well.
+    """
+    if session.budget > 0 or 2 * budget >= session.units:
+        memory = session.ports.memory
+        known = memory.vain.get((action, gang.key))
+        pause = PAUSE_FIRST
+        if known is not None and known.gang is gang.gang and (memory.is_behind or _is_same(session, known)):
+            pause = min(2 * known.pause, PAUSE_BEHIND_MAX if memory.is_behind else PAUSE_MAX)
+        free, until = _free_places(session, gang), session.now + pause
+        memory.vain[action, gang.key] = Vain(
+            gang.gang, session.policy, session.snapshot.ground, free, pause=pause, until=until
+        )
+
+
+def _is_same(session: Session, known: Vain) -> bool:
+    return known.policy is session.policy and known.ground == session.snapshot.ground
+
+
+def _free_places(session: Session, gang: GangState) -> int:
+    """How many of the gang's first waiting member find room without anybody's leaving: with more of them, fewer need go."""
+    first = next(iter(gang.tasks_in(Status.PENDING)), None)
+    if first is None:
+        return 0
+    shape = session.shape(first)
+    return int(shape.copies(session.room.future)[session.placer.allowed(shape)].sum())
+
+
+def is_lost(session: Session, gang: GangState, left: int) -> bool:
+    """Whether `left` further members could not make the gang start, wherever they found room: no use to look for it."""
+    return session.shortfall(gang) > left
+
+
+def is_worth_it(session: Session, statement: Statement, gang: GangState) -> bool:
+    """Whether the plan may be carried out: the gang may wait for its places and, if others have to go, no plugin objects at all.
+
+    A vote of a higher tier (sla's, for a gang that is due) may hold free room for half a gang. It may not cost anybody their life.
+    Members of a sub group are only ever started together, so half a sub group is worth nothing either.
+    """
+    if gang.spec.policies:
+        touched = {gang.sub_of(task): None for placement in statement.placements for task in placement.tasks}
+        if not all(session.sub_is_ready(sub) or session.sub_is_pipelined(sub) for sub in touched):
+            return False
+    if statement.evictions:
+        return all(hook.call(gang) >= 0 for hook in session.points.hooks("pipelined"))
+    return session.is_pipelined(gang)
+
+
+def why_chosen(session: Session, victim: Task) -> str:
+    """What the eviction costs: below its minimum the rest of a gang is worthless."""
+    gang = session.gangs[victim.gang]
+    left = gang.tally.ready - 1
+    if left < gang.spec.min_member:
+        return f"gang {gang.key} falls below its minimum: {left} of {gang.spec.min_member} members stay"
+    return f"gang {gang.key} keeps its minimum: {left} of {gang.spec.min_member} members stay"
+
+
+def has_evicted_requests(evictions: Iterable[Eviction]) -> bool:
+    """Only victims that asked for something leave room that is worth nominating a node for (Volcano parity)."""
+    return any(not amounts.is_empty(each.task.request.amounts) for each in evictions)
+
+
+def spare(session: Session, statement: Statement, *, check_queue: bool) -> None:
+    """Take back every eviction that the plan can do without, last one first; what is left is minimal."""
+    evictions = statement.evictions
+    if len(evictions) > SPARED_BY_REPLAY_MAX:
+        return
+    for each in reversed(evictions):
+        room, demand = session.room.future[:, each.node], each.shape.demand
+        if all(room[row] >= demand[row] for row in each.shape.rows):
+            _try_without(session, statement, each, check_queue=check_queue)
+
+
+def _try_without(session: Session, statement: Statement, spared: Eviction, *, check_queue: bool) -> None:
+    """Do the whole plan again without one victim; keep that if every placement still holds."""
+    plan = list(statement.operations)
+    statement.rollback()
+    for operation in plan:
+        if operation is spared:
+            continue
+        if isinstance(operation, Eviction):
+            statement.replay([operation])
+    for operation in plan:
+        if isinstance(operation, Placement):
+            node = operation.nodes[0]
+            if not fits(session, operation.gang, operation.shape, node, check_queue=check_queue):
+                statement.rollback()
+                statement.replay(plan)
+                return
+            statement.replay([operation])

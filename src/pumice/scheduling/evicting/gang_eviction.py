@@ -1,0 +1,284 @@
+"""Evicting for a gang as a whole: in one hyper node after the other, the cheapest bundles that let it start, and nobody else.
+
+For each domain the question "could evictions help at all?" is answered first, by a bound over columns. Then bundles are added in
+their order until the bound no longer speaks against it, and the plan is tried for real: victims evicted, members placed, all
+inside a statement. A plan that works is made minimal before it is committed: first every bundle, then every single victim that it
+can do without is spared.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import itertools
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from pumice.cluster import amounts
+from pumice.cluster.tasks import Status
+from pumice.cluster.topology import ROOT
+from pumice.scheduling.core.arguments import ActionArgs
+from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.evicting import bundles, eviction
+from pumice.scheduling.placing import members, topology
+from pumice.scheduling.placing.heap import Heap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pumice.cluster.columns import Column, Mask
+    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState, SubState
+    from pumice.scheduling.core.points import Kind
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.statement import Statement
+    from pumice.scheduling.evicting.bundles import Bundle, Candidates
+
+DOMAINS_MAX = 8
+TRIALS_MAX = 16  # plans tried for real in one domain; each failure takes twice as many further bundles
+SPARED_BUNDLES_MAX = 64  # of a larger plan only single victims are spared
+
+
+class Arguments(ActionArgs, frozen=True):
+    """Where to look, and whether a gang may be broken."""
+
+    domains: int = msgspec.field(name="maxDomains", default=DOMAINS_MAX)
+    allow_whole: bool = msgspec.field(name="allowWholeBundle", default=True)
+
+    @property
+    def domains_max(self) -> int:
+        return self.domains if self.domains > 0 else DOMAINS_MAX
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rules:
+    """What tells gangpreempt and gangreclaim apart."""
+
+    kind: Kind
+    candidates: Candidates
+    below: Callable[[GangState], float]  # victims' gangs must be of lower priority than this
+    compare: Callable[[GangState, GangState], float]  # whose bundle goes first
+    whom: str  # in words, for reasons
+
+
+def starving(session: Session) -> Iterator[tuple[QueueSpec, Heap[GangState]]]:
+    """Queues in their order, each with the gangs that may evict for themselves in theirs."""
+    found: dict[str, list[GangState]] = {}
+    for gang in session.schedulable(with_enqueue=True):
+        if session.points.starves(gang):
+            found.setdefault(gang.queue, []).append(gang)
+    queues = Heap(session.queue_before, (session.queues[name] for name in found))
+    while queues:
+        queue = queues.pop()
+        yield queue, Heap(session.gang_before, found[queue.name])
+
+
+def pursue(session: Session, gang: GangState, rules: Rules, arguments: Arguments) -> None:
+    """Evict for one gang, if that provably lets it start."""
+    obstacle = topology.prepare(session, gang)
+    if obstacle is not None:
+        members.refuse(gang, obstacle)
+        return
+    wanted = Wanted(session, gang)
+    most = rules.candidates.most(rules.below(gang))
+    if not wanted.tasks or most is None or any(task.pod.spec.preemption_policy == "Never" for task in wanted.tasks):
+        return
+    domains = _domains(session, gang, arguments.domains_max)
+    bounds = topology.room_for(session, wanted.tasks, ROOT, most)
+    positions = [session.snapshot.tree.position[name] for name in domains]
+    hopeful = [name for name, at in zip(domains, positions, strict=True) if bounds[at] >= wanted.least]
+    if domains and not hopeful:
+        most_room = max(int(bounds[at]) for at in positions)
+        text = (
+            f"evicting {rules.whom} would make room for {most_room} of {wanted.least} members that must start together"
+        )
+        members.refuse(gang, Reason(rules.kind.value, text, cure=Cure.WAITING))
+    for name in hopeful:
+        statement = _Domain(session, gang, wanted, rules, name).plan(allow_whole=arguments.allow_whole)
+        if statement is not None:
+            rules.candidates.forget(statement.evictions)
+            statement.commit()
+            return
+
+
+def _domains(session: Session, gang: GangState, most: int) -> list[str]:
+    """Where evictions are considered, widest first."""
+    groups = topology.gradients(session, gang, ROOT, evicting=True)
+    return [name for group in groups for name in group][:most]
+
+
+class Wanted:
+    """The members to find places for: as many as the gang needs to start; of one that runs, the next sub gang."""
+
+    def __init__(self, session: Session, gang: GangState) -> None:
+        self.was_ready = session.is_ready(gang)
+        self.by_sub: dict[str, list[Task]] = {}
+        waiting = [task for task in gang.tasks_in(Status.PENDING) if not task.gates and not task.is_best_effort]
+        for task in session.ordered(waiting):
+            self.by_sub.setdefault(gang.sub_of(task).sub.key, []).append(task)
+        if self.was_ready and self.by_sub:
+            first = topology.line(session, gang, self.by_sub).pop().sub.key
+            self.by_sub = {first: self.by_sub[first]}
+        self.tasks = [task for tasks in self.by_sub.values() for task in tasks]
+        self.least = len(self.tasks) if self.was_ready else session.shortfall(gang)
+        self.need = amounts.summed(task.request.amounts for task in self.tasks)
+
+
+class _Domain:
+    """The search for a plan in one hyper node."""
+
+    def __init__(self, session: Session, gang: GangState, wanted: Wanted, rules: Rules, name: str) -> None:
+        self.session = session
+        self.gang = gang
+        self.wanted = wanted
+        self.rules = rules
+        self.name = name
+        self.tree = session.snapshot.tree
+
+    def plan(self, *, allow_whole: bool) -> Statement | None:
+        """A statement with a minimal plan that lets the gang start, or None."""
+        offered = [bundle for bundle in self._bundles() if allow_whole or not bundle.whole]
+        count = self._fewest(offered)
+        step = 1
+        for _ in range(TRIALS_MAX):
+            if count > len(offered) or not self.session.spend(1):
+                return None
+            statement = self._try(offered[:count])
+            if statement is not None:
+                return self._spared(statement, offered[:count])
+            if count == len(offered):
+                return None
+            count, step = min(count + step, len(offered)), step * 2
+        return None
+
+    def _bundles(self) -> list[Bundle]:
+        rules, need = self.rules, self.wanted.need
+        by_gang = rules.candidates.by_gang(self.tree.nodes[self.name].tolist(), rules.below(self.gang))
+        gangs = self.session.gangs
+        self.session.spend(sum(map(len, by_gang.values())))
+        found = [bundle for key, tasks in by_gang.items() for bundle in bundles.bundles_of(gangs[key], tasks)]
+        ordered = bundles.in_order(found, need, rules.compare)
+        return bundles.in_order(bundles.approved(self.session, rules.kind, self.gang, ordered), need, rules.compare)
+
+    def _fewest(self, offered: Sequence[Bundle]) -> int:
+        """The smallest number of bundles that the bound does not rule out; more bundles never make less room."""
+        tasks = [task for bundle in offered for task in bundle.tasks]
+        ends = np.cumsum([len(bundle.tasks) for bundle in offered])
+        room = _Room(self.session, tasks)
+        return 1 + bisect.bisect_left(
+            range(1, len(offered) + 1), x=True, key=lambda count: self._could_do(room.of_first(ends[count - 1]))
+        )
+
+    def _could_do(self, more: Column) -> bool:
+        """Whether the bound allows a plan, given room that evictions add; asked while nobody is evicted yet."""
+        bound = topology.room_for(self.session, self.wanted.tasks, self.name, more)
+        return bool(bound[self.tree.position[self.name]] >= self.wanted.least)
+
+    # ------------------------------------------------------------------------------------------------- trying
+
+    def _try(self, chosen: Sequence[Bundle]) -> Statement | None:
+        """Evict all of the chosen and place the gang; the statement if that works, else nothing has happened."""
+        session, gang = self.session, self.gang
+        statement = session.statement(gang)
+        for bundle in chosen:
+            for task in bundle.tasks:
+                statement.evict(task, self.rules.kind.value, eviction.why_chosen(session, task))
+        records = [sub.hyper_node for sub in gang.subs]
+        works = self._place(statement)
+        for sub, record in zip(gang.subs, records, strict=True):
+            sub.hyper_node = record
+        if works:
+            return statement
+        statement.rollback()
+        return None
+
+    def _place(self, statement: Statement) -> bool:
+        session, gang = self.session, self.gang
+        turns = topology.line(session, gang, self.wanted.by_sub)
+        while turns:
+            sub = turns.pop()
+            groups = topology.gradients(session, sub, self.name, evicting=True)
+            placed = any(self._place_sub(statement, sub, name) for group in groups for name in group)
+            if self.wanted.was_ready:
+                return placed
+            if placed and session.is_pipelined(gang):
+                return True
+        return False
+
+    def _place_sub(self, statement: Statement, sub: SubState, hyper_node: str) -> bool:
+        """Promise places in the hyper node to as many members as the sub gang needs; False: nothing has happened."""
+        session = self.session
+        waiting = list(self.wanted.by_sub[sub.sub.key])
+        mark = statement.checkpoint()
+        where = None if hyper_node == ROOT else self.tree.mask(hyper_node)
+        while waiting and (self.wanted.was_ready or not session.sub_is_pipelined(sub)):
+            task, shape = waiting[0], session.shape(waiting[0])
+            if (
+                session.allocatable(session.queue_of(self.gang), shape, 1) < 1
+                or session.placer.prefilter(shape) is not None
+            ):
+                break
+            places = session.placer.fill(shape, 1, where, task)
+            if not places.nodes:
+                break
+            statement.place(Placement(self.gang, shape, [task], places.nodes, Status.PIPELINED, after_eviction=True))
+            del waiting[0]
+        done = not waiting if self.wanted.was_ready else session.sub_is_pipelined(sub)
+        if done and statement.checkpoint() > mark:
+            sub.hyper_node = self.tree.common(sub.hyper_node, hyper_node)
+            return True
+        statement.rollback(mark)
+        return False
+
+    def _place_run(self, statement: Statement, waiting: Sequence[Task], where: Mask | None) -> int:
+        """Promise places to some of the equal members at the front; how many."""
+        session, gang = self.session, self.gang
+        shape = session.shape(waiting[0])
+        alike = list(itertools.takewhile(lambda task: session.shape(task) is shape, waiting))
+        allowed = session.allocatable(session.queue_of(gang), shape, len(alike))
+        if allowed < 1 or session.placer.prefilter(shape) is not None:
+            return 0
+        nodes = session.placer.fill(shape, allowed, where, alike[0]).nodes
+        for task, node in zip(alike, nodes, strict=False):
+            statement.place(Placement(gang, shape, [task], [node], Status.PIPELINED, after_eviction=True))
+        return len(nodes)
+
+    # ------------------------------------------------------------------------------------------------- sparing
+
+    def _spared(self, statement: Statement, chosen: Sequence[Bundle]) -> Statement:
+        """The same plan without whomever it can do without: whole bundles first, so that gangs survive, then single victims."""
+        session = self.session
+        plan, kept = list(statement.operations), list(chosen)
+        statement.rollback()
+        for bundle in reversed(chosen) if len(chosen) <= SPARED_BUNDLES_MAX else ():
+            fewer = [each for each in kept if each is not bundle]
+            room = _Room(session, [task for each in fewer for task in each.tasks])
+            if not self._could_do(room.of_first(None)) or not session.spend(len(plan)):
+                continue
+            trial = self._try(fewer)
+            if trial is not None:
+                plan, kept = list(trial.operations), fewer
+                trial.rollback()
+        statement.replay(plan)
+        eviction.spare(session, statement, check_queue=True)
+        return statement
+
+
+class _Room:
+    """What some tasks hold, as columns over nodes."""
+
+    def __init__(self, session: Session, tasks: Sequence[Task]) -> None:
+        self.shape = session.room.future.shape
+        self.nodes = [session.node_index(task) for task in tasks]
+        self.demands = bundles.demands(session, tasks)
+
+    def of_first(self, count: int | None) -> Column:
+        """The room of the first so many tasks; None: of all."""
+        column: Column = np.zeros(self.shape, dtype=np.int64)
+        if self.nodes[:count]:
+            np.add.at(column.T, self.nodes[:count], self.demands[:count])
+        return column

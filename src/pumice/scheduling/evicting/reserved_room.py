@@ -1,0 +1,117 @@
+"""Room that was made by evictions belongs to the gang it was made for, across cycles, until it has it or time is up.
+
+At the start of a cycle each live claim is held: its members are pipelined where they were promised, so that nobody else is
+placed there and nobody is evicted for them a second time. When the gang's turn comes, the hold is lifted for it alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.api.changes import Claim
+from pumice.cluster.tasks import Status
+from pumice.scheduling.core.statement import Placement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pumice.cluster.state import Snapshot
+    from pumice.instant import Instant
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.statement import Statement
+
+
+class ReservedRoom:
+    """The claims of one session: held, lifted, and (`ended`) over."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.held: dict[str, Statement] = {}
+        self.ended: dict[str, str] = {}  # gang -> why its claim is over
+        for key, claim in sorted(session.snapshot.claims.items()):
+            self._hold(key, claim)
+
+    def _hold(self, key: str, claim: Claim) -> None:
+        session = self.session
+        gang = session.gangs.get(key)
+        if gang is None or not gang.tally[Status.PENDING]:
+            self.ended[key] = "the gang no longer waits"
+            return
+        if claim.until <= session.now:
+            self.ended[key] = "its time is up"
+            return
+        places, index = dict(claim.places), session.room.table.index
+        promised = [(task, index.get(places.get(task.uid, ""))) for task in gang.tasks_in(Status.PENDING)]
+        self._place(
+            gang,
+            [
+                Placement(gang, session.shape(task), [task], [node], Status.PIPELINED, after_eviction=True)
+                for task, node in promised
+                if node is not None
+            ],
+        )
+
+    def _place(self, gang: GangState, places: Iterable[Placement]) -> None:
+        """Hold those places that are still to be had, each for one task."""
+        statement = self.session.statement(gang)
+        for place in places:
+            future = self.session.room.future[:, place.nodes[0]]
+            if all(future[row] >= place.shape.demand[row] for row in place.shape.rows):
+                statement.place(place)
+        if statement.operations:
+            self.held[gang.key] = statement
+        else:
+            self.ended[gang.key] = "nothing is left of its room"
+
+    def lift(self, gang: GangState) -> list[Placement]:
+        """Give the gang its own room back to work with; what `put_back` needs if it finds no better use."""
+        statement = self.held.pop(gang.key, None)
+        if statement is None:
+            return []
+        places = statement.placements
+        statement.rollback()
+        return places
+
+    def put_back(self, gang: GangState, places: Sequence[Placement]) -> None:
+        """Hold the room again, as far as it is still there: the gang could not use it yet."""
+        if places:
+            self._place(gang, places)
+
+    def settle(self, gang: GangState, places: Sequence[Placement]) -> None:
+        """The gang has started: hold the room of members that have not, or end the claim."""
+        left = [place for place in places if gang.status(place.tasks[0]) is Status.PENDING]
+        if left:
+            self._place(gang, left)
+        elif places:
+            self.ended[gang.key] = "used"
+
+    def lift_below(self, gang: GangState) -> dict[str, list[Placement]]:
+        """ReservedRoom of gangs of strictly lower priority: a claim protects from equals and lesser, not from its betters.
+
+        That is a matter between gangs of one queue. Between queues shares decide, and whoever had to give room back by them
+        must not take it again by his rank, or the two would take turns for ever.
+        """
+        holders = [self.session.gangs[key] for key in self.held]
+        lower = [other for other in holders if other.queue == gang.queue and other.priority < gang.priority]
+        return {other.key: self.lift(other) for other in lower}
+
+
+def rebuilt(snapshot: Snapshot, until: Instant) -> list[Claim]:
+    """The claims of a former leader, who kept them in memory: its pods' nominated nodes tell what was promised to whom.
+
+    Only where somebody is leaving such a node: a nomination outlives its claim, and proves nothing once everybody has left.
+    """
+    leaving: dict[str, list[str]] = {}
+    for gang in snapshot.gangs.values():
+        for task in gang.tasks:
+            if task.status is Status.RELEASING:
+                leaving.setdefault(task.node, []).append(task.uid)
+    claims = []
+    for key, gang in snapshot.gangs.items():
+        waiting = (task for task in gang.tasks if task.status is Status.PENDING)
+        places = tuple((task.uid, task.nominated_node) for task in waiting if task.nominated_node)
+        victims = tuple(uid for node in dict.fromkeys(node for _, node in places) for uid in leaving.get(node, ()))
+        if victims:
+            claims.append(Claim(gang=key, places=places, victims=victims, until=until))
+    return claims

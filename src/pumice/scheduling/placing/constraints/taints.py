@@ -1,0 +1,106 @@
+"""Taints, grouped: clusters have thousands of nodes and a handful of different sets of taints."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice.api.core import Taint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pumice.api.pods import Toleration
+    from pumice.cluster.columns import Column, Mask
+    from pumice.scheduling.core.points import Indexes
+    from pumice.scheduling.core.session import Session
+
+NO_SCHEDULE = "NoSchedule"
+NO_EXECUTE = "NoExecute"
+PREFER_NO_SCHEDULE = "PreferNoSchedule"
+_REPELLING = frozenset({NO_SCHEDULE, NO_EXECUTE})
+_CORDON = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
+
+
+class NodeTaints:
+    """The nodes by their sets of taints; one for all plugins of a session."""
+
+    def __init__(self, session: Session) -> None:
+        self._objects = session.room.table.objects
+
+    @functools.cached_property
+    def _grouped(self) -> tuple[Indexes, list[tuple[Taint, ...]]]:
+        """The number of each node's set of taints, and the sets."""
+        sets: dict[tuple[Taint, ...], int] = {(): 0}
+        groups = [
+            sets.setdefault(_bare(taints) if (taints := node.spec.taints) else (), len(sets)) for node in self._objects
+        ]
+        return np.array(groups, dtype=np.intp), list(sets)
+
+    @functools.cached_property
+    def _cordoned(self) -> Mask:
+        return np.array([node.spec.unschedulable for node in self._objects], dtype=bool)
+
+    def repelling(self, tolerations: Sequence[Toleration]) -> Mask:
+        """Nodes with a NoSchedule or NoExecute taint that is not tolerated."""
+        return self._each(_REPELLING, tolerations) > 0
+
+    def disliked(self, tolerations: Sequence[Toleration]) -> Column | None:
+        """How many PreferNoSchedule taints of each node are not tolerated; None where there are none."""
+        if not any(taint.effect == PREFER_NO_SCHEDULE for taints in self._grouped[1] for taint in taints):
+            return None
+        return self._each(frozenset({PREFER_NO_SCHEDULE}), tolerations)
+
+    def closed(self, tolerations: Sequence[Toleration]) -> Mask:
+        """Cordoned nodes, unless the pod tolerates just that."""
+        if any(tolerates(toleration, _CORDON) for toleration in tolerations):
+            return np.zeros_like(self._cordoned)
+        return self._cordoned
+
+    def _each(self, effects: frozenset[str], tolerations: Sequence[Toleration]) -> Column:
+        """How many taints with one of the effects are not tolerated, on each node."""
+        group, sets = self._grouped
+        counts: Column = np.array([_untolerated(taints, effects, tolerations) for taints in sets], dtype=np.int64)[
+            group
+        ]
+        return counts
+
+
+def _bare(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
+    """Without the times at which they were added, which tell equal taints apart."""
+    return tuple(Taint(taint.key, taint.value, taint.effect) for taint in taints)
+
+
+def _untolerated(taints: Iterable[Taint], effects: frozenset[str], tolerations: Sequence[Toleration]) -> int:
+    return sum(
+        taint.effect in effects and not any(tolerates(toleration, taint) for toleration in tolerations)
+        for taint in taints
+    )
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """An empty key or effect of the toleration stands for every key or effect."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "Exists":
+            return True
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case "Lt" | "Gt":
+            return _compares(toleration, taint)
+        case _:
+            return False
+
+
+def _compares(toleration: Toleration, taint: Taint) -> bool:
+    """Numeric tolerations: the taint's value lies below or above the toleration's; anything but integers is no match."""
+    try:
+        bound, value = int(toleration.value), int(taint.value)
+    except ValueError:
+        return False
+    return value < bound if toleration.operator == "Lt" else value > bound

@@ -1,0 +1,140 @@
+"""Placing the members of one sub gang, in runs of equal ones, until it is ready or cannot become so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice.cluster.tasks import Status
+from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.core.verdict import FitError
+
+if TYPE_CHECKING:
+    from pumice.cluster.columns import Mask
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState, SubState
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.core.statement import Statement
+    from pumice.scheduling.core.verdict import Reason
+
+
+def place_tasks(
+    session: Session,
+    statement: Statement,
+    sub: SubState,
+    waiting: list[Task],
+    within: Mask | None = None,
+    hyper_node: str = "",
+) -> None:
+    """Take tasks off `waiting` and place them until the sub gang is ready; a task that finds no room is not tried again."""
+    gang = sub.gang
+    queue = session.queue_of(gang)
+    while waiting:
+        run, shape = _next_run(session, sub, waiting)
+        allowed = session.allocatable(queue, shape, len(run))
+        if allowed < len(run):
+            del waiting[: allowed or len(run)]  # beyond the queue's share: equal pods fare no better
+            if not allowed:
+                refuse(gang, session.why_not_allocatable(gang, shape))
+                continue
+            run = run[:allowed]
+        else:
+            del waiting[: len(run)]
+        skipped = _role_has_failed(sub, run[0])
+        if skipped is not None:
+            gang.fit_errors[run[0]] = skipped
+            continue
+        placed = _place_run(session, statement, sub, run, within)
+        if placed < len(run):
+            gang.fit_errors[run[placed]] = _why(session, shape, within, hyper_node)
+            if not _worth_going_on(sub):
+                return
+        if session.sub_is_ready(sub):
+            # Members left over from the run come in later turns.
+            return
+
+
+def refuse(gang: GangState, reason: Reason) -> None:
+    """Note once why the gang as a whole gets no more."""
+    if reason not in gang.reasons:
+        gang.reasons.append(reason)
+
+
+def _next_run(session: Session, sub: SubState, waiting: list[Task]) -> tuple[list[Task], Shape]:
+    """The longest run of equal members of one role from the front, no longer than it takes to become ready."""
+    first = waiting[0]
+    shape = session.shape(first)
+    if session.promised_node(first):
+        return [first], shape
+    most = session.until_ready(sub, first.role, len(waiting))
+    run = [first]
+    for task in waiting[1:most]:
+        if task.role != first.role or session.promised_node(task) or session.shape(task) is not shape:
+            break
+        run.append(task)
+    return run, shape
+
+
+def _place_run(session: Session, statement: Statement, sub: SubState, run: list[Task], within: Mask | None) -> int:
+    """Place as many of the run as find room; the number placed."""
+    shape = session.shape(run[0])
+    if session.placer.prefilter(shape) is not None:
+        return 0
+    done = 0
+    while done < len(run):
+        task = run[done]
+        places = session.placer.fill(shape, len(run) - done, _nominated(session, task, shape, within), task)
+        if not places.nodes:
+            break
+        batch = run[done : done + len(places.nodes)]
+        status = Status.PIPELINED if places.pipelined else Status.ALLOCATED
+        statement.place(Placement(sub.gang, shape, batch, places.nodes, status))
+        done += len(batch)
+    return done
+
+
+def _nominated(session: Session, task: Task, shape: Shape, within: Mask | None) -> Mask | None:
+    """The one node that was promised to the task, if it can still take it; else wherever it may go."""
+    promised = session.promised_node(task)
+    index = session.room.table.index.get(promised) if promised else None
+    if index is None or (within is not None and not within[index]):
+        return within
+    alone = np.zeros(len(session.room.table), dtype=bool)
+    alone[index] = True
+    return alone if session.placer.feasible(shape, alone).any() else within
+
+
+def _why(session: Session, shape: Shape, within: Mask | None, hyper_node: str) -> FitError:
+    reason = session.placer.prefilter(shape)
+    if reason is not None:
+        count = int(np.count_nonzero(within)) if within is not None else len(session.room.table)
+        return FitError((reason,), count, message=reason.text)
+    return session.placer.fit_error(shape, within, hyper_node)
+
+
+def _role_has_failed(sub: SubState, task: Task) -> FitError | None:
+    """Pods of a role that has failed once in this cycle are not tried again (Volcano parity)."""
+    if not task.role:
+        return None
+    for other in sub.gang.fit_errors:
+        if other.role == task.role and sub.gang.sub_of(other) is sub:
+            text = f"Task {task.name} with role spec {task.role} has already predicated failed, skip"
+            return FitError((), 0, message=text)
+    return None
+
+
+def _worth_going_on(sub: SubState) -> bool:
+    """After a member found no room: could the others still make the gang ready?"""
+    gang = sub.gang
+    spec = gang.spec
+    if spec.min_member == len(gang.tasks) or sub.minimum >= len(sub.sub.tasks):
+        return False
+    if spec.policies:
+        return True
+    failed = {task.role for task in gang.fit_errors if gang.sub_of(task) is sub}
+    if spec.min_member < sum(spec.role_minimums.values()):
+        hopeful = sum(gang.status(task) is Status.PENDING and task.role not in failed for task in gang.tasks)
+        return gang.tally.ready + hopeful >= spec.min_member
+    return all(gang.role_ready(role) >= spec.role_minimums.get(role, 0) for role in failed)

@@ -1,0 +1,338 @@
+"""Where k equal pods go: what a loop of "best node, place, look again" would decide, found in one operation.
+
+Scores of a node's own load form a trajectory: its score with 0, 1, 2 ... such pods on it. A loop always takes the best head of
+all trajectories. Two facts make that a sort: a node not yet touched keeps its first score, so only the k best first scores
+matter; and once a node's j-th pod is taken, every later pod of it that scores no worse follows at once, so a pod's place in the
+sequence is decided by the lowest score on its node up to it. Equal scores go to the earlier node, as in the loop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice.scheduling.core.verdict import Cure, Denial, FitError, Reason, count_reasons
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pumice.cluster.columns import Column, Mask
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.points import Indexes, Pull, Scores
+    from pumice.scheduling.core.room import Room
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+
+# Trajectories are computed for this many pods at a time: the matrix stays in the cache, and the result is the same.
+BATCH_MAX = 256
+# Shapes whose scores of load are remembered; each costs nine bytes a node.
+LOADS_REMEMBERED_MAX = 64
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """Nodes, each with a number of copies of the shape imagined on it; what scores of load look at."""
+
+    room: Room
+    demand: Column
+    nodes: Indexes
+    copies: Column
+    pipelining: bool  # promised room is not used yet, but scores of kube-scheduler's kind see it
+
+    def allocatable(self, row: int) -> Column:
+        allocatable: Column = self.room.table.allocatable[row].take(self.nodes)
+        return allocatable
+
+    def used(self, row: int) -> Column:
+        """What is used before the next copy comes."""
+        used: Column = self.room.used[row].take(self.nodes)
+        return used if self.pipelining else used + self.copies * self.demand[row]
+
+    def viewed(self, row: int) -> Column:
+        """The same as kube-scheduler sees it."""
+        viewed: Column = self.room.viewed[row].take(self.nodes)
+        return viewed + self.copies * self.demand[row] if self.demand[row] else viewed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Places:
+    """Nodes for some of the pods that were asked for; pipelined ones wait for room that is being released."""
+
+    nodes: Sequence[int]
+    pipelined: bool
+
+
+class Remembered:
+    """Scores of the nodes' loads as they were when last asked for; a node that has changed since is asked about again."""
+
+    def __init__(self, room: Room) -> None:
+        self.scores: Scores = np.zeros(len(room.table))
+        self.valid: Mask = np.zeros(len(room.table), dtype=bool)
+        self.seen = len(room.touched)  # how much of the room's journal is accounted for
+
+
+class Placer:
+    """Filters, scores and fills; knows nothing of gangs."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.room = session.room
+        self._everywhere = np.ones(len(session.room.table), dtype=bool)
+        self._loads: dict[tuple[Shape, bool], Remembered] = {}
+
+    # ------------------------------------------------------------------------------------------------- filters
+
+    def allowed(self, shape: Shape) -> Mask:
+        """Nodes that no fixed filter refuses; asked once per shape and cycle."""
+        if shape.allowed is None:
+            shape.denials = [
+                denial
+                for hook in self.session.points.hooks("filter")
+                for denial in hook.call(shape)
+                if denial.nodes.any()
+            ]
+            allowed = self._everywhere.copy()
+            for denial in shape.denials:
+                allowed &= ~denial.nodes
+            shape.allowed = allowed
+        return shape.allowed
+
+    def live_denials(self, shape: Shape) -> list[Denial]:
+        """What is refused because of where pods are at this moment."""
+        found = []
+        for hook in self.session.points.hooks("limit"):
+            column = hook.call(shape)
+            if column is not None:
+                reason, cure = hook.detail
+                found.append(Denial(hook.plugin, reason, column < 1, cure))
+        for hook in self.session.points.hooks("live_filter"):
+            concerns, _ = hook.detail
+            if concerns(shape):
+                found += hook.call(shape)
+        return found
+
+    def is_live(self, shape: Shape) -> bool:
+        """True where each placement may change what the next one may do."""
+        points = self.session.points
+        return any(hook.detail[1](shape) for hook in points.hooks("live_filter")) or any(
+            hook.detail(shape) for hook in points.hooks("live_score")
+        )
+
+    def prefilter(self, shape: Shape) -> Reason | None:
+        return next(
+            (reason for hook in self.session.points.hooks("prefilter") if (reason := hook.call(shape)) is not None),
+            None,
+        )
+
+    def feasible(self, shape: Shape, within: Mask | None) -> Mask:
+        """Nodes on which one such pod could be placed now, or promised a place."""
+        mask = self.allowed(shape) & shape.fits(self.room.future)
+        if within is not None:
+            mask &= within
+        if mask.any():
+            for denial in self.live_denials(shape):
+                mask &= ~denial.nodes
+        return mask
+
+    def evictable(self, shape: Shape) -> Mask:
+        """Nodes that are open, or that evictions could open; the others wait for something else."""
+        self.allowed(shape)
+        mask = self._everywhere.copy()
+        for denial in (*(shape.denials or ()), *self.live_denials(shape)):
+            if denial.cure is not Cure.EVICTION:
+                mask &= ~denial.nodes
+        return mask
+
+    def conceivable(self, shape: Shape) -> Mask:
+        """Nodes that could take such a pod some day as things are: nothing but time or room speaks against them."""
+        self.allowed(shape)
+        mask = self._everywhere.copy()
+        for denial in shape.denials or ():
+            if denial.cure is Cure.CHANGE:
+                mask &= ~denial.nodes
+        return mask
+
+    def passes(self, shape: Shape, node: int) -> bool:
+        """Whether every filter lets such a pod onto that node now; room is not looked at."""
+        return bool(self.allowed(shape)[node]) and not any(denial.nodes[node] for denial in self.live_denials(shape))
+
+    # ------------------------------------------------------------------------------------------------- filling
+
+    def fill(self, shape: Shape, count: int, within: Mask | None = None, task: Task | None = None) -> Places:
+        """Nodes for up to `count` pods, best first; idle room before promised room, whatever the scores say."""
+        feasible = self.feasible(shape, within)
+        idle = feasible & shape.fits(self.room.idle)
+        pipelined = not idle.any()
+        candidates = np.flatnonzero(feasible if pipelined else idle)
+        if not len(candidates):
+            return Places((), pipelined=False)
+        example = task or shape.example
+        if count == 1 or self.is_live(shape):
+            return Places((self._best(shape, example, candidates, pipelining=pipelined),), pipelined)
+        return Places(self._batch(shape, min(count, BATCH_MAX), candidates, pipelining=pipelined), pipelined)
+
+    def scores(self, shape: Shape, task: Task, nodes: Indexes, *, pipelining: bool = False) -> Scores:
+        """The sum of all scores for one pod on each of the nodes."""
+        total = self._fixed(shape, nodes)[0] + self._first_load(shape, nodes, pipelining=pipelining)
+        for hook in self.session.points.hooks("live_score"):
+            if hook.detail(shape) and (own := hook.call(shape, task, nodes)) is not None:
+                total = total + own
+        for pull in self._pulls(shape, nodes):
+            total = total + pull.scores
+        return total
+
+    def _pulls(self, shape: Shape, nodes: Indexes) -> list[Pull]:
+        found = (hook.call(shape, nodes) for hook in self.session.points.hooks("pull_score"))
+        return [pull for pull in found if pull is not None]
+
+    def _best(self, shape: Shape, task: Task, candidates: Indexes, *, pipelining: bool) -> int:
+        if len(candidates) == 1:
+            return int(candidates[0])
+        return int(candidates[np.argmax(self.scores(shape, task, candidates, pipelining=pipelining))])
+
+    def _fixed(self, shape: Shape, nodes: Indexes) -> tuple[Scores, bool]:
+        """The sum of fixed scores, and whether it differs between nodes (and so may change when a node drops out)."""
+        total = np.zeros(len(nodes))
+        differs = False
+        for hook in self.session.points.hooks("fixed_score"):
+            own = hook.call(shape, nodes)
+            if own is not None:
+                total = total + own
+                differs = differs or bool((own != own[0]).any())
+        return total, differs
+
+    def _first_load(self, shape: Shape, nodes: Indexes, *, pipelining: bool) -> Scores:
+        """The load scores for one more such pod: what one placement changes is one node's score."""
+        key = (shape, pipelining)
+        memory = self._loads.pop(key, None) or Remembered(self.room)
+        self._loads[key] = memory  # the newest last
+        if len(self._loads) > LOADS_REMEMBERED_MAX:
+            del self._loads[next(iter(self._loads))]
+        touched = self.room.touched
+        memory.valid[touched[memory.seen :]] = False
+        memory.seen = len(touched)
+        unknown = nodes[~memory.valid[nodes]]
+        if len(unknown):
+            copies = np.zeros(len(unknown), dtype=np.int64)
+            memory.scores[unknown] = self._load(shape, unknown, copies, pipelining=pipelining)
+            memory.valid[unknown] = True
+        return memory.scores[nodes]
+
+    def _load(self, shape: Shape, nodes: Indexes, copies: Column, *, pipelining: bool) -> Scores:
+        pairs = Pairs(self.room, shape.demand, nodes, copies, pipelining)
+        total = np.zeros(len(nodes))
+        for hook in self.session.points.hooks("load_score"):
+            own = hook.call(shape, pairs)
+            if own is not None:
+                total = total + own
+        return total
+
+    def _batch(self, shape: Shape, count: int, candidates: Indexes, *, pipelining: bool) -> list[int]:
+        steady, differs = self._fixed(shape, candidates)
+        fixed = steady
+        pulls = self._pulls(shape, candidates)
+        for pull in pulls:
+            fixed = fixed + pull.scores
+        first = fixed + self._first_load(shape, candidates, pipelining=pipelining)
+        top = _best_first(first, count)
+        nodes, fixed = candidates[top], fixed[top]
+        caps = np.minimum(self._copies(shape, nodes, pipelining=pipelining), count)
+        depth = int(caps.max())
+        copies = np.tile(np.arange(depth), len(nodes))
+        scores = fixed.repeat(depth) + self._load(shape, nodes.repeat(depth), copies, pipelining=pipelining)
+        lowest = np.minimum.accumulate(scores.reshape(len(nodes), depth), axis=1)
+        lowest[np.arange(depth)[None, :] >= caps[:, None]] = -np.inf
+        # nodes is ordered by first score; equal scores must go to the earlier node, so rank by node index.
+        sequence = np.lexsort((copies, nodes.repeat(depth), -lowest.ravel()))[: min(count, int(caps.sum()))]
+        if differs:
+            taken = sequence // depth
+            sequence = sequence[: self._until_scores_change(shape, candidates, steady, top[taken], caps[taken])]
+        for pull in pulls:
+            sequence = sequence[: _until_pull_ends(pull, top[sequence // depth])]
+            sequence = sequence[: _until_full(sequence // depth, caps, pull.spare)]
+        return [int(node) for node in nodes[sequence // depth]]
+
+    def _until_scores_change(
+        self, shape: Shape, candidates: Indexes, fixed: Scores, sequence: Indexes, caps: Column
+    ) -> int:
+        """How many placements until a node is full without which the others score differently: some scores compare candidates."""
+        left = np.ones(len(candidates), dtype=bool)
+        taken: dict[int, int] = {}
+        for number, (position, cap) in enumerate(zip(sequence.tolist(), caps.tolist(), strict=True), start=1):
+            taken[position] = taken.get(position, 0) + 1
+            if taken[position] == cap:
+                left[position] = False
+                if not left.any() or not np.array_equal(self._fixed(shape, candidates[left])[0], fixed[left]):
+                    return number
+        return len(sequence)
+
+    def _copies(self, shape: Shape, nodes: Indexes, *, pipelining: bool) -> Column:
+        copies = shape.copies(self.room.future[:, nodes])
+        if not pipelining:
+            copies = np.minimum(copies, shape.copies(self.room.idle[:, nodes]))
+        for hook in self.session.points.hooks("limit"):
+            column = hook.call(shape)
+            if column is not None:
+                copies = np.minimum(copies, column[nodes])
+        return copies
+
+    # ------------------------------------------------------------------------------------------------- explaining
+
+    def fit_error(self, shape: Shape, within: Mask | None, hyper_node: str = "") -> FitError:
+        """Why no node takes such a pod: first the room that is short, then what filters say of nodes that have room."""
+        among = self._everywhere if within is None else within
+        axis = self.room.table.axis
+        reasons = []
+        short = np.zeros(len(self._everywhere), dtype=bool)
+        for row in sorted(shape.rows, key=lambda row: (row > 1, axis.names[row])):
+            lacking = among & ~short & (self.room.future[row] < shape.demand[row])
+            if lacking.any():
+                short |= lacking
+                reasons += _shortage(self.room, shape, row, lacking)
+        self.allowed(shape)
+        denials = (*(shape.denials or ()), *self.live_denials(shape))
+        reasons += count_reasons(denials, among & ~short)
+        return FitError(tuple(reasons), int(np.count_nonzero(among)), hyper_node=hyper_node)
+
+
+def _shortage(room: Room, shape: Shape, row: int, lacking: Mask) -> list[Reason]:
+    """Nodes that are too full, and nodes that are too small even when empty: eviction helps only the first."""
+    name = room.table.axis.names[row]
+    hopeless = lacking & (room.table.allocatable[row] < shape.demand[row])
+    reasons = []
+    for nodes, cure in ((lacking & ~hopeless, Cure.EVICTION), (hopeless, Cure.CHANGE)):
+        number = int(np.count_nonzero(nodes))
+        if number:
+            reasons.append(Reason("resources", f"Insufficient {name}", number, cure))
+    return reasons
+
+
+def _best_first(scores: Scores, count: int) -> Indexes:
+    """Positions of the `count` best scores, best first; equal ones in their order."""
+    if count * 4 < len(scores):
+        least = -np.partition(-scores, count - 1)[count - 1]
+        kept = np.flatnonzero(scores >= least)
+        return kept[np.argsort(-scores[kept], kind="stable")][:count]
+    return np.argsort(-scores, kind="stable")[:count]
+
+
+def _until_full(sequence: Indexes, caps: Column, spare: int) -> int:
+    """How many placements until so many nodes are full: then the candidates change, and scores that compare them."""
+    taken: dict[int, int] = {}
+    full = 0
+    for number, position in enumerate(sequence.tolist(), start=1):
+        taken[position] = taken.get(position, 0) + 1
+        full += taken[position] == caps[position]
+        if full >= spare:
+            return number
+    return len(sequence)
+
+
+def _until_pull_ends(pull: Pull, sequence: Indexes) -> int:
+    """How many placements stay in the first one's neighbourhood, as long as its scores last."""
+    where = pull.neighbourhood[sequence]
+    elsewhere = np.flatnonzero(where != where[0])
+    stay = int(elsewhere[0]) if len(elsewhere) else len(sequence)
+    return max(1, min(stay, int(pull.lasts[sequence[0]])))

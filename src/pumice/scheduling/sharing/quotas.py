@@ -1,0 +1,223 @@
+"""What queues hold and want at the start of a cycle: the common ground of proportion and capacity."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pumice.api.scheduling import ROOT_QUEUE, PodGroupPhase
+from pumice.cluster import amounts
+from pumice.cluster.tasks import Status
+from pumice.scheduling.core.decisions import QueueFigures
+from pumice.scheduling.sharing import admitted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pumice.cluster.amounts import Amounts, MutableAmounts
+    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.sharing.queue_tree import QueueTree
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Account:
+    """One queue's books. `allocated` follows every placement of the session; the rest is as of its start."""
+
+    queue: QueueSpec
+    ceiling: MutableAmounts  # what the queue may hold at most (real capability)
+    allocated: MutableAmounts = dataclasses.field(default_factory=dict)
+    request: MutableAmounts = dataclasses.field(default_factory=dict)  # allocated and waiting
+    admitted: MutableAmounts = dataclasses.field(default_factory=dict)  # promised at enqueue, not allocated yet
+    elastic: MutableAmounts = dataclasses.field(default_factory=dict)  # held beyond the gangs' minimums
+    deserved: MutableAmounts = dataclasses.field(default_factory=dict)
+    share: float = 0.0
+
+    def enter(self, gang: GangState) -> None:
+        """Count a gang at the start of the session."""
+        amounts.add(self.allocated, gang.occupied)
+        amounts.add(self.request, gang.occupied)
+        for task in gang.tasks_in(Status.PENDING):
+            amounts.add(self.request, task.request.amounts)
+        minimum = gang.spec.minimum
+        amounts.add(self.elastic, amounts.surplus(gang.occupied, minimum or {}))
+        if minimum is None:
+            return
+        started = gang.phase == PodGroupPhase.RUNNING.value and gang.tally.occupying >= gang.spec.min_member
+        if gang.phase == PodGroupPhase.INQUEUE.value or started:
+            amounts.add(self.admitted, admitted.outstanding(gang))
+
+    def beyond_ceiling(self, minimum: Amounts) -> list[str]:
+        """Resources in which admitting a minimum would exceed the ceiling; what is held beyond minimums can be given back."""
+        wanted = amounts.summed([minimum, self.allocated, self.admitted])
+        amounts.add(wanted, self.elastic, -1)
+        return amounts.beyond(wanted, self.ceiling, asked=minimum)
+
+    def copies_within(self, limit: Amounts, request: Amounts, count: int) -> int:
+        """How many of `count` such requests keep `allocated` within the limit; pods are no quota, absent is zero."""
+        for name, value in request.items():
+            if value > 0 and name != amounts.PODS:
+                left = limit.get(name, 0) - self.allocated.get(name, 0)
+                if left < value * count:
+                    count = max(int(left // value), 0)
+        return count
+
+
+def flat_accounts(session: Session) -> dict[str, Account]:
+    """Books of all queues that have gangs, side by side: guarantees of all queues are set aside before anybody borrows."""
+    guaranteed = amounts.summed(queue.guarantee for queue in session.queues.values())
+    accounts: dict[str, Account] = {}
+    for gang in session.gangs.values():
+        account = accounts.get(gang.queue)
+        if account is None:
+            queue = session.queue_of(gang)
+            account = accounts[gang.queue] = Account(queue, ceiling(session.total, guaranteed, queue))
+        account.enter(gang)
+    return accounts
+
+
+def ceiling(total: Amounts, guaranteed: Amounts, queue: QueueSpec) -> MutableAmounts:
+    """The whole less what is guaranteed to others, at most the queue's capability; what that does not mention is unlimited."""
+    free = amounts.surplus(total, guaranteed)
+    amounts.add(free, queue.guarantee)
+    return amounts.at_most(free, _capability(queue), absent=amounts.UNLIMITED)
+
+
+def _capability(queue: QueueSpec) -> MutableAmounts:
+    """The limits that are set; a zero of cpu or memory means "not set" (Volcano parity)."""
+    return {
+        name: value
+        for name, value in queue.capability.items()
+        if value > 0 or name not in {amounts.CPU, amounts.MEMORY}
+    }
+
+
+def tree_accounts(session: Session, tree: QueueTree) -> dict[str, Account]:
+    """Books of all queues of a tree: what gangs of one queue hold counts for every queue above it as well."""
+    own = {name: Account(queue, {}) for name, queue in tree.queues.items()}
+    for gang in session.gangs.values():
+        own[gang.queue].enter(gang)
+    accounts = {
+        name: Account(queue, {}, deserved=amounts.at_least(queue.deserved, queue.guarantee))
+        for name, queue in tree.queues.items()
+    }
+    for name, mine in own.items():
+        for above in tree.paths[name]:
+            total = accounts[above]
+            amounts.add(total.allocated, mine.allocated)
+            amounts.add(total.request, mine.request)
+            amounts.add(total.admitted, mine.admitted)
+            amounts.add(total.elastic, mine.elastic)
+    _set_ceilings(session.total, tree, accounts)
+    return accounts
+
+
+def _set_ceilings(total: Amounts, tree: QueueTree, accounts: dict[str, Account]) -> None:
+    """From the root down: what the parent may hold less what is guaranteed to siblings, at most the capability.
+
+    The root limits only what its capability names, not to the size of the cluster: clusters grow. A capability that a queue
+    does not set is its parent's.
+    """
+    root = accounts[ROOT_QUEUE]
+    capabilities = {ROOT_QUEUE: _capability(root.queue)}
+    unlimited = dict.fromkeys(total, amounts.UNLIMITED)
+    root.ceiling = amounts.at_most(unlimited, capabilities[ROOT_QUEUE], absent=amounts.UNLIMITED)
+    root.deserved = amounts.summed(accounts[name].deserved for name in tree.children.get(ROOT_QUEUE, ()))
+    parents = [ROOT_QUEUE]
+    for parent in parents:
+        children = tree.children.get(parent, ())
+        guaranteed = amounts.summed(tree.queues[name].guarantee for name in children)
+        for name in children:
+            free = amounts.surplus(accounts[parent].ceiling, guaranteed)
+            amounts.add(free, tree.queues[name].guarantee)
+            capabilities[name] = {**capabilities[parent], **_capability(tree.queues[name])}
+            accounts[name].ceiling = amounts.at_most(free, capabilities[name], absent=amounts.UNLIMITED)
+        parents += children
+
+
+def share_of(account: Account) -> float:
+    return amounts.dominant_share(account.allocated, account.deserved)
+
+
+def keeps_guarantee(account: Account, held: Amounts, leaving: Amounts) -> bool:
+    """Whether the queue still has what it is guaranteed after `leaving` goes."""
+    return all(
+        held.get(name, 0) - leaving.get(name, 0) + amounts.EPSILON >= least
+        for name, least in account.queue.guarantee.items()
+        if leaving.get(name, 0) > 0
+    )
+
+
+def above_guarantees(
+    session: Session, paths: Mapping[str, Sequence[Account]], claimant: Task, candidates: Sequence[Task]
+) -> list[Task]:
+    """Candidates that may go, one after the other, without any queue but the claimant's own falling below its guarantee.
+
+    `paths` are the books of each queue and of those above it.
+    """
+    spared = paths[session.gangs[claimant.gang].queue]
+    held: dict[str, MutableAmounts] = {}
+    chosen = []
+    for task in candidates:
+        gang = session.gangs.get(task.gang)
+        books = [] if gang is None else [account for account in paths[gang.queue] if account not in spared]
+        for account in books:
+            held.setdefault(account.queue.name, dict(account.allocated))
+        request = task.request.amounts
+        if all(keeps_guarantee(account, held[account.queue.name], request) for account in books):
+            chosen.append(task)
+            for account in books:
+                amounts.add(held[account.queue.name], request, -1)
+    return chosen
+
+
+def quota_text(over: list[str]) -> str:
+    """Volcano's words for a gang that its queue does not admit."""
+    return f"queue resource quota insufficient: {', '.join(f'insufficient {name}' for name in over)}"
+
+
+def publish(session: Session, accounts: Iterable[Account]) -> None:
+    """Put the books where people can read them."""
+    for account in accounts:
+        session.figures[account.queue.name] = QueueFigures(
+            allocated=dict(account.allocated),
+            request=dict(account.request),
+            deserved=dict(account.deserved),
+            admitted=dict(account.admitted),
+            ceiling=dict(account.ceiling),
+            share=account.share,
+            overused=amounts.within(account.deserved, account.allocated),
+        )
+
+
+def beyond_share(account: Account, gang: GangState) -> str:
+    """`4 nvidia.com/gpu, the gang's minimum is 6`; empty where the queue's whole share would be enough for the gang.
+
+    Two such gangs in two queues may wait for one another for ever, however much room is free.
+    """
+    cheapest = sorted((task.request.amounts for task in gang.tasks), key=lambda each: sorted(each.items()))
+    alike = cheapest[:1] == cheapest[-1:]  # else who makes up the minimum is open, and only what is written counts
+    minimum = gang.spec.minimum or (amounts.summed(cheapest[: gang.spec.min_member]) if alike else {})
+    over = amounts.beyond(minimum, account.deserved, asked=minimum)
+    parts = []
+    for name in over:
+        share = amounts.quantity_text(name, account.deserved.get(name, 0))
+        parts.append(f"{share} {name}, the gang's minimum is {amounts.quantity_text(name, minimum[name])}")
+    return " and ".join(parts)
+
+
+def shortage(account: Account, limit: Amounts, over: list[str], gang: GangState) -> str:
+    """`nvidia.com/gpu: 36 left of 100, the gang asks for 64`; what was tried out for the gang itself counts as left."""
+    waiting = gang.tasks_in(Status.PENDING, Status.ALLOCATED, Status.PIPELINED)
+    asked = amounts.summed(task.request.amounts for task in waiting)
+    tried = amounts.summed(task.request.amounts for task in gang.tasks_in(Status.ALLOCATED, Status.PIPELINED))
+    parts = []
+    for name in over:
+        left = limit.get(name, 0) - account.allocated.get(name, 0) + tried.get(name, 0)
+        numbers = [
+            amounts.quantity_text(name, value) for value in (max(left, 0), limit.get(name, 0), asked.get(name, 0))
+        ]
+        parts.append(f"{name}: {numbers[0]} left of {numbers[1]}, the gang asks for {numbers[2]}")
+    return "; ".join(parts)
