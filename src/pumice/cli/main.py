@@ -63,6 +63,14 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
+_ONE_MACHINE = (
+    "pumice.local"  # the cluster on one machine: `up`, `demo` and `node` need it, the production image has it not
+)
+_NOT_IN_THIS_IMAGE = (
+    "this image has no cluster on one machine; install the package (`pip install pumice`) to use this command"
+)
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called, not when they are listed."""
 
@@ -115,6 +123,11 @@ def run(arguments: list[str] | None = None, command: click.Command = pumice, *, 
         # The reader (head, less) has seen enough. Point stdout elsewhere, or Python complains while it shuts down.
         sys.stdout = None
         return ExitCode.OK
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith(_ONE_MACHINE):
+            raise
+        click.echo(f"{name}: {_NOT_IN_THIS_IMAGE}", err=True)
+        return ExitCode.FAILED
     except errors.PumiceError as error:
         from pumice.cli import colours
 

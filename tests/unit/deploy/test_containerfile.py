@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,8 @@ def _with_uv(command):
     """The same with uv, which takes pip's options that decide the outcome, and has every package in its cache."""
     if command[:3] == ["python", "-m", "venv"]:
         return [sys.executable, *command[1:], "--without-pip"]
+    if command[0] == "rm":
+        return command
     python, minus_m, pip, verb, *options = command
     assert (minus_m, pip) == ("-m", "pip")
     kept = [each for each in options if each not in PIPS_OWN]
@@ -76,7 +79,8 @@ def installed(tmp_path_factory):
             for source in sources:
                 where = build / place / Path(source).name if place.endswith("/") else build / place
                 where.parent.mkdir(parents=True, exist_ok=True)
-                where.symlink_to(ROOT / source)
+                copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy  # a build may delete what it got
+                copy(ROOT / source, where)
         elif word == "RUN":
             command = _with_uv(shlex.split(rest.replace(INSTALLED, str(target))))
             done = subprocess.run(
@@ -107,3 +111,18 @@ def test_tools_of_the_build_do_not_go_into_the_image(installed):
     packages = {path.name.partition("-")[0] for path in installed.glob("lib/python*/site-packages/*.dist-info")}
     assert "pumice" in packages
     assert not packages & {"hatchling", "editables", "setuptools"}
+
+
+def test_the_image_leaves_the_cluster_on_one_machine_out_and_says_so(installed):
+    assert not list(installed.glob("lib/python*/site-packages/pumice/local"))
+    for command in ("up", "demo"):
+        done = subprocess.run(
+            [installed / "bin/pumice", command],
+            cwd=installed,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_S_MAX,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert done.stderr.startswith("pumice: this image has no cluster on one machine; install the package")
