@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from pumice import __version__
+from pumice.api import names
 from pumice.clock import RealClock
 from pumice.dispatch.evictor import EvictionSettings
 from pumice.dispatch.runtime import Runtime
@@ -27,7 +28,9 @@ from pumice.processes.health import HealthServer
 from pumice.processes.policies import PolicyFile
 from pumice.processes.queues import make_queues, read_queues
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.processes.view_server import ViewServer
 from pumice.processes.volcano_guard import VOLCANO_LEASES, refuse_two_masters
+from pumice.readmodel.build import Views
 from pumice.scheduling.core.cycle import GRACE_SECONDS
 from pumice.telemetry import logs, traces
 
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--policy", "policy_file", type=click.Path(dir_okay=False), help="Policy file; without it the built-in policy."
 )
-@click.option("--scheduler-name", "names", multiple=True, default=("volcano", "pumice"), show_default=True)
+@click.option("--scheduler-name", "scheduler_names", multiple=True, default=("volcano", "pumice"), show_default=True)
 @click.option("--default-queue", default="default", show_default=True)
 @click.option(
     "--queues",
@@ -57,7 +60,7 @@ if TYPE_CHECKING:
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True)
 @click.option("--lease-namespace", default="kube-system", show_default=True)
 @click.option(
-    "--listen", default="127.0.0.1:8080", show_default=True, help="Address of /metrics, /livez, /readyz and /explain."
+    "--listen", default="127.0.0.1:8080", show_default=True, help="Address of /metrics, /livez, /readyz and /v1."
 )
 @click.option(
     "--price", "prices", multiple=True, metavar="RESOURCE=DOLLARS", help="Dollars per hour of one card, core or GiB."
@@ -65,7 +68,7 @@ if TYPE_CHECKING:
 @click.option(
     "--volcano-metrics/--no-volcano-metrics", default=True, show_default=True, help="Export Volcano's metric names too."
 )
-@click.option("--lease-name", default="pumice-scheduler", show_default=True)
+@click.option("--lease-name", default=names.SCHEDULER_LEASE, show_default=True)
 @click.option(
     "--gang-grace",
     "grace_s",
@@ -94,7 +97,7 @@ def scheduler(
     kubeconfig: str,
     context: str,
     policy_file: str | None,
-    names: tuple[str, ...],
+    scheduler_names: tuple[str, ...],
     default_queue: str,
     queue_file: str | None,
     leader_elect: bool,
@@ -114,9 +117,10 @@ def scheduler(
     extra = plugins_from_outside()
     policies = PolicyFile(policy_file, extra=extra, log=log)
     served = Served(
-        scheduler_names=frozenset(names),
+        scheduler_names=frozenset(scheduler_names),
         default_queue=default_queue,
         extra_plugins=extra,
+        identity=lifecycle.identity(),
         volcano_metrics=volcano_metrics,
         prices=dict(_price(text) for text in prices),
         grace_s=grace_s,
@@ -162,15 +166,20 @@ async def _run(
                 client,
                 namespace=namespace,
                 name=name,
-                identity=lifecycle.identity(),
+                identity=served.identity,
                 clock=clock,
                 chance=chance,
                 log=log,
             )
             runtime = dataclasses.replace(runtime, guard=election.check)
         worker = Scheduler(client, informers, lambda: policies.current, runtime, served)
-        health = HealthServer(worker.pulse, worker.meters, client=client, explain=worker.explain, election=election)
-        log("listening", port=await health.start(listen))
+        view = ViewServer(Views(), client, election)
+        worker.tell(view.publish)
+        health = HealthServer(worker.pulse, worker.meters, election=election, routes=view.routes)
+        port = await health.start(listen)
+        log("listening", port=port)
+        if election is not None:
+            election.annotations = {names.VIEW_ADDRESS: lifecycle.address(listen, port)}
         work = election.lead(worker.run) if election is not None else worker.run()
         beside = [
             informers.run(),
@@ -181,4 +190,5 @@ async def _run(
         try:
             await lifecycle.until_stopped(work, beside)
         finally:
+            view.stop()
             await health.stop()

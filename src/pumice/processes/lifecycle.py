@@ -18,6 +18,15 @@ def identity() -> str:
     return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
 
 
+def address(listen: str, port: int) -> str:
+    """Where a process can be asked: through the API server if it is a pod that says so, else by whoever is on its machine."""
+    namespace, pod = os.environ.get("KUBE_POD_NAMESPACE", ""), os.environ.get("KUBE_POD_NAME", "")
+    if namespace and pod:
+        return f"pods/{namespace}/{pod}:{port}"
+    host = listen.rpartition(":")[0]
+    return f"http://{host if host not in {'', '0.0.0.0', '[::]'} else '127.0.0.1'}:{port}"  # noqa: S104  compared
+
+
 async def until_stopped(work: Coroutine[Any, Any, None], beside: Sequence[Coroutine[Any, Any, None]]) -> None:
     """Run `work` with everything `beside` it until SIGTERM or SIGINT; an error of any of them ends all and is raised."""
     stop = asyncio.Event()

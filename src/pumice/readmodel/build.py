@@ -64,60 +64,39 @@ class Cycle:
 
 
 class Views:
-    """The view of the last cycle, built when it is first asked for. Asked by one thread at a time."""
+    """The view of the last cycle, built when it is first asked for: by one thread at a time, beside the one that publishes."""
 
     def __init__(self) -> None:
-        self._cycle: Cycle | None = None
-        self._state: model.State | None = None
-        self._attempts: collections.deque[model.Attempt] = collections.deque(maxlen=ATTEMPTS_KEPT_MAX)
-        self._evictions: collections.deque[model.Eviction] = collections.deque(maxlen=EVICTIONS_KEPT_MAX)
+        self.cycle: Cycle | None = None  # the last one
+        self._built: tuple[Cycle, model.State] | None = None
+        self._attempts: tuple[model.Attempt, ...] = ()
+        self._evictions: tuple[model.Eviction, ...] = ()
         self._nodes: dict[str, tuple[object, model.Node]] = {}
         self._gangs: dict[str, tuple[object, model.Gang]] = {}
 
-    @property
-    def cycle(self) -> Cycle | None:
-        return self._cycle
-
     def publish(self, cycle: Cycle) -> None:
         """Make this the last cycle, and add it to the histories."""
-        at = instant.format_instant(cycle.at)
-        for commit in cycle.decisions.commits:
-            nodes = len({bind.node for bind in commit.binds})
-            self._attempts.append(
-                model.Attempt(
-                    cycle=cycle.number, at=at, gang=commit.gang, pods=len(commit.binds), nodes=nodes, mends=commit.mends
-                )
-            )
-        for each in cycle.decisions.evictions:
-            self._evictions.append(
-                model.Eviction(
-                    cycle=cycle.number,
-                    at=at,
-                    pod=each.task.key,
-                    node=each.task.node,
-                    gang=each.task.gang,
-                    action=each.reason,
-                    claimant=each.claimant,
-                    why=each.why,
-                )
-            )
-        self._cycle, self._state = cycle, None
+        if cycle.decisions.commits:
+            self._attempts = (*self._attempts, *_attempts(cycle))[-ATTEMPTS_KEPT_MAX:]
+        if cycle.decisions.evictions:
+            self._evictions = (*self._evictions, *_evictions(cycle))[-EVICTIONS_KEPT_MAX:]
+        self.cycle = cycle
 
     def state(self) -> model.State | None:
         """Everything; None before the first cycle."""
-        cycle = self._cycle
-        if cycle is None:
-            return None
-        if self._state is None or self._state.cycle != cycle.number:
-            self._state = self._build(cycle)
-        return self._state
+        return self._of(self.cycle) if self.cycle is not None else None
 
     def gang(self, key: str) -> model.GangDetail | None:
         """One gang and what it waits for; None where the last cycle did not know it."""
-        cycle, state = self._cycle, self.state()
-        if cycle is None or state is None or key not in cycle.decisions.gangs:
+        cycle = self.cycle
+        if cycle is None or key not in cycle.decisions.gangs:
             return None
-        return _Detail(cycle, state).of(key)
+        return _Detail(cycle, self._of(cycle)).of(key)
+
+    def _of(self, cycle: Cycle) -> model.State:
+        if self._built is None or self._built[0] is not cycle:
+            self._built = (cycle, self._build(cycle))
+        return self._built[1]
 
     def _build(self, cycle: Cycle) -> model.State:
         snapshot, decisions = cycle.snapshot, cycle.decisions
@@ -143,8 +122,8 @@ class Views:
                 for key, claim in sorted({**snapshot.claims, **{each.gang: each for each in decisions.claims}}.items())
                 if key not in decisions.unclaims
             ),
-            attempts=tuple(self._attempts),
-            evictions=tuple(self._evictions),
+            attempts=self._attempts,
+            evictions=self._evictions,
         )
 
     def _all_nodes(self, cycle: Cycle) -> tuple[model.Node, ...]:
@@ -181,6 +160,32 @@ class Views:
             self._gangs[key] = known
             found.append(known[1])
         return tuple(found)
+
+
+def _attempts(cycle: Cycle) -> Iterable[model.Attempt]:
+    for commit in cycle.decisions.commits:
+        yield model.Attempt(
+            cycle=cycle.number,
+            at=instant.format_instant(cycle.at),
+            gang=commit.gang,
+            pods=len(commit.binds),
+            nodes=len({bind.node for bind in commit.binds}),
+            mends=commit.mends,
+        )
+
+
+def _evictions(cycle: Cycle) -> Iterable[model.Eviction]:
+    for each in cycle.decisions.evictions:
+        yield model.Eviction(
+            cycle=cycle.number,
+            at=instant.format_instant(cycle.at),
+            pod=each.task.key,
+            node=each.task.node,
+            gang=each.task.gang,
+            action=each.reason,
+            claimant=each.claimant,
+            why=each.why,
+        )
 
 
 def _same(left: object, right: tuple[object, ...]) -> bool:
