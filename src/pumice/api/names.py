@@ -126,6 +126,7 @@ DEVICES = (
 CPUSETS = "pumice.dev/cpusets"  # A pod: JSON, container -> the CPUs chosen for it alone, `0-3,8`
 VIEW_ADDRESS = "pumice.dev/address"  # the scheduler's Lease: where its leader tells what it knows, pods/NAMESPACE/NAME:PORT or a URL
 VIEW_AUDIENCE = "pumice.dev"  # of tokens that are shown to the leader, and are good for nothing else
+VIEW_HEADER = "pumice-token"  # carries such a token through the API server, which keeps Authorization to itself
 VIEWER_ACCOUNT = "pumice-viewer"  # the ServiceAccount whose tokens the command line asks for
 SCHEDULER_LEASE = "pumice-scheduler"
 VERDICT = "pumice.dev/verdict"  # A PodGroup: JSON, why the gang waits, in classes of reasons with counts

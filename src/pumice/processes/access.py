@@ -35,10 +35,9 @@ class Reviewer:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def user(self, authorization: str) -> Mapping[str, Any]:
-        """Who shows this header; raises Denied."""
-        scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer" or not token:
+    async def user(self, token: str) -> Mapping[str, Any]:
+        """Whose token it is; raises Denied."""
+        if not token:
             raise Denied(
                 401, f"send a bearer token for the audience {names.VIEW_AUDIENCE}; see `pumice explain --help`"
             )
