@@ -15,7 +15,7 @@ from tests.unit.scheduling.clusters import (
     policy,
 )
 
-from pumice.cluster.tasks import Status
+from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling import actions
 from pumice.scheduling.core import cycle
 from pumice.scheduling.core.statement import Eviction
@@ -72,14 +72,23 @@ def a_world(chance):
 
 def check_plan(session, rules, operations, claimant):
     """At the moment of its commit."""
-    assert session.is_pipelined(claimant), "somebody goes for a gang that does not start"
-    for each in operations:
-        if isinstance(each, Eviction):
-            assert each.gang.queue == ("q" if rules is PREEMPT else "other")
-            if rules is PREEMPT:
-                assert each.gang.priority < claimant.priority
-            left, rows = session.room.future[:, each.node], list(each.shape.rows)
-            assert (left < each.shape.demand)[rows].any(), f"{each.task.name} could have stayed"
+    assert session.is_pipelined(claimant), "pods go for a gang that does not start"
+    evictions = [each for each in operations if isinstance(each, Eviction)]
+    for each in evictions:
+        assert each.gang.queue == ("q" if rules is PREEMPT else "other")
+        if rules is PREEMPT:
+            assert each.gang.priority < claimant.priority
+    for gang in {each.gang.key: each.gang for each in evictions}.values():
+        own = [each for each in evictions if each.gang is gang]
+        goes_whole = not any(gang.tally[status] for status in OCCUPYING)
+        was_broken = gang.tally.ready + len(own) < gang.minimum
+        assert goes_whole or was_broken or gang.tally.ready >= gang.minimum, (
+            f"what is left of {gang.key} runs for nothing"
+        )
+        taken = {each.node: sum(other.shape.demand for other in own if other.node == each.node) for each in own}
+        alone = [(session.room.future[:, each.node] < each.shape.demand)[list(each.shape.rows)].any() for each in own]
+        together = [(session.room.future[:, node] < demand)[demand > 0].any() for node, demand in taken.items()]
+        assert any(together) if goes_whole else all(alone), f"{gang.key} loses more than it has to"
 
 
 def check(snapshot, rules):

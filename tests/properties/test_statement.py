@@ -58,10 +58,7 @@ def described(session, made):
     in_use = [session.queues[name] for name in sorted({gang.queue for gang in session.gangs.values()})]
     queues = sorted(in_use, key=functools.cmp_to_key(lambda a, b: -1 if session.queue_before(a, b) else 1))
     pairs = [
-        (a.name, b.name, hook.call(a, b))
-        for hook in session.points.hooks("queue_order")
-        for a in in_use
-        for b in in_use
+        (a.name, b.name, hook.call(a, b)) for hook in session.points.queue_order.hooks for a in in_use for b in in_use
     ]
     return {
         "comparisons": pairs, "columns": columns, "gangs": gangs, "orders": orders, "queues": [queue.name for queue in queues],
@@ -205,19 +202,20 @@ def answers(session):
     """What the session says to all questions that actions ask, for every waiting shape."""
     found = {}
     for gang in session.gangs.values():
-        found[gang.key] = (session.is_ready(gang), session.is_pipelined(gang), session.points.starves(gang))
+        found[gang.key] = (session.is_ready(gang), session.is_pipelined(gang), session.points.starving.holds(gang))
         for task in gang.tasks_in(Status.PENDING):
             shape, queue = session.shape(task), session.queue_of(gang)
             nodes = np.flatnonzero(session.placer.feasible(shape, None))
             found[task.uid] = (
-                str(session.placer.prefilter(shape)), nodes.tolist(), session.allocatable(queue, shape, 99),
+                str(session.placer.prefilter(shape)), nodes.tolist(), session.points.allocatable.of(queue, shape, 99),
                 session.placer.scores(shape, task, nodes).tolist() if len(nodes) else [],
-                session.placer.fit_error(shape, None).text, session.is_overused(queue), session.is_preemptive(queue, [task]),
+                session.placer.fit_error(shape, None).text, session.points.overused.holds(queue), session.points.preemptive.holds(queue, [task]),
             )  # fmt: skip
         running = gang.tasks_in(*EVICTABLE)
-        for point in ("preemptable", "reclaimable") if running else ():
+        points = {"preemptable": session.points.preemptable, "reclaimable": session.points.reclaimable}
+        for name, point in points.items() if running else ():
             for claimant in gang.tasks_in(Status.PENDING)[:1]:
-                found[gang.key, point] = [task.uid for task in session.points.victims(point, claimant, running)]
+                found[gang.key, name] = [task.uid for task in point.of(claimant, running)]
     return found
 
 

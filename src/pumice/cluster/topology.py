@@ -49,7 +49,8 @@ class HyperTree:
         self.position = {name: position for position, name in enumerate(self.names)}
         self.nodes = self._nodes_below(own_nodes)
         self.above = self._hyper_nodes_above()
-        self.lowest_tier = min(self.tier.values())
+        self.tiers = sorted(set(self.tier.values()))  # a user's numbers: those in between need not exist
+        self.lowest_tier = self.tiers[0]
         self.leaves, self.leaf_of = self.of_tier(self.lowest_tier)
 
     def _nodes_below(self, own_nodes: Mapping[str, Iterable[int]]) -> dict[str, Indexes]:
@@ -119,7 +120,7 @@ class HyperTree:
     def holders(self) -> Indexes:
         """Per tier, from the lowest to the root's, the position of the hyper node that holds each node; one past the last: none."""
         rows = []
-        for tier in range(self.lowest_tier, self.root_tier + 1):
+        for tier in self.tiers:
             names, where = self.of_tier(tier)
             positions = np.array([*(self.position[name] for name in names), len(self.names)], dtype=np.intp)
             rows.append(positions[where])

@@ -29,7 +29,7 @@ def run(session: Session) -> None:
         for gang in session.gangs.values()
         if not gang.is_waiting_for_admission and (gang.tally.waiting_best_effort or gang.key in held)
     ]
-    gangs = [gang for gang in gangs if session.is_valid(gang) is None]
+    gangs = [gang for gang in gangs if session.obstacle(gang) is None]
     gangs.sort(key=lambda gang: (session.gang_key(gang), gang.spec.created, gang.key))
     gangs.sort(key=cmp_to_key(lambda left, right: _by_queue(session, left, right)))
     for gang in gangs:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.api.scheduling import PodGroupPhase
+from pumice.scheduling.core.points import Vote
+from pumice.scheduling.core.verdict import Reason
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
@@ -30,10 +31,12 @@ def run(session: Session) -> None:
 
 
 def admit(session: Session, gang: GangState) -> None:
-    """Admit the gang if nobody objects. A gang that names no minimum is not asked for (Volcano parity)."""
-    if gang.spec.minimum is not None and not session.points.vote("enqueueable", gang):
-        return
-    for hook in session.points.hooks("enqueued"):
-        hook.call(gang)
-    gang.phase = PodGroupPhase.INQUEUE.value
-    gang.version += 1
+    """Admit the gang if no plugin objects. A gang that names no minimum is not asked for (Volcano parity)."""
+    if gang.spec.minimum is not None:
+        outcome = session.points.enqueueable.outcome(gang)
+        if outcome is not Vote.PERMIT:
+            if isinstance(outcome, Reason):
+                gang.reasons.append(outcome)
+            return
+    session.points.enqueued.tell(gang)
+    gang.admit()

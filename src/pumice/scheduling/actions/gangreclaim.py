@@ -22,12 +22,12 @@ _RUNNING = frozenset({Status.RUNNING})
 def run(session: Session) -> None:
     arguments = read_action(Arguments, session.policy, Kind.RECLAIM.value)
     for queue, gangs in gang_eviction.starving(session):
-        if session.is_overused(queue):
+        if session.points.overused.holds(queue):
             continue
         rules = _rules(session, queue)
         while gangs and session.spend(1):
             gang = gangs.pop()
-            if session.is_preemptive(queue, gang_eviction.Wanted(session, gang).tasks):
+            if session.points.preemptive.holds(queue, gang_eviction.Wanted(session, gang).tasks):
                 gang_eviction.pursue(session, gang, rules, arguments)
 
 

@@ -18,6 +18,7 @@ from pumice.scheduling.core.arguments import CachingArgs, read_action
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.evicting import eviction
 from pumice.scheduling.evicting.eviction import Pool
+from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ class Arguments(CachingArgs, frozen=True):
 def run(session: Session) -> None:
     arguments = read_action(Arguments, session.policy, NAME)
     starving: dict[str, list[GangState]] = {}
-    for gang in session.schedulable(with_enqueue=True):
-        if not gang.wants_closeness and session.points.starves(gang):
+    for gang in turns.contenders(session):
+        if not gang.wants_closeness and session.points.starving.holds(gang):
             starving.setdefault(gang.queue, []).append(gang)
     queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in starving))
     while queues:
@@ -65,6 +66,7 @@ class _Preempting:
     arguments: Arguments
     queue: QueueSpec
     gangs: list[GangState]
+    free_came_first: bool = False  # in the last plan, for some member: in the order of scores it would look elsewhere
 
     def run(self) -> None:
         session = self.session
@@ -79,20 +81,32 @@ class _Preempting:
                 self._within(gang, pool)
 
     def _between_gangs(self, gang: GangState, pool: Pool) -> None:
+        """Free room first costs the fewest victims. Where that fails, in the order of scores: a share rule may refuse the last
+        victim after free room has gone to an early member.
+        """
         session, budget = self.session, self.session.budget
         statement = session.statement(gang)
-        needy = eviction.in_need(session, gang)
-        pool.hopeless.clear()
-        for left, task in zip(range(len(needy), 0, -1), needy, strict=True):
-            if not session.points.starves(gang) or eviction.is_lost(session, gang, left):
-                break
-            self._make_room(statement, gang, task, pool, lambda victim: victim.gang != gang.key)
-        if statement.operations and eviction.is_worth_it(session, statement, gang):
+        self.free_came_first = False
+        done = self._plan(statement, gang, pool, free_first=True)
+        if done or (self.free_came_first and self._plan(statement, gang, pool, free_first=False)):
             eviction.spare(session, statement, check_queue=True)
             statement.commit()
         else:
-            statement.rollback()
             eviction.note_vain(session, NAME, gang, budget)
+
+    def _plan(self, statement: Statement, gang: GangState, pool: Pool, *, free_first: bool) -> bool:
+        """Whether victims were found in the statement that are worth it; if not, nothing is left in it."""
+        session = self.session
+        needy = eviction.in_need(session, gang)
+        pool.hopeless.clear()
+        for left, task in zip(range(len(needy), 0, -1), needy, strict=True):
+            if not session.points.starving.holds(gang) or eviction.is_lost(session, gang, left):
+                break
+            self._make_room(statement, gang, task, pool, lambda victim: victim.gang != gang.key, free_first=free_first)
+        if statement.operations and eviction.is_worth_it(session, statement, gang):
+            return True
+        statement.rollback()
+        return False
 
     def _within(self, gang: GangState, pool: Pool) -> None:
         """A member for a lower-ranked member, where the gang has its minimum also afterwards."""
@@ -122,6 +136,7 @@ class _Preempting:
         of: Callable[[Task], bool],
         *,
         where: Mask | None = None,
+        free_first: bool = True,
     ) -> bool:
         session = self.session
         shape = session.shape(task)
@@ -133,11 +148,14 @@ class _Preempting:
             return False
         scores = session.placer.scores(shape, task, nodes)
         trial = _Trial(session, statement, gang, task, pool, of)
-        # Free room first, whatever the scores say: what it takes off the plan is somebody's life.
-        is_full = ~shape.fits(session.room.future)[nodes]
         if self.arguments.topology_aware:
             return trial.on_gentlest(pool.promising(nodes.tolist(), task), self._candidates(len(nodes)))
-        ordered = pool.promising(nodes[np.lexsort((-scores, is_full))].tolist(), task)
+        # Free room, which means free of evictions: a node with room that some filter refuses costs victims all the same.
+        costs = ~session.placer.feasible(shape, None)[nodes]
+        if free_first and costs.any() and not costs.all():
+            self.free_came_first = True
+        order = np.lexsort((-scores, costs)) if free_first else np.argsort(-scores, kind="stable")
+        ordered = pool.promising(nodes[order].tolist(), task)
         return any(session.spend(1) and trial.on(node) for node in ordered if where is None or where[node])
 
     def _candidates(self, feasible: int) -> int:
@@ -192,7 +210,7 @@ class _Trial:
         ]
         # Whoever goes first is asked about first: a surplus is spent on those who would be evicted anyway.
         candidates = eviction.victim_order(session, self.gang, candidates)
-        victims = session.points.victims("preemptable", task, candidates) if candidates else []
+        victims = session.points.preemptable.of(task, candidates) if candidates else []
         if not eviction.enough(session, session.shape(task), node, victims):
             self.pool.give_up(node, task)
             return None

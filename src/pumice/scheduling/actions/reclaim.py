@@ -11,6 +11,7 @@ from pumice.scheduling.core import arguments
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.evicting import eviction
 from pumice.scheduling.evicting.eviction import Pool
+from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
@@ -27,13 +28,13 @@ Arguments = arguments.CachingArgs
 
 def run(session: Session) -> None:
     starving: dict[str, list[GangState]] = {}
-    for gang in session.schedulable(with_enqueue=True):
-        if session.points.starves(gang):
+    for gang in turns.contenders(session):
+        if session.points.starving.holds(gang):
             starving.setdefault(gang.queue, []).append(gang)
     queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in starving))
     while queues:
         queue = queues.pop()
-        if session.is_overused(queue):
+        if session.points.overused.holds(queue):
             continue
         pool = _pool(session, queue)
         heap = Heap(session.gang_before, starving[queue.name])
@@ -54,9 +55,9 @@ def _reclaim(session: Session, queue: QueueSpec, gang: GangState, pool: Pool) ->
     needy = eviction.in_need(session, gang)
     pool.hopeless.clear()
     for left, task in zip(range(len(needy), 0, -1), needy, strict=True):
-        if not session.points.starves(gang) or eviction.is_lost(session, gang, left):
+        if not session.points.starving.holds(gang) or eviction.is_lost(session, gang, left):
             break
-        if task.pod.spec.preemption_policy != "Never" and session.is_preemptive(queue, [task]):
+        if task.pod.spec.preemption_policy != "Never" and session.points.preemptive.holds(queue, [task]):
             _reclaim_for(session, statement, gang, task, pool)
     if statement.operations and eviction.is_worth_it(session, statement, gang):
         eviction.spare(session, statement, check_queue=False)
@@ -82,7 +83,7 @@ def _try_node(session: Session, statement: Statement, gang: GangState, task: Tas
         return False
     shape = session.shape(task)
     candidates = eviction.victim_order(session, gang, candidates)
-    victims = session.points.victims("reclaimable", task, candidates)
+    victims = session.points.reclaimable.of(task, candidates)
     if not eviction.enough(session, shape, node, victims):
         pool.give_up(node, task)
         return False

@@ -17,8 +17,9 @@ NAME = "shuffle"
 
 
 def run(session: Session) -> None:
-    running = [task for gang in session.gangs.values() for task in gang.tasks_in(Status.RUNNING)]
+    everywhere = (task for gang in session.gangs.values() for task in gang.tasks_in(Status.RUNNING))
+    running = [task for task, _ in session.on_nodes(everywhere)]
     statement = session.statement()
-    for victim in session.points.shuffle_victims(running):
+    for victim in session.points.shuffled.of(running):
         statement.evict(victim, NAME, eviction.why_chosen(session, victim))
     statement.commit()

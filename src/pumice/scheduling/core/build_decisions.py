@@ -28,8 +28,7 @@ _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
 
 
 def close(session: Session) -> Decisions:
-    for hook in session.points.hooks("close"):
-        hook.call()
+    session.points.close.tell()
     names = session.room.table.names
     pipelined = {
         task.key: names[node]
@@ -64,8 +63,9 @@ def _is_restless(session: Session) -> bool:
     memory.is_behind = session.budget <= 0
     for known in [known for known in memory.vain if known[1] not in session.gangs]:
         del memory.vain[known]
+    rests = any(session.takes_part(session.gangs[key]) for key in session.ports.resting if key in session.gangs)
     waits = session.has_cut_commits or session.has_postponed or bool(session.reserved_room.held)
-    return waits or session.budget <= 0
+    return rests or waits or session.budget <= 0
 
 
 def _give_up_hopes(session: Session) -> None:
@@ -77,12 +77,18 @@ def _give_up_hopes(session: Session) -> None:
 
 def _commits(session: Session) -> tuple[GangCommit, ...]:
     binds: dict[str, list[Bind]] = {}
-    names = session.room.table.names
+    names, points = session.room.table.names, session.points
     for operation, _ in session.accepted:
         if isinstance(operation, Placement) and operation.status is Status.ALLOCATED:
             own = binds.setdefault(operation.gang.key, [])
             own += [
-                Bind(task, names[node], session.preparations(task), session.annotations(task), session.node_lock(task))
+                Bind(
+                    task,
+                    names[node],
+                    points.prebind.of(task),
+                    points.annotate.of(task),
+                    points.node_lock.of(task) or "",
+                )
                 for task, node in zip(operation.tasks, operation.nodes, strict=True)
             ]
     return tuple(
@@ -189,7 +195,7 @@ def _gates(gang: GangState) -> list[verdict.Reason]:
 
 def _conditions(session: Session, gang: GangState, text: str, *, ready: bool) -> tuple[Condition, ...]:
     """What holds now, both ways: a gang that became ready is told so by Unschedulable=False as well."""
-    if not gang.tasks or (not session.points.hooks("ready") and gang.key in session.gangs):
+    if not gang.tasks or (not session.points.ready.hooks and gang.key in session.gangs):
         return ()
     unschedulable, scheduled = PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value
     was = {condition.type for condition in gang.spec.conditions}

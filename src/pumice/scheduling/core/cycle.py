@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.scheduling import actions, plugins
-from pumice.scheduling.actions import allocate
 from pumice.scheduling.core import build_decisions
 from pumice.scheduling.core.ports import Ports
 from pumice.scheduling.core.session import UNLIMITED_BUDGET, Session
 from pumice.scheduling.evicting import mend
+from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.pending import PendingMembers
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def mend_attempts(session: Session, grace_s: int) -> None:
     for gang in mend.unfinished(session):
         pending = PendingMembers(session, gang)
         if pending and gang.key not in session.ports.resting:
-            allocate.visit(session, gang, pending)
+            turns.take(session, gang, pending)
         if session.is_ready(gang):
             session.mended.add(gang.key)
         else:

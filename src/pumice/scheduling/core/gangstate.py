@@ -181,6 +181,11 @@ class GangState:
                 self._roles.setdefault(task.role, Tally()).count(task, self.status(task), 1)
         return self._roles.get(name) or Tally()
 
+    def admit(self) -> None:
+        """Let the gang into its queue: actions may work on it from now on, and controllers make its pods."""
+        self.phase = PodGroupPhase.INQUEUE.value
+        self.version += 1
+
     # ------------------------------------------------------------------------------------------------- gang rules
 
     @property

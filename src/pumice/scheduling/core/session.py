@@ -9,7 +9,7 @@ from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.core.gangstate import GangState, SubState
 from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
-from pumice.scheduling.core.shapes import Reads, ShapeBook
+from pumice.scheduling.core.shapes import ShapeBook
 from pumice.scheduling.core.statement import Eviction, Placement, Statement
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting.reserved_room import ReservedRoom
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
-    from pumice.scheduling.core.decisions import Preparation, QueueFigures, Release
+    from pumice.scheduling.core.decisions import QueueFigures, Release
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.ports import Ports
     from pumice.scheduling.core.shapes import Shape
@@ -90,17 +90,8 @@ class Session:
 
     def settle(self) -> None:
         """After all plugins have opened: what any of them reads makes up the shapes."""
-        declared = {plugin for plugin, _ in self.points.reads}
-        for _, reads in self.points.reads:
-            self.shapes.reads |= reads
+        self.shapes.reads |= self.points.reads
         self.shapes.traits = self.points.traits
-        looks_at_pods = (
-            "prefilter", "filter", "limit", "live_filter", "fixed_score", "load_score", "live_score", "pull_score",
-        )  # fmt: skip
-        for point in looks_at_pods:
-            for hook in self.points.hooks(point):
-                if hook.plugin not in declared:
-                    self.shapes.reads |= Reads.EVERYTHING
         self.reserved_room = ReservedRoom(self)
         self.made_room_for.update(self.reserved_room.held)
 
@@ -114,8 +105,16 @@ class Session:
     def shape(self, task: Task) -> Shape:
         return self.shapes.of(task)
 
+    def on_nodes(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, int]]:
+        """Tasks with their nodes; not those whose node is gone while their pods still exist."""
+        index = self.room.table.index
+        for task in tasks:
+            gang = self.gangs.get(task.gang)
+            if (gang is not None and task in gang.places) or task.node in index:
+                yield task, self.node_index(task)
+
     def node_index(self, task: Task) -> int:
-        """The node that a task is on: by this session's placement, else by the snapshot."""
+        """The node that a task is on: by this session's placement, else by the snapshot, which must know it (see `on_nodes`)."""
         gang = self.gangs.get(task.gang)
         place = gang.places.get(task) if gang is not None else None
         return place[1] if place is not None else self.room.table.index[task.node]
@@ -139,18 +138,6 @@ class Session:
             elif task.status in ON_A_NODE and task.node in index:
                 yield task, index[task.node]
 
-    def preparations(self, task: Task) -> tuple[Preparation, ...]:
-        """What has to be written before the task can be bound where it was placed."""
-        return tuple(each for hook in self.points.hooks("prebind") for each in hook.call(task))
-
-    def annotations(self, task: Task) -> dict[str, str]:
-        """What plugins write onto the task with its bind."""
-        return {key: text for hook in self.points.hooks("annotate") for key, text in hook.call(task).items()}
-
-    def node_lock(self, task: Task) -> str:
-        """The lock on the task's node that has to be held while it is bound; empty for none."""
-        return next((lock for hook in self.points.hooks("node_lock") if (lock := hook.call(task))), "")
-
     def queue_of(self, gang: GangState) -> QueueSpec:
         return self.queues[gang.queue]
 
@@ -169,8 +156,7 @@ class Session:
         """The plugins' keys, cached until the gang changes: plugins compare gangs by what the gangs themselves hold."""
         cached = gang.order_key
         if cached is None or cached[0] != gang.version:
-            key = tuple(hook.call(gang) for hook in self.points.hooks("gang_order"))
-            cached = gang.order_key = (gang.version, key)
+            cached = gang.order_key = (gang.version, self.points.gang_order.of(gang))
         return cached[1]
 
     def gang_before(self, left: GangState, right: GangState) -> bool:
@@ -181,64 +167,56 @@ class Session:
         )
 
     def queue_compare(self, left: QueueSpec, right: QueueSpec) -> float:
-        for hook in self.points.hooks("queue_order"):
-            order: float = hook.call(left, right)
-            if order:
-                return order
-        return -1 if (left.created, left.name) < (right.created, right.name) else 1
+        order = self.points.queue_order.of(left, right)
+        return order or (-1 if (left.created, left.name) < (right.created, right.name) else 1)
 
     def queue_before(self, left: QueueSpec, right: QueueSpec) -> bool:
         return self.queue_compare(left, right) < 0
 
     def sub_key(self, sub: SubState) -> tuple[float | str, ...]:
-        return (*(hook.call(sub) for hook in self.points.hooks("sub_order")), sub.sub.match_index, sub.sub.key)
+        return (*self.points.sub_order.of(sub), sub.sub.match_index, sub.sub.key)
 
     def ordered(self, tasks: Iterable[Task]) -> list[Task]:
         """Tasks of one gang in the order of placement: by the plugins, then by number, age and uid."""
         tasks = list(tasks)
-        hooks = [hook.call for hook in self.points.hooks("task_order")]
+        key = self.points.task_order.of
         if all(task.index is not None for task in tasks):
-            return sorted(tasks, key=lambda task: (*[call(task) for call in hooks], task.index, task.created, task.uid))
+            return sorted(tasks, key=lambda task: (key(task), task.index, task.created, task.uid))
         if all(task.index is None for task in tasks):
-            return sorted(tasks, key=lambda task: (*[call(task) for call in hooks], task.created, task.uid))
+            return sorted(tasks, key=lambda task: (key(task), task.created, task.uid))
         return sorted(tasks, key=functools.cmp_to_key(self.task_compare))
 
     def task_compare(self, left: Task, right: Task) -> int:
-        for hook in self.points.hooks("task_order"):
-            own, other = hook.call(left), hook.call(right)
-            if own != other:
-                return -1 if own < other else 1
+        own, other = self.points.task_order.of(left), self.points.task_order.of(right)
+        if own != other:
+            return -1 if own < other else 1
         if left.index is not None and right.index is not None and left.index != right.index:
             return -1 if left.index < right.index else 1
         return -1 if (left.created, left.uid) < (right.created, right.uid) else 1
 
     # ------------------------------------------------------------------------------------------------- questions
 
-    def is_valid(self, gang: GangState) -> Reason | None:
+    def takes_part(self, gang: GangState) -> bool:
+        """Whether the gang was admitted, and has members to place or room that is kept for it."""
+        waits = gang.tally[Status.PENDING] > 0 or gang.key in self.reserved_room.held
+        return waits and not gang.is_waiting_for_admission
+
+    def obstacle(self, gang: GangState) -> Reason | None:
         """Why no action may work on the gang in this cycle; None where all may."""
         if (failed := self.ports.resting.get(gang.key)) is not None:
-            self.has_postponed = True
             return Reason("dispatch", f"the last attempt failed, and the next one follows: {failed}", cure=Cure.WAITING)
-        return next((reason for hook in self.points.hooks("valid") if (reason := hook.call(gang)) is not None), None)
+        return self.points.valid.of(gang)
 
     def is_ready(self, gang: GangState) -> bool:
-        return all(hook.call(gang) for hook in self.points.hooks("ready"))
+        return self.points.ready.holds(gang)
 
     def sub_is_ready(self, sub: SubState) -> bool:
-        if not sub.gang.spec.policies:
-            return self.is_ready(sub.gang)
-        return all(hook.call(sub) for hook in self.points.hooks("sub_ready"))
+        return self.points.sub_ready.holds(sub) if sub.gang.spec.policies else self.is_ready(sub.gang)
 
     def until_ready(self, sub: SubState, role: str, most: int) -> int:
         """How many equal members may be placed before somebody has to be asked again; at least one."""
-        point, asked = ("sub_ready", (sub,)) if sub.gang.spec.policies else ("ready", (sub, role))
-        needed = 1
-        for hook in self.points.hooks(point):
-            if hook.detail is None:
-                return 1
-            own = hook.detail(*asked)
-            needed = most if own is None else max(needed, own)
-        return min(needed, most)
+        point = self.points.sub_ready if sub.gang.spec.policies else self.points.ready
+        return point.until(sub, role, most)
 
     def shortfall(self, subject: GangState | SubState) -> int:
         """At least how many more members must find a place before it can start or keep promised places; one at least."""
@@ -247,43 +225,15 @@ class Session:
         else:
             subject = subject.gang if isinstance(subject, SubState) else subject
             satisfied = self.is_ready(subject) or self.is_pipelined(subject)
-        return 1 if satisfied else max([1, *(hook.call(subject) for hook in self.points.hooks("shortfall"))])
+        return 1 if satisfied else max([1, *self.points.shortfall.of(subject)])
 
     def is_pipelined(self, gang: GangState) -> bool:
-        return self.points.vote("pipelined", gang)
+        return self.points.pipelined.passes(gang)
 
     def sub_is_pipelined(self, sub: SubState) -> bool:
-        if not sub.gang.spec.policies:
-            return self.is_pipelined(sub.gang)
-        return self.points.vote("sub_pipelined", sub)
-
-    def is_overused(self, queue: QueueSpec) -> bool:
-        return any(hook.call(queue) for hook in self.points.hooks("overused"))
-
-    def allocatable(self, queue: QueueSpec, shape: Shape, count: int) -> int:
-        """How many of `count` such pods the queue may still take."""
-        for hook in self.points.hooks("allocatable"):
-            count = hook.call(queue, shape, count)
-            if count <= 0:
-                return 0
-        return count
-
-    def why_not_allocatable(self, gang: GangState, shape: Shape) -> Reason:
-        """The first plugin that refuses the gang's queue one more such pod, in its own words."""
-        queue = self.queue_of(gang)
-        for hook in self.points.hooks("allocatable"):
-            if hook.call(queue, shape, 1) <= 0:
-                return Reason(hook.plugin, hook.detail(queue, gang, shape), cure=Cure.EVICTION)
-        raise AssertionError(f"queue {queue.name} refuses nothing")
-
-    def is_preemptive(self, queue: QueueSpec, tasks: Sequence[Task]) -> bool:
-        return all(hook.call(queue, tasks) for hook in self.points.hooks("preemptive"))
+        return self.points.sub_pipelined.passes(sub) if sub.gang.spec.policies else self.is_pipelined(sub.gang)
 
     # ------------------------------------------------------------------------------------------------- operations
-
-    def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
-        for hook in self.points.hooks("moved"):
-            hook.call(gang, shape, tasks, nodes, sign)
 
     def accept(self, operations: Sequence[Operation], claimant: GangState | None) -> None:
         self.accepted += [(operation, claimant) for operation in operations]
@@ -307,20 +257,3 @@ class Session:
             if each.status is Status.PIPELINED and each.after_eviction
             for task, node in zip(each.tasks, each.nodes, strict=True)
         }
-
-    def schedulable(self, *, with_enqueue: bool) -> list[GangState]:
-        """Gangs that actions may work on: admitted, valid, in their order of key."""
-        found = []
-        for gang in self.gangs.values():
-            if gang.is_waiting_for_admission:
-                if with_enqueue:
-                    continue
-                gang.phase = "Inqueue"
-            if not gang.tally[Status.PENDING] and gang.key not in self.reserved_room.held:
-                continue
-            reason = self.is_valid(gang)
-            if reason is not None:
-                gang.reasons.append(reason)
-                continue
-            found.append(gang)
-        return found

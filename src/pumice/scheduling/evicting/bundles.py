@@ -1,8 +1,8 @@
-"""Whom gang-wise eviction takes together: what a gang can spare, and what only goes with the gang as a whole.
+"""Which pods gang-wise eviction takes together: what a gang can spare, and what only goes with the gang as a whole.
 
 Members above the minimums of their gang, their role and their sub gang's policy form a *safe* bundle: the gang runs on without
-them. All others form one *whole* bundle: without them the gang is broken, and what is left of it elsewhere is worthless. Safe
-bundles always go first.
+them. All others, wherever they run, form one *whole* bundle: without one of them the gang is broken, and the rest would go on
+running, paid for and useless. Safe bundles always go first, so a gang's whole bundle is taken only after its safe one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from pumice.cluster import amounts
 from pumice.cluster.gangs import NO_POLICY
+from pumice.cluster.tasks import OCCUPYING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,11 +31,16 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Bundle:
-    """Victims of one gang; `whole` means that taking them breaks it."""
+    """Victims of one gang; `whole` means that with them the whole gang is gone."""
 
     gang: GangState
     whole: bool
-    tasks: tuple[Task, ...]
+    tasks: tuple[Task, ...]  # whose room may help
+    elsewhere: tuple[Task, ...] = ()  # the rest of a whole gang
+
+    @property
+    def victims(self) -> tuple[Task, ...]:
+        return (*self.tasks, *self.elsewhere)
 
     def worth(self, need: Amounts) -> float:
         """What it gives of what is needed, for what it costs its gang; safe bundles cost nothing."""
@@ -47,8 +53,11 @@ class Bundle:
         return useful / price if price else 0.0
 
 
-def bundles_of(gang: GangState, tasks: Iterable[Task]) -> list[Bundle]:
-    """The gang's candidates as at most one safe and one whole bundle; a gang that is broken already has nothing to lose."""
+def bundles_of(gang: GangState, tasks: Iterable[Task], everywhere: Sequence[Task]) -> list[Bundle]:
+    """A gang's candidates as at most one safe and one whole bundle; a gang that is broken already has nothing to lose.
+
+    `tasks` are those whose room may help. `everywhere` are all that may go: if some member may not, the gang cannot go whole.
+    """
     # Of equal members the last goes first: the first ones often lead the others.
     ordered = sorted(tasks, key=lambda task: (task.priority, -(task.index or 0), task.uid))
     if gang.tally.ready < gang.minimum:
@@ -61,8 +70,10 @@ def bundles_of(gang: GangState, tasks: Iterable[Task]) -> list[Bundle]:
     found = []
     if safe:
         found.append(Bundle(gang, whole=False, tasks=tuple(safe)))
-    if needed:
-        found.append(Bundle(gang, whole=True, tasks=tuple(needed)))
+    if needed and len(everywhere) == sum(gang.tally[status] for status in OCCUPYING):
+        taken = {task.uid for task in ordered}
+        elsewhere = tuple(task for task in everywhere if task.uid not in taken)
+        found.append(Bundle(gang, whole=True, tasks=tuple(needed), elsewhere=elsewhere))
     return found
 
 
@@ -125,15 +136,17 @@ def in_order(
 
 
 def approved(session: Session, kind: Kind, claimant: GangState, bundles: Sequence[Bundle]) -> list[Bundle]:
-    """What the plugins let go: a safe bundle may shrink, a whole one goes whole or not at all."""
-    candidates = [task for bundle in bundles for task in bundle.tasks]
-    allowed = {task.uid for task in session.points.victims("evictable", kind, claimant, candidates)}
+    """What the plugins let go: a safe bundle may shrink, a gang goes whole or not at all."""
+    candidates = [task for bundle in bundles for task in bundle.victims]
+    allowed = {task.uid for task in session.points.evictable.of(kind, claimant, candidates)}
+    held_back = {task.gang for task in candidates if task.uid not in allowed}
     found = []
     for bundle in bundles:
         kept = tuple(task for task in bundle.tasks if task.uid in allowed)
-        if len(kept) == len(bundle.tasks):
-            found.append(bundle)
-        elif kept and not bundle.whole:
+        if bundle.whole:
+            if bundle.gang.key not in held_back:
+                found.append(bundle)
+        elif kept:
             found.append(dataclasses.replace(bundle, tasks=kept))
     return found
 
@@ -144,6 +157,7 @@ class Candidates:
     def __init__(self, session: Session, statuses: frozenset[Status], allows: Callable[[GangState], bool]) -> None:
         self.session = session
         self.by_node: dict[int, list[Task]] = {}
+        self.everywhere: dict[str, list[Task]] = {}  # by gang
         self._most: dict[int, Column] = {}
         known = session.room.table.index
         for gang in session.gangs.values():
@@ -151,6 +165,7 @@ class Candidates:
                 continue
             tasks = [task for task in gang.tasks_in(*statuses) if task.preemptable and task.node in known]
             if tasks:
+                self.everywhere[gang.key] = tasks
                 nodes = [session.node_index(task) for task in tasks]
                 for node, task in zip(nodes, tasks, strict=True):
                     self.by_node.setdefault(node, []).append(task)
@@ -166,6 +181,7 @@ class Candidates:
         """Leave out who has to go already."""
         for each in evictions:
             self.by_node[each.node].remove(each.task)
+            self.everywhere[each.gang.key].remove(each.task)
             self._most[each.gang.priority][:, each.node] -= each.shape.demand
 
     def by_gang(self, nodes: Iterable[int], below: float) -> Mapping[str, list[Task]]:

@@ -105,11 +105,7 @@ def victim_order(session: Session, claimant: GangState | None, victims: Iterable
 
 def queue_compare(session: Session, left: QueueSpec, right: QueueSpec, claimant: QueueSpec) -> float:
     """Negative: a victim of the left queue goes first."""
-    for hook in session.points.hooks("victim_queue_order"):
-        order: float = hook.call(left, right, claimant)
-        if order:
-            return order
-    return -session.queue_compare(left, right)
+    return session.points.victim_queue_order.of(left, right, claimant) or -session.queue_compare(left, right)
 
 
 def enough(session: Session, shape: Shape, node: int, victims: Sequence[Task]) -> bool:
@@ -125,7 +121,7 @@ def fits(session: Session, gang: GangState, shape: Shape, node: int, *, check_qu
     future = session.room.future
     if not all(future[row, node] >= shape.demand[row] for row in shape.rows):
         return False
-    if check_queue and session.allocatable(session.queue_of(gang), shape, 1) < 1:
+    if check_queue and session.points.allocatable.of(session.queue_of(gang), shape, 1) < 1:
         return False
     return session.placer.passes(shape, node)
 
@@ -201,7 +197,7 @@ def is_worth_it(session: Session, statement: Statement, gang: GangState) -> bool
         if not all(session.sub_is_ready(sub) or session.sub_is_pipelined(sub) for sub in touched):
             return False
     if statement.evictions:
-        return all(hook.call(gang) >= 0 for hook in session.points.hooks("pipelined"))
+        return session.points.pipelined.is_unopposed(gang)
     return session.is_pipelined(gang)
 
 
@@ -219,9 +215,11 @@ def has_evicted_requests(evictions: Iterable[Eviction]) -> bool:
     return any(not amounts.is_empty(each.task.request.amounts) for each in evictions)
 
 
-def spare(session: Session, statement: Statement, *, check_queue: bool) -> None:
-    """Take back every eviction that the plan can do without, last one first; what is left is minimal."""
-    evictions = statement.evictions
+def spare(
+    session: Session, statement: Statement, *, check_queue: bool, of: Callable[[GangState], bool] = lambda _: True
+) -> None:
+    """Take back every eviction (of such gangs) that the plan can do without, last one first; what is left is minimal."""
+    evictions = [each for each in statement.evictions if of(each.gang)]
     if len(evictions) > SPARED_BY_REPLAY_MAX:
         return
     for each in reversed(evictions):

@@ -2,15 +2,17 @@
 
 For each domain the question "could evictions help at all?" is answered first, by a bound over columns. Then bundles are added in
 their order until the bound no longer speaks against it, and the plan is tried for real: victims evicted, members placed, all
-inside a statement. A plan that works is made minimal before it is committed: first every bundle, then every single victim that it
-can do without is spared.
+inside a statement. A plan that works is made minimal before it is committed: first every gang that it can do without is spared,
+then every single member of a gang that keeps its minimum.
 """
 
 from __future__ import annotations
 
 import bisect
 import dataclasses
+import functools
 import itertools
+import operator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,7 +25,7 @@ from pumice.scheduling.core.arguments import ActionArgs
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import bundles, eviction
-from pumice.scheduling.placing import members, topology
+from pumice.scheduling.placing import members, topology, turns
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
@@ -68,8 +70,8 @@ class Rules:
 def starving(session: Session) -> Iterator[tuple[QueueSpec, Heap[GangState]]]:
     """Queues in their order, each with the gangs that may evict for themselves in theirs."""
     found: dict[str, list[GangState]] = {}
-    for gang in session.schedulable(with_enqueue=True):
-        if session.points.starves(gang):
+    for gang in turns.contenders(session):
+        if session.points.starving.holds(gang):
             found.setdefault(gang.queue, []).append(gang)
     queues = Heap(session.queue_before, (session.queues[name] for name in found))
     while queues:
@@ -160,7 +162,11 @@ class _Domain:
         by_gang = rules.candidates.by_gang(self.tree.nodes[self.name].tolist(), rules.below(self.gang))
         gangs = self.session.gangs
         self.session.spend(sum(map(len, by_gang.values())))
-        found = [bundle for key, tasks in by_gang.items() for bundle in bundles.bundles_of(gangs[key], tasks)]
+        found = [
+            bundle
+            for key, tasks in by_gang.items()
+            for bundle in bundles.bundles_of(gangs[key], tasks, rules.candidates.everywhere[key])
+        ]
         ordered = bundles.in_order(found, need, rules.compare)
         return bundles.in_order(bundles.approved(self.session, rules.kind, self.gang, ordered), need, rules.compare)
 
@@ -185,7 +191,7 @@ class _Domain:
         session, gang = self.session, self.gang
         statement = session.statement(gang)
         for bundle in chosen:
-            for task in bundle.tasks:
+            for task in bundle.victims:
                 statement.evict(task, self.rules.kind.value, eviction.why_chosen(session, task))
         records = [sub.hyper_node for sub in gang.subs]
         works = self._place(statement)
@@ -218,7 +224,7 @@ class _Domain:
         while waiting and (self.wanted.was_ready or not session.sub_is_pipelined(sub)):
             task, shape = waiting[0], session.shape(waiting[0])
             if (
-                session.allocatable(session.queue_of(self.gang), shape, 1) < 1
+                session.points.allocatable.of(session.queue_of(self.gang), shape, 1) < 1
                 or session.placer.prefilter(shape) is not None
             ):
                 break
@@ -239,7 +245,7 @@ class _Domain:
         session, gang = self.session, self.gang
         shape = session.shape(waiting[0])
         alike = list(itertools.takewhile(lambda task: session.shape(task) is shape, waiting))
-        allowed = session.allocatable(session.queue_of(gang), shape, len(alike))
+        allowed = session.points.allocatable.of(session.queue_of(gang), shape, len(alike))
         if allowed < 1 or session.placer.prefilter(shape) is not None:
             return 0
         nodes = session.placer.fill(shape, allowed, where, alike[0]).nodes
@@ -250,11 +256,13 @@ class _Domain:
     # ------------------------------------------------------------------------------------------------- sparing
 
     def _spared(self, statement: Statement, chosen: Sequence[Bundle]) -> Statement:
-        """The same plan without whomever it can do without: whole bundles first, so that gangs survive, then single victims."""
+        """The same plan without what it can do without: whole gangs first, then single members."""
         session = self.session
         plan, kept = list(statement.operations), list(chosen)
         statement.rollback()
         for bundle in reversed(chosen) if len(chosen) <= SPARED_BUNDLES_MAX else ():
+            if not bundle.whole and any(each.whole and each.gang is bundle.gang for each in kept):
+                continue  # the gang goes whole
             fewer = [each for each in kept if each is not bundle]
             room = _Room(session, [task for each in fewer for task in each.tasks])
             if not self._could_do(room.of_first(None)) or not session.spend(len(plan)):
@@ -264,8 +272,19 @@ class _Domain:
                 plan, kept = list(trial.operations), fewer
                 trial.rollback()
         statement.replay(plan)
-        eviction.spare(session, statement, check_queue=True)
+        self._spare_members(statement, [bundle.gang for bundle in kept if bundle.whole])
         return statement
+
+    def _spare_members(self, statement: Statement, broken: Sequence[GangState]) -> None:
+        """Spare single members, of a gang that goes whole only if those that stay are its minimum."""
+        session = self.session
+        eviction.spare(session, statement, check_queue=True, of=lambda gang: gang not in broken)
+        for gang in broken:
+            plan = list(statement.operations)
+            eviction.spare(session, statement, check_queue=True, of=functools.partial(operator.is_, gang))
+            if not session.is_ready(gang):
+                statement.rollback()
+                statement.replay(plan)
 
 
 class _Room:

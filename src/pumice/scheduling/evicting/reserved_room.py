@@ -87,7 +87,7 @@ class ReservedRoom:
             self.ended[gang.key] = "used"
 
     def lift_below(self, gang: GangState) -> dict[str, list[Placement]]:
-        """ReservedRoom of gangs of strictly lower priority: a claim protects from equals and lesser, not from its betters.
+        """Lift the room of gangs of strictly lower priority: a claim protects from equal and lower ranks, not from higher ones.
 
         That is a matter between gangs of one queue. Between queues shares decide, and whoever had to give room back by them
         must not take it again by his rank, or the two would take turns for ever.

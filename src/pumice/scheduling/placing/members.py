@@ -33,11 +33,11 @@ def place_tasks(
     queue = session.queue_of(gang)
     while waiting:
         run, shape = _next_run(session, sub, waiting)
-        allowed = session.allocatable(queue, shape, len(run))
+        allowed = session.points.allocatable.of(queue, shape, len(run))
         if allowed < len(run):
             del waiting[: allowed or len(run)]  # beyond the queue's share: equal pods fare no better
             if not allowed:
-                refuse(gang, session.why_not_allocatable(gang, shape))
+                refuse(gang, session.points.allocatable.why_none(queue, gang, shape))
                 continue
             run = run[:allowed]
         else:

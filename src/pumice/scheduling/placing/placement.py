@@ -77,7 +77,7 @@ class Placer:
     """Filters, scores and fills; knows nothing of gangs."""
 
     def __init__(self, session: Session) -> None:
-        self.session = session
+        self.points = session.points
         self.room = session.room
         self._everywhere = np.ones(len(session.room.table), dtype=bool)
         self._loads: dict[tuple[Shape, bool], Remembered] = {}
@@ -87,12 +87,7 @@ class Placer:
     def allowed(self, shape: Shape) -> Mask:
         """Nodes that no fixed filter refuses; asked once per shape and cycle."""
         if shape.allowed is None:
-            shape.denials = [
-                denial
-                for hook in self.session.points.hooks("filter")
-                for denial in hook.call(shape)
-                if denial.nodes.any()
-            ]
+            shape.denials = [denial for denial in self.points.filter.of(shape) if denial.nodes.any()]
             allowed = self._everywhere.copy()
             for denial in shape.denials:
                 allowed &= ~denial.nodes
@@ -101,30 +96,14 @@ class Placer:
 
     def live_denials(self, shape: Shape) -> list[Denial]:
         """What is refused because of where pods are at this moment."""
-        found = []
-        for hook in self.session.points.hooks("limit"):
-            column = hook.call(shape)
-            if column is not None:
-                reason, cure = hook.detail
-                found.append(Denial(hook.plugin, reason, column < 1, cure))
-        for hook in self.session.points.hooks("live_filter"):
-            concerns, _ = hook.detail
-            if concerns(shape):
-                found += hook.call(shape)
-        return found
+        return self.points.limit.denials(shape) + self.points.live_filter.denials(shape)
 
     def is_live(self, shape: Shape) -> bool:
         """True where each placement may change what the next one may do."""
-        points = self.session.points
-        return any(hook.detail[1](shape) for hook in points.hooks("live_filter")) or any(
-            hook.detail(shape) for hook in points.hooks("live_score")
-        )
+        return self.points.live_filter.is_restless(shape) or self.points.live_score.is_restless(shape)
 
     def prefilter(self, shape: Shape) -> Reason | None:
-        return next(
-            (reason for hook in self.session.points.hooks("prefilter") if (reason := hook.call(shape)) is not None),
-            None,
-        )
+        return self.points.prefilter.of(shape)
 
     def feasible(self, shape: Shape, within: Mask | None) -> Mask:
         """Nodes on which one such pod could be placed now, or promised a place."""
@@ -176,16 +155,11 @@ class Placer:
     def scores(self, shape: Shape, task: Task, nodes: Indexes, *, pipelining: bool = False) -> Scores:
         """The sum of all scores for one pod on each of the nodes."""
         total = self._fixed(shape, nodes)[0] + self._first_load(shape, nodes, pipelining=pipelining)
-        for hook in self.session.points.hooks("live_score"):
-            if hook.detail(shape) and (own := hook.call(shape, task, nodes)) is not None:
-                total = total + own
-        for pull in self._pulls(shape, nodes):
+        for own in self.points.live_score.of(shape, task, nodes):
+            total = total + own
+        for pull in self.points.pull_score.of(shape, nodes):
             total = total + pull.scores
         return total
-
-    def _pulls(self, shape: Shape, nodes: Indexes) -> list[Pull]:
-        found = (hook.call(shape, nodes) for hook in self.session.points.hooks("pull_score"))
-        return [pull for pull in found if pull is not None]
 
     def _best(self, shape: Shape, task: Task, candidates: Indexes, *, pipelining: bool) -> int:
         if len(candidates) == 1:
@@ -196,11 +170,9 @@ class Placer:
         """The sum of fixed scores, and whether it differs between nodes (and so may change when a node drops out)."""
         total = np.zeros(len(nodes))
         differs = False
-        for hook in self.session.points.hooks("fixed_score"):
-            own = hook.call(shape, nodes)
-            if own is not None:
-                total = total + own
-                differs = differs or bool((own != own[0]).any())
+        for own in self.points.fixed_score.of(shape, nodes):
+            total = total + own
+            differs = differs or bool((own != own[0]).any())
         return total, differs
 
     def _first_load(self, shape: Shape, nodes: Indexes, *, pipelining: bool) -> Scores:
@@ -223,16 +195,14 @@ class Placer:
     def _load(self, shape: Shape, nodes: Indexes, copies: Column, *, pipelining: bool) -> Scores:
         pairs = Pairs(self.room, shape.demand, nodes, copies, pipelining)
         total = np.zeros(len(nodes))
-        for hook in self.session.points.hooks("load_score"):
-            own = hook.call(shape, pairs)
-            if own is not None:
-                total = total + own
+        for own in self.points.load_score.of(shape, pairs):
+            total = total + own
         return total
 
     def _batch(self, shape: Shape, count: int, candidates: Indexes, *, pipelining: bool) -> list[int]:
         steady, differs = self._fixed(shape, candidates)
         fixed = steady
-        pulls = self._pulls(shape, candidates)
+        pulls = self.points.pull_score.of(shape, candidates)
         for pull in pulls:
             fixed = fixed + pull.scores
         first = fixed + self._first_load(shape, candidates, pipelining=pipelining)
@@ -273,11 +243,7 @@ class Placer:
         copies = shape.copies(self.room.future[:, nodes])
         if not pipelining:
             copies = np.minimum(copies, shape.copies(self.room.idle[:, nodes]))
-        for hook in self.session.points.hooks("limit"):
-            column = hook.call(shape)
-            if column is not None:
-                copies = np.minimum(copies, column[nodes])
-        return copies
+        return self.points.limit.apply(shape, nodes, copies)
 
     # ------------------------------------------------------------------------------------------------- explaining
 

@@ -89,33 +89,24 @@ def _recover(session: Session, gang: GangState) -> None:
 
 def _placed(session: Session, sub: SubState) -> list[int]:
     """The nodes of its members, one for each."""
-    gang, index = sub.gang, session.room.table.index
-    tasks = [task for task in sub.sub.tasks if gang.status(task) in OCCUPYING]
-    return [session.node_index(task) for task in tasks if task in gang.places or task.node in index]
+    tasks = [task for task in sub.sub.tasks if sub.gang.status(task) in OCCUPYING]
+    return [node for _, node in session.on_nodes(tasks)]
 
 
 def gradients(
     session: Session, subject: GangState | SubState, within: str, *, evicting: bool = False
 ) -> list[list[str]]:
     """Hyper nodes to try, in groups; without a plugin that knows better, the one that is given."""
-    hooks = session.points.hooks("gradient")
-    if not hooks or subject.closeness is None or subject.closeness.tier is None:
+    if subject.closeness is None or subject.closeness.tier is None:
         return [[within]]
-    groups: list[list[str]] = hooks[0].call(subject, within, evicting=evicting)
-    return groups
-
-
-def why_none(session: Session, subject: GangState | SubState) -> Reason:
-    """Why there is no hyper node to try."""
-    reason: Reason = session.points.hooks("gradient")[0].detail(subject)
-    return reason
+    return session.points.gradient.of(subject, within, evicting=evicting)
 
 
 def scores(session: Session, sub: SubState, hyper_nodes: Sequence[str]) -> dict[str, float]:
     total = dict.fromkeys(hyper_nodes, 0.0)
-    for hook in session.points.hooks("hyper_score"):
-        for name, own in hook.call(sub, hyper_nodes).items():
-            total[name] += own
+    for own in session.points.hyper_score.of(sub, hyper_nodes):
+        for name, score in own.items():
+            total[name] += score
     return total
 
 
@@ -171,7 +162,7 @@ def allocate_close(session: Session, gang: GangState, pending: PendingMembers) -
         return None
     groups = gradients(session, gang, ROOT)
     if not groups:
-        members.refuse(gang, why_none(session, gang))
+        members.refuse(gang, session.points.gradient.why_none(gang))
         return None
     search = _Search(session, gang, pending)
     for group in groups:
@@ -288,7 +279,7 @@ class _Search:
         room = room_for(session, pending.waiting[key], within).tolist()
         if for_reasons:
             if not groups and self.furthest is not None:
-                members.refuse(self.gang, why_none(session, sub))
+                members.refuse(self.gang, session.points.gradient.why_none(sub))
             names = [name for group in groups for name in group] or [within]
             groups, least = [[max(names, key=lambda name: room[tree.position[name]])]], 0
         for group in groups:

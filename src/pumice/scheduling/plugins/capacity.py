@@ -90,7 +90,7 @@ class Capacity:
         on.allocatable(self.allocatable, why=self.why)
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable)
-        on.shield("reclaimable", functools.partial(quotas.above_guarantees, session, self.paths))
+        on.reclaimable.shield(functools.partial(quotas.above_guarantees, session, self.paths))
         on.evictable(self.evictable)
         on.enqueueable(self.enqueueable)
         on.enqueued(self.enqueued)
@@ -200,17 +200,15 @@ class Capacity:
 
     # ------------------------------------------------------------------------------------------------- admission
 
-    def enqueueable(self, gang: GangState) -> Vote:
+    def enqueueable(self, gang: GangState) -> Vote | Reason:
         queue = self.session.queue_of(gang)
         refusal = self._refusal(queue)
         if refusal:
-            gang.reasons.append(Reason(NAME, refusal, cure=Cure.CHANGE))
-            return Vote.REJECT
+            return Reason(NAME, refusal, cure=Cure.CHANGE)
         for account in self.paths[queue.name]:
             reason = self._too_much(account, gang)
             if reason is not None:
-                gang.reasons.append(reason)
-                return Vote.REJECT
+                return reason
         return Vote.PERMIT
 
     def _too_much(self, account: Account, gang: GangState) -> Reason | None:
@@ -302,7 +300,7 @@ class _Reclaiming:
 
     def _may_lose(self, path: Sequence[Account], request: Amounts) -> bool:
         others = [account for account in path if account not in self.path]
-        if not all(self._keeps_guarantee(account, request) for account in others):
+        if not all(quotas.keeps_guarantee(account, self._held(account), request) for account in others):
             return False
         if _is_beside(path[0].deserved, request):
             if self._is_family(path):
@@ -313,11 +311,6 @@ class _Reclaiming:
             _is_beside(account.deserved, request) or self._exceeds(account, request)
             for account in self._ancestors_to_ask(path)
         )
-
-    def _keeps_guarantee(self, account: Account, request: Amounts) -> bool:
-        left = dict(self._held(account))
-        amounts.add(left, request, -1)
-        return amounts.within(account.queue.guarantee, left)
 
     def _is_family(self, path: Sequence[Account]) -> bool:
         """Two queues that deserve nothing of what is asked, below one ancestor: neither has more right than the other."""
@@ -333,7 +326,7 @@ class _Reclaiming:
         return [account for height, account in enumerate(theirs) if height >= len(mine) or mine[height] is not account]
 
     def _exceeds(self, account: Account, request: Amounts) -> bool:
-        """ReservedRoom more than it deserves of something that the victim would give back."""
+        """Holds more than it deserves of something that the victim would give back."""
         held, deserved = self._held(account), account.deserved
         return any(
             held.get(name, 0) > deserved[name]

@@ -36,12 +36,12 @@ class Cdp:
     def open(self, session: Session) -> None:
         self.now = session.now
         on = session.on
-        for point, register in (("preemptable", on.preemptable), ("reclaimable", on.reclaimable)):
-            register(lambda _, candidates: self.cooled_down(candidates))
-            on.shield(point, lambda _, candidates: self.cooled_down(candidates))
+        for point in (on.preemptable, on.reclaimable):
+            point(lambda _, candidates: self.cooled_down(candidates))
+            point.shield(lambda _, candidates: self.cooled_down(candidates))
         on.evictable(self.of_gangs)
-        on.shield("evictable", self.of_gangs)
-        on.shuffle_guard(self.cooled_down)
+        on.evictable.shield(self.of_gangs)
+        on.shuffled.guard(self.cooled_down)
 
     def of_gangs(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
         del kind, claimant

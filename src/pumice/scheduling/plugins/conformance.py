@@ -29,12 +29,12 @@ class Conformance:
 
     def open(self, session: Session) -> None:
         on = session.on
-        for point, register in (("preemptable", on.preemptable), ("reclaimable", on.reclaimable)):
-            register(lambda _, candidates: ordinary(candidates))
-            on.shield(point, lambda _, candidates: ordinary(candidates))
+        for point in (on.preemptable, on.reclaimable):
+            point(lambda _, candidates: ordinary(candidates))
+            point.shield(lambda _, candidates: ordinary(candidates))
         on.evictable(self.of_gangs)
-        on.shield("evictable", self.of_gangs)
-        on.shuffle_guard(ordinary)
+        on.evictable.shield(self.of_gangs)
+        on.shuffled.guard(ordinary)
 
     def of_gangs(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
         del kind, claimant

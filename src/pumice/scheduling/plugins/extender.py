@@ -226,18 +226,17 @@ class Extender:
 
     # ------------------------------------------------------------------------------------------------- gangs and queues
 
-    def vote(self, gang: GangState) -> Vote:
+    def vote(self, gang: GangState) -> Vote | Reason:
         try:
             answer = self.ask(self.args.enqueueable, {"job": extender_wire.gang(self.session, gang)})
         except ExtenderFailed as failure:
             if self.args.ignorable:
                 return Vote.ABSTAIN
-            gang.reasons.append(Reason(NAME, f"extender failed: {_short(failure)}", cure=Cure.WAITING))
-            return Vote.REJECT
+            return Reason(NAME, f"extender failed: {_short(failure)}", cure=Cure.WAITING)
         status = _number(answer.get("status"))
         if status < 0:
-            gang.reasons.append(Reason(NAME, "the extender does not admit the gang", cure=Cure.WAITING))
-        return Vote.REJECT if status < 0 else Vote.PERMIT if status > 0 else Vote.ABSTAIN
+            return Reason(NAME, "the extender does not admit the gang", cure=Cure.WAITING)
+        return Vote.PERMIT if status > 0 else Vote.ABSTAIN
 
     def is_overused(self, queue: QueueSpec) -> bool:
         return self._yes(

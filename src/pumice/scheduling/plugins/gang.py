@@ -33,7 +33,7 @@ class GangPlugin:
         on.gang_order(lambda gang: float(gang.is_ready))
         on.sub_order(lambda sub: float(sub.is_ready))
         on.ready(ready, until_ready)
-        on.sub_ready(lambda sub: sub.is_ready, until_sub_ready)
+        on.sub_ready(lambda sub: sub.is_ready, lambda sub, _: until_sub_ready(sub))
         on.shortfall(shortfall)
         on.pipelined(lambda gang: _vote(yes=pipelined(gang)))
         on.sub_pipelined(lambda sub: _vote(yes=sub.is_pipelined))

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 NAME = "network-topology-aware"
 FADING_DEFAULT = 0.8
+FADING_MAX = 1000.0
+FADED_MAX = (
+    32  # higher tiers fade no further: their numbers are a user's, and a power of them may be no number any more
+)
 EVICT_MAX_DEFAULT = 8
 FULL = 100.0  # the best score, before the weight
 _FOR_EVER = np.iinfo(np.int64).max
@@ -62,7 +66,10 @@ class Args(arguments.Args, frozen=True, kw_only=True):
         bool, msgspec.Meta(description="whether pods that ask for no closeness fill hyper nodes in use first")
     ] = msgspec.field(name="hypernode.binpack.normal-pod.enable", default=True)
     fading: Annotated[
-        float, msgspec.Meta(description="for those pods, how much less each higher tier counts; negative: the default")
+        float,
+        msgspec.Meta(
+            le=FADING_MAX, description="for those pods, how much less each higher tier counts; negative: the default"
+        ),
     ] = msgspec.field(name="hypernode.binpack.normal-pod.fading", default=FADING_DEFAULT)
     evict_max: Annotated[
         int, msgspec.Meta(description="hyper nodes that evictions are considered in, per gang; below 1: the default")
@@ -275,7 +282,7 @@ class _Gathering:
     def __init__(self, load: _Load, *, scale: float, fading: float) -> None:
         tree = load.tree
         self.load = load
-        self.tier_weights = [fading ** max(tier - 1, 0) for tier in range(tree.lowest_tier, tree.root_tier + 1)]
+        self.tier_weights = [fading ** min(max(tier - 1, 0), FADED_MAX) for tier in tree.tiers]
         self.scale = scale / sum(self.tier_weights) if any(self.tier_weights) else 0.0
 
     def pull(self, shape: Shape, nodes: Indexes) -> Pull | None:
@@ -323,10 +330,9 @@ class _Draw:
         self.distances = distances
         self.scale = scale
         self.placed = np.zeros(len(self.tree.leaves) + 1, dtype=np.int64)  # by leaf; last: in none
-        gang, index = sub.gang, session.room.table.index
-        for task in sub.sub.tasks:
-            if gang.status(task) in _PLACED and (task in gang.places or task.node in index):
-                self.move(session.node_index(task), 1)
+        tasks = [task for task in sub.sub.tasks if sub.gang.status(task) in _PLACED]
+        for _, node in session.on_nodes(tasks):
+            self.move(node, 1)
 
     def move(self, node: int, sign: int) -> None:
         self.placed[self.tree.leaf_of[node]] += sign

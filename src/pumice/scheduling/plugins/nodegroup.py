@@ -154,8 +154,8 @@ class NodeGroup:
     def _count_held(self, session: Session) -> None:
         for gang in session.gangs.values():
             if gang.queue in self.limits:
-                for task in gang.tasks_in(*OCCUPYING):
-                    self._hold(gang.queue, session.node_index(task), task.request.amounts, 1)
+                for task, node in session.on_nodes(gang.tasks_in(*OCCUPYING)):
+                    self._hold(gang.queue, node, task.request.amounts, 1)
 
     def _hold(self, queue: str, node: int, request: Amounts, times: int) -> None:
         amounts.add(self.held.setdefault((queue, self.groups[node]), {}), request, times)

@@ -50,7 +50,7 @@ class Overcommit:
         session.on.enqueueable(self.vote)
         session.on.enqueued(self.charge)
 
-    def vote(self, gang: GangState) -> Vote:
+    def vote(self, gang: GangState) -> Vote | Reason:
         minimum = gang.spec.minimum
         if minimum is None:
             return Vote.PERMIT
@@ -58,8 +58,7 @@ class Overcommit:
         if not over:
             return Vote.PERMIT
         text = f"resource in cluster is overused: {', '.join(f'overused {name}' for name in over)}"
-        gang.reasons.append(Reason("overcommit", text, cure=Cure.WAITING))
-        return Vote.REJECT
+        return Reason("overcommit", text, cure=Cure.WAITING)
 
     def charge(self, gang: GangState) -> None:
         if gang.spec.minimum is not None:

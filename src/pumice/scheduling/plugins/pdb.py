@@ -50,12 +50,12 @@ class Pdb:
             self.budgets.setdefault(key.partition("/")[0], []).append(_Budget(budget))
         self._of: dict[str, tuple[_Budget, ...]] = {}
         on = session.on
-        for point, register in (("preemptable", on.preemptable), ("reclaimable", on.reclaimable)):
-            register(lambda _, candidates: self.tolerated(candidates))
-            on.shield(point, lambda _, candidates: self.tolerated(candidates))
+        for point in (on.preemptable, on.reclaimable):
+            point(lambda _, candidates: self.tolerated(candidates))
+            point.shield(lambda _, candidates: self.tolerated(candidates))
         on.evictable(self.of_gangs)
-        on.shield("evictable", self.of_gangs)
-        on.shuffle_guard(self.tolerated)
+        on.evictable.shield(self.of_gangs)
+        on.shuffled.guard(self.tolerated)
         on.moved(self.moved)
 
     def of(self, task: Task) -> tuple[_Budget, ...]:

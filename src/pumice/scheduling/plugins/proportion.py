@@ -48,7 +48,7 @@ class Proportion:
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable)
         books = {name: (account,) for name, account in self.accounts.items()}
-        on.shield("reclaimable", functools.partial(quotas.above_guarantees, session, books))
+        on.reclaimable.shield(functools.partial(quotas.above_guarantees, session, books))
         on.enqueueable(self.enqueueable)
         on.enqueued(self.enqueued)
         on.moved(self.moved)
@@ -107,20 +107,18 @@ class Proportion:
                 chosen.append(task)
         return chosen
 
-    def enqueueable(self, gang: GangState) -> Vote:
+    def enqueueable(self, gang: GangState) -> Vote | Reason:
         queue = self.session.queue_of(gang)
         if not queue.is_open:
             text = f"queue {queue.name} is {queue.state}: open it to admit gangs"
-            gang.reasons.append(Reason("proportion", text, cure=Cure.CHANGE))
-            return Vote.REJECT
+            return Reason("proportion", text, cure=Cure.CHANGE)
         minimum = gang.spec.minimum
         if minimum is None:
             return Vote.PERMIT
         over = self.accounts[queue.name].beyond_ceiling(minimum)
         if not over:
             return Vote.PERMIT
-        gang.reasons.append(Reason("proportion", quotas.quota_text(over), cure=Cure.WAITING))
-        return Vote.REJECT
+        return Reason("proportion", quotas.quota_text(over), cure=Cure.WAITING)
 
     def enqueued(self, gang: GangState) -> None:
         if gang.spec.minimum is not None:

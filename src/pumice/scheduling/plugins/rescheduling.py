@@ -126,9 +126,9 @@ class _Balancing:
         room = ((self.target - self.used) * self.capacity)[:, self.low].sum(axis=1)
         surplus = _Surplus(self.session)
         by_node: dict[int, list[Task]] = {}
-        for task in running:
+        for task, node in self.session.on_nodes(running):
             if task.preemptable:
-                by_node.setdefault(self.session.node_index(task), []).append(task)
+                by_node.setdefault(node, []).append(task)
         chosen = []
         for node in sorted(np.flatnonzero(self.high).tolist(), key=lambda node: (-self.used[:, node].sum(), node)):
             for task in _least_important_first(by_node.get(node, [])):

@@ -62,7 +62,7 @@ class ResourceQuotaPlugin:
     def _of(self, gang: GangState) -> Sequence[_Quota]:
         return self.quotas.get(gang.spec.namespace, ())
 
-    def vote(self, gang: GangState) -> Vote:
+    def vote(self, gang: GangState) -> Vote | Reason:
         if gang.spec.minimum is None:
             return Vote.PERMIT
         missing = missing_members(gang)
@@ -70,8 +70,7 @@ class ResourceQuotaPlugin:
             asked = {name: value for name in quota.hard if (value := _asked(gang, name, missing))}
             over = [name for name in asked if _total(quota, name) + asked[name] > quota.hard[name]]
             if over:
-                gang.reasons.append(_reason(quota, asked, sorted(over)))
-                return Vote.REJECT
+                return _reason(quota, asked, sorted(over))
         return Vote.PERMIT
 
     def promise(self, gang: GangState) -> None:

@@ -142,7 +142,11 @@ def share_of(account: Account) -> float:
 
 
 def keeps_guarantee(account: Account, held: Amounts, leaving: Amounts) -> bool:
-    """Whether the queue still has what it is guaranteed after `leaving` goes."""
+    """Whether the queue still has what it is guaranteed of everything that `leaving` holds, after that goes.
+
+    Resources that the victim does not hold play no role: a queue that is short of memory may lose a pod that holds cpu alone, or
+    another queue's guarantee of cpu could go unmet without helping anybody.
+    """
     return all(
         held.get(name, 0) - leaving.get(name, 0) + amounts.EPSILON >= least
         for name, least in account.queue.guarantee.items()

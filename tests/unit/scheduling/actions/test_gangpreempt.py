@@ -167,11 +167,34 @@ def test_gangs_whose_room_does_not_help_are_spared():
     assert evicted(decisions) == ["large-w-0"]
 
 
-def test_members_of_a_bundle_whose_room_is_not_needed_are_spared():
-    old = ranked("old", 4, "low", cpu="1", running=["n1", "n1", "n2", "n2"])
+def test_members_that_a_gang_can_spare_stay_where_their_room_is_not_needed():
+    old = ranked("old", 4, "low", min_member=1, cpu="1", running=["n1", "n1", "n2", "n2"])
     decisions = decide(nodes("n1", "n2"), old, waiting("new", 1, cpu="2"))
     assert len(evicted(decisions)) == 2
     assert len({pod.task.node for pod in decisions.evictions}) == 1
+
+
+def test_no_part_of_a_broken_gang_goes_on_running():
+    """Two members in each rack and a minimum of four: room for one pod in the first rack costs the whole gang."""
+    old = ranked("old", 4, "low", cpu="1", running=["n1", "n1", "n2", "n2"])
+    racks = [a_hyper_node("r1", 1, nodes=["n1"]), a_hyper_node("r2", 1, nodes=["n2"])]
+    close = {"spec": {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}}
+    decisions = decide(nodes("n1", "n2"), racks, old, waiting("new", 1, cpu="2", group=close))
+    assert sorted(evicted(decisions)) == ["old-w-0", "old-w-1", "old-w-2", "old-w-3"]
+
+
+def test_a_whole_gang_is_spared_before_members_that_others_can_spare():
+    elastic = ranked("elastic", 3, "middle", min_member=1, cpu="1", running=["n1", "n1", "n2"])
+    rigid = ranked("rigid", 2, "low", cpu="2", running=["n3", "n4"])
+    decisions = decide(nodes("n1", "n2", "n3", "n4"), elastic, rigid, waiting("new", 1, cpu="2"))
+    assert sorted(evicted(decisions)) == ["elastic-w-2"]  # n2 has one cpu free already
+
+
+def test_a_gang_of_which_one_member_may_not_go_is_not_broken():
+    old = ranked("old", 2, "low", min_member=2, cpu="2", running=["n1"])
+    stays = a_pod("old-stays", gang="old", cpu="2", node="n2", annotations={"volcano.sh/preemptable": "false"})
+    decisions = decide(nodes("n1", "n2"), old[:-1], stays, waiting("new", 1, cpu="2"))
+    assert evicted(decisions) == []
 
 
 def test_an_elastic_gang_takes_only_what_it_needs_to_start():
@@ -181,7 +204,7 @@ def test_an_elastic_gang_takes_only_what_it_needs_to_start():
 
 
 def test_free_room_is_used_before_anybody_goes():
-    old = ranked("old", 2, "low", cpu="2", running=["n1", "n2"])
+    old = [ranked(f"old{number}", 1, "low", cpu="2", running=[f"n{number}"]) for number in (1, 2)]
     decisions = decide(nodes("n1", "n2", "n3"), old, waiting("new", 2, cpu="2"))
     assert len(evicted(decisions)) == 1
     assert "n3" in promised(decisions).values()

@@ -375,3 +375,46 @@ def test_some_candidates_suffice():
 def test_the_reason_of_a_gang_that_waits_says_that_eviction_was_no_help():
     world = [a_node("n1", cpu="1"), running("old", "n1", priority_class="high"), waiting("g")]
     assert [reason.text for reason in report(plan(*world), "g").reasons] == ["Insufficient cpu"]
+
+
+HOSTNAME = "kubernetes.io/hostname"
+PREFERS_FULL = {
+    "nodeAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "weight": 100,
+                "preference": {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["full"]}]},
+            }
+        ]
+    }
+}
+
+
+def named_node(name, cpu):
+    return a_node(name, cpu=cpu, labels={HOSTNAME: name})
+
+
+def test_a_node_with_room_that_a_filter_refuses_costs_victims_like_any_other():
+    """On `wide` there is room, but three pods there would have to go for the claimant's anti-affinity; on `full` it is one."""
+    noisy = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"noisy": "yes"}}}
+    affinity = {**PREFERS_FULL, "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [noisy]}}
+    decisions = plan(
+        [named_node("full", "2"), named_node("wide", "9")],
+        running("noisy", "wide", "wide", "wide", labels={"noisy": "yes"}),
+        running("quiet", "full", cpu="2"),
+        waiting("g", cpu="2", spec={"affinity": affinity}),
+        policy=policy("preempt", ["priority", GANG, "conformance"], "predicates nodeorder"),
+    )
+    assert evicted(decisions) == ["quiet-w-0"]
+
+
+def test_a_plan_that_free_room_spoils_is_tried_again_in_the_order_of_scores():
+    """After a free place for its first member the claimant holds more than what its victim would have left, and drf refuses."""
+    decisions = plan(
+        [named_node("full", "2"), named_node("free", "1")],
+        running("old", "full", "full", min_member=1),
+        waiting("g", 2, priority_class="low", spec={"affinity": PREFERS_FULL}),
+        policy=policy("preempt", [GANG, "drf"], "predicates nodeorder"),
+    )
+    assert evicted(decisions) == ["old-w-1"]
+    assert promised(decisions) == {"g-w-0": "full", "g-w-1": "free"}

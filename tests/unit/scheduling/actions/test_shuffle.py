@@ -17,7 +17,9 @@ def wishing(*suffixes, as_guard=False):
 
         def open(self, session):
             if as_guard:
-                session.on.shuffle_guard(lambda victims: [task for task in victims if not task.name.endswith(suffixes)])
+                session.on.shuffled.guard(
+                    lambda victims: [task for task in victims if not task.name.endswith(suffixes)]
+                )
             else:
                 session.on.shuffled(lambda running: [task for task in running if task.name.endswith(suffixes)])
 

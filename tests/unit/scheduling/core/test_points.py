@@ -59,7 +59,7 @@ def returning(answer):
 )
 def test_a_reject_ends_its_tier_and_a_permit_ends_the_asking_after_it(point, tiers, expected):
     points = registered(point, *[[returning(vote) for vote in tier] for tier in tiers])
-    assert points.vote(point, None) is expected
+    assert getattr(points, point).passes(None) is expected
 
 
 def test_after_a_tier_with_a_permit_nobody_below_is_asked():
@@ -67,7 +67,7 @@ def test_after_a_tier_with_a_permit_nobody_below_is_asked():
     points = registered(
         "enqueueable", [lambda _: asked.append("first") or PERMIT], [lambda _: asked.append("second") or PERMIT]
     )
-    points.vote("enqueueable", None)
+    points.enqueueable.passes(None)
     assert asked == ["first"]
 
 
@@ -89,7 +89,7 @@ def test_after_a_tier_with_a_permit_nobody_below_is_asked():
 )
 def test_the_first_tier_with_an_opinion_decides_who_starves(tiers, expected):
     points = registered("starving", *[[returning(answer) for answer in tier] for tier in tiers])
-    assert points.starves(None) is expected
+    assert points.starving.holds(None) is expected
 
 
 # ------------------------------------------------------------------------------------------------------ victims
@@ -126,7 +126,7 @@ ALL = [A, B, C, D]
 )
 def test_victims_are_intersected_within_a_tier_and_tiers_are_fallbacks(point, tiers, expected):
     points = registered(point, *[[returning(answer) for answer in tier] for tier in tiers])
-    assert points.victims(point, None, ALL) == expected
+    assert getattr(points, point).of(None, ALL) == expected
 
 
 def test_everybody_is_asked_about_all_candidates():
@@ -137,14 +137,14 @@ def test_everybody_is_asked_about_all_candidates():
         return [A]
 
     points = registered("preemptable", [choose, choose])
-    points.victims("preemptable", None, ALL)
+    points.preemptable.of(None, ALL)
     assert seen == [ALL, ALL]
 
 
 def test_gang_wise_victims_combine_alike():
     points = registered("evictable", [lambda kind, _, candidates: candidates[:2] if kind is Kind.PREEMPT else []])
-    assert points.victims("evictable", Kind.PREEMPT, None, ALL) == [A, B]
-    assert points.victims("evictable", Kind.RECLAIM, None, ALL) == []
+    assert points.evictable.of(Kind.PREEMPT, None, ALL) == [A, B]
+    assert points.evictable.of(Kind.RECLAIM, None, ALL) == []
 
 
 # ------------------------------------------------------------------------------------------------------ shields
@@ -153,7 +153,7 @@ def test_gang_wise_victims_combine_alike():
 def shielded(kept, *tiers, flags=None):
     points = registered("preemptable", *[[returning(answer) for answer in tier] for tier in tiers])
     points.registering(PluginOption("shield", 9, {}, flags or {}))
-    points.shield("preemptable", lambda _, candidates: [each for each in candidates if each in kept])
+    points.preemptable.shield(lambda _, candidates: [each for each in candidates if each in kept])
     return points
 
 
@@ -166,20 +166,20 @@ def test_whom_a_shield_protects_is_no_candidate_in_any_tier():
 
     points = registered("preemptable", [returning([])], [everybody])
     points.registering(PluginOption("shield", 9, {}, {}))
-    points.shield("preemptable", lambda _, candidates: [each for each in candidates if each is not A])
-    assert points.victims("preemptable", None, ALL) == [B, C, D]
+    points.preemptable.shield(lambda _, candidates: [each for each in candidates if each is not A])
+    assert points.preemptable.of(None, ALL) == [B, C, D]
     assert seen == [[B, C, D]]
 
 
 def test_where_everybody_is_protected_nobody_is_asked():
     points = registered("preemptable", [lambda *_: pytest.fail("was asked")])
     points.registering(PluginOption("shield", 9, {}, {}))
-    points.shield("preemptable", returning([]))
-    assert points.victims("preemptable", None, ALL) == []
+    points.preemptable.shield(returning([]))
+    assert points.preemptable.of(None, ALL) == []
 
 
 def test_a_shield_falls_with_its_flag():
-    assert shielded([B], [ALL], flags={"enablePreemptable": False}).victims("preemptable", None, ALL) == ALL
+    assert shielded([B], [ALL], flags={"enablePreemptable": False}).preemptable.of(None, ALL) == ALL
 
 
 # ------------------------------------------------------------------------------------------------------ flags, orders
@@ -212,8 +212,8 @@ def test_a_shield_falls_with_its_flag():
     ],
 )
 def test_a_flag_that_is_off_drops_that_registration_alone(method, flag):
-    assert len(registered(method, [print], flags={flag: True}).hooks(method)) == 1
-    assert registered(method, [print], flags={flag: False}).hooks(method) == []
+    assert len(getattr(registered(method, [print], flags={flag: True}), method).hooks) == 1
+    assert getattr(registered(method, [print], flags={flag: False}), method).hooks == []
 
 
 @pytest.mark.parametrize("method", ["valid", "evictable", "victim_queue_order", "moved", "close"])
@@ -221,7 +221,7 @@ def test_some_points_have_no_flag(method):
     every_flag_off = dict.fromkeys(
         ["enableJobReady", "enablePreemptable", "enableReclaimable", "enableQueueOrder"], False
     )
-    assert len(registered(method, [print], flags=every_flag_off).hooks(method)) == 1
+    assert len(getattr(registered(method, [print], flags=every_flag_off), method).hooks) == 1
 
 
 def test_nobody_registers_outside_of_open():
@@ -242,14 +242,14 @@ def test_the_first_difference_in_tier_order_decides_between_queues():
 def test_one_plugin_suffices_to_call_a_queue_overused_and_all_must_let_it_reclaim():
     session = session_for(a_node(), policy=policy("allocate", "gang"))
     queue = session.queues["default"]
-    assert not session.is_overused(queue)
-    assert session.is_preemptive(queue, [])
+    assert not session.points.overused.holds(queue)
+    assert session.points.preemptive.holds(queue, [])
     for number, answer in enumerate((False, True)):
         session.points.registering(PluginOption(f"p{number}", number, {}, {}))
         session.on.overused(returning(answer))
         session.on.preemptive(returning(answer))
-    assert session.is_overused(queue)
-    assert not session.is_preemptive(queue, [])
+    assert session.points.overused.holds(queue)
+    assert not session.points.preemptive.holds(queue, [])
 
 
 def test_the_smallest_answer_limits_what_a_queue_may_still_take():
@@ -258,5 +258,5 @@ def test_the_smallest_answer_limits_what_a_queue_may_still_take():
     for number, most in enumerate((7, 3, 5)):
         session.points.registering(PluginOption(f"p{number}", number, {}, {}))
         session.on.allocatable(lambda _, __, count, most=most: min(count, most), why=returning("no"))
-    assert session.allocatable(queue, None, 10) == 3
-    assert session.allocatable(queue, None, 2) == 2
+    assert session.points.allocatable.of(queue, None, 10) == 3
+    assert session.points.allocatable.of(queue, None, 2) == 2

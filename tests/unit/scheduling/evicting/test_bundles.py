@@ -13,7 +13,8 @@ def split(*things, gang="g"):
     """Names of the safe and of the needed members, out of all that run."""
     session = session_for(a_node(cpu="64"), *things, policy=PLAIN)
     state = session.gangs[f"default/{gang}"]
-    bundles = bundles_of(state, state.tasks_in(Status.RUNNING))
+    tasks = state.tasks_in(Status.RUNNING)
+    bundles = bundles_of(state, tasks, tasks)
     named = {bundle.whole: [task.name for task in bundle.tasks] for bundle in bundles}
     return named.get(False, []), named.get(True, [])
 
@@ -92,6 +93,6 @@ def test_of_whole_gangs_the_one_that_gives_most_for_what_it_costs_goes_first(cos
     found = []
     for name in ("a", "b"):
         gang = session.gangs[f"default/{name}"]
-        found += bundles_of(gang, [task for task in gang.tasks if task.node == "n1"])
+        found += bundles_of(gang, [task for task in gang.tasks if task.node == "n1"], gang.tasks)
     ordered = in_order(found, {"cpu": 1000, "pods": 1000}, lambda left, right: 0)
     assert ordered[0].gang.key == f"default/{first}"

@@ -47,7 +47,7 @@ def in_queue(queue, **more):
 
 def books(session, queue):
     """The account of a queue in an open session."""
-    plugin = session.points.hooks("allocatable")[0].call.__self__
+    plugin = session.points.allocatable.hooks[0].call.most.__self__
     return plugin.paths[queue][0]
 
 
@@ -348,7 +348,7 @@ def test_a_whole_gang_reclaims_by_the_same_rules_and_preempts_without_them():
         a_gang("g", 2, group=in_queue("poor")),
         policy=flat(),
     )
-    (hook,) = [hook for hook in session.points.hooks("evictable") if hook.plugin == "capacity"]
+    (hook,) = [hook for hook in session.points.evictable.hooks if hook.plugin == "capacity"]
     candidates = session.gangs["default/loan"].tasks
     claimant = session.gangs["default/g"]
     assert [task.name for task in hook.call(Kind.RECLAIM, claimant, candidates)] == ["loan-w-0"]
@@ -664,7 +664,7 @@ def test_each_victim_counts_as_gone_for_the_next_one():
     """They may lose one of two: after that their department no longer holds more than it deserves."""
     objects = two_departments(victims_department="1", victims_queue="0")
     session = session_for(*objects, policy=reclaiming(hierarchy=True, level=1))
-    (hook,) = session.points.hooks("reclaimable")
+    (hook,) = session.points.reclaimable.hooks
     (claimant,) = session.gangs["default/g"].tasks
     chosen = hook.call(claimant, session.gangs["default/loan"].tasks)
     assert [task.name for task in chosen] == ["loan-w-1"]
@@ -795,7 +795,7 @@ def test_an_attempt_that_is_rolled_back_leaves_no_trace_in_the_books():
     )
     gang = session.gangs["default/big"]
     shape = session.shape(gang.tasks[0])
-    plugin = session.points.hooks("moved")[0].call.__self__
+    plugin = session.points.moved.hooks[0].call.__self__
     plugin.moved(gang, shape, gang.tasks, [0, 0, 0], 1)
     assert plugin.devices["q"].allocated == {"deviceclass/gpu": 1000}
     plugin.moved(gang, shape, gang.tasks, [0, 0, 0], -1)

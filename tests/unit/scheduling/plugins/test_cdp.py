@@ -95,6 +95,6 @@ def test_whole_gangs_and_shuffles_respect_it_too():
         now=noon(1),
     )
     victims = session.gangs["default/low"].tasks
-    (gangs,), (guard,) = session.points.hooks("evictable"), session.points.hooks("shuffle_guard")
+    (gangs,), (guard,) = session.points.evictable.hooks, session.points.shuffled.guards
     assert gangs.call(Kind.PREEMPT, session.gangs["default/g"], victims) == []
     assert guard.call(victims) == []

@@ -17,7 +17,7 @@ def survivors(point, *flags):
     candidates = list(session.room.table.tasks[0])
     claimant = session.gangs["default/g"]
     asker = (Kind.RECLAIM, claimant) if point == "evictable" else (claimant.tasks[0],)
-    return sorted(task.name for task in session.points.victims(point, *asker, candidates))
+    return sorted(task.name for task in getattr(session.points, point).of(*asker, candidates))
 
 
 @pytest.mark.parametrize("point", ["preemptable", "reclaimable", "evictable"])

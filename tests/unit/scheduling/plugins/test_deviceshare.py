@@ -404,7 +404,7 @@ def test_evicting_a_pod_frees_its_part_of_the_card():
 def test_rolling_back_leaves_no_trace_on_the_cards():
     old = sliced("old", 1, 1, 800, running=["n1"], notes=["G0,NVIDIA,800,30:"])
     session = session_for(a_vgpu_node(), old, sliced("g", 2, 1, 900), policy=VGPU)
-    (hook,) = [each for each in session.points.hooks("annotate") if each.plugin == "deviceshare"]
+    (hook,) = [each for each in session.points.annotate.hooks if each.plugin == "deviceshare"]
     plugin = hook.call.__self__
 
     def state():
@@ -466,9 +466,9 @@ def test_arguments_that_cannot_be_meant_are_refused(arguments, message):
 
 def test_with_nothing_turned_on_nothing_is_registered():
     session = session_for(a_vgpu_node(), policy=sharing())
-    assert NAME not in {
-        hook.plugin for point in ("filter", "limit", "moved", "annotate") for hook in session.points.hooks(point)
-    }
+    points = session.points
+    hooks = [*points.filter.hooks, *points.limit.hooks, *points.moved.hooks, *points.annotate.hooks]
+    assert NAME not in {hook.plugin for hook in hooks}
 
 
 def test_cards_that_only_the_annotation_knows_count_as_the_nodes_own():

@@ -34,7 +34,7 @@ def test_a_claimant_takes_from_gangs_that_would_still_hold_as_much_without_the_v
     session = opened(a_gang("rich", 3, running=["n1"] * 3), a_gang("even", 1, running=["n1"]), a_gang("g", 1))
     (claimant,) = session.gangs["default/g"].tasks
     rich, even = session.gangs["default/rich"].tasks, session.gangs["default/even"].tasks
-    victims = session.points.victims("preemptable", claimant, [*rich, *even])
+    victims = session.points.preemptable.of(claimant, [*rich, *even])
     # with its new member the claimant holds 0.1: rich may go down to 0.1, even would hold nothing
     assert victims == list(rich[:2])
 

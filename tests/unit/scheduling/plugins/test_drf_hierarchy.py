@@ -78,7 +78,7 @@ def test_the_claimants_new_member_and_each_victim_are_weighed_without_leaving_a_
         a_gang("p", 4, group={"queue": "poor"}),
         policy=hdrf(),
     )
-    (hook,) = session.points.hooks("reclaimable")
+    (hook,) = session.points.reclaimable.hooks
     rich, poor = session.gangs["default/r"], session.gangs["default/p"]
     before = session.queue_compare(session.queues["rich"], session.queues["poor"])
     chosen = hook.call(poor.tasks[0], [task for task in rich.tasks if task.node])
@@ -88,5 +88,5 @@ def test_the_claimants_new_member_and_each_victim_are_weighed_without_leaving_a_
 
 def test_without_the_flag_queues_are_none_of_drfs_business():
     session = session_for(a_node(), a_gang("g", 1), policy=policy("allocate", "drf"))
-    assert not session.points.hooks("queue_order")
-    assert not session.points.hooks("reclaimable")
+    assert not session.points.queue_order.hooks
+    assert not session.points.reclaimable.hooks

@@ -191,7 +191,7 @@ def test_reclaiming_asks_under_its_own_verb():
         policy=extender("reclaim", "reclaimable"),
         ports=Ports(extender=program),
     )
-    (hook,) = [hook for hook in session.points.hooks("reclaimable") if hook.plugin == "extender"]
+    (hook,) = [hook for hook in session.points.reclaimable.hooks if hook.plugin == "extender"]
     low, claimant = session.gangs["default/low"].tasks, session.gangs["default/g"].tasks[0]
     assert hook.call(claimant, low) == []
     (body,) = program.bodies("reclaimable")

@@ -46,7 +46,7 @@ def pods(role, count, **more):
 )
 def test_a_gang_is_valid_where_enough_members_exist(group, members, said):
     session, gang = opened(a_group("g", **group), members)
-    reason = session.is_valid(gang)
+    reason = session.obstacle(gang)
     assert (reason is None) if said is None else (said in reason.text)
 
 
@@ -67,7 +67,7 @@ def test_placed_members_make_a_gang_ready_promised_ones_only_pipelined(statuses,
     session, gang = opened(a_gang("g", 2))
     for task, status in zip(gang.tasks, statuses, strict=True):
         gang.move([task], status, [0])
-    assert (session.is_ready(gang), session.is_pipelined(gang), session.points.starves(gang)) == (
+    assert (session.is_ready(gang), session.is_pipelined(gang), session.points.starving.holds(gang)) == (
         ready,
         pipelined,
         starving,
@@ -89,7 +89,7 @@ def test_waiting_members_that_ask_for_nothing_count_as_ready_but_not_against_sta
     session, gang = opened(a_group("g", 1), pods("w", 1, cpu=None))
     assert session.is_ready(gang)
     assert session.is_pipelined(gang)
-    assert session.points.starves(gang)
+    assert session.points.starving.holds(gang)
 
 
 def test_each_role_needs_its_minimum():
@@ -139,14 +139,14 @@ def test_gangs_that_are_not_ready_come_first():
 def test_members_beyond_the_minimum_may_go_those_offered_first_before_others():
     session, gang = opened(a_gang("g", 3, min_member=1, running=["n1", "n1", "n1"]))
     first, second, third = gang.tasks
-    for point in ("preemptable", "reclaimable"):
-        assert session.points.victims(point, None, [first, second, third]) == [first, second]
-        assert session.points.victims(point, None, [third, first]) == [third, first]
+    for point in (session.points.preemptable, session.points.reclaimable):
+        assert point.of(None, [first, second, third]) == [first, second]
+        assert point.of(None, [third, first]) == [third, first]
 
 
 def test_with_a_minimum_of_zero_everybody_may_go():
     session, gang = opened(a_gang("g", 2, min_member=0, running=["n1", "n1"]))
-    assert session.points.victims("preemptable", None, list(gang.tasks)) == list(gang.tasks)
+    assert session.points.preemptable.of(None, list(gang.tasks)) == list(gang.tasks)
 
 
 def test_a_gang_that_waits_for_members_says_how_many():

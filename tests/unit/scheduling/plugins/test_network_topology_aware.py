@@ -31,17 +31,12 @@ def close(tier=3):
     return {"spec": {"networkTopology": {"mode": "hard", "highestTierAllowed": tier}}}
 
 
-def hook(session, point):
-    (found,) = session.points.hooks(point)
-    return found.call
-
-
 def pulled(session, gang, member=0):
     """Node -> what the plugin adds for one pod, over all nodes."""
     task = session.gangs[f"default/{gang}"].tasks[member]
     table = session.room.table
-    pull = hook(session, "pull_score")(session.shape(task), np.arange(len(table)))
-    return None if pull is None else dict(zip(table.names, pull.scores.tolist(), strict=True))
+    pulls = session.points.pull_score.of(session.shape(task), np.arange(len(table)))
+    return dict(zip(table.names, pulls[0].scores.tolist(), strict=True)) if pulls else None
 
 
 def gradient(session, gang, within=ROOT, *, evicting=False):
@@ -63,7 +58,7 @@ def test_a_hyper_node_scores_by_how_full_the_sub_gang_would_make_it():
     ]
     session = session_for(things, a_gang("train", 2, cpu="4", memory="4G", group=close()), policy=ALONE)
     (sub,) = session.gangs["default/train"].subs
-    scores = hook(session, "hyper_score")(sub, ["a", "b", "ab"])
+    (scores,) = session.points.hyper_score.of(sub, ["a", "b", "ab"])
     assert scores == pytest.approx({"a": 100, "b": 0, "ab": (8 / 12 + 8 / 16) / 2 * 100})
 
 
@@ -73,7 +68,7 @@ def test_weights_decide_which_resources_count():
 
     def score(**values):
         session = session_for(things, gang, policy=arguments(**values))
-        return hook(session, "hyper_score")(session.gangs["default/train"].subs[0], ["a"])["a"]
+        return session.points.hyper_score.of(session.gangs["default/train"].subs[0], ["a"])[0]["a"]
 
     assert score() == pytest.approx((0.5 + 0.25) / 2 * 100)
     assert score(weight=3) == pytest.approx((0.5 + 0.25) / 2 * 300)
@@ -87,9 +82,9 @@ def test_weights_decide_which_resources_count():
 
 def test_a_weight_of_zero_leaves_only_the_gradients():
     session = session_for(a_node(), a_hyper_node("a", 1, nodes=["n1"]), policy=arguments(weight=0))
-    assert not session.points.hooks("hyper_score")
-    assert not session.points.hooks("pull_score")
-    assert session.points.hooks("gradient")
+    assert not session.points.hyper_score.hooks
+    assert not session.points.pull_score.hooks
+    assert session.points.gradient.hooks
 
 
 def test_an_argument_with_a_typo_is_refused():
@@ -232,8 +227,8 @@ def test_a_negative_fading_is_the_default():
 
 def test_where_there_are_no_hyper_nodes_the_plugin_has_no_say_in_scores():
     session = session_for(a_node(), a_gang("plain", 1), policy=ALONE)
-    assert not session.points.hooks("pull_score")
-    assert not session.points.hooks("hyper_score")
+    assert not session.points.pull_score.hooks
+    assert not session.points.hyper_score.hooks
 
 
 def test_ordinary_gangs_fill_one_leaf_before_they_open_the_next():
@@ -242,3 +237,13 @@ def test_ordinary_gangs_fill_one_leaf_before_they_open_the_next():
     busy = a_pod("busy", node="b0", cpu="1")
     decisions = plan_for(nodes, leaves, busy, a_gang("plain", 5, cpu="1"), policy=policy("allocate", f"gang {NAME}"))
     assert {node[0] for node in binds(decisions).values()} == {"b"}
+
+
+@pytest.mark.parametrize("fading", [0.8, 1000])
+def test_tiers_are_a_users_numbers_and_only_those_that_exist_are_looked_at(fading):
+    """A tier of 2147483647 once was two thousand million steps of a loop."""
+    racks = [a_hyper_node("rack", 1, nodes=["n1", "n2"]), a_hyper_node("all", 2147483647, children=["rack"])]
+    nodes = [a_node("n1", cpu="2"), a_node("n2", cpu="2")]
+    chosen = arguments(**{"hypernode.binpack.normal-pod.fading": fading})
+    decisions = plan_for(racks, nodes, a_gang("close", 2, group=close()), a_gang("plain", 2), policy=chosen)
+    assert len(binds(decisions)) == 4

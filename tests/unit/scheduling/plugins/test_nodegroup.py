@@ -212,3 +212,13 @@ def test_pods_of_one_gang_and_queue_stay_one_shape():
         policy=nodegroup(),
     )
     assert len({id(session.shape(task)) for task in session.gangs["default/g"].tasks}) == 1
+
+
+def test_members_whose_node_is_gone_hold_nothing_of_the_limits():
+    """They ended all scheduling once: the plugin asked for their node."""
+    limits = {"volcano.sh/nodegroup-resource-limits": '{"a": {"cpu": "1"}}'}
+    queue = a_choosy_queue(required=["a"], annotations=limits)
+    orphan = a_pod("orphan", gang="old", node="gone")
+    world = [a_grouped_node("n1", "a"), queue, a_group("old", queue="q", phase="Running"), orphan]
+    decisions = plan_for(*world, a_gang("new", 1, group={"queue": "q"}), policy=nodegroup())
+    assert binds(decisions) == {"new-w-0": "n1"}

@@ -286,7 +286,7 @@ def test_rolling_back_gives_every_cpu_back():
     seen = topology(free="4-7", pods={"default/old-w-0": "0-3"})
     old = a_pinned_gang("old", 1, "4", running=["n1"])
     session = session_for(nodes("n1"), seen, old, a_pinned_gang("g", 2, "4"), a_pod("plain"), policy=ALONE)
-    (hook,) = session.points.hooks("annotate")
+    (hook,) = session.points.annotate.hooks
     plugin = hook.call.__self__
     node = plugin.nodes[0]
     before = node.free

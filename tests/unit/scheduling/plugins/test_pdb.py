@@ -39,7 +39,7 @@ def running(size=3, name="low", **pods):
 def tolerated(*objects):
     """Of the pods of `low`, those that a claimant may evict."""
     session = session_for(a_node(cpu="9"), *objects, a_gang("g", 1), policy=policy("preempt", "pdb"))
-    (hook,) = session.points.hooks("preemptable")
+    (hook,) = session.points.preemptable.hooks
     (claimant,) = session.gangs["default/g"].tasks
     return [task.name for task in hook.call(claimant, session.gangs["default/low"].tasks)]
 
@@ -99,7 +99,7 @@ def test_budgets_hold_in_whichever_tier_pdb_stands():
 
 def test_who_is_spared_gives_his_part_of_the_budget_back():
     session = session_for(a_node(cpu="9"), a_budget(1), running(2), policy=policy("preempt", "pdb"))
-    (hook,) = session.points.hooks("preemptable")
+    (hook,) = session.points.preemptable.hooks
     tasks = session.gangs["default/low"].tasks
     statement = session.statement()
     statement.evict(tasks[0], "preempt")
@@ -111,23 +111,23 @@ def test_who_is_spared_gives_his_part_of_the_budget_back():
 def test_placements_do_not_touch_the_budgets():
     session = session_for(a_node(cpu="9"), a_budget(1), running(1), a_pod("new", gang="g", labels=WEB), a_group("g"),
                           policy=policy("preempt", "pdb"))  # fmt: skip
-    (moved,) = [hook for hook in session.points.hooks("moved") if hook.plugin == "pdb"]
+    (moved,) = [hook for hook in session.points.moved.hooks if hook.plugin == "pdb"]
     gang = session.gangs["default/g"]
     moved.call(gang, session.shape(gang.tasks[0]), gang.tasks, [0], 1)
-    (hook,) = session.points.hooks("preemptable")
+    (hook,) = session.points.preemptable.hooks
     assert len(hook.call(gang.tasks[0], session.gangs["default/low"].tasks)) == 1
 
 
 def test_reclaiming_whole_gangs_and_shuffling_keep_to_it_as_well():
     session = session_for(a_node(cpu="9"), a_budget(1), running(), policy=policy("preempt", "pdb"))
     gang = session.gangs["default/low"]
-    for point, arguments in (
-        ("reclaimable", (gang.tasks[0], gang.tasks)),
-        ("evictable", (Kind.RECLAIM, gang, gang.tasks)),
-        ("shuffle_guard", (gang.tasks,)),
+    (guard,) = session.points.shuffled.guards
+    for left in (
+        session.points.reclaimable.of(gang.tasks[0], gang.tasks),
+        session.points.evictable.of(Kind.RECLAIM, gang, gang.tasks),
+        guard.call(gang.tasks),
     ):
-        (hook,) = session.points.hooks(point)
-        assert [task.name for task in hook.call(*arguments)] == ["low-w-0"], point
+        assert [task.name for task in left] == ["low-w-0"]
 
 
 def test_pdb_alone_makes_shuffle_evict_nobody():

@@ -30,7 +30,7 @@ def test_pods_of_strictly_lower_gangs_may_be_preempted():
     )  # fmt: skip
     (claimant,) = session.gangs["default/g"].tasks
     candidates = [*session.gangs["default/low"].tasks, *session.gangs["default/high"].tasks]
-    assert [task.name for task in session.points.victims("preemptable", claimant, candidates)] == ["low-w-0"]
+    assert [task.name for task in session.points.preemptable.of(claimant, candidates)] == ["low-w-0"]
 
 
 def test_within_a_gang_pods_of_strictly_lower_priority_may_be_preempted():
@@ -38,21 +38,21 @@ def test_within_a_gang_pods_of_strictly_lower_priority_may_be_preempted():
                a_pod("g-w-2", gang="g", priority=5)]  # fmt: skip
     session = opened(a_group("g", 1), members)
     low, equal, claimant = session.gangs["default/g"].tasks
-    assert session.points.victims("preemptable", claimant, [low, equal]) == [low]
+    assert session.points.preemptable.of(claimant, [low, equal]) == [low]
 
 
 def test_reclaiming_gang_wise_does_not_ask_for_priority_and_preempting_does():
     session = opened(a_gang("equal", 1, running=["n1"]), a_gang("g", 1))
     candidates = list(session.gangs["default/equal"].tasks)
     claimant = session.gangs["default/g"]
-    assert session.points.victims("evictable", Kind.RECLAIM, claimant, candidates) == candidates
-    assert session.points.victims("evictable", Kind.PREEMPT, claimant, candidates) == []
+    assert session.points.evictable.of(Kind.RECLAIM, claimant, candidates) == candidates
+    assert session.points.evictable.of(Kind.PREEMPT, claimant, candidates) == []
 
 
 def test_a_gang_with_any_member_unplaced_wants_more_finished_ones_included():
     def starves(*members):
         session = opened(a_group("g", 1), members)
-        return session.points.starves(session.gangs["default/g"])
+        return session.points.starving.holds(session.gangs["default/g"])
 
     running, failed = a_pod("g-w-0", gang="g", node="n1"), a_pod("g-w-1", gang="g", node="n1", phase="Failed")
     assert not starves(running)

@@ -20,7 +20,7 @@ GPU = "nvidia.com/gpu"
 
 def accounts(*things):
     session = session_for(*things, policy=POLICY)
-    return session.points.hooks("overused")[0].call.__self__.accounts
+    return session.points.overused.hooks[0].call.__self__.accounts
 
 
 def wanting(queue, cpu, **more):
@@ -112,11 +112,11 @@ def test_a_queue_that_holds_all_it_deserves_is_overused():
         a_gang("g", 2, running=["n1", "n1"], group={"queue": "a"}),
     ]
     session = session_for(*world, policy=POLICY)
-    assert session.is_overused(session.queues["a"])
+    assert session.points.overused.holds(session.queues["a"])
     session = session_for(*world, a_pod("more", gang="g"), policy=POLICY)
-    assert session.is_overused(session.queues["a"])  # it wants more than there is
+    assert session.points.overused.holds(session.queues["a"])  # it wants more than there is
     session = session_for(a_node("n2", cpu="1"), *world, a_pod("more", gang="g"), policy=POLICY)
-    assert not session.is_overused(session.queues["a"])
+    assert not session.points.overused.holds(session.queues["a"])
 
 
 def test_queues_come_in_the_order_of_their_priority_then_of_their_share():

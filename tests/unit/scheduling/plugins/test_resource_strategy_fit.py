@@ -119,7 +119,7 @@ def test_a_batch_decides_what_single_placements_would():
 
 def test_a_weight_of_zero_switches_the_score_off():
     session = session_for(a_node(), policy=fit(resourceStrategyFitWeight=0))
-    assert not session.points.hooks("load_score")
+    assert not session.points.load_score.hooks
 
 
 # ----------------------------------------------------------------------------------------------- scarce resources

@@ -47,11 +47,11 @@ def nodes(*names, cpu="4"):
 
 def scores(session, pod):
     """Node -> score of one pod."""
-    (hook,) = session.points.hooks("live_score")
     gang = session.gangs["default/j"]
     (task,) = [each for each in gang.tasks if each.name == pod]
     table = session.room.table
-    return dict(zip(table.names, hook.call(session.shape(task), task, np.arange(len(table))).tolist(), strict=True))
+    (own,) = session.points.live_score.of(session.shape(task), task, np.arange(len(table)))
+    return dict(zip(table.names, own.tolist(), strict=True))
 
 
 # ------------------------------------------------------------------------------------------------- placing
@@ -96,8 +96,8 @@ def test_a_member_that_comes_later_joins_its_bucket_on_its_node():
 
 def test_a_gang_without_annotations_is_none_of_its_business():
     session = session_for(nodes("n1"), job({"ps": 1}), policy=ALONE)
-    assert not session.points.hooks("live_score")
-    assert not session.points.hooks("task_order")
+    assert not session.points.live_score.hooks
+    assert not session.points.task_order.hooks
 
 
 # ------------------------------------------------------------------------------------------------- order

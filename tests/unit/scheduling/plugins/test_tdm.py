@@ -212,7 +212,7 @@ def test_revocable_nodes_are_not_emptied_for_others():
         a_gang("urgent", 1),
         policy=tdm(night="00:00-00:00"),
     )
-    (hook,) = [hook for hook in session.points.hooks("preemptable") if hook.plugin == "tdm"]
+    (hook,) = [hook for hook in session.points.preemptable.hooks if hook.plugin == "tdm"]
     claimant, victim = session.gangs["default/urgent"].tasks[0], session.gangs["default/low"].tasks[0]
     assert hook.call(claimant, [victim]) == []
 
@@ -226,7 +226,7 @@ def test_gangs_that_may_not_be_preempted_come_first_and_starve_while_anybody_wai
     )
     old, new = session.gangs["default/old"], session.gangs["default/new"]
     assert session.gang_before(new, old)
-    assert (session.points.starves(new), session.points.starves(old)) == (True, False)
+    assert (session.points.starving.holds(new), session.points.starving.holds(old)) == (True, False)
 
 
 # ----------------------------------------------------------------------------------------------- arguments

@@ -97,8 +97,8 @@ def test_measurements_older_than_five_minutes_say_nothing():
 
 def test_without_any_measurement_the_plugin_has_no_opinion():
     session = session_for(a_node("a"), *waiting(), policy=usage())
-    assert not session.points.hooks("load_score")
-    assert not session.points.hooks("filter")
+    assert not session.points.load_score.hooks
+    assert not session.points.filter.hooks
 
 
 def test_where_nobody_has_measured_requests_stand_in_for_use():
@@ -153,7 +153,7 @@ def limits(**amounts):
 def estimated(chosen=None, load=0, **pod):
     """Milli-cpus and bytes that one pod is expected to use on a node."""
     session = session_for(a_node("a"), *waiting(**pod), policy=usage(estimator=chosen or {}), ports=measured(a=load))
-    plugin = session.points.hooks("filter")[0].call.__self__
+    plugin = session.points.filter.hooks[0].call.__self__
     (task,) = session.gangs["default/g"].tasks
     return plugin.estimate(task, np.array([0]))[:, 0].tolist()
 
@@ -206,7 +206,7 @@ def test_what_is_placed_and_taken_back_leaves_no_trace():
         policy=usage(),
         ports=measured(a=10),
     )
-    plugin = session.points.hooks("filter")[0].call.__self__
+    plugin = session.points.filter.hooks[0].call.__self__
     before = plugin.shadow.copy()
     assert before.any()
     new, old = session.gangs["default/g"], session.gangs["default/r"]
@@ -214,9 +214,9 @@ def test_what_is_placed_and_taken_back_leaves_no_trace():
     statement.evict(old.tasks[0], "test")
     assert not plugin.shadow.any()
     statement.rollback()
-    session.moved(new, session.shape(new.tasks[0]), new.tasks, [0], 1)
+    session.points.moved.tell(new, session.shape(new.tasks[0]), new.tasks, [0], 1)
     assert (plugin.shadow > before).any()
-    session.moved(new, session.shape(new.tasks[0]), new.tasks, [0], -1)
+    session.points.moved.tell(new, session.shape(new.tasks[0]), new.tasks, [0], -1)
     assert (plugin.shadow == before).all()
 
 

@@ -1,0 +1,308 @@
+"""How the answers of several plugins to one question become one: a class for each rule, and an object of it for each point.
+
+Calling a point registers a hook; its other methods ask. Hooks are asked in the order of the policy file, tier by tier. A flag of
+the policy file that is off drops that plugin's registrations for that point.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
+
+from pumice.scheduling.core.verdict import Reason
+
+if TYPE_CHECKING:
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState, SubState
+    from pumice.scheduling.core.policy import PluginOption
+
+Call = TypeVar("Call")
+Subject = TypeVar("Subject")
+Answer = TypeVar("Answer")
+Asked = ParamSpec("Asked")
+
+
+class Vote(enum.IntEnum):
+    """An answer to a ballot; a Reason instead of one rejects, and says why."""
+
+    REJECT = -1
+    ABSTAIN = 0
+    PERMIT = 1
+
+
+class Kind(enum.Enum):
+    """Who asks for victims through the gang-wise actions."""
+
+    PREEMPT = "gangpreempt"
+    RECLAIM = "gangreclaim"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hook(Generic[Call]):
+    """One registration: who, in which tier, and what to call."""
+
+    plugin: str
+    tier: int
+    call: Call
+
+
+class Registrar:
+    """Knows which plugin is being opened: what registers now belongs to it."""
+
+    def __init__(self) -> None:
+        self.option: PluginOption | None = None
+        self.plugins: set[str] = set()  # those with a hook
+
+    def hook(self, call: Call, flag: str) -> list[Hook[Call]]:
+        """The hook to add; none where the policy has switched the flag off for this plugin."""
+        option = self.option
+        assert option is not None, "a hook was registered outside of a plugin's open()"
+        if flag and not option.allows(flag):
+            return []
+        self.plugins.add(option.name)
+        return [Hook(option.name, option.tier, call)]
+
+
+class Registrations(Generic[Call]):
+    """Who takes part in an extension point, in the order of asking."""
+
+    def __init__(self, registrar: Registrar, flag: str = "") -> None:
+        self._registrar = registrar
+        self._flag = flag
+        self.hooks: list[Hook[Call]] = []
+
+    def _add(self, call: Call) -> None:
+        self.hooks += self._registrar.hook(call, self._flag)
+
+
+class Point(Registrations[Call]):
+    """An extension point at which a plugin registers nothing but a call."""
+
+    def __call__(self, call: Call) -> None:
+        self._add(call)
+
+
+# ------------------------------------------------------------------------------------------------- one question, one answer
+
+
+class First(Point[Callable[Asked, Answer | None]], Generic[Asked, Answer]):
+    """The first plugin with an opinion decides; None, zero and an empty text are none."""
+
+    def of(self, *asked: Asked.args, **named: Asked.kwargs) -> Answer | None:
+        for hook in self.hooks:
+            if answer := hook.call(*asked, **named):
+                return answer
+        return None
+
+
+class Answers(Point[Callable[Asked, Answer | None]], Generic[Asked, Answer]):
+    """Every answer counts, but for None."""
+
+    def of(self, *asked: Asked.args, **named: Asked.kwargs) -> list[Answer]:
+        return [answer for hook in self.hooks if (answer := hook.call(*asked, **named)) is not None]
+
+
+class Gathered(Point[Callable[Asked, Sequence[Answer]]], Generic[Asked, Answer]):
+    """What all plugins list, one after the other."""
+
+    def of(self, *asked: Asked.args, **named: Asked.kwargs) -> tuple[Answer, ...]:
+        return tuple(each for hook in self.hooks for each in hook.call(*asked, **named))
+
+
+class Merged(Point[Callable[Asked, Mapping[str, str]]], Generic[Asked]):
+    """What all plugins name; of one name the last plugin's."""
+
+    def of(self, *asked: Asked.args, **named: Asked.kwargs) -> dict[str, str]:
+        return {key: text for hook in self.hooks for key, text in hook.call(*asked, **named).items()}
+
+
+class Unanimous(Point[Callable[Asked, bool]], Generic[Asked]):
+    """All must agree; where there is no plugin, it holds."""
+
+    def holds(self, *asked: Asked.args, **named: Asked.kwargs) -> bool:
+        return all(hook.call(*asked, **named) for hook in self.hooks)
+
+
+class AnyOf(Point[Callable[Asked, bool]], Generic[Asked]):
+    """One suffices."""
+
+    def holds(self, *asked: Asked.args, **named: Asked.kwargs) -> bool:
+        return any(hook.call(*asked, **named) for hook in self.hooks)
+
+
+class FirstTier(Point[Callable[[Subject], bool]], Generic[Subject]):
+    """The first tier in which any plugin registered decides, and all of it must agree; without one it does not hold."""
+
+    def holds(self, subject: Subject) -> bool:
+        hooks = self.hooks
+        return bool(hooks) and all(hook.call(subject) for hook in hooks if hook.tier == hooks[0].tier)
+
+
+class Keys(Point[Callable[[Subject], float]], Generic[Subject]):
+    """Keys of an order, lower first; the first difference decides."""
+
+    def of(self, subject: Subject) -> tuple[float, ...]:
+        return tuple([hook.call(subject) for hook in self.hooks])
+
+
+class Ballot(Point[Callable[[Subject], Vote | Reason]], Generic[Subject]):
+    """A rejection ends it within its tier; after a tier with a PERMIT lower tiers are not asked; no objection means yes."""
+
+    def outcome(self, subject: Subject) -> Vote | Reason:
+        """PERMIT, or the answer that rejects."""
+        permitted_tier: int | None = None
+        for hook in self.hooks:
+            if permitted_tier is not None and hook.tier != permitted_tier:
+                break
+            answer = hook.call(subject)
+            if is_rejection(answer):
+                return answer
+            if answer is Vote.PERMIT:
+                permitted_tier = hook.tier
+        return Vote.PERMIT
+
+    def passes(self, subject: Subject) -> bool:
+        return self.outcome(subject) is Vote.PERMIT
+
+    def is_unopposed(self, subject: Subject) -> bool:
+        """Whether no plugin of any tier rejects."""
+        return not any(is_rejection(hook.call(subject)) for hook in self.hooks)
+
+
+def is_rejection(answer: Vote | Reason) -> bool:
+    return answer is Vote.REJECT or isinstance(answer, Reason)
+
+
+class Notice(Point[Callable[Asked, None]], Generic[Asked]):
+    """Every plugin is told."""
+
+    def tell(self, *asked: Asked.args, **named: Asked.kwargs) -> None:
+        for hook in self.hooks:
+            hook.call(*asked, **named)
+
+
+# ------------------------------------------------------------------------------------------------- readiness
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Readiness(Generic[Subject]):
+    test: Callable[[Subject], bool]
+    until: Callable[[SubState, str], int | None] | None
+
+
+class Ready(Registrations[Readiness[Subject]], Generic[Subject]):
+    """All must agree.
+
+    `until`, beside the test, says how many more members of that role make it true, or None where no number of them can. It lets
+    equal members be placed in one operation; a test without it is asked after every single one.
+    """
+
+    def __call__(
+        self, test: Callable[[Subject], bool], until: Callable[[SubState, str], int | None] | None = None
+    ) -> None:
+        self._add(Readiness(test, until))
+
+    def holds(self, subject: Subject) -> bool:
+        for hook in self.hooks:  # noqa: SIM110 - asked for every member that is placed: a generator takes twice as long
+            if not hook.call.test(subject):
+                return False
+        return True
+
+    def until(self, sub: SubState, role: str, most: int) -> int:
+        """How many equal members may be placed before the tests have to be asked again; at least one."""
+        needed = 1
+        for hook in self.hooks:
+            if hook.call.until is None:
+                return 1
+            own = hook.call.until(sub, role)
+            needed = most if own is None else max(needed, own)
+        return min(needed, most)
+
+
+# ------------------------------------------------------------------------------------------------- victims
+
+
+class Victims(Point[Call]):
+    """Tiers are fallbacks: the first one that leaves any victim decides alone. Within a tier lists are intersected.
+
+    A shield takes its tasks off the candidates before any tier is asked, so that no fallback can choose what it protects.
+    Volcano parity: a plugin that returns none ends its tier, but an intersection that comes out empty is forgotten, and the
+    next plugin of that tier starts afresh. Not so with shields: what they protect is no candidate in any tier.
+    """
+
+    def __init__(self, registrar: Registrar, flag: str = "") -> None:
+        super().__init__(registrar, flag)
+        self.shields: list[Hook[Call]] = []
+
+    def shield(self, keep: Call) -> None:
+        """Leaves out candidates that must not be evicted, whichever tier decides; same call, same flag."""
+        self.shields += self._registrar.hook(keep, self._flag)
+
+    def _choose(
+        self, candidates: Sequence[Task], ask: Callable[[Call, Sequence[Task]], Sequence[Task] | None]
+    ) -> list[Task]:
+        for hook in self.shields:
+            candidates = ask(hook.call, candidates) or ()
+        if not candidates:
+            return []
+        chosen: list[Task] | None = None
+        tier, ended = None, False
+        for hook in self.hooks:
+            if hook.tier != tier:
+                if chosen:
+                    return chosen
+                tier, chosen, ended = hook.tier, None, False
+            if ended:
+                continue
+            own = ask(hook.call, candidates)
+            if own is None:
+                continue
+            if not own:
+                chosen, ended = None, True
+            elif not chosen:
+                chosen = list(own)
+            else:
+                kept = {task.uid for task in own}
+                chosen = [task for task in chosen if task.uid in kept]
+        return chosen or []
+
+
+class TaskVictims(Victims["Callable[[Task, Sequence[Task]], Sequence[Task] | None]"]):
+    """Victims for one task."""
+
+    def of(self, claimant: Task, candidates: Sequence[Task]) -> list[Task]:
+        return self._choose(candidates, lambda call, tasks: call(claimant, tasks))
+
+
+class GangVictims(Victims["Callable[[Kind, GangState, Sequence[Task]], Sequence[Task] | None]"]):
+    """Victims for a gang as a whole."""
+
+    def of(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> list[Task]:
+        return self._choose(candidates, lambda call, tasks: call(kind, claimant, tasks))
+
+
+class ShuffleVictims(Point["Callable[[Sequence[Task]], Sequence[Task]]"]):
+    """Within a tier all wishes are put together; the first tier that wishes for anything decides. Then guards have a say."""
+
+    def __init__(self, registrar: Registrar, flag: str = "") -> None:
+        super().__init__(registrar, flag)
+        self.guards: list[Hook[Callable[[Sequence[Task]], Sequence[Task]]]] = []
+
+    def guard(self, keep: Callable[[Sequence[Task]], Sequence[Task]]) -> None:
+        """Once per shuffle action, over those that others want evicted, in that order; what it leaves out stays."""
+        self.guards += self._registrar.hook(keep, self._flag)
+
+    def of(self, running: Sequence[Task]) -> list[Task]:
+        chosen: dict[str, Task] = {}
+        tier = None
+        for hook in self.hooks:
+            if hook.tier != tier and chosen:
+                break
+            tier = hook.tier
+            chosen.update({task.uid: task for task in hook.call(running)})
+        victims = list(chosen.values())
+        for hook in self.guards:
+            victims = list(hook.call(victims))
+        return victims

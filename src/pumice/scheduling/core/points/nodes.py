@@ -1,0 +1,185 @@
+"""Extension points with more than a call: what they ask of nodes, of queues' room and of hyper nodes, and how answers combine."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.scheduling.core.points.combination import Registrations
+from pumice.scheduling.core.verdict import Cure, Denial, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pumice.cluster.columns import Column
+    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState, SubState
+    from pumice.scheduling.core.shapes import Shape
+
+Scores = NDArray[np.float64]
+Indexes = NDArray[np.intp]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Pull:
+    """Scores that pods give to the neighbourhood they are in, and for how long these hold, all per candidate node."""
+
+    scores: Scores
+    neighbourhood: Indexes  # candidates with equal numbers are neighbours
+    lasts: Column  # so many pods may join the node's neighbourhood before the scores have to be asked for again
+    spare: int  # so many candidates may become full before that
+
+
+# ------------------------------------------------------------------------------------------------- a queue's room
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Grant:
+    most: Callable[[QueueSpec, Shape, int], int]
+    why: Callable[[QueueSpec, GangState, Shape], str]
+
+
+class Allowance(Registrations[Grant]):
+    """The smallest number counts."""
+
+    def __call__(
+        self, most: Callable[[QueueSpec, Shape, int], int], *, why: Callable[[QueueSpec, GangState, Shape], str]
+    ) -> None:
+        """`why` says in numbers what the queue lacks for one more such pod of the gang."""
+        self._add(Grant(most, why))
+
+    def of(self, queue: QueueSpec, shape: Shape, count: int) -> int:
+        """How many of `count` such pods the queue may still take."""
+        for hook in self.hooks:
+            count = hook.call.most(queue, shape, count)
+            if count <= 0:
+                return 0
+        return count
+
+    def why_none(self, queue: QueueSpec, gang: GangState, shape: Shape) -> Reason:
+        """The first plugin that refuses the gang's queue one more such pod, in its own words."""
+        for hook in self.hooks:
+            if hook.call.most(queue, shape, 1) <= 0:
+                return Reason(hook.plugin, hook.call.why(queue, gang, shape), cure=Cure.EVICTION)
+        raise AssertionError(f"queue {queue.name} refuses nothing")
+
+
+# ------------------------------------------------------------------------------------------------- nodes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limit:
+    count: Callable[[Shape], Column | None]
+    reason: str
+    cure: Cure
+
+
+class Limits(Registrations[Limit]):
+    """The smallest number of each node counts; a node whose number is zero is refused for the given reason."""
+
+    def __call__(self, count: Callable[[Shape], Column | None], *, reason: str, cure: Cure) -> None:
+        self._add(Limit(count, reason, cure))
+
+    def denials(self, shape: Shape) -> list[Denial]:
+        return [
+            Denial(hook.plugin, hook.call.reason, column < 1, hook.call.cure)
+            for hook in self.hooks
+            if (column := hook.call.count(shape)) is not None
+        ]
+
+    def apply(self, shape: Shape, nodes: Indexes, copies: Column) -> Column:
+        """At most so many copies on each of the nodes."""
+        for hook in self.hooks:
+            column = hook.call.count(shape)
+            if column is not None:
+                copies = np.minimum(copies, column[nodes])
+        return copies
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LiveFilter:
+    test: Callable[[Shape], Sequence[Denial]]
+    concerns: Callable[[Shape], bool]
+    restless: Callable[[Shape], bool]
+
+
+class LiveFilters(Registrations[LiveFilter]):
+    """All denials count."""
+
+    def __call__(
+        self,
+        test: Callable[[Shape], Sequence[Denial]],
+        *,
+        concerns: Callable[[Shape], bool],
+        restless: Callable[[Shape], bool] | None = None,
+    ) -> None:
+        """While a shape is `restless`, a placement may change the answer for the next one, and batches are of one: be so for few
+        shapes. Without `restless` every shape that it concerns is taken to be so.
+        """
+        self._add(LiveFilter(test, concerns, restless or concerns))
+
+    def denials(self, shape: Shape) -> list[Denial]:
+        return [denial for hook in self.hooks if hook.call.concerns(shape) for denial in hook.call.test(shape)]
+
+    def is_restless(self, shape: Shape) -> bool:
+        return any(hook.call.restless(shape) for hook in self.hooks)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LiveScore:
+    score: Callable[[Shape, Task, Indexes], Scores | None]
+    concerns: Callable[[Shape], bool]
+
+
+class LiveScores(Registrations[LiveScore]):
+    """Scores are added up."""
+
+    def __call__(
+        self, score: Callable[[Shape, Task, Indexes], Scores | None], *, concerns: Callable[[Shape], bool]
+    ) -> None:
+        self._add(LiveScore(score, concerns))
+
+    def of(self, shape: Shape, task: Task, nodes: Indexes) -> list[Scores]:
+        return [
+            own
+            for hook in self.hooks
+            if hook.call.concerns(shape) and (own := hook.call.score(shape, task, nodes)) is not None
+        ]
+
+    def is_restless(self, shape: Shape) -> bool:
+        return any(hook.call.concerns(shape) for hook in self.hooks)
+
+
+# ------------------------------------------------------------------------------------------------- hyper nodes
+
+
+class Search(Protocol):
+    """`evicting` asks for room that evictions could make."""
+
+    def __call__(self, subject: GangState | SubState, within: str, *, evicting: bool) -> list[list[str]]: ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GradientHook:
+    search: Search
+    why: Callable[[GangState | SubState], Reason]
+
+
+class Gradient(Registrations[GradientHook]):
+    """The first plugin decides alone."""
+
+    def __call__(self, search: Search, *, why: Callable[[GangState | SubState], Reason]) -> None:
+        """`why` says what speaks against every hyper node, where the search found none."""
+        self._add(GradientHook(search, why))
+
+    def of(self, subject: GangState | SubState, within: str, *, evicting: bool) -> list[list[str]]:
+        """Hyper nodes to try, in groups; without a plugin that knows better, the one that is given."""
+        return self.hooks[0].call.search(subject, within, evicting=evicting) if self.hooks else [[within]]
+
+    def why_none(self, subject: GangState | SubState) -> Reason:
+        """Why there is no hyper node to try."""
+        return self.hooks[0].call.why(subject)

@@ -1,0 +1,216 @@
+"""The table of extension points.
+
+A plugin registers in `open(session)`: `session.on.filter(self.filter)`. Each point below states when it runs, what it may read and
+change, what an answer means, and how often it runs; its class (in `combination` or `nodes`) says how answers of several
+plugins combine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.scheduling.core.points.combination import (
+    Answers,
+    AnyOf,
+    Ballot,
+    First,
+    FirstTier,
+    GangVictims,
+    Gathered,
+    Keys,
+    Merged,
+    Notice,
+    Ready,
+    Registrar,
+    ShuffleVictims,
+    TaskVictims,
+    Unanimous,
+)
+from pumice.scheduling.core.points.nodes import Allowance, Gradient, Limits, LiveFilters, LiveScores
+from pumice.scheduling.core.shapes import Reads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.decisions import Preparation
+    from pumice.scheduling.core.gangstate import GangState, SubState
+    from pumice.scheduling.core.points.nodes import Indexes, Pull, Scores
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.core.verdict import Denial, Reason
+    from pumice.scheduling.placing.placement import Pairs
+
+
+class Points:
+    """All extension points of one session, and what plugins have registered at them."""
+
+    def __init__(self) -> None:
+        self._registrars = general, of_pods = Registrar(), Registrar()
+        self._declared: dict[str, Reads] = {}
+        self.traits: list[Callable[[Task], Hashable]] = []
+        self._orders(general)
+        self._gangs(general)
+        self._queues(general)
+        self._victims(general)
+        self._nodes(of_pods)
+        self._hyper_nodes(general)
+        self._notices(general)
+
+    def registering(self, option: PluginOption) -> None:
+        """What registers from now on belongs to this plugin."""
+        for registrar in self._registrars:
+            registrar.option = option
+
+    def declare(self, reads: Reads, trait: Callable[[Task], Hashable] | None = None) -> None:
+        """What this plugin's filters and scores read of a pod; a trait is a value of its own making that tells pods apart."""
+        option = self._registrars[0].option
+        assert option is not None
+        self._declared[option.name] = self._declared.get(option.name, Reads.NOTHING) | reads
+        if trait is not None:
+            self.traits.append(trait)
+
+    @property
+    def reads(self) -> Reads:
+        """What any plugin reads of a pod; one that looks at pods and declares nothing may read everything."""
+        _, of_pods = self._registrars
+        reads = Reads.NOTHING if of_pods.plugins <= self._declared.keys() else Reads.EVERYTHING
+        for own in self._declared.values():
+            reads |= own
+        return reads
+
+    # ----------------------------------------------------------------------------------------------- orders
+
+    def _orders(self, registrar: Registrar) -> None:
+        self.gang_order: Keys[GangState] = Keys(registrar, "enableJobOrder")
+        """Whenever two gangs are compared, cached until the gang changes. Reads the gang and the plugin's own state, changes
+        nothing. The gang with the lower number is served first.
+        """
+        self.sub_order: Keys[SubState] = Keys(registrar, "enabledSubJobOrder")
+        """As gang_order, between sub gangs of one gang."""
+        self.task_order: Keys[Task] = Keys(registrar, "enableTaskOrder")
+        """Once per task and cycle. Reads the task, changes nothing. Lower is placed first and evicted last."""
+        self.queue_order: First[[QueueSpec, QueueSpec], float] = First(registrar, "enableQueueOrder")
+        """Whenever two queues are compared. Reads the plugin's own state, changes nothing. Negative: left is served first; zero:
+        no opinion.
+        """
+        self.victim_queue_order: First[[QueueSpec, QueueSpec, QueueSpec], float] = First(registrar)
+        """When victims of different queues (left, right) compete, for a claimant's queue. Reads the plugin's own state, changes
+        nothing. Negative: left loses its task first; zero: the reverse of queue_order.
+        """
+
+    # ----------------------------------------------------------------------------------------------- gangs and queues
+
+    def _gangs(self, registrar: Registrar) -> None:
+        self.valid: First[[GangState], Reason] = First(registrar)
+        """Once per gang and action. Reads the gang, changes nothing. A Reason keeps it out of every action but enqueue."""
+        self.ready: Ready[GangState] = Ready(registrar, "enableJobReady")
+        """After each placement of a batch. Reads the gang, changes nothing. True: the gang may be bound."""
+        self.sub_ready: Ready[SubState] = Ready(registrar, "enabledSubJobReady")
+        """As ready, for a sub gang of a gang with policies."""
+        self.pipelined: Ballot[GangState] = Ballot(registrar, "enableJobPipelined")
+        """After a gang was tried. May read everything, changes nothing. PERMIT keeps its tentative places."""
+        self.sub_pipelined: Ballot[SubState] = Ballot(registrar, "enabledSubJobPipelined")
+        """As pipelined, for a sub gang that was tried."""
+        self.shortfall: Answers[[GangState | SubState], int] = Answers(registrar)
+        """Beside ready and pipelined: at least how many more members must find a place before either can be true. Reads the
+        gang, changes nothing; the largest answer counts. Lets a search pass over hyper nodes that cannot hold so many, unseen.
+        """
+        self.starving: FirstTier[GangState] = FirstTier(registrar, "enableJobStarving")
+        """Before every member's turn. Reads the gang, changes nothing. True: it may evict for itself."""
+        self.enqueueable: Ballot[GangState] = Ballot(registrar, "enableJobEnqueued")
+        """Once per waiting gang and cycle. May read everything, changes nothing. A rejection keeps it out of its queue; as a
+        Reason, the gang's owner reads why.
+        """
+
+    def _queues(self, registrar: Registrar) -> None:
+        self.overused: AnyOf[[QueueSpec]] = AnyOf(registrar, "enabledOverused")
+        """Each time a queue is about to be served. Reads the plugin's own state, changes nothing. True drops the queue for the
+        rest of the action.
+        """
+        self.allocatable: Allowance = Allowance(registrar, "enabledAllocatable")
+        """Before a batch is placed. Reads the plugin's own state, changes nothing. How many of `count` such pods the queue may
+        still take; the rest is skipped.
+        """
+        self.preemptive: Unanimous[[QueueSpec, Sequence[Task]]] = Unanimous(registrar, "enablePreemptive")
+        """Before a queue reclaims for these tasks. Reads the plugin's own state, changes nothing. False: it has no right to more."""
+
+    # ----------------------------------------------------------------------------------------------- victims
+
+    def _victims(self, registrar: Registrar) -> None:
+        self.preemptable: TaskVictims = TaskVictims(registrar, "enablePreemptable")
+        """Once per node that preempt tries. May read everything, changes nothing. Of the candidates, those that may be evicted
+        for the claimant, in the given order; None abstains. Always called with all candidates, whatever other plugins say.
+        """
+        self.reclaimable: TaskVictims = TaskVictims(registrar, "enableReclaimable")
+        """As preemptable, once per node that reclaim tries."""
+        self.evictable: GangVictims = GangVictims(registrar)
+        """As preemptable, once per domain that the gang-wise actions try."""
+        self.shuffled: ShuffleVictims = ShuffleVictims(registrar, "enabledVictim")
+        """Once per shuffle action, over all running tasks. May read everything, changes nothing. Those that this plugin wants
+        evicted.
+        """
+
+    # ----------------------------------------------------------------------------------------------- nodes
+
+    def _nodes(self, registrar: Registrar) -> None:
+        self.prefilter: First[[Shape], Reason] = First(registrar, "enablePredicate")
+        """Once per shape and attempt, before any node is looked at. Reads the shape, changes nothing. A Reason: this pod cannot
+        be placed anywhere.
+        """
+        self.filter: Gathered[[Shape], Denial] = Gathered(registrar, "enablePredicate")
+        """Once per shape and cycle, vectorised over all nodes. What it says must not depend on this cycle's placements; changes
+        nothing. A Denial refuses nodes.
+        """
+        self.limit: Limits = Limits(registrar, "enablePredicate")
+        """Before each batch. Reads what is on a node, not what is on others; changes nothing. How many more such pods each node
+        takes (a column), or None for a shape that it does not concern.
+        """
+        self.live_filter: LiveFilters = LiveFilters(registrar, "enablePredicate")
+        """Before each batch of a shape that it concerns. May read where pods are now; changes nothing. A Denial refuses nodes."""
+        self.fixed_score: Answers[[Shape, Indexes], Scores] = Answers(registrar, "enableNodeOrder")
+        """Per batch, over the candidate nodes. A score that placements of this batch do not change, except that it may depend on
+        which nodes are candidates (normalisation). None: no influence on this shape. Scores are added up.
+        """
+        self.load_score: Answers[[Shape, Pairs], Scores] = Answers(registrar, "enableNodeOrder")
+        """Per batch, over pairs of a node and a number of such pods already put there. A score of each node's own load alone;
+        None: no influence on this shape.
+        """
+        self.live_score: LiveScores = LiveScores(registrar, "enableNodeOrder")
+        """Per single placement, over the candidate nodes, for shapes that it concerns. A score that any placement may change."""
+        self.pull_score: Answers[[Shape, Indexes], Pull] = Answers(registrar, "enableNodeOrder")
+        """Per batch, over the candidate nodes. A score that rises where pods gather. While it lasts, a placement raises the scores
+        of its own neighbourhood by the same amount each, and of no other node by more; so a batch that stays within one
+        neighbourhood decides what single placements would. None: no influence on this shape, or the same for all candidates.
+        """
+
+    def _hyper_nodes(self, registrar: Registrar) -> None:
+        self.gradient: Gradient = Gradient(registrar, "enabledHyperNodeGradient")
+        """Once per gang (or sub gang) that wants closeness. Reads the gang and the tree, changes nothing. Hyper nodes to try,
+        grouped; an earlier group beats any score of a later.
+        """
+        self.hyper_score: Answers[[SubState, Sequence[str]], Mapping[str, float]] = Answers(
+            registrar, "enabledHyperNodeOrder"
+        )
+        """Per sub gang, over hyper nodes in which it could be placed. The score of one must not depend on which others are
+        offered, so that the best can be tried first, and alone. Scores are added up.
+        """
+
+    # ----------------------------------------------------------------------------------------------- notices
+
+    def _notices(self, registrar: Registrar) -> None:
+        self.enqueued: Notice[[GangState]] = Notice(registrar, "enableJobEnqueued")
+        """Once per gang that was admitted. The plugin charges it to its own books."""
+        self.moved: Notice[[GangState, Shape, Sequence[Task], Sequence[int], int]] = Notice(registrar)
+        """At every operation and its undo: sign +1 = these tasks of the gang, all of the shape, now take room on these nodes, -1 =
+        they no longer do. The plugin updates its own books, exactly reversibly.
+        """
+        self.prebind: Gathered[[Task], Preparation] = Gathered(registrar, "enablePredicate")
+        """Once per pod that is to be bound. Reads the plugin's own reservations. What is returned is written before the bind."""
+        self.annotate: Merged[[Task]] = Merged(registrar, "enablePredicate")
+        """Once per pod that is to be bound. Reads the plugin's own reservations. The annotations travel with the bind."""
+        self.node_lock: First[[Task], str] = First(registrar, "enablePredicate")
+        """Once per pod that is to be bound. The lock on its node that has to be held for it, or empty."""
+        self.close: Notice[[]] = Notice(registrar)
+        """Once at the end of a cycle: last word on conditions, measurements."""

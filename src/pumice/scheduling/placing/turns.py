@@ -1,0 +1,72 @@
+"""Which gangs an action works on, and one gang's turn to be placed: as a whole, or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.cluster.gangs import NO_POLICY
+from pumice.scheduling.placing import members
+from pumice.scheduling.placing.pending import PendingMembers
+from pumice.scheduling.placing.topology import allocate_close
+
+if TYPE_CHECKING:
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.statement import Statement
+
+
+def contenders(session: Session) -> list[GangState]:
+    """Gangs that take part and that nothing keeps from being placed; of the others it is noted what does."""
+    found = []
+    for gang in session.gangs.values():
+        if session.takes_part(gang):
+            obstacle = session.obstacle(gang)
+            if obstacle is None:
+                found.append(gang)
+            else:
+                members.refuse(gang, obstacle)
+    return found
+
+
+def take(session: Session, gang: GangState, pending: PendingMembers) -> bool:
+    """One turn of one gang; True where it comes back into the line for more."""
+    own_room = session.reserved_room.lift(gang)
+    statement = _attempt(session, gang, pending) or _attempt_past_claims(session, gang)
+    if statement is None:
+        session.reserved_room.put_back(gang, own_room)
+        return False
+    if session.is_ready(gang):
+        statement.commit()
+        session.reserved_room.settle(gang, own_room)
+        return bool(pending)
+    session.kept.append(statement)
+    return False
+
+
+def _attempt(session: Session, gang: GangState, pending: PendingMembers) -> Statement | None:
+    if gang.wants_closeness or gang.has_policies:
+        return allocate_close(session, gang, pending)
+    return allocate_plain(session, gang, pending)
+
+
+def _attempt_past_claims(session: Session, gang: GangState) -> Statement | None:
+    """Try again where gangs of lower priority have claims; they keep what is left of their room."""
+    others = session.reserved_room.lift_below(gang)
+    if not others:
+        return None
+    gang.fit_errors.clear()  # what did not fit beside the claims may fit now
+    statement = _attempt(session, gang, PendingMembers(session, gang))
+    for key, operations in others.items():
+        session.reserved_room.put_back(session.gangs[key], operations)
+    return statement
+
+
+def allocate_plain(session: Session, gang: GangState, pending: PendingMembers) -> Statement | None:
+    sub = gang.subs[0]
+    assert sub.sub.policy == NO_POLICY
+    statement = session.statement()
+    members.place_tasks(session, statement, sub, pending.waiting[sub.sub.key])
+    if session.is_ready(gang) or session.is_pipelined(gang):
+        return statement
+    statement.rollback(remember=True)
+    return None
