@@ -162,7 +162,7 @@ def _positions(session: Session) -> dict[str, int]:
     """Where each waiting gang stands in its queue, from 1, in the order in which actions ask."""
     lines: dict[str, list[GangState]] = {}
     for gang in session.gangs.values():
-        if gang.tally[Status.PENDING] or gang.is_waiting_for_admission:
+        if gang.tally[Status.PENDING] or gang.tally[Status.PIPELINED] or gang.is_waiting_for_admission:
             lines.setdefault(gang.queue, []).append(gang)
     found = {}
     for line in lines.values():
