@@ -173,10 +173,12 @@ def _positions(session: Session) -> dict[str, int]:
 
 def _reasons(session: Session, gang: GangState, *, hopeless: bool) -> tuple[verdict.Reason, ...]:
     own = [reason for error in gang.fit_errors.values() for reason in error.reasons]
-    found = [*_gates(gang), *verdict.merged([*gang.reasons, *own]).values()]
-    if not found and (placed := gang.tally[Status.PIPELINED]):
+    said = list(verdict.merged([*gang.reasons, *own]).values())
+    placed = gang.tally[Status.PIPELINED]
+    if placed and (not said or gang.key in session.made_room_for):  # what was said before room was made no longer holds
         text = f"{placed} of its {len(gang.tasks)} pods have got a place that others must leave first"
-        found.append(verdict.Reason("claims", text, cure=verdict.Cure.WAITING))
+        said = [verdict.Reason("claims", text, cure=verdict.Cure.WAITING)]
+    found = [*_gates(gang), *said]
     if found and (hopeless or (gang.key in session.gangs and feasibility.exceeds_queue(session, gang))):
         found = [
             dataclasses.replace(each, cure=verdict.Cure.CHANGE) for each in found
