@@ -69,7 +69,7 @@ soak: $(VENV)/dev.stamp  ## the long rounds: crash tests, big random tests
 	$(BIN)/python tools/kube/build.py
 	$(BIN)/pytest -m soak --timeout=3600
 
-bench: $(VENV)/dev.stamp  ## the benchmarks, one JSON line each
+bench: $(VENV)/dev.stamp  ## the benchmarks, one JSON line each, and which got worse than bench/ratios.json
 	$(BIN)/python -m bench
 
 docs: $(VENV)/docs.stamp  ## the site, into site/

@@ -134,7 +134,7 @@ def _serve(keys: Keys, pipe: Connection) -> None:
 async def _served(keys: Keys, pipe: Connection) -> None:
     context = ServingContext()
     context.take_up(keys.pair)
-    reviewer = Reviewer(World(), Settings(scheduler_names=("volcano", "pumice")))
+    reviewer = Reviewer(World(), Settings())
     server = ReviewServer(Admission(reviewer), Meters())
     pipe.send(await server.start("127.0.0.1:0", context.context))
     await asyncio.to_thread(pipe.recv)

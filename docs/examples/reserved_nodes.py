@@ -42,4 +42,5 @@ class ReservedNodes:
     def filter(self, shape: sdk.Shape) -> Sequence[sdk.Denial]:
         queue = self.session.gangs[shape.example.gang].queue
         refused = (self.owners != "") & (self.owners != queue)
-        return [sdk.Denial("reserved-nodes", "node(s) were reserved for another queue", refused, sdk.Cure.CHANGE)]
+        why = sdk.Facts(text="node(s) were reserved for another queue")
+        return [sdk.Denial(sdk.Code.PLUGIN, "reserved-nodes", refused, sdk.Cure.CHANGE, why)]

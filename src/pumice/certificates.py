@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -53,6 +54,15 @@ class Pair:
         loaded = x509.load_pem_x509_certificate(self.certificate)
         start, end = loaded.not_valid_before_utc, loaded.not_valid_after_utc
         return start + min(CLOCK_SKEW, (end - start) / (_SKEW_SHARE + 1))
+
+    def is_whole(self, authority: Pair) -> bool:
+        """Whether key and certificate belong together and the authority has signed them; a crash may have come between two files."""
+        loaded = x509.load_pem_x509_certificate(self.certificate)
+        try:
+            loaded.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate))
+            return loaded.public_key() == serialization.load_pem_private_key(self.key, None).public_key()
+        except (ValueError, TypeError, InvalidSignature):
+            return False
 
     def is_due(self, now: dt.datetime) -> bool:
         """True after two thirds of the certificate's life: time to make a new one."""

@@ -12,14 +12,14 @@ import selectors
 import time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from pumice import instant
+
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from pumice.instant import Instant
 
 T = TypeVar("T")
-
-_NANOSECONDS = 1_000_000_000
 
 
 class Clock(Protocol):
@@ -65,7 +65,7 @@ class VirtualClock:
         self._passed_s = 0.0
 
     def now(self) -> Instant:
-        return self._start + round(self._passed_s * _NANOSECONDS)
+        return self._start + round(self._passed_s * instant.SECOND)
 
     def monotonic(self) -> float:
         return self._passed_s

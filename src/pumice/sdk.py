@@ -14,8 +14,9 @@ from pumice.cluster.columns import Column, Mask, NodeTable
 from pumice.cluster.queues import QueueSpec
 from pumice.cluster.tasks import Status, Task
 from pumice.scheduling.core.arguments import Args
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.gangstate import GangState, SubState
-from pumice.scheduling.core.points import Points, Vote
+from pumice.scheduling.core.points import Indexes, Kind, Points, Pull, Scores, Vote
 from pumice.scheduling.core.policy import PluginOption, PolicyError
 from pumice.scheduling.core.session import Session
 from pumice.scheduling.core.shapes import Reads, Shape
@@ -29,10 +30,14 @@ __all__ = [
     "ENTRY_POINTS",
     "Amounts",
     "Args",
+    "Code",
     "Column",
     "Cure",
     "Denial",
+    "Facts",
     "GangState",
+    "Indexes",
+    "Kind",
     "Mask",
     "NodeTable",
     "Pairs",
@@ -40,9 +45,11 @@ __all__ = [
     "PluginOption",
     "Points",
     "PolicyError",
+    "Pull",
     "QueueSpec",
     "Reads",
     "Reason",
+    "Scores",
     "Session",
     "Shape",
     "Status",

@@ -11,10 +11,11 @@ from tests.bodies.jobs import JobWorld
 from pumice import yamltext
 from pumice.api import kinds
 from pumice.clock import RealClock
-from pumice.kube.informer import Informers, silent
+from pumice.kube.informer import Informers
 from pumice.local.apiserver.serving import Place
 from pumice.local.nodes.pretend import pretend_nodes
 from pumice.local.up import Up
+from pumice.runtime import silent
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "frameworks.md"
 _FENCED = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)

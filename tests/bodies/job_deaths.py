@@ -17,10 +17,10 @@ from pumice.api.core import ConfigMap, Service
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.processes.controllers import Controllers
+from pumice.runtime import Runtime
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,6 @@ from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
@@ -28,9 +27,10 @@ from pumice.local.nodes.pretend import PretendAgent, pretend_nodes
 from pumice.processes.controller_settings import ControllerSettings
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 
-PATIENCE_S = 60.0  # a busy machine takes its time
+PATIENCE_S = 60.0  # without any news; a busy machine takes its time
 RESTORE_S = 0.5  # how often plugins' objects are looked for: nobody here wants to wait
 WORKERS = 8
 
@@ -176,12 +176,13 @@ class JobWorld:
         watched = (Job, Pod, PodGroup, Command, *more)
         leave = [self.informers.of(struct).subscribe(lambda _: changed.set()) for struct in watched]
         try:
-            async with asyncio.timeout(self.patience_s):
+            async with asyncio.timeout(self.patience_s) as patience:
                 while True:
                     changed.clear()
                     if found := await look():
                         return found
                     await changed.wait()
+                    patience.reschedule(asyncio.get_running_loop().time() + self.patience_s)
         except TimeoutError:
             raise AssertionError(f"{what} did not come about; {await self._account()}") from None
         finally:

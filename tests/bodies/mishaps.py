@@ -19,12 +19,12 @@ from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.kube import lease
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.lease import Election, NotLeading
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin, cycle
 from pumice.scheduling.evicting import mend
 

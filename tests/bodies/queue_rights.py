@@ -9,7 +9,7 @@ from tests.bodies.webhooks import CONTROLLERS, Hooked, controlling, manifest, un
 from pumice.api import kinds, names
 from pumice.api.core import Namespace
 from pumice.api.events import CoreEvent
-from pumice.api.flow import JobTemplate
+from pumice.api.flow import JobFlow, JobTemplate
 from pumice.api.kinds import Kind
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.kube import errors
@@ -214,6 +214,12 @@ async def check_joining(here: Hooked) -> None:
     assert 'may not use queue "research"' in await refusal(bob.create(POD, pod, namespace=TEAM, dry_run=True))
     assert await refusal(alice.create(POD, pod, namespace=TEAM, dry_run=True)) == ""
     await _check_adopting(here)
+    grown = {"spec": {"minMember": 5, "priorityClassName": "high"}}
+    assert 'user "bob" may not use queue "research"' in await refusal(bob.patch(GROUP, "gang", grown, namespace=TEAM))
+    stolen = {"spec": {"queue": "production"}}
+    red = here.as_user("bob", "red")
+    assert 'user "bob" may not use queue "research"' in await refusal(red.patch(GROUP, "gang", stolen, namespace=TEAM))
+    assert await refusal(alice.patch(GROUP, "gang", grown, namespace=TEAM)) == ""
     move = [{"op": "replace", "path": "/spec/queue", "value": "production"}]
     moving = alice.patch(GROUP, "gang", move, how=PatchType.JSON, namespace=TEAM)
     assert 'user "alice" may not use queue "production"' in await refusal(moving)
@@ -223,6 +229,53 @@ async def check_joining(here: Hooked) -> None:
     assert 'user "alice" may not use queue "production"' in said
     await here.client.delete(POD, "stays", namespace=TEAM, grace_s=0)
     await here.client.delete(GROUP, "gang", namespace=TEAM)
+
+
+async def check_leaving(here: Hooked) -> None:
+    """A pod that has its group in one queue gets to no other by an edit: of group, queue or owner."""
+    alice = here.as_user("alice", "blue")
+    made = (await alice.create(POD, submission(POD, "research", "leaves"), namespace=TEAM)).json()
+    group = f"podgroup-{made['metadata']['uid']}"
+    await here.client.create(GROUP, submission(GROUP, "research", group), namespace=TEAM)
+    await here.client.create(GROUP, submission(GROUP, "production", "podgroup-another"), namespace=TEAM)
+    for name in (group, "podgroup-another"):
+        await here.knows(PodGroup, name, TEAM)
+    joined = {"metadata": {"annotations": {names.GROUP_NAME: group}}}
+    await here.as_user(CONTROLLERS, "system:masters").patch(POD, "leaves", joined, namespace=TEAM)
+    marks = {names.GROUP_NAME: None, names.QUEUE_NAME: "production"}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "another", "controller": True}
+    for edit in (
+        {"annotations": marks},
+        {"annotations": {names.GROUP_NAME: "podgroup-another"}},
+        {"annotations": {names.GROUP_NAME: None}, "ownerReferences": [owner]},
+    ):
+        said = await refusal(alice.patch(POD, "leaves", {"metadata": edit}, namespace=TEAM, dry_run=True))
+        assert 'user "alice" may not use queue "production"' in said, edit
+    marks = {names.GROUP_NAME: None, names.QUEUE_NAME: "research"}
+    assert await refusal(alice.patch(POD, "leaves", {"metadata": {"annotations": marks}}, namespace=TEAM)) == ""
+    await here.client.delete(POD, "leaves", namespace=TEAM, grace_s=0)
+    for name in (group, "podgroup-another"):
+        await here.client.delete(GROUP, name, namespace=TEAM)
+
+
+async def check_templates(here: Hooked) -> None:
+    """What a flow will run in its submitter's name is written by those alone who may use the queues that it leads to."""
+    alice, bob = here.as_user("alice", "blue"), here.as_user("bob", "red")
+    work = manifest(TEMPLATE, "step", job_spec("research"))
+    said = await refusal(bob.create(TEMPLATE, work, namespace=TEAM, dry_run=True))
+    assert 'user "bob" may not use queue "research"' in said
+    await alice.create(TEMPLATE, work, namespace=TEAM)
+    for value in (job_spec("research") | {"maxRetry": 9}, job_spec("production")):
+        edit = [{"op": "replace", "path": "/spec", "value": value}]
+        said = await refusal(bob.patch(TEMPLATE, "step", edit, how=PatchType.JSON, namespace=TEAM))
+        assert 'user "bob" may not use queue "research"' in said
+    part = {"name": "led", "patch": {"jobSpec": {"queue": "research"}}}
+    await alice.create(FLOW, manifest(FLOW, "leading", {"flows": [part]}), namespace=TEAM)
+    await here.knows(JobFlow, "leading", TEAM)
+    led = manifest(TEMPLATE, "led", job_spec("production"))
+    assert 'user "bob" may not use queue "research"' in await refusal(bob.create(TEMPLATE, led, namespace=TEAM))
+    await here.client.delete(FLOW, "leading", namespace=TEAM)
+    await here.client.delete(TEMPLATE, "step", namespace=TEAM)
 
 
 async def _check_adopting(here: Hooked) -> None:

@@ -14,13 +14,13 @@ from typing import Any
 from pumice.api import kinds, names
 from pumice.api.core import Namespace, ServiceAccount
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Request, Response, Transport
 from pumice.processes.controllers import Controllers
 from pumice.processes.webhooks import Webhooks, WebhookSettings
+from pumice.runtime import Runtime
 from pumice.webhooks.ca_bundle import CONFIGURATIONS
 from pumice.webhooks.registration import Registration
 

@@ -15,7 +15,7 @@ from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 
-PATIENCE_S = 60.0  # a busy machine takes its time
+PATIENCE_S = 60.0  # without any news of the kind that a test waits for; a busy machine takes its time
 
 Json = dict[str, Any]
 
@@ -68,13 +68,14 @@ class World:
         leave = self.informers.of(struct).subscribe(lambda _: changed.set())
         seen = None
         try:
-            async with asyncio.timeout(self.patience_s):
+            async with asyncio.timeout(self.patience_s) as patience:
                 while True:
                     changed.clear()
                     seen = await look()
                     if test(seen):
                         return seen
                     await changed.wait()
+                    patience.reschedule(asyncio.get_running_loop().time() + self.patience_s)
         except TimeoutError:
             raise AssertionError(f"it did not come about; last seen: {seen}") from None
         finally:

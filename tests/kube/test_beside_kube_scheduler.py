@@ -16,12 +16,12 @@ from pumice.api import kinds
 from pumice.api.core import Namespace, ServiceAccount
 from pumice.api.pods import Pod
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 from pumice.kube.informer import Informers
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 
 IN_FLIGHT = 16

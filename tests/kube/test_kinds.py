@@ -93,22 +93,8 @@ def test_kubernetes_own_gangs_are_read_as_far_as_we_read_them(alpha_plane):
             "schedulingPolicy": {"gang": {"minCount": 4}},
         },
     }
-    template = {"name": "workers", "schedulingPolicy": {"gang": {"minCount": 4}}}
-    workload = {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
-        "kind": "Workload",
-        "metadata": {"name": "train"},
-        "spec": {
-            "controllerRef": {"apiGroup": "batch", "kind": "Job", "name": "train"},
-            "podGroupTemplates": [template],
-        },
-    }
     path = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default"
-    read = decode_value(native.Workload, created(alpha_plane, f"{path}/workloads", workload))
-    assert read.spec.controller_ref.kind == "Job"
-    assert read.spec.pod_group_templates[0].scheduling_policy.gang.min_count == 4
     read = decode_value(native.NativePodGroup, created(alpha_plane, f"{path}/podgroups", group))
-    assert read.spec.pod_group_template_ref.workload.pod_group_template_name == "workers"
     assert read.spec.scheduling_policy.gang.min_count == 4
     pod = {
         "metadata": {"name": "a"},

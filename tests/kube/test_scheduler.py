@@ -18,12 +18,12 @@ from pumice.api.core import Namespace, Node, PersistentVolume, PersistentVolumeC
 from pumice.api.scheduling import PodGroup
 from pumice.api.storage import StorageClass
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 from pumice.kube.informer import Informers
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 
 

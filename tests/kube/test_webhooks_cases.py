@@ -13,7 +13,7 @@ from pumice.api.validation import Settings
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
-from pumice.processes.webhooks import SERVED, WebhookSettings
+from pumice.processes.webhooks import WebhookSettings
 
 if TYPE_CHECKING:
     from tools.kube.control_plane import ControlPlane
@@ -24,7 +24,7 @@ GROUPS = admission_cases.by_settings()
 @pytest.mark.parametrize("settings", GROUPS)
 async def test_webhooks_accept_and_refuse_what_the_rules_do(plane: ControlPlane, crds: None, settings: str) -> None:
     cases = GROUPS[settings]
-    rules = Settings(**{"scheduler_names": SERVED.scheduler_names, **cases[0].settings})
+    rules = Settings(**cases[0].settings)
     connection = await asyncio.to_thread(config.find, str(plane.kubeconfig), clock=RealClock())
     async with (
         HttpTransport(connection, user_agent="pumice-test") as transport,

@@ -38,6 +38,8 @@ async def test_submissions_need_the_verb_use_on_their_queues(here: webhooks.Hook
     await queue_rights.check_matrix(here)
     await queue_rights.check_records(here)
     await queue_rights.check_joining(here)
+    await queue_rights.check_leaving(here)
+    await queue_rights.check_templates(here)
     await queue_rights.check_commands(here)
     await queue_rights.check_unrecorded(here)
     await queue_rights.check_controllers(here)

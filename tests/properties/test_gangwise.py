@@ -101,7 +101,7 @@ def check(snapshot, rules):
 
     session.accept = checked
     for name in rules.actions:
-        actions.find(name)(session)
+        actions.NAMES[name](session)
     session.room.check()
     real = [row for row, name in enumerate(session.room.table.axis.names) if not name.startswith("scored/")]
     assert (session.room.future[real] >= 0).all(), "room is promised twice"

@@ -202,7 +202,10 @@ def answers(session):
     """What the session says to all questions that actions ask, for every waiting shape."""
     found = {}
     for gang in session.gangs.values():
-        found[gang.key] = (session.is_ready(gang), session.is_pipelined(gang), session.points.starving.holds(gang))
+        found[gang.key] = (
+            session.is_ready(gang), session.is_pipelined(gang), session.points.starving.holds(gang), session.takes_part(gang),
+            session.obstacle(gang), session.points.enqueueable.outcome(gang),
+        )  # fmt: skip
         for task in gang.tasks_in(Status.PENDING):
             shape, queue = session.shape(task), session.queue_of(gang)
             nodes = np.flatnonzero(session.placer.feasible(shape, None))
@@ -234,6 +237,27 @@ def test_whatever_is_done_and_undone_leaves_no_trace(rounds):
         assert answers(session) == answers(opened(world, chosen)[0])
 
     rounds(holds, 120)
+
+
+def test_questions_change_nothing(rounds):
+    """They are asked twice: what plugins remember of the first time is compared too."""
+
+    def noted(session):
+        return [
+            (gang.phase, list(gang.reasons), dict(gang.fit_errors), gang.version) for gang in session.gangs.values()
+        ], session.has_postponed
+
+    @given(worlds(), st.sampled_from(POLICIES))
+    def holds(world, chosen):
+        session, made = opened(world, chosen)
+        fresh, core = noted(session), [described(session, made)[part] for part in CORE]
+        first, before = answers(session), described(session, made)
+        assert [before[part] for part in CORE] == core
+        assert answers(session) == first
+        assert described(session, made) == before
+        assert noted(session) == fresh
+
+    rounds(holds, 60)
 
 
 def test_what_is_replayed_is_as_it_was_the_first_time(rounds):

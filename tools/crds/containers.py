@@ -83,7 +83,7 @@ def _container_port() -> Schema:
             "containerPort": port("Port inside the pod."),
             "hostPort": port("Port on the node.", least=0),
             "hostIP": text("Address on the node."),
-            "protocol": text("TCP, UDP or SCTP.", enum=("TCP", "UDP", "SCTP")),
+            "protocol": text("TCP, UDP or SCTP.", enum=("TCP", "UDP", "SCTP"), default="TCP"),
         },
         required=("containerPort",),
     )
@@ -187,8 +187,8 @@ def container() -> Schema:
             "command": texts("Program to run instead of the image's own."),
             "args": texts("Arguments of the program."),
             "workingDir": text("Folder to start in."),
-            "ports": array("Ports that it listens on.", _container_port()),
-            "env": array("Its environment.", _env()),
+            "ports": array("Ports that it listens on.", _container_port(), unique="containerPort protocol"),
+            "env": array("Its environment.", _env(), unique="name"),
             "envFrom": array("Sources of whole sets of variables.", _env_from()),
             "resources": resource_requirements("What it asks for."),
             "resizePolicy": array("How it takes a change of its resources.", anything("For one resource.")),
@@ -196,7 +196,7 @@ def container() -> Schema:
                 "When it is restarted; Always makes an init container a sidecar.", enum=RESTART_POLICIES
             ),
             "restartPolicyRules": array("Exceptions from the restart policy.", anything("One exception.")),
-            "volumeMounts": array("Volumes that it sees as files.", _mount()),
+            "volumeMounts": array("Volumes that it sees as files.", _mount(), unique="mountPath"),
             "volumeDevices": array(
                 "Volumes that it sees as block devices.",
                 record(
@@ -204,6 +204,7 @@ def container() -> Schema:
                     {"name": text("Name of the volume."), "devicePath": text("Where it appears.")},
                     required=("name", "devicePath"),
                 ),
+                unique="devicePath",
             ),
             "livenessProbe": _probe("When it is restarted."),
             "readinessProbe": _probe("When it is ready."),

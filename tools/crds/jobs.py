@@ -33,6 +33,7 @@ from pumice.api.batch import (
     TopologyMode,
 )
 from pumice.api.flow import JobFlowPhase, JobRetainPolicy
+from pumice.api.validation.limits import JOB_REPLICAS_MAX
 
 
 def network_topology(description: str) -> Schema:
@@ -85,7 +86,7 @@ def _task() -> Schema:
             "name": text(
                 "Name of the role, part of the pods' names.", pattern=DNS_LABEL, length=(None, LABEL_CHARS_MAX)
             ),
-            "replicas": count("Number of pods."),
+            "replicas": count("Number of pods.", most=JOB_REPLICAS_MAX),
             "minAvailable": count("Pods of this task that must be able to start together; absent is all.")
             | {"nullable": True},
             "template": pod_template("What the pods are made from."),

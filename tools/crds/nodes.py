@@ -19,6 +19,7 @@ from tools.crds.schema import (
 )
 
 from pumice.api.topology import MemberType
+from pumice.api.validation.limits import TIER_MAX
 
 _MATCHERS = ("exactMatch", "regexMatch", "labelMatch")
 _ANY_MATCHER = " || ".join(f"has(self.{name})" for name in _MATCHERS)
@@ -54,7 +55,7 @@ def hyper_node() -> dict[str, Schema]:
     spec = record(
         "Nodes that are close to one another.",
         {
-            "tier": count("Level in the network; lower is closer."),
+            "tier": count("Level in the network; lower is closer.", most=TIER_MAX),
             "tierName": short("Name of the level."),
             "members": array("What belongs to it.", member, least=1),
         },

@@ -151,7 +151,9 @@ def _placement() -> dict[str, Schema]:
             },
         ),
         "tolerations": array("Taints that do not keep the pods away.", _toleration()),
-        "topologySpreadConstraints": array("How evenly the pods are spread.", _spread()),
+        "topologySpreadConstraints": array(
+            "How evenly the pods are spread.", _spread(), unique="topologyKey whenUnsatisfiable"
+        ),
         "schedulerName": text("Scheduler that places the pods."),
         "priorityClassName": text("Class of their priority."),
         "priority": integer("Their priority; filled in from the class."),
@@ -217,7 +219,7 @@ def _network() -> dict[str, Schema]:
         "hostnameOverride": text("Host name that the pod sees."),
         "setHostnameAsFQDN": flag("Whether the host name is the full one."),
         "hostNetwork": flag("Whether the pod shares the node's network."),
-        "hostAliases": array("More entries of /etc/hosts.", alias),
+        "hostAliases": array("More entries of /etc/hosts.", alias, unique="ip"),
         "dnsPolicy": text(
             "Whose name servers are asked.", enum=("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
         ),
@@ -252,7 +254,9 @@ def _pod_spec() -> Schema:
             "serviceAccount": text("The same, in old spelling."),
             "automountServiceAccountToken": flag("Whether the account's token is mounted."),
             "imagePullSecrets": array(
-                "Secrets for pulling images.", record("One secret.", {"name": text("Its name.")}, atomic=True)
+                "Secrets for pulling images.",
+                record("One secret.", {"name": text("Its name.", default="")}, atomic=True),
+                unique="name",
             ),
             "securityContext": _security_context(),
             "hostPID": flag("Whether the pod sees the node's processes."),

@@ -79,9 +79,9 @@ def integer(
     )
 
 
-def count(description: str = "", *, least: int = 0, default: int | None = None) -> Schema:
+def count(description: str = "", *, least: int = 0, most: int = INT32_MAX, default: int | None = None) -> Schema:
     # API servers check the format, too, but forget to say of which field.
-    return integer(description, minimum=least, maximum=INT32_MAX, default=default)
+    return integer(description, minimum=least, maximum=most, default=default)
 
 
 def long(description: str = "", *, minimum: int | None = None) -> Schema:
@@ -110,10 +110,10 @@ def quantity(description: str = "") -> Schema:
 def array(
     description: str, items: Schema, *, least: int | None = None, unique: str = "", atomic: bool = False
 ) -> Schema:
-    """A list; `unique` names the field by which items are told apart."""
+    """A list; `unique` names the fields, with blanks between them, by which items are told apart."""
     schema = _of("array", description, items=items, minItems=least)
     if unique:
-        schema |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [unique]}
+        schema |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": unique.split()}
     elif atomic:
         schema |= {"x-kubernetes-list-type": "atomic"}
     return schema

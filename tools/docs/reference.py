@@ -1,4 +1,4 @@
-"""Writes docs/reference/*.md from the code itself: policy and plugins, metrics, command line, kinds.
+"""Writes docs/reference/*.md from the code itself: policy and plugins, metrics, command line, kinds, reasons.
 
 python -m tools.docs.reference          writes the files
 python -m tools.docs.reference --check  fails where a file is not what the code says
@@ -22,7 +22,7 @@ from pumice.cli import main as command_line
 from pumice.scheduling import actions, plugins
 from pumice.scheduling.core import builtin, policy
 from pumice.telemetry.catalogue import PUMICE, VOLCANO, Metric
-from tools.docs import fields
+from tools.docs import fields, reasons
 
 if typing.TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ def policy_reference() -> str:
         "\n## Actions\n\n",
     ]
     names = sorted(actions.NAMES)
-    parts += [f"- **{name}**: {_first_sentence(inspect.getmodule(actions.find(name)))}\n" for name in names]
+    parts += [f"- **{name}**: {_first_sentence(inspect.getmodule(actions.NAMES[name]))}\n" for name in names]
     parts.append("\n## Flags of a plugin\n\n| flag | when absent |\n| --- | --- |\n")
     parts += [f"| `{flag}` | {'on' if default else 'off'} |\n" for flag, default in policy.FLAGS.items()]
     parts.append("\n## Plugins\n")
@@ -157,6 +157,7 @@ REFERENCES: dict[str, Callable[[], str]] = {
     "metrics.md": metric_reference,
     "cli.md": command_reference,
     "kinds.md": kind_reference,
+    "reasons.md": reasons.reference,
 }
 
 

@@ -79,6 +79,13 @@ class BindUnknown(Struct):
     reason: str = ""
 
 
+class AttemptSeen(Struct):
+    """An attempt whose stamp lies in the future, by the clock of another machine: its age counts from now."""
+
+    attempt: str
+    at: Instant
+
+
 class Evicting(Struct):
     """An eviction is under way: the pod's room becomes free, and whoever asked for it has a claim to that room."""
 
@@ -123,5 +130,5 @@ class Unclaimed(Struct):
     reason: str = ""
 
 
-Outcome: TypeAlias = Assumed | BindFailed | BindUnknown | Evicting | Forgotten | Claimed | Unclaimed
+Outcome: TypeAlias = Assumed | AttemptSeen | BindFailed | BindUnknown | Evicting | Forgotten | Claimed | Unclaimed
 Change: TypeAlias = Upserted | Deleted | Relisted | Outcome

@@ -14,11 +14,6 @@ class Column(Struct):
     priority: int = 0  # 1: only with -o wide
     description: str = ""
 
-    @property
-    def is_computed(self) -> bool:
-        """True where no field holds the value and the server must work it out."""
-        return self.path is None
-
 
 def _computed(*names: str, wide: tuple[str, ...] = (), kind: str = "string") -> tuple[Column, ...]:
     return (*(Column(name, kind) for name in names), *(Column(name, kind, priority=1) for name in wide))

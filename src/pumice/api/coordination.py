@@ -6,7 +6,6 @@ from pumice.api.meta import NO_METADATA, ObjectMeta, Struct
 class LeaseSpec(Struct):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
     renew_time: str | None = None
     lease_transitions: int = 0
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from pumice.api import names
 from pumice.api.meta import (
     NO_METADATA,
     NO_RESOURCES,
@@ -14,7 +15,6 @@ from pumice.api.meta import (
     ObjectReference,
     ResourceList,
     Struct,
-    TypedLocalObjectReference,
 )
 from pumice.api.pods import NodeSelector
 
@@ -92,8 +92,6 @@ class ServicePort(Struct):
     port: int
     name: str = ""
     protocol: str = "TCP"
-    target_port: int | str | None = None
-    node_port: int = 0
 
 
 class ServiceSpec(Struct):
@@ -113,14 +111,12 @@ class ConfigMap(Struct):
     metadata: ObjectMeta = NO_METADATA
     data: Mapping[str, str] = NOTHING
     binary_data: Mapping[str, str] = NOTHING  # base64
-    immutable: bool = False
 
 
 class Secret(Struct):
     metadata: ObjectMeta = NO_METADATA
     type: str = "Opaque"
     data: Mapping[str, str] = NOTHING  # base64
-    immutable: bool = False
 
 
 class ServiceAccount(Struct):
@@ -139,7 +135,6 @@ class PersistentVolumeClaimSpec(Struct):
     volume_name: str = ""
     storage_class_name: str | None = None  # absent: the default class; empty: no class
     volume_mode: str = "Filesystem"
-    data_source: TypedLocalObjectReference | None = None
 
 
 class PersistentVolumeClaimStatus(Struct):
@@ -152,6 +147,11 @@ class PersistentVolumeClaim(Struct):
     metadata: ObjectMeta = NO_METADATA
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
+
+
+def storage_class_of(claim: PersistentVolumeClaim) -> str:
+    """The class that the claim names, in either way of naming one."""
+    return claim.metadata.annotations.get(names.STORAGE_CLASS) or claim.spec.storage_class_name or ""
 
 
 class VolumeNodeAffinity(Struct):
@@ -170,7 +170,6 @@ class PersistentVolumeSpec(Struct):
     storage_class_name: str = ""
     volume_mode: str = "Filesystem"
     node_affinity: VolumeNodeAffinity | None = None
-    persistent_volume_reclaim_policy: str = ""
     csi: CSIPersistentVolumeSource | None = None
 
 
@@ -186,7 +185,6 @@ class PersistentVolume(Struct):
 
 
 class ScopedResourceSelectorRequirement(Struct):
-    scope_name: str = ""
     operator: str = ""
     values: tuple[str, ...] = ()
 

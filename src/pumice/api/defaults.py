@@ -13,18 +13,17 @@ import msgspec
 from pumice import yamltext
 from pumice.api import names
 from pumice.api.batch import DEFAULT_MAX_RETRY, DEFAULT_QUEUE
-from pumice.api.meta import NOTHING, Struct
-from pumice.api.scheduling import ROOT_QUEUE
+from pumice.api.meta import NOTHING, Json, Struct
+from pumice.api.scheduling import ROOT_QUEUE, VOLCANO
 from pumice.errors import BadInput
 
-Json: TypeAlias = dict[str, Any]
 Operation: TypeAlias = dict[str, Any]
 
-DEFAULT_SCHEDULER: Final = "volcano"
 DEFAULT_WEIGHT: Final = 1
 DNS_ON_THE_HOST: Final = "ClusterFirstWithHostNet"
 NEEDS_SVC: Final = ("tensorflow", "mpi", "pytorch", "ray")
 NEEDS_SSH: Final = ("mpi",)
+_NEEDED: Final = (("svc", NEEDS_SVC), ("ssh", NEEDS_SSH))
 
 
 def applied(subject: Json, patch: Sequence[Operation]) -> Json:
@@ -71,7 +70,7 @@ def _spec(subject: Json) -> tuple[Json | None, list[Operation]]:
 # ------------------------------------------------------------------------------------------------------------ jobs
 
 
-def job_patch(job: Json, *, scheduler_name: str = DEFAULT_SCHEDULER) -> list[Operation]:
+def job_patch(job: Json, *, scheduler_name: str = VOLCANO) -> list[Operation]:
     """The defaults of a Job: queue, scheduler, names and minimums of its tasks, retries, the plugins that others need."""
     spec, patch = _spec(job)
     if spec is None:
@@ -84,7 +83,7 @@ def job_patch(job: Json, *, scheduler_name: str = DEFAULT_SCHEDULER) -> list[Ope
     if _is_unset(spec.get("minAvailable")) and minimum:
         patch.append(_add("/spec/minAvailable", minimum))
     plugins = _object(spec.get("plugins"))
-    for plugin, dependents in (("svc", NEEDS_SVC), ("ssh", NEEDS_SSH)):
+    for plugin, dependents in _NEEDED:
         if plugin not in plugins and any(name in plugins for name in dependents):
             patch.append(_add(f"/spec/plugins/{plugin}", []))
     return patch
@@ -103,6 +102,68 @@ def _task_patch(task: Json, index: int) -> list[Operation]:
     if _is_unset(task.get("maxRetry")):
         patch.append(_add(f"{path}/maxRetry", DEFAULT_MAX_RETRY))
     return patch
+
+
+def job_update_patch(new: Json, old: Json) -> list[Operation]:
+    """What somebody who applies a manifest again leaves out because admission had filled it in, and minimums that follow.
+
+    Lists are replaced as a whole by whoever applies them, so a task comes without what it was given. What may not change gets
+    its old value back; a minimum that was all of the replicas and would be more than there are is all of them again.
+    """
+    spec, before = _object(new.get("spec")), _object(old.get("spec"))
+    patch = _restored("/spec", spec, before, ("queue", "schedulerName", "maxRetry"))
+    tasks, former = list(_objects(spec.get("tasks"))), dict(_objects(before.get("tasks")))
+    minimums: list[int] = []
+    for index, task in tasks:
+        found, minimum = _task_update_patch(f"/spec/tasks/{index}", task, former.get(index, {}))
+        patch += found
+        minimums.append(minimum)
+    given, total = spec.get("minAvailable"), sum(_count(task.get("replicas")) for _, task in tasks)
+    was_default = given == before.get("minAvailable") == sum(task_minimum(task) for task in former.values())
+    is_lost = _is_unset(given) and not _is_unset(before.get("minAvailable"))
+    applies = _applies_minimum(new)
+    follows = applies is False or (applies is None and was_default and _count(given) > total)
+    if sum(minimums) != given and (is_lost or (follows and given == before.get("minAvailable"))):
+        patch.append(_add("/spec/minAvailable", sum(minimums)))
+    plugins, known = _object(spec.get("plugins")), _object(before.get("plugins"))
+    needed = [name for name, needs in _NEEDED if any(each in plugins for each in needs)]
+    return patch + _restored("/spec/plugins", plugins, known, needed)
+
+
+def _applies_minimum(job: Json) -> bool | None:
+    """Whether whoever applies the Job writes its minAvailable; None where nobody applies it and we cannot know."""
+    metadata = _object(job.get("metadata"))
+    text = _object(metadata.get("annotations")).get(names.LAST_APPLIED)
+    manifest = _parsed(text) if isinstance(text, str) else None
+    if isinstance(manifest, dict):
+        return "minAvailable" in _object(manifest.get("spec"))
+    fields = [_object(each.get("fieldsV1")) for _, each in _objects(metadata.get("managedFields")) if _is_apply(each)]
+    return any("f:minAvailable" in _object(each.get("f:spec")) for each in fields) if fields else None
+
+
+def _is_apply(entry: Json) -> bool:
+    return entry.get("operation") == "Apply" and not entry.get("subresource")
+
+
+def _task_update_patch(path: str, task: Json, former: Json) -> tuple[list[Operation], int]:
+    """What the task lacks, and its minimum with that."""
+    patch = _restored(path, task, former, ("name", "maxRetry"))
+    pods, known = (_object(_object(each.get("template")).get("spec")) for each in (task, former))
+    if pods.get("hostNetwork") is True:
+        patch += _restored(f"{path}/template/spec", pods, known, ("dnsPolicy",))
+    given = task.get("minAvailable")
+    every = task_minimum({**task, "minAvailable": None})
+    was_default = given == former.get("minAvailable") == task_minimum({**former, "minAvailable": None})
+    is_lost = given is None and former.get("minAvailable") is not None
+    if is_lost or (was_default and _count(given) > _count(task.get("replicas"))):
+        return [*patch, _add(f"{path}/minAvailable", every)], every
+    return patch, task_minimum(task)
+
+
+def _restored(path: str, new: Json, old: Json, fields: Iterable[str]) -> list[Operation]:
+    """The old values of fields that the new object lacks."""
+    lost = [field for field in fields if _is_unset(new.get(field)) and not _is_unset(old.get(field))]
+    return [_add(f"{path}/{field}", old[field]) for field in lost]
 
 
 def task_minimum(task: Json) -> int:

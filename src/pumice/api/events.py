@@ -10,7 +10,6 @@ class EventSource(Struct):
 
 class EventSeries(Struct):
     count: int = 0
-    last_observed_time: str | None = None
 
 
 class CoreEvent(Struct):
@@ -30,24 +29,3 @@ class CoreEvent(Struct):
     reporting_instance: str = ""
     first_timestamp: str | None = None
     last_timestamp: str | None = None
-    event_time: str | None = None
-
-
-class Event(Struct):
-    """An event of events.k8s.io; the deprecated fields hold what a writer of the core group filled in."""
-
-    metadata: ObjectMeta = NO_METADATA
-    regarding: ObjectReference = ObjectReference()
-    related: ObjectReference | None = None
-    type: str = ""
-    reason: str = ""
-    note: str = ""
-    action: str = ""
-    series: EventSeries | None = None
-    reporting_controller: str = ""
-    reporting_instance: str = ""
-    event_time: str | None = None
-    deprecated_source: EventSource = EventSource()
-    deprecated_count: int = 0
-    deprecated_first_timestamp: str | None = None
-    deprecated_last_timestamp: str | None = None

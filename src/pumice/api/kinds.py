@@ -3,13 +3,10 @@
 A kind that we only write or pass through has no Struct. Adding a kind is one line here; a kind of ours needs a CRD as well.
 """
 
-from collections.abc import Iterable
-
 from pumice.api import (
     apps,
     batch,
     bus,
-    colocation,
     columns,
     coordination,
     core,
@@ -22,12 +19,11 @@ from pumice.api import (
     priority,
     resource,
     scheduling,
-    shard,
     storage,
     topology,
 )
 from pumice.api.columns import Column
-from pumice.api.meta import Struct
+from pumice.api.meta import ObjectReference, OwnerReference, Struct
 
 
 class Kind(Struct):
@@ -88,15 +84,15 @@ KINDS: tuple[Kind, ...] = (
     Kind("", "v1", "ResourceQuota", "resourcequotas", ("quota",), columns=columns.RESOURCE_QUOTA, subresources=_STATUS, struct=core.ResourceQuota),
     Kind("", "v1", "ServiceAccount", "serviceaccounts", ("sa",), subresources=("token",), struct=core.ServiceAccount),
     Kind("", "v1", "ReplicationController", "replicationcontrollers", ("rc",), categories=_ALL, columns=columns.REPLICATION_CONTROLLER, subresources=_SCALED, struct=apps.ReplicationController),
-    Kind("apps", "v1", "Deployment", "deployments", ("deploy",), categories=_ALL, columns=columns.DEPLOYMENT, subresources=_SCALED, struct=apps.Deployment),
+    Kind("apps", "v1", "Deployment", "deployments", ("deploy",), categories=_ALL, columns=columns.DEPLOYMENT, subresources=_SCALED),
     Kind("apps", "v1", "ReplicaSet", "replicasets", ("rs",), categories=_ALL, columns=columns.REPLICA_SET, subresources=_SCALED, struct=apps.ReplicaSet),
     Kind("apps", "v1", "StatefulSet", "statefulsets", ("sts",), categories=_ALL, columns=columns.STATEFUL_SET, subresources=_SCALED, struct=apps.StatefulSet),
     Kind("apps", "v1", "DaemonSet", "daemonsets", ("ds",), categories=_ALL, columns=columns.DAEMON_SET, subresources=_STATUS, struct=apps.DaemonSet),
     Kind("batch", "v1", "Job", "jobs", categories=_ALL, columns=columns.KUBE_JOB, subresources=_STATUS, struct=apps.KubeJob),
-    Kind("events.k8s.io", "v1", "Event", "events", ("ev",), columns=columns.EVENT, struct=events.Event),
+    Kind("events.k8s.io", "v1", "Event", "events", ("ev",), columns=columns.EVENT),
     Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", ("pdb",), columns=columns.POD_DISRUPTION_BUDGET, subresources=_STATUS, struct=policy.PodDisruptionBudget),
     Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", ("pc",), namespaced=False, columns=columns.PRIORITY_CLASS, struct=priority.PriorityClass),
-    Kind("scheduling.k8s.io", "v1alpha2", "Workload", "workloads", struct=native.Workload),
+    Kind("scheduling.k8s.io", "v1alpha2", "Workload", "workloads"),
     Kind("scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups", columns=columns.NATIVE_POD_GROUP, subresources=_STATUS, struct=native.NativePodGroup),
     Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", ("sc",), namespaced=False, columns=columns.STORAGE_CLASS, struct=storage.StorageClass),
     Kind("storage.k8s.io", "v1", "CSINode", "csinodes", namespaced=False, columns=columns.CSI_NODE, struct=storage.CSINode),
@@ -121,8 +117,8 @@ KINDS: tuple[Kind, ...] = (
     Kind("flow.volcano.sh", "v1alpha1", "JobTemplate", "jobtemplates", ("jt",), subresources=_STATUS, struct=flow.JobTemplate, is_custom=True),
     Kind("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", ("hn",), namespaced=False, columns=columns.HYPER_NODE, subresources=_STATUS, struct=topology.HyperNode, is_custom=True),
     Kind("nodeinfo.volcano.sh", "v1alpha1", "Numatopology", "numatopologies", ("numatopo",), namespaced=False, struct=nodeinfo.Numatopology, is_custom=True),
-    Kind("shard.volcano.sh", "v1alpha1", "NodeShard", "nodeshards", ("nsh",), namespaced=False, columns=columns.NODE_SHARD, subresources=_STATUS, struct=shard.NodeShard, is_custom=True),
-    Kind("config.volcano.sh", "v1alpha1", "ColocationConfiguration", "colocationconfigurations", subresources=_STATUS, struct=colocation.ColocationConfiguration, is_custom=True),
+    Kind("shard.volcano.sh", "v1alpha1", "NodeShard", "nodeshards", ("nsh",), namespaced=False, columns=columns.NODE_SHARD, subresources=_STATUS, is_custom=True),
+    Kind("config.volcano.sh", "v1alpha1", "ColocationConfiguration", "colocationconfigurations", subresources=_STATUS, is_custom=True),
 )
 # fmt: on
 
@@ -148,15 +144,12 @@ def by_struct(struct: type[Struct]) -> Kind:
     return _BY_STRUCT[struct]
 
 
-def by_word(word: str, *, among: Iterable[Kind] = KINDS) -> tuple[Kind, ...]:
-    """All kinds that a user may mean by a word, the likeliest first: plural, singular, short name, kind or `plural.group`.
+def type_meta(struct: type[Struct]) -> dict[str, str]:
+    """The first two fields of an object that is to be written."""
+    kind = by_struct(struct)
+    return {"apiVersion": kind.api_version, "kind": kind.kind}
 
-    >>> [kind.resource for kind in by_word("jobs")]
-    ['jobs.batch', 'jobs.batch.volcano.sh']
-    """
-    name, _, group = word.lower().partition(".")
-    return tuple(
-        kind
-        for kind in among
-        if name in (kind.plural, kind.singular, *kind.short_names) and (not group or kind.group == group)
-    )
+
+def is_of_kind(reference: OwnerReference | ObjectReference, struct: type[Struct]) -> bool:
+    """True where a reference names an object of the Struct's kind."""
+    return {"apiVersion": reference.api_version, "kind": reference.kind} == type_meta(struct)

@@ -6,13 +6,14 @@ Timestamps stay the API server's own text: most are never looked at, those of eq
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import dataclass_transform
+from typing import Any, TypeAlias, dataclass_transform
 
 import msgspec
 
 # One shared empty mapping: most objects lack most of their mappings, and a dict for each would cost 64 bytes.
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
+Json: TypeAlias = dict[str, Any]  # an object that no Struct reads, or that is still to be written
 Quantity = str | int | float
 ResourceList = Mapping[str, Quantity]
 NO_RESOURCES: ResourceList = MappingProxyType({})
@@ -101,11 +102,3 @@ class ObjectReference(Struct):
     api_version: str = ""
     resource_version: str = ""
     field_path: str = ""
-
-
-class TypedLocalObjectReference(Struct):
-    """Something in the same namespace; an empty group is the core group."""
-
-    api_group: str = ""
-    kind: str = ""
-    name: str = ""

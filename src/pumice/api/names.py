@@ -30,11 +30,11 @@ TASK_TOPOLOGY_ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"  # A Job,
 TASK_TOPOLOGY_ORDER = "volcano.sh/task-topology-task-order"  # A Job, PodGroup: tasks in order of placement
 
 # --- Gangs and their pods ------------------------------------------------------------------------------------------
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # A any: the manifest as a person wrote it
 GROUP_NAME = "scheduling.k8s.io/group-name"  # A pod: the PodGroup that it is a member of
 VOLCANO_GROUP_NAME = "scheduling.volcano.sh/group-name"  # A pod: the same, in newer spelling
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"  # A pod, Namespace: queue of the PodGroup made for it
 GROUP_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"  # A workload: minMember of the PodGroup made for its pods
-GROUP_MIN_RESOURCES = "scheduling.volcano.sh/group-min-resources"  # declared by Volcano, read by nobody
 QUEUE_ALLOCATION_GATE = (
     "scheduling.volcano.sh/queue-allocation-gate"  # A pod, and its gate: held until its queue has room
 )
@@ -50,11 +50,6 @@ STRATEGY_SCORING_TYPE = "volcano.sh/resource-strategy-scoring-type"  # A pod: it
 STRATEGY_WEIGHT = "volcano.sh/resource-strategy-weight"  # A pod: its own weights for resource-strategy-fit
 RESOURCE_GROUP = "volcano.sh/resource-group"  # A pod: picks a rule of the pod webhook
 TOPOLOGY_DECISION = "volcano.sh/topology-decision"  # A pod: JSON, the CPUs chosen on each NUMA node
-JOB_ALLOCATED_HYPERNODE = "volcano.sh/job-allocated-hypernode"  # A PodGroup: the lowest HyperNode that holds the gang
-FORWARD_CLUSTER = "volcano.sh/forward-cluster"  # A pod, PodGroup: cluster that it was sent to
-BURST_NAME = "volcano.sh/burst-name"  # A pod, PodGroup: multi-cluster bursts
-SILO_RESOURCE = "volcano.sh/silo-resource"  # A pod, PodGroup: multi-cluster silos
-SCHEDULING_PRIORITY = "volcano.sh/scheduling-priority"  # in memory only, of Volcano's agent scheduler
 
 # --- Queues, HyperNodes, nodes --------------------------------------------------------------------------------------
 HIERARCHY = "volcano.sh/hierarchy"  # A Queue: its path, `root/a/b`
@@ -63,29 +58,10 @@ NODEGROUP_RESOURCE_LIMITS = "volcano.sh/nodegroup-resource-limits"  # A Queue: J
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"  # A Queue: "true" = reopens with its parent
 NETWORK_TOPOLOGY_SOURCE = "volcano.sh/network-topology-source"  # L HyperNode: the discovery that owns it
 NODEGROUP_NAME = "volcano.sh/nodegroup-name"  # L node: its node group, for Queue.spec.affinity
-WARMUP = "node.volcano.sh/warmup"  # L node: preferred by sharding
-OVERSUBSCRIPTION = "volcano.sh/oversubscription"  # L node: sells what others leave idle
 OVERSUBSCRIPTION_CPU = "volcano.sh/oversubscription-cpu"  # A node: oversold milli-CPUs
 OVERSUBSCRIPTION_MEMORY = "volcano.sh/oversubscription-memory"  # A node: oversold bytes
-OVERSUBSCRIPTION_TYPES = "volcano.sh/oversubscription-types"  # A node: what is oversold
-COLOCATION = "volcano.sh/colocation"  # L node: online and offline pods share it
-COLOCATION_POLICY = "colocation-policy"  # L node: a policy other than the built-in one
-OFFLINE_JOB_EVICTING = "volcano.sh/offline-job-evicting"  # A node, and taint: offline pods are being evicted
-EVICTING_CPU_HIGH_WATERMARK = "volcano.sh/evicting-cpu-high-watermark"  # A node: above it offline pods are evicted
-EVICTING_CPU_LOW_WATERMARK = "volcano.sh/evicting-cpu-low-watermark"  # A node: below it eviction ends
-EVICTING_MEMORY_HIGH_WATERMARK = "volcano.sh/evicting-memory-high-watermark"  # A node: as for CPU
-EVICTING_MEMORY_LOW_WATERMARK = "volcano.sh/evicting-memory-low-watermark"  # A node: as for CPU
-NETWORK_BANDWIDTH_RATE = "volcano.sh/network-bandwidth-rate"  # A node: Mbit/s, for network QoS
-TOR = "volcano.sh/tor"  # L node: its switch, in the documentation's examples
-HYPERNODE = "volcano.sh/hypernode"  # L node: its HyperNode, in the documentation's examples
-HYPERCLUSTER = "volcano.sh/hypercluster"  # L node: its group of HyperNodes, in the documentation's examples
 
 # --- Node agent: read and written on the node -----------------------------------------------------------------------
-QOS_LEVEL = "volcano.sh/qos-level"  # A pod: LC, HLS, LS or BE
-ENABLE_QUOTA_BURST = "volcano.sh/enable-quota-burst"  # A pod: may exceed its CPU quota for a while
-QUOTA_BURST_TIME = "volcano.sh/quota-burst-time"  # A pod: for how long
-COLOCATION_CONFIG_NAME = "volcano.sh/colocation-config-name"  # A pod: the ColocationConfiguration that selects it
-COLOCATION_CONFIG = "volcano.sh/colocation-config"  # A pod: that configuration as JSON; `{}` = reset
 
 # --- Shared devices ---------------------------------------------------------------------------------------------------
 VGPU_NODE_REGISTER = "volcano.sh/node-vgpu-register"  # A node: its GPUs
@@ -113,18 +89,16 @@ VGPU_NUMBER = "volcano.sh/vgpu-number"
 VGPU_MEMORY = "volcano.sh/vgpu-memory"
 VGPU_CORES = "volcano.sh/vgpu-cores"
 VGPU_MEMORY_PERCENTAGE = "volcano.sh/vgpu-memory-percentage"
-BATCH_CPU = "kubernetes.io/batch-cpu"
-BATCH_MEMORY = "kubernetes.io/batch-memory"
 
 # --- Pumice's own -----------------------------------------------------------------------------------------------------
 ATTEMPT = "pumice.dev/attempt"  # A pod, PodGroup: the commit that bound it, or that made the gang Running
-RUNNING_ESTIMATE = "pumice.dev/running-estimate"  # A PodGroup, Job, pod: how long it is expected to run
+LEADER = "pumice.dev/leader"  # A pod that was pending when a scheduler began to lead: older binds of it are void
 VOLUMES = "pumice.dev/volumes"  # A pod: JSON, claim -> the volume chosen for it, empty where one is to be made
 DEVICES = (
     "pumice.dev/devices"  # A pod: JSON, claim -> the devices chosen for it: request, driver, pool, name, only looks
 )
 CPUSETS = "pumice.dev/cpusets"  # A pod: JSON, container -> the CPUs chosen for it alone, `0-3,8`
-VIEW_ADDRESS = "pumice.dev/address"  # the scheduler's Lease: where its leader tells what it knows, pods/NAMESPACE/NAME:PORT or a URL
+VIEW_ADDRESS = "pumice.dev/address"  # a Lease: where its holder can be asked, pods/NAMESPACE/NAME:PORT or a URL
 VIEW_AUDIENCE = "pumice.dev"  # of tokens that are shown to the leader, and are good for nothing else
 VIEW_HEADER = "pumice-token"  # carries such a token through the API server, which keeps Authorization to itself
 VIEWER_ACCOUNT = "pumice-viewer"  # the ServiceAccount whose tokens the command line asks for
@@ -142,9 +116,13 @@ PRETEND_STOP = "pumice.dev/pretend-stop"  # A pod on a pretend node: takes this 
 PRETEND_DOWN = "pumice.dev/pretend-down"  # A pretend node: is not Ready while it carries this
 PRETEND_GONE = "pumice.dev/pretend-gone"  # A pretend node: falls silent while it carries this, and so do its pods
 
+# --- Claims and volumes -------------------------------------------------------------------------------------------------
+SELECTED_NODE = "volume.kubernetes.io/selected-node"  # A claim: the node for whose pod a volume is to be made
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"  # A claim: it is bound for good
+STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"  # A claim, volume: its class, in the older way of naming it
+
 # --- Kubernetes' own that we read or write ------------------------------------------------------------------------------
 HOSTNAME = "kubernetes.io/hostname"  # L node
 NAMESPACE_NAME = "kubernetes.io/metadata.name"  # L Namespace: its own name
-CONTROLLER_REVISION_HASH = "controller-revision-hash"  # L pod of a StatefulSet: the revision that made it
 HELM_RESOURCE_POLICY = "helm.sh/resource-policy"  # A CRD: `keep` = survives an uninstall
 INHERITED_PREFIX = "volcano.sh/"  # A workload: what begins so reaches the PodGroup made for its pods

@@ -7,17 +7,11 @@ from pumice.api.meta import NO_METADATA, NOTHING, Condition, LabelSelector, Obje
 
 class PodDisruptionBudgetSpec(Struct):
     min_available: int | str | None = None
-    max_unavailable: int | str | None = None
     selector: LabelSelector | None = None
-    unhealthy_pod_eviction_policy: str = "IfHealthyBudget"
 
 
 class PodDisruptionBudgetStatus(Struct):
     disruptions_allowed: int = 0
-    current_healthy: int = 0
-    desired_healthy: int = 0
-    expected_pods: int = 0
-    observed_generation: int = 0
     disrupted_pods: Mapping[str, str] = NOTHING  # pod name -> when its eviction was granted
     conditions: tuple[Condition, ...] = ()
 

@@ -91,7 +91,6 @@ class AllocationResult(Struct):
 
 
 class ResourceClaimConsumerReference(Struct):
-    api_group: str = ""
     resource: str = ""
     name: str = ""
     uid: str = ""

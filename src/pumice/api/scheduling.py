@@ -16,6 +16,8 @@ from pumice.api.meta import (
     Struct,
 )
 
+VOLCANO = "volcano"  # the scheduler of Volcano's users, and of Jobs that name none
+SCHEDULER_NAMES = (VOLCANO, "pumice")  # whose pods are ours where the operator says nothing else
 ROOT_QUEUE = "root"
 GROUP_PREFIX = "podgroup-"  # of groups that are made for pods that name none
 

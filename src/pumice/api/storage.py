@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-import msgspec
-
 from pumice.api.meta import NO_METADATA, NOTHING, LabelSelector, ObjectMeta, Quantity, Struct
 
 
@@ -20,9 +18,7 @@ class StorageClass(Struct):
     metadata: ObjectMeta = NO_METADATA
     provisioner: str = ""
     parameters: Mapping[str, str] = NOTHING
-    reclaim_policy: str = "Delete"
     volume_binding_mode: str = "Immediate"
-    allow_volume_expansion: bool = False
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
 
 
@@ -32,7 +28,6 @@ class VolumeNodeResources(Struct):
 
 class CSINodeDriver(Struct):
     name: str = ""
-    node_id: str = msgspec.field(name="nodeID", default="")
     topology_keys: tuple[str, ...] = ()
     allocatable: VolumeNodeResources | None = None
 
@@ -51,19 +46,13 @@ class VolumeAttachmentSource(Struct):
 
 
 class VolumeAttachmentSpec(Struct):
-    attacher: str = ""
     node_name: str = ""
     source: VolumeAttachmentSource = VolumeAttachmentSource()
-
-
-class VolumeAttachmentStatus(Struct):
-    attached: bool = False
 
 
 class VolumeAttachment(Struct):
     metadata: ObjectMeta = NO_METADATA
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
-    status: VolumeAttachmentStatus = VolumeAttachmentStatus()
 
 
 class CSIStorageCapacity(Struct):
@@ -77,9 +66,7 @@ class CSIStorageCapacity(Struct):
 
 
 class CSIDriverSpec(Struct):
-    attach_required: bool = True
     storage_capacity: bool = False
-    volume_lifecycle_modes: tuple[str, ...] = ()
 
 
 class CSIDriver(Struct):

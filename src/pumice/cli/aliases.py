@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pumice.api.scheduling import VOLCANO
 from pumice.cli import job, main, queue, shell
 from pumice.cli.cluster_command import Reach, asks, named
 
@@ -24,7 +25,7 @@ _NAMESPACE = ("-N", "--namespace")
 @click.option("-r", "--replicas", default=1, show_default=True)
 @click.option("-R", "--requests", default=job.ASKED, show_default=True)
 @click.option("-L", "--limits", default="", help="What each pod may use; else what it asks for.")
-@click.option("-S", "--scheduler", default="volcano", show_default=True, envvar="VOLCANO_SCHEDULER_NAME")
+@click.option("-S", "--scheduler", default=VOLCANO, show_default=True, envvar="VOLCANO_SCHEDULER_NAME")
 @click.option("-c", "--command", default="", help="What each pod runs, as a shell would split it.")
 async def vsub(
     reach: Reach,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.api.bus import Command
+from pumice.api.kinds import type_meta
 
 if TYPE_CHECKING:
     from pumice.api.kinds import Kind
-    from pumice.cli.results import Json
+    from pumice.api.meta import Json
     from pumice.kube.client import Client
 
 
@@ -24,8 +25,7 @@ def command_for(kind: Kind, target: Json, action: str, *, namespace: str) -> Jso
         "blockOwnerDeletion": True,
     }
     return {
-        "apiVersion": "bus.volcano.sh/v1alpha1",
-        "kind": "Command",
+        **type_meta(Command),
         "metadata": {
             "generateName": f"{meta['name']}-{action.lower()}-",
             "namespace": namespace,

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import random
 from typing import TYPE_CHECKING, cast
 
 import click
 
-from pumice import __version__, instant
+from pumice import instant
+from pumice.api.scheduling import SCHEDULER_NAMES, VOLCANO
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.errors import BadInput
 from pumice.kube import config
-from pumice.kube.client import Client
-from pumice.kube.http import HttpTransport
-from pumice.kube.informer import Informers
-from pumice.kube.lease import Election
 from pumice.processes import controller_settings, lifecycle
 from pumice.processes.controller_settings import ControllerSettings
 from pumice.processes.controllers import Controllers
 from pumice.processes.health import HealthServer
-from pumice.processes.volcano_guard import VOLCANO_LEASES, VOLCANO_NAME, refuse_two_masters
+from pumice.processes.volcano_guard import VOLCANO_LEASES, refuse_two_masters
+from pumice.runtime import Runtime
 from pumice.telemetry import logs
 
 if TYPE_CHECKING:
     from pumice.instant import Duration
     from pumice.kube.connection import Connection
-    from pumice.kube.informer import Log
+    from pumice.runtime import Log
 
 _WORKERS = click.IntRange(1, controller_settings.WORKERS_MAX)
 _THREADS = {  # option, and the controller whose workers it counts
@@ -53,7 +49,7 @@ _THREADS = {  # option, and the controller whose workers it counts
     "--scheduler-name",
     "names",
     multiple=True,
-    default=("volcano", "pumice"),
+    default=SCHEDULER_NAMES,
     show_default=True,
     help="Whose pods get a PodGroup where they name none.",
 )
@@ -121,30 +117,10 @@ def _grace(text: str) -> Duration:
 async def _run(
     connection: Connection, settings: ControllerSettings, lease: tuple[str, str] | None, listen: str, log: Log
 ) -> None:
-    clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
-    async with HttpTransport(connection, user_agent=f"pumice-controllers/{__version__}") as transport:
-        client = Client(transport, clock=clock, chance=chance)
-        await refuse_two_masters(client, frozenset({VOLCANO_NAME}), clock=clock, lease=VOLCANO_LEASES[1])
-        informers = Informers(client, clock=clock, chance=chance, log=log)
-        runtime = Runtime(clock=clock, chance=chance, log=log)
-        election = None
-        if lease is not None:
-            namespace, name = lease
-            election = Election(
-                client,
-                namespace=namespace,
-                name=name,
-                identity=lifecycle.identity(),
-                clock=clock,
-                chance=chance,
-                log=log,
-            )
-            runtime = dataclasses.replace(runtime, guard=election.check)
-        worker = Controllers(client, informers, runtime, settings)
-        health = HealthServer(worker.pulse, worker.meters, election=election)
-        log("listening", port=await health.start(listen))
-        work = election.lead(worker.run) if election is not None else worker.run()
-        try:
-            await lifecycle.until_stopped(work, [informers.run(), worker.beat()])
-        finally:
-            await health.stop()
+    runtime = Runtime(clock=RealClock(), chance=random.Random(), log=log)  # noqa: S311  jitter, not secrets
+    async with lifecycle.connect(connection, "pumice-controllers", runtime, lease) as here:
+        guarded = frozenset({VOLCANO})
+        await refuse_two_masters(here.client, guarded, clock=runtime.clock, lease=VOLCANO_LEASES[1])
+        worker = Controllers(here.client, here.informers, here.runtime, settings)
+        health = HealthServer(worker.pulse, worker.meters, election=here.election)
+        await here.work(worker.run, health, listen, [worker.beat()])

@@ -27,7 +27,6 @@ from pumice.local.demo_stage import (
     node,
     phase_count,
     pods,
-    reason,
     started,
     total_bound,
     training_job,
@@ -36,6 +35,7 @@ from pumice.local.demo_stage import (
     until_reason,
     until_step,
 )
+from pumice.scheduling.core.codes import HOPELESS, Code
 
 if TYPE_CHECKING:
     from pumice.local.up import Up
@@ -118,7 +118,7 @@ async def _as_a_gang() -> str:
     async with started(gpus=6) as cluster:
         _tell("The same 8 workers on the same 6 GPUs, now as a PodGroup with minMember 8 and schedulerName volcano.")
         await create_gang(cluster, "train", 8)
-        await until_reason(cluster, "train", "can never run here")
+        await until_reason(cluster, "train", HOPELESS)
         _see(f"{await bound(cluster, 'train')} of 8 are placed: nothing is held, nothing is paid for. Why?")
         await _run(cluster, "explain", "pg/train", parts=("Members", "Why it waits", "Room now"))
         await cluster.add_nodes([node("node-new", 2)])
@@ -137,8 +137,8 @@ async def _two_gangs() -> str:
         counts = {name: await bound(cluster, name) for name in ("red", "blue")}
         first, second = sorted(counts, key=lambda name: -counts[name])
         _see(f"{first}: {counts[first]} of 64 run. {second}: {counts[second]} of 64, and nothing is in its hands.")
-        group = await until_reason(cluster, second, "left of")
-        _see(f"{second} waits because {reason(group)}.")
+        why = await until_reason(cluster, second, {Code.QUEUE_SHARE_USED})
+        _see(f"{second} waits because {why.text}.")
         await delete_gang(cluster, first)
         await until(lambda: bound(cluster, second), 64)
         _see(f"{first} ends, and {second} starts as a whole.")

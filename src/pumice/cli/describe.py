@@ -13,7 +13,7 @@ from pumice.cli.printing import aligned
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pumice.cli.results import Json
+    from pumice.api.meta import Json
     from pumice.instant import Instant
     from pumice.kube.client import Client
 

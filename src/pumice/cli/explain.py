@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.cli import completion
 from pumice.cli.cluster_command import Reach, asks
 from pumice.cli.printing import aligned
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
 
-SCHEDULERS = frozenset({"volcano", "pumice"})
 _WORDS = {
     **dict.fromkeys(("job", "jobs", "vcjob", "vj"), "job"),
     **dict.fromkeys(("pg", "podgroup", "podgroups"), "podgroup"),
@@ -114,7 +114,7 @@ def _groupless(pod: Pod, what: str) -> Report:
     why = [f"it {what}"]
     if group_of(pod):
         why.append("no scheduler looks at it before there is one: create it, or correct scheduling.k8s.io/group-name")
-    elif pod.spec.scheduler_name in SCHEDULERS:
+    elif pod.spec.scheduler_name in SCHEDULER_NAMES:
         why.append("the controllers make one for such a pod: see whether `pumice controllers` runs")
     else:
         why.append("Pumice has no part in it: `kubectl describe pod` shows what its own scheduler says")

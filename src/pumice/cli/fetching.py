@@ -14,7 +14,8 @@ from pumice.kube.transport import Request
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
-    from pumice.cli.results import Json, Query
+    from pumice.api.meta import Json
+    from pumice.cli.results import Query
     from pumice.kube.client import Client
 
 

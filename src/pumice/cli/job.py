@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from pumice.api import names
+from pumice.api.scheduling import VOLCANO
 from pumice.cli.cluster_command import Reach, asks, named
-from pumice.cli.results import Done, Json, Query, Report
+from pumice.cli.results import Done, Query, Report
 from pumice.errors import BadInput, NotFound
+
+if TYPE_CHECKING:
+    from pumice.api.meta import Json
 
 ASKED = "cpu=1000m,memory=100Mi"  # vcctl's defaults
 KIND = "jobs.batch.volcano.sh"
@@ -90,7 +96,7 @@ async def viewed(reach: Reach, name: str) -> Report:
 @click.option("-r", "--replicas", default=1, show_default=True)
 @click.option("-R", "--requests", default=ASKED, show_default=True, help="What each pod asks for.")
 @click.option("-L", "--limits", default="", help="What each pod may use; else what it asks for.")
-@click.option("-S", "--scheduler", default="volcano", show_default=True)
+@click.option("-S", "--scheduler", default=VOLCANO, show_default=True)
 @click.option("-q", "--queue", default="", help="Queue that the Job draws from.")
 @click.option("-c", "--command", default="", help="What each pod runs, as a shell would split it.")
 @click.option("-f", "--filename", default="", help="Read the Job from this file instead; - for stdin.")

@@ -15,7 +15,7 @@ from pumice.kube.watch import Lines
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pumice.cli.results import Json
+    from pumice.api.meta import Json
     from pumice.kube.client import Client
 
 FOLLOWED_MAX = 64  # pods at once: each is a connection

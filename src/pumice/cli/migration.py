@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from pumice.api import decoding, kinds, names, validation
 from pumice.api.flow import JobTemplate
-from pumice.api.scheduling import ROOT_QUEUE, Queue
+from pumice.api.scheduling import ROOT_QUEUE, VOLCANO, Queue
 from pumice.api.validation import Operation, Request, Settings
 from pumice.controllers.hypernode import configuration
 from pumice.errors import BadInput
@@ -21,12 +21,12 @@ from pumice.processes import policies
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from pumice.api.meta import Json
     from pumice.api.priority import PriorityClass
     from pumice.api.validation import ClusterSize
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.plugins import Plugin
 
-Json: TypeAlias = dict[str, Any]
 
 DOCUMENT = "docs/differences.md"
 POLICY_KEY = "volcano-scheduler.conf"
@@ -224,8 +224,8 @@ def _deployment(_: World, each: Json) -> Iterator[Finding]:
         for flag, (severity, what) in FLAGS.items():
             if flag in given and given[flag] not in {"none", ""}:
                 yield Finding(severity, subject, f"{flag}={given[flag]}: {what}")
-        served = given.get("--scheduler-name", "volcano")
-        if served != "volcano":
+        served = given.get("--scheduler-name", VOLCANO)
+        if served != VOLCANO:
             yield Finding(Severity.BREAKS, subject, f"serves {served!r}: set schedulerNames of the chart to it")
     if _spec(each).get("replicas") != 0 and any(program in str(each) for program in VOLCANO_PROGRAMS):
         what = "is still there: while it holds its lease, Pumice refuses to start; scale it to 0 first"
@@ -257,7 +257,7 @@ def _webhook_configuration(_: World, each: Json) -> Iterator[Finding]:
 
 def _reviewed(world: World, each: Json) -> Iterator[Finding]:
     """What admission would say if the object were submitted again; what is there already is not asked about."""
-    settings = Settings(scheduler_names=("volcano", "pumice"))
+    settings = Settings()
     new = {key: value for key, value in each.items() if key != "status"}
     request = Request(Operation.CREATE, new=new, old=None, lookup=world.lookup, settings=settings)
     found = validation.review(each["kind"], request)

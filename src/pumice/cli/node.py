@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from pumice import __version__, quantity
+from pumice import quantity
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from pumice.kube.client import Client
     from pumice.kube.connection import Connection
-    from pumice.kube.informer import Informers, Log
+    from pumice.kube.informer import Informers
     from pumice.local.nodes.pretend import PretendAgent
     from pumice.local.nodes.process.agent import ProcessAgent
+    from pumice.runtime import Log
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -134,22 +135,18 @@ def _start(kubeconfig: str, context: str, wishes: Wishes, log_level: str) -> Non
 
 async def _join(connection: Connection, wishes: Wishes, log: Log) -> None:
     from pumice.clock import RealClock
-    from pumice.kube.client import Client
-    from pumice.kube.http import HttpTransport
-    from pumice.kube.informer import Informers
     from pumice.processes import lifecycle
+    from pumice.runtime import Runtime
 
-    clock, chance = RealClock(), random.Random()  # noqa: S311 - jitter, not secrets
-    async with HttpTransport(connection, user_agent=f"pumice-node/{__version__}") as transport:
-        client = Client(transport, clock=clock, chance=chance)
-        informers = Informers(client, clock=clock, chance=chance, log=log)
+    runtime = Runtime(clock=RealClock(), chance=random.Random(), log=log)  # noqa: S311 - jitter, not secrets
+    async with lifecycle.connect(connection, "pumice-node", runtime) as here:
         log("joining", server=connection.server, origin=connection.origin)
         agent = (
-            _pretend(client, informers, wishes, log)
+            _pretend(here.client, here.informers, wishes, log)
             if wishes.pretend
-            else _process(client, informers, connection, wishes, log)
+            else _process(here.client, here.informers, connection, wishes, log)
         )
-        await lifecycle.until_stopped(agent.run(), [informers.run()])
+        await lifecycle.until_stopped(agent.run(), [here.informers.run()])
 
 
 def _pretend(client: Client, informers: Informers, wishes: Wishes, log: Log) -> PretendAgent:

@@ -18,7 +18,7 @@ from pumice.errors import BadInput, NotFound
 from pumice.processes import policies
 from pumice.processes.entry_points import plugins_from_outside
 from pumice.readmodel.build import Cycle, Views
-from pumice.scheduling.core import build_decisions, builtin, cycle
+from pumice.scheduling.core import build_decisions, builtin, cycle, verdict
 from pumice.scheduling.core.decisions import VolumeChoice
 from pumice.scheduling.evicting import reserved_room
 
@@ -157,14 +157,14 @@ def as_data(decisions: Decisions) -> dict[str, Any]:
         "pipelined": dict(decisions.pipelined),
         "evictions": [eviction.task.key for eviction in decisions.evictions],
         "podGroups": {
-            key: {"phase": report.phase, "reasons": [_reason_text(reason) for reason in report.reasons]}
+            key: {"phase": report.phase, "reasons": [verdict.as_data(reason) for reason in report.reasons]}
             for key, report in sorted(decisions.gangs.items())
         },
     }
 
 
-def _reason_text(reason: Any) -> str:
-    return f"{reason.text} ({reason.nodes} nodes)" if reason.nodes else str(reason.text)
+def reason_text(reason: Mapping[str, Any]) -> str:
+    return f"{reason['reason']} ({reason['nodes']} nodes)" if reason["nodes"] else str(reason["reason"])
 
 
 def _print_table(answer: dict[str, Any]) -> None:
@@ -178,4 +178,5 @@ def _print_table(answer: dict[str, Any]) -> None:
     for pod in answer["evictions"]:
         click.echo(f"evict     {pod}")
     for key, group in answer["podGroups"].items():
-        click.echo(f"group     {key}: {group['phase']}{'; ' + '; '.join(group['reasons']) if group['reasons'] else ''}")
+        parts = [group["phase"], *(reason_text(each) for each in group["reasons"])]
+        click.echo(f"group     {key}: {'; '.join(parts)}")

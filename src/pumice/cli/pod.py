@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from pumice.api import names
 from pumice.cli.cluster_command import Reach, asks
-from pumice.cli.results import Json, Query
+from pumice.cli.results import Query
 from pumice.errors import BadInput
+
+if TYPE_CHECKING:
+    from pumice.api.meta import Json
 
 
 @click.group()

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from pumice.api.kinds import Kind
+    from pumice.api.meta import Json
     from pumice.cli.cluster_command import Reach
-    from pumice.cli.results import Answer, Json
+    from pumice.cli.results import Answer
 
 _GAP = 3
 _NARROWEST = 6  # as kubectl's tables have it

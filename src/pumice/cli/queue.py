@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pumice.api.kinds import type_meta
+from pumice.api.scheduling import Queue
 from pumice.cli.cluster_command import Reach, asks, named
-from pumice.cli.results import Done, Json, Query
+from pumice.cli.results import Done, Query
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
     from collections import Counter
+
+    from pumice.api.meta import Json
 
 COMMANDS_NAMESPACE = "default"  # queues have no namespace, Commands must have one, and vcctl takes this
 KIND = "queues.scheduling.volcano.sh"
@@ -25,7 +29,7 @@ def queue() -> None:
 def queues(reach: Reach, name: str = "") -> Query:
     """All queues or one, with the PodGroups in them counted."""
     from pumice.api.kinds import by_struct
-    from pumice.api.scheduling import PodGroup, Queue
+    from pumice.api.scheduling import PodGroup
     from pumice.cli import tables
 
     counted: dict[str, Counter[str]] = {}
@@ -70,7 +74,6 @@ async def create(
 ) -> Done:
     """Make a queue."""
     from pumice.api.kinds import by_struct
-    from pumice.api.scheduling import Queue
     from pumice.cli import submitting
 
     spec: Json = {"weight": weight, "reclaimable": reclaimable}
@@ -80,7 +83,7 @@ async def create(
         spec["capability"] = submitting.resources(capability, "--capability")
     if deserved:
         spec["deserved"] = submitting.resources(deserved, "--deserved")
-    body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+    body = {**type_meta(Queue), "metadata": {"name": name}, "spec": spec}
     made = await reach.client.create(Queue, body)
     return Done(by_struct(Queue), made.json(), "created")
 
@@ -93,7 +96,6 @@ async def create(
 async def operate(reach: Reach, name: str, action: str, weight: int | None) -> Done:
     """Open or close a queue, or change its weight."""
     from pumice.api.kinds import by_struct
-    from pumice.api.scheduling import Queue
     from pumice.cli import commands_api
 
     if (action == "update") != (weight is not None):
@@ -113,7 +115,6 @@ async def operate(reach: Reach, name: str, action: str, weight: int | None) -> D
 async def delete(reach: Reach, name: str) -> Done:
     """Delete a queue; the server refuses while it is open or in use."""
     from pumice.api.kinds import by_struct
-    from pumice.api.scheduling import Queue
 
     await reach.client.delete(Queue, name)
     return Done(by_struct(Queue), {"metadata": {"name": name}}, "deleted")

@@ -9,9 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pumice.api.kinds import Kind
+    from pumice.api.meta import Json
     from pumice.instant import Instant
-
-Json: TypeAlias = dict[str, Any]
 
 
 def everything(_: Json) -> bool:

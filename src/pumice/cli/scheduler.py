@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import random
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from pumice import __version__
 from pumice.api import names
+from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.clock import RealClock
 from pumice.dispatch.evictor import EvictionSettings
-from pumice.dispatch.runtime import Runtime
 from pumice.errors import BadInput
 from pumice.kube import config
-from pumice.kube.client import Client
-from pumice.kube.http import HttpTransport
-from pumice.kube.informer import Informers
-from pumice.kube.lease import Election
 from pumice.processes import lifecycle
 from pumice.processes.entry_points import plugins_from_outside
 from pumice.processes.failpoints import from_environment
@@ -31,6 +25,7 @@ from pumice.processes.scheduler import Scheduler, Served
 from pumice.processes.view_server import ViewServer
 from pumice.processes.volcano_guard import VOLCANO_LEASES, refuse_two_masters
 from pumice.readmodel.build import Views
+from pumice.runtime import Runtime
 from pumice.scheduling.core.cycle import GRACE_SECONDS
 from pumice.telemetry import logs, traces
 
@@ -38,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pumice.kube.connection import Connection
-    from pumice.kube.informer import Log
+    from pumice.runtime import Log
 
 
 @click.command()
@@ -49,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--policy", "policy_file", type=click.Path(dir_okay=False), help="Policy file; without it the built-in policy."
 )
-@click.option("--scheduler-name", "scheduler_names", multiple=True, default=("volcano", "pumice"), show_default=True)
+@click.option("--scheduler-name", "scheduler_names", multiple=True, default=SCHEDULER_NAMES, show_default=True)
 @click.option("--default-queue", default="default", show_default=True)
 @click.option(
     "--queues",
@@ -120,7 +115,6 @@ def scheduler(
         scheduler_names=frozenset(scheduler_names),
         default_queue=default_queue,
         extra_plugins=extra,
-        identity=lifecycle.identity(),
         volcano_metrics=volcano_metrics,
         prices=dict(_price(text) for text in prices),
         grace_s=grace_s,
@@ -154,41 +148,17 @@ async def _run(
     lease: tuple[str, str] | None,
     listen: str,
 ) -> None:
-    clock, chance, log = runtime.clock, runtime.chance, runtime.log
-    async with HttpTransport(connection, user_agent=f"pumice-scheduler/{__version__}") as transport:
-        client = Client(transport, clock=clock, chance=chance)
+    clock = runtime.clock
+    async with lifecycle.connect(connection, "pumice-scheduler", runtime, lease) as here:
+        client = here.client
         await refuse_two_masters(client, served.scheduler_names, clock=clock, lease=VOLCANO_LEASES[0])
-        informers = Informers(client, clock=clock, chance=chance, log=log)
-        election = None
-        if lease is not None:
-            namespace, name = lease
-            election = Election(
-                client,
-                namespace=namespace,
-                name=name,
-                identity=served.identity,
-                clock=clock,
-                chance=chance,
-                log=log,
-            )
-            runtime = dataclasses.replace(runtime, guard=election.check)
-        worker = Scheduler(client, informers, lambda: policies.current, runtime, served)
-        view = ViewServer(Views(), client, election)
+        worker = Scheduler(client, here.informers, lambda: policies.current, here.runtime, served)
+        view = ViewServer(Views(), client, here.election)
         worker.tell(view.publish)
-        health = HealthServer(worker.pulse, worker.meters, election=election, routes=view.routes)
-        port = await health.start(listen)
-        log("listening", port=port)
-        if election is not None:
-            election.annotations = {names.VIEW_ADDRESS: lifecycle.address(listen, port)}
-        work = election.lead(worker.run) if election is not None else worker.run()
+        health = HealthServer(worker.pulse, worker.meters, election=here.election, view=view)
         beside = [
-            informers.run(),
             policies.run(clock, worker.policy_refused),
             worker.idle_pulse(),
-            make_queues(client, queues, clock=clock, log=log),
+            make_queues(client, queues, clock=clock, log=runtime.log),
         ]
-        try:
-            await lifecycle.until_stopped(work, beside)
-        finally:
-            view.stop()
-            await health.stop()
+        await here.work(worker.run, health, listen, beside)

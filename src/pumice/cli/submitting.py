@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pumice import quantity, yamltext
-from pumice.api import names
+from pumice.api import defaults, names
 from pumice.api.batch import Job
-from pumice.api.kinds import by_struct
-from pumice.cli.results import Done, Json
+from pumice.api.kinds import by_struct, type_meta
+from pumice.cli.results import Done
 from pumice.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
+    from pumice.api.meta import Json
     from pumice.cli.cluster_command import Reach
 
 
@@ -59,7 +60,7 @@ def job_of(name: str, shape: Shape, *, scheduler: str, queue: str = "") -> Json:
     }
     if queue:
         spec["queue"] = queue
-    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+    return {**type_meta(Job), "metadata": {"name": name}, "spec": spec}
 
 
 def resources(text: str, flag: str) -> dict[str, str]:
@@ -127,4 +128,4 @@ def scaled(job: Json, replicas: int, *, task: str, minimum: int | None) -> Json:
     chosen[0]["replicas"] = replicas
     if minimum is not None:
         wanted["spec"]["minAvailable"] = minimum
-    return wanted
+    return defaults.applied(wanted, defaults.job_update_patch(wanted, job))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pumice import instant
 from pumice.api import cells, names
-from pumice.cli.results import Column, Json
+from pumice.api.meta import Json
+from pumice.cli.results import Column
 
 if TYPE_CHECKING:
     from pumice.instant import Instant

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 if TYPE_CHECKING:
-    from pumice.kube.informer import Log
+    from pumice.runtime import Log
 
 DOWN_S_MAX = 15.0
 
@@ -88,11 +88,11 @@ async def _run(
     verbose: bool,
 ) -> None:
     from pumice.cli import progress
-    from pumice.kube.informer import silent
     from pumice.local.apiserver.serving import Place
     from pumice.local.nodes.pretend import pretend_nodes
     from pumice.local.up import Up
     from pumice.processes.policies import PolicyFile
+    from pumice.runtime import silent
     from pumice.telemetry import logs
 
     stop = asyncio.Event()

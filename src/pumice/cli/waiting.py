@@ -20,8 +20,8 @@ from pumice.kube import errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pumice.api.meta import Json
     from pumice.cli.cluster_command import Reach
-    from pumice.cli.results import Json
 
 GOOD_ENDS = frozenset({"Completed"})
 BAD_ENDS = frozenset({"Failed", "Aborted", "Terminated"})

@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from pumice import __version__, yamltext
+from pumice import yamltext
+from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.api.validation import Settings as RuleSettings
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.kube import config
-from pumice.kube.client import Client
-from pumice.kube.http import HttpTransport
-from pumice.kube.informer import Informers
 from pumice.processes import lifecycle
 from pumice.processes.health import HealthServer
 from pumice.processes.webhooks import Webhooks, WebhookSettings, read_resource_groups
+from pumice.runtime import Runtime
 from pumice.telemetry import logs
 from pumice.webhooks import policies
 from pumice.webhooks.registration import CONFIGURATION, AccessMode, Registration
 
 if TYPE_CHECKING:
     from pumice.kube.connection import Connection
-    from pumice.kube.informer import Log
+    from pumice.runtime import Log
 
 CONTROLLERS = "pumice-controllers"  # the controllers' service account, in the same namespace
 
@@ -36,7 +34,7 @@ _service = click.option("--service", default=CONFIGURATION, show_default=True, h
 _configuration = click.option(
     "--configuration", default=CONFIGURATION, show_default=True, help="Name of both webhook configurations."
 )
-_names = click.option("--scheduler-name", "names", multiple=True, default=("volcano", "pumice"), show_default=True)
+_names = click.option("--scheduler-name", "names", multiple=True, default=SCHEDULER_NAMES, show_default=True)
 _access = click.option(
     "--queue-access",
     type=click.Choice([mode.value for mode in AccessMode]),
@@ -135,17 +133,10 @@ def _users(given: tuple[str, ...], namespace: str) -> tuple[str, ...]:
 
 
 async def _run(connection: Connection, settings: WebhookSettings, listen: str, log: Log) -> None:
-    clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
-    async with HttpTransport(connection, user_agent=f"pumice-webhooks/{__version__}") as transport:
-        client = Client(transport, clock=clock, chance=chance)
-        informers = Informers(client, clock=clock, chance=chance, log=log)
-        worker = Webhooks(client, informers, settings, Runtime(clock=clock, chance=chance, log=log))
-        health = HealthServer(worker.pulse, worker.meters)
-        log("listening", port=await health.start(listen))
-        try:
-            await lifecycle.until_stopped(worker.run(), [informers.run(), worker.beat()])
-        finally:
-            await health.stop()
+    runtime = Runtime(clock=RealClock(), chance=random.Random(), log=log)  # noqa: S311  jitter, not secrets
+    async with lifecycle.connect(connection, "pumice-webhooks", runtime) as here:
+        worker = Webhooks(here.client, here.informers, settings, runtime)
+        await here.work(worker.run, HealthServer(worker.pulse, worker.meters), listen, [worker.beat()])
 
 
 @webhooks.command("manifests")

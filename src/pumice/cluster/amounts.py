@@ -117,11 +117,12 @@ def beyond(total: Amounts, limit: Amounts, *, asked: Amounts) -> list[str]:
     over = [
         name for name, value in asked.items() if value > 0 and name != PODS and total.get(name, 0) > limit.get(name, 0)
     ]
-    return sorted(over, key=_reading_order)
+    return in_reading_order(over)
 
 
-def _reading_order(name: str) -> tuple[int, str]:
-    return ({CPU: 0, MEMORY: 1}.get(name, 2), name)
+def in_reading_order(names: Iterable[str]) -> list[str]:
+    """CPU and memory first, then by name."""
+    return sorted(names, key=lambda name: ({CPU: 0, MEMORY: 1}.get(name, 2), name))
 
 
 def share(part: float, whole: float) -> float:
@@ -143,7 +144,7 @@ def names(amounts: Amounts) -> set[str]:
 
 def text(amounts: Amounts) -> str:
     """Amounts for people: `cpu 4, memory 8Gi, nvidia.com/gpu 2`."""
-    return ", ".join(f"{name} {quantity_text(name, amounts[name])}" for name in sorted(amounts, key=_reading_order))
+    return ", ".join(f"{name} {quantity_text(name, amounts[name])}" for name in in_reading_order(amounts))
 
 
 def quantity_text(name: str, value: float) -> str:

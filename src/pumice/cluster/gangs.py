@@ -72,7 +72,6 @@ class GangSpec:
     labels: Mapping[str, str]
     closeness: Closeness | None
     policies: tuple[SubGroupPolicy, ...]
-    has_object: bool  # False for a lone pod: there is no PodGroup to write to
     native: bool  # True for Kubernetes' own groups
 
     @property
@@ -132,7 +131,6 @@ def spec_of_pod_group(group: PodGroup, *, priority: int, default_queue: str) -> 
         labels=meta.labels,
         closeness=closeness_of(spec.network_topology),
         policies=spec.sub_group_policy,
-        has_object=True,
         native=False,
     )
 
@@ -159,7 +157,6 @@ def spec_of_native(group: NativePodGroup, *, key: str, priority: int, default_qu
         labels=meta.labels,
         closeness=None,
         policies=(),
-        has_object=False,
         native=True,
     )
 
@@ -185,7 +182,6 @@ def spec_of_lone_pod(task: Task, *, key: str, priority: int, default_queue: str)
         labels=task.pod.metadata.labels,
         closeness=None,
         policies=(),
-        has_object=False,
         native=False,
     )
 

@@ -1,11 +1,13 @@
 """The only writer of the cluster state: one Change after another, in any order that the API server's watches allow.
 
 Whatever the order, the state ends up as if it had been listed afresh: news about one object replaces what was known of it,
-and what refers to something unknown waits for it.
+and what refers to something unknown waits for it. The state never goes back: pods are read outside their watch, too, and what a
+watch says afterwards may be older (docs/adr/0016).
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
@@ -15,12 +17,13 @@ import numpy as np
 
 from pumice.api import changes, names
 from pumice.api.core import Node
+from pumice.api.groups import group_of
 from pumice.api.native import NativePodGroup
 from pumice.api.pods import Pod
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import PodGroup, Queue, implied_group, is_workload
 from pumice.api.topology import HyperNode
-from pumice.cluster import amounts, cards, relevance, state
+from pumice.cluster import amounts, cards, freshness, relevance, state
 from pumice.cluster.queues import queue_of
 from pumice.cluster.tasks import EVICTABLE, FINISHED, ON_A_NODE, Status, Task, task_of
 
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 
 
 _NUMBER = re.compile(r"[0-9]{1,64}")
+ATTEMPTS_MAX = 4_096  # stamped in the future; the oldest are forgotten first
+GONE_MAX = 16_384  # uids of pods that are gone, so that an answer or an event that comes late does not bring them back
 
 
 class Intake:
@@ -40,8 +45,12 @@ class Intake:
         self.cluster = cluster
         self._pods: dict[str, Pod] = {}
         self._uid_by_key: dict[str, str] = {}
+        self._uids_by_implied: dict[
+            str, set[str]
+        ] = {}  # of pods, by the key of the group that is made for such as name none
         self._assumed: dict[str, changes.Assumed] = {}
         self._evicting: set[str] = set()
+        self._gone: collections.OrderedDict[str, None] = collections.OrderedDict()
 
     def apply(self, change: changes.Change) -> None:
         self.cluster.revision += 1
@@ -55,16 +64,21 @@ class Intake:
                 self._relist(kind, uids)
             case changes.Claimed(claim=claim):
                 self.cluster.claims[claim.gang] = claim
-                self.cluster.tell(claim.gang, f"claims room on {', '.join(sorted({node for _, node in claim.places}))}")
-            case changes.Unclaimed(gang=gang, reason=reason):
+            case changes.Unclaimed(gang=gang):
                 self.cluster.claims.pop(gang, None)
-                self.cluster.tell(gang, f"no claim any more: {reason}")
+            case changes.AttemptSeen(attempt=attempt, at=at):
+                if len(self.cluster.seen_at) >= ATTEMPTS_MAX:
+                    del self.cluster.seen_at[next(iter(self.cluster.seen_at))]
+                self.cluster.seen_at.setdefault(attempt, at)
             case _:
                 self._outcome(change)
 
     # ------------------------------------------------------------------------------------------------- news
 
     def _upsert(self, thing: Struct) -> None:
+        known = self._known(thing)
+        if known is not None and freshness.is_past(thing, known):
+            return
         match thing:
             case Pod():
                 self._upsert_pod(thing)
@@ -78,6 +92,22 @@ class Intake:
                 self.cluster.queues[thing.metadata.name] = queue_of(thing)
             case _:
                 self._set_other(thing, present=True)
+
+    def _known(self, thing: Any) -> Any:
+        """The object of that name as it was last taken in."""
+        cluster, meta = self.cluster, thing.metadata
+        match thing:
+            case Pod():
+                return self._pods.get(self._uid_by_key.get(meta.key, ""))
+            case Node():
+                slot = cluster.nodes.get(meta.name)
+                return None if slot is None else slot.node
+            case PodGroup() | NativePodGroup():
+                is_ours = isinstance(thing, PodGroup)
+                gang = cluster.gangs.get(meta.key if is_ours else state.native_key(meta.namespace, meta.name))
+                return None if gang is None else gang.group
+            case _:
+                return cluster.others.get(type(thing), {}).get(meta.key)
 
     def _delete(self, thing: Struct) -> None:
         match thing:
@@ -131,21 +161,25 @@ class Intake:
         slot = self._gang(key)
         if group is None and uid and slot.group is not None and slot.group.metadata.uid != uid:
             return  # news about a predecessor of the same name
+        is_news = (slot.group is None) != (group is None)
         slot.group = group
         self._touch_gang(key, slot)
-        self.cluster.tell(
-            key, "group gone" if group is None else f"group is {group.metadata.resource_version or 'here'}"
-        )
+        for each in list(self._uids_by_implied.get(key, ())) if is_news else ():
+            self._refresh(each)
 
     # ------------------------------------------------------------------------------------------------- pods
 
     def _upsert_pod(self, pod: Pod) -> None:
         key, uid = pod.metadata.key, pod.metadata.uid or pod.metadata.key
+        if uid in self._gone:
+            return
         former = self._uid_by_key.get(key)
         if former is not None and former != uid:
             self._delete_pod(former)  # its deletion was never told, or comes later
         self._uid_by_key[key] = uid
+        self._unimply(uid, self._pods.get(uid))
         self._pods[uid] = pod
+        self._uids_by_implied.setdefault(_implied_key(pod), set()).add(uid)
         if pod.spec.node_name:
             self._assumed.pop(uid, None)
         if pod.metadata.deletion_timestamp is not None or pod.status.phase in {"Succeeded", "Failed"}:
@@ -154,12 +188,24 @@ class Intake:
 
     def _delete_pod(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
+        if pod is not None and pod.metadata.uid:
+            self._gone[uid] = None
+            if len(self._gone) > GONE_MAX:
+                self._gone.popitem(last=False)
         self._assumed.pop(uid, None)
         self._evicting.discard(uid)
+        self._unimply(uid, pod)
         if pod is not None:
             if self._uid_by_key.get(pod.metadata.key) == uid:
                 del self._uid_by_key[pod.metadata.key]
             self._replace(uid, None)
+
+    def _unimply(self, uid: str, pod: Pod | None) -> None:
+        if pod is not None:
+            uids = self._uids_by_implied[_implied_key(pod)]
+            uids.discard(uid)
+            if not uids:
+                del self._uids_by_implied[_implied_key(pod)]
 
     def _outcome(self, change: changes.Change) -> None:
         match change:
@@ -179,7 +225,6 @@ class Intake:
                 pass  # the charge stays as it is until somebody has read the pod back
             case _:
                 raise TypeError(f"{type(change).__name__} is no Change that the state knows")
-        self.cluster.tell(f"{pod.namespace}/{pod.name}", type(change).__name__)
         self._refresh(pod.uid)
 
     def _refresh(self, uid: str) -> None:
@@ -187,7 +232,7 @@ class Intake:
         pod = self._pods.get(uid)
         if pod is None:
             return
-        task = task_of(pod, gang=_gang_key(pod, self.cluster.scheduler_names))
+        task = task_of(pod, gang=self._gang_of(pod))
         assumed = self._assumed.get(uid)
         if assumed is not None and task.status is Status.PENDING:
             task = dataclasses.replace(task, status=Status.BINDING, node=assumed.node, pod=_annotated(pod, assumed))
@@ -197,6 +242,12 @@ class Intake:
             task = dataclasses.replace(task, status=Status.UNKNOWN)
         # A pod that is not ours matters only while it takes room.
         self._replace(uid, task if task.gang or (task.node and task.status not in FINISHED) else None)
+
+    def _gang_of(self, pod: Pod) -> str:
+        """Whose member the pod is; once a bare pod has its group, it stays there, whichever queue it names afterwards."""
+        key = _gang_key(pod, self.cluster.scheduler_names)
+        slot = self.cluster.gangs.get(_implied_key(pod)) if state.is_lone(key) else None
+        return key if slot is None or slot.group is None else _implied_key(pod)
 
     def _is_nowhere(self, task: Task) -> bool:
         """Whether we have bound it to a node that was deleted meanwhile; API servers do not mind, and it will never start."""
@@ -213,8 +264,6 @@ class Intake:
                 slot.tasks.pop(uid, None)
                 self._touch_gang(former.gang, slot)
         if task is None:
-            if former is not None:
-                cluster.tell(former.key, "gone")
             return
         cluster.enlist(task)
         self._learn(task.request.amounts)  # a resource that no node has must not look like one that nobody asks for
@@ -223,8 +272,6 @@ class Intake:
             slot = self._gang(task.gang)
             slot.tasks[uid] = task
             self._touch_gang(task.gang, slot)
-        if former is None or former.status is not task.status or former.node != task.node:
-            cluster.tell(task.key, f"{task.status.text}{' on ' + task.node if task.node else ''}")
 
     def _gang(self, key: str) -> GangSlot:
         slot = self.cluster.gangs.get(key)
@@ -290,8 +337,6 @@ class Intake:
         room = allocatable_of(node)
         self._learn(room)
         cluster.allocatable[:, slot.column] = cluster.axis.vector(room)
-        if former is None:
-            cluster.tell(name, f"node with {amounts.text(room)}")
 
     def _delete_node(self, name: str) -> None:
         cluster = self.cluster
@@ -307,7 +352,6 @@ class Intake:
         for uid in list(slot.tasks):
             self._refresh(uid)
         cluster.node_order = cluster.tree = None
-        cluster.tell(name, "node gone")
 
     def _learn(self, new: amounts.Amounts) -> None:
         """Make room for resources never seen before: a new row is zero for every node that lacks it."""
@@ -335,17 +379,21 @@ def _gang_key(pod: Pod, scheduler_names: frozenset[str]) -> str:
     meta, spec = pod.metadata, pod.spec
     if spec.scheduler_name and spec.scheduler_name not in scheduler_names:
         return ""
-    group = meta.annotations.get(names.GROUP_NAME) or meta.annotations.get(names.VOLCANO_GROUP_NAME)
-    if group:
-        return f"{meta.namespace}/{group}"  # never of another namespace, whatever a tenant writes
-    if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
-        return state.native_key(meta.namespace, spec.scheduling_group.pod_group_name)
+    group = group_of(pod)
+    if group.is_native:
+        return state.native_key(meta.namespace, group.name)
+    if not group.is_implied:
+        return f"{meta.namespace}/{group.name}"
     if not spec.scheduler_name:
         return ""
     if meta.controller is not None and is_workload(meta.controller):
         # Its workload may ask for a gang, and only the group that is made for it knows: the pod waits for that.
-        return f"{meta.namespace}/{implied_group(meta)}"
+        return _implied_key(pod)
     return state.lone_key(meta.namespace, meta.name)
+
+
+def _implied_key(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{implied_group(pod.metadata)}"
 
 
 def _annotated(pod: Pod, assumed: changes.Assumed) -> Pod:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pumice.api.meta import Struct
     from pumice.cluster.state import Cluster
 
-_OUR_NOTES = frozenset({names.VERDICT, names.ATTEMPT})
+_OUR_NOTES = frozenset({names.VERDICT, names.ATTEMPT, names.LEADER})
 
 
 def matters(cluster: Cluster, change: changes.Change) -> bool:
@@ -31,7 +31,7 @@ def matters(cluster: Cluster, change: changes.Change) -> bool:
     match change:
         case changes.Upserted(object=thing):
             return _is_news(cluster, thing)
-        case changes.Assumed() | changes.Evicting() | changes.Claimed() | changes.BindUnknown():
+        case changes.Assumed() | changes.Evicting() | changes.Claimed() | changes.BindUnknown() | changes.AttemptSeen():
             return False  # our own doing, planned for already
         case _:
             return True
@@ -107,7 +107,7 @@ def _pod_is_news(cluster: Cluster, pod: Pod) -> bool:
         return True
     return (
         known.metadata.labels != pod.metadata.labels
-        or known.metadata.annotations != pod.metadata.annotations
+        or _theirs(known.metadata.annotations) != _theirs(pod.metadata.annotations)
         or known.metadata.deletion_timestamp != pod.metadata.deletion_timestamp
         or known.spec != pod.spec
         or known.status.nominated_node_name != pod.status.nominated_node_name

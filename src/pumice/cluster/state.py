@@ -6,7 +6,6 @@ reused until intake touches them again.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from pumice.api.priority import PriorityClass
+from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.cluster import gangs
 from pumice.cluster.columns import Axis, NodeTable
 from pumice.cluster.residents import Residents
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.gangs import Gang
     from pumice.cluster.queues import QueueSpec
+    from pumice.instant import Instant
 
 T = TypeVar("T")
 
 COLUMNS_AT_FIRST = 64  # room for nodes before the arrays grow; they double
-STORY_LINES_MAX = 20_000  # of all objects together; the oldest are forgotten
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -71,6 +71,9 @@ class Snapshot:
     with_mounts: tuple[Task, ...]  # on nodes or waiting, whose volumes tie them to a place
     orphans: Mapping[str, tuple[Task, ...]]  # by the key of the group that they name and that does not exist
     ground: int  # rises when the rules of who may leave for whom, or where, have changed
+    seen_at: Mapping[str, Instant] = dataclasses.field(
+        default_factory=dict
+    )  # attempts stamped in the future: when they were first seen
 
     def objects(self, kind: type[T]) -> Mapping[str, T]:
         """All objects of a kind that has no table of its own, by `namespace/name`."""
@@ -81,7 +84,7 @@ class Cluster:
     """The state, and the invariants that hold in it."""
 
     def __init__(
-        self, *, scheduler_names: frozenset[str] = frozenset({"volcano", "pumice"}), default_queue: str = "default"
+        self, *, scheduler_names: frozenset[str] = frozenset(SCHEDULER_NAMES), default_queue: str = "default"
     ) -> None:
         self.scheduler_names = scheduler_names
         self.default_queue = default_queue
@@ -96,6 +99,7 @@ class Cluster:
         self.queues: dict[str, QueueSpec] = {}
         self.claims: dict[str, Claim] = {}
         self.others: dict[type, dict[str, Any]] = {}
+        self.seen_at: dict[str, Instant] = {}
         self.allocatable: Column = np.zeros((len(self.axis), COLUMNS_AT_FIRST), dtype=np.int64)
         self.used: Column = np.zeros_like(self.allocatable)
         self.releasing: Column = np.zeros_like(self.allocatable)
@@ -104,7 +108,6 @@ class Cluster:
         self.changed_gangs: set[str] = set()
         self.changed_others: set[type] = set()
         self.tree: HyperTree | None = None
-        self._story: collections.deque[tuple[str, str]] = collections.deque(maxlen=STORY_LINES_MAX)
         self._frozen_gangs: dict[str, Gang] = {}
         self._orphans: dict[str, tuple[Task, ...]] = {}
         self._frozen_others: dict[type, Mapping[str, Any]] = {}
@@ -131,6 +134,7 @@ class Cluster:
             tuple(self.with_mounts.values()),
             MappingProxyType(dict(sorted(self._orphans.items()))),
             self.ground,
+            MappingProxyType(dict(self.seen_at)),
         )
 
     def _node_table(self) -> NodeTable:
@@ -210,14 +214,14 @@ class Cluster:
     # ------------------------------------------------------------------------------------------------- invariants
 
     def check(self) -> None:
-        """Raises where the columns and the tasks tell different stories; on in tests and the simulator."""
+        """Raises where the columns and the tasks differ. For tests only: it walks every task of the cluster, and intake is
+        held to it by the property tests in any order of news.
+        """
         for name, slot in self.nodes.items():
             used = np.zeros(len(self.axis), dtype=np.int64)
             releasing = np.zeros_like(used)
             for uid, task in slot.tasks.items():
-                assert self.tasks.get(uid) is task, (
-                    f"{task.key} on {name} is not the task that we know: {self.story(task.key)}"
-                )
+                assert self.tasks.get(uid) is task, f"{task.key} on {name} is not the task that we know"
                 assert (task.node, task.status in ON_A_NODE) == (name, True), (
                     f"{task.key} is {task.status.text} on {task.node}, not on {name}"
                 )
@@ -226,10 +230,8 @@ class Cluster:
                 releasing += demand * (task.status is Status.RELEASING)
             if slot.column is not None:
                 rows = len(self.axis)
-                assert (self.used[:rows, slot.column] == used).all(), f"{name}: used is wrong: {self.story(name)}"
-                assert (self.releasing[:rows, slot.column] == releasing).all(), (
-                    f"{name}: releasing is wrong: {self.story(name)}"
-                )
+                assert (self.used[:rows, slot.column] == used).all(), f"{name}: used is wrong"
+                assert (self.releasing[:rows, slot.column] == releasing).all(), f"{name}: releasing is wrong"
         for uid, task in self.tasks.items():
             assert uid == task.uid
             assert (uid in self.with_terms) is (task.terms is not None), f"{task.key} has terms that are not listed"
@@ -243,13 +245,6 @@ class Cluster:
                 assert task.gang == key
                 assert self.tasks.get(task.uid) is task
                 assert task.namespace == namespace_of(key), f"{task.key} is in gang {key} of another namespace"
-
-    def tell(self, key: str, event: str) -> None:
-        self._story.append((key, event))
-
-    def story(self, key: str) -> list[str]:
-        """What happened to one object, oldest first, as far as it is remembered."""
-        return [event for subject, event in self._story if subject == key]
 
 
 # A gang's key is `namespace/name` of its PodGroup. Kubernetes' own groups and lone pods live beside them under keys that no

@@ -2,7 +2,7 @@
 
 The API server's answer to a write is news like any other. It is taken in at once, and the watch, which brings it a moment
 later, changes nothing any more; older news about that object is ignored. So a plan that follows a write sees it, and asks for
-nothing a second time. Versions are compared as numbers, as Kubernetes has promised since 1.35 and has done ever since.
+nothing a second time. How versions are compared is said in pumice.api.versions.
 
     unknown --our write--> learnt --shown by the watch--> known --deleted--> unknown
                               |
@@ -15,6 +15,7 @@ import collections
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from pumice.api import versions
 from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import Namespace
 from pumice.api.meta import Struct
@@ -160,7 +161,9 @@ class Store(Generic[T]):
     def _is_stale(self, fresh: T) -> bool:
         metadata = metadata_of(fresh)
         known = self._objects.get(Key(metadata.namespace, metadata.name))
-        return known is not None and _version(metadata_of(known).resource_version) > _version(metadata.resource_version)
+        return known is not None and versions.is_older(
+            metadata.resource_version, than=metadata_of(known).resource_version
+        )
 
     def _put(self, key: Key, fresh: T) -> None:
         known = self._objects.get(key)
@@ -242,8 +245,8 @@ def _controller_uid(each: Struct) -> Iterable[str]:
 
 
 def _version(text: str) -> int:
-    """A version as a number; one that is none is older than all, so that news of it is always believed."""
-    return int(text) if text.isdecimal() else 0
+    """A version as a number; one that is none is older than all."""
+    return versions.number_of(text) or 0
 
 
 def annotations_of_namespace(known: Known, namespace: str) -> Mapping[str, str]:

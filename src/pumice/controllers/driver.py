@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pumice import instant
 from pumice.controllers.executor import Stale
 from pumice.controllers.operations import Emit, Patch, Plan
-from pumice.kube.informer import Key, Log, silent
+from pumice.kube.informer import Key
 from pumice.kube.workqueue import WorkQueue
+from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     import random

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pumice.api.kinds import Kind, by_struct
-from pumice.api.meta import Object
+from pumice.api.meta import Json, Object
 from pumice.controllers.operations import Apply, Create, Delete, Emit, Look, Patch
 from pumice.errors import BadInput
 from pumice.kube import errors
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from pumice.controllers.cache import Known
-    from pumice.controllers.operations import Blame, Json, Plan
+    from pumice.controllers.operations import Blame, Plan
     from pumice.kube.client import Client, Reply
     from pumice.kube.recorder import Recorder
     from pumice.kube.requests import KindLike
@@ -68,10 +68,10 @@ class Carrier:
         reach: Callable[[str], None] = _nowhere,
         fillings: Mapping[str, Callable[[Json], Awaitable[Json]]] = MappingProxyType({}),
     ) -> None:
-        self._client = client
+        self._client = client.guarded(guard)
+        self._guard = guard
         self._known = known
         self._recorder = recorder
-        self._guard = guard
         self._reach = reach
         self._fillings = fillings
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)

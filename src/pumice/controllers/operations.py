@@ -10,11 +10,9 @@ from pumice.kube.requests import PatchType
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pumice.api.meta import Struct
+    from pumice.api.meta import Json, Struct
     from pumice.instant import Instant
     from pumice.kube.requests import KindLike, Propagation
-
-Json: TypeAlias = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from pumice.kube.watch import metadata_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pumice.api.meta import Struct
-    from pumice.controllers.operations import Json
+    from pumice.api.meta import Json, Struct
 
 SUBMISSION = (names.SUBMITTED_BY, names.SUBMITTER_GROUPS)
 

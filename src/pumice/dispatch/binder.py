@@ -1,8 +1,8 @@
 """Binds whole gangs through an API that binds one pod at a time.
 
 All members are assumed before the first call leaves, so that the next cycle plans around them. Calls go out side by side in a
-bounded window. What fails is told to the state at once and placed anew by the next cycle's mend; what nobody knows is read
-back until somebody does.
+bounded window. What fails is told to the state at once and placed anew by the next cycle's mend. A bind whose outcome is unknown
+keeps its room, and is sent again until it is known (docs/adr/0016).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pumice.api import changes, names
 from pumice.api.changes import PodRef
 from pumice.api.pods import Pod
 from pumice.dispatch.bind_backoff import Refusals
+from pumice.dispatch.errors import PreparationFailed
 from pumice.dispatch.locks import NodeLocks
 from pumice.dispatch.preparations import Preparations
-from pumice.dispatch.runtime import PreparationFailed
 from pumice.errors import PumiceError
 from pumice.kube import errors
 from pumice.scheduling.evicting import mend
@@ -24,21 +24,26 @@ from pumice.scheduling.evicting import mend
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pumice.dispatch.runtime import Runtime
+    from pumice.cluster.state import Cluster
     from pumice.kube.client import Client
+    from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Bind, GangCommit
     from pumice.telemetry.traces import Fact, Span
 
 BIND_WINDOW = 64  # calls in flight: enough to keep an API server busy, few enough not to starve everybody else
-READ_BACK_S_FIRST = 0.1
-READ_BACK_S_MAX = 5.0
+RESEND_S_FIRST = 0.1
+RESEND_S_MAX = 5.0
+CHANGES_MAX = 5  # how often a pod may change between our look at it and our bind
 
 
 class Binder:
     """Carries out commits; belongs to one event loop."""
 
-    def __init__(self, client: Client, learn: Callable[[changes.Change], None], runtime: Runtime) -> None:
+    def __init__(
+        self, client: Client, cluster: Cluster, learn: Callable[[changes.Change], None], runtime: Runtime
+    ) -> None:
         self._client = client
+        self._cluster = cluster
         self._learn = learn
         self._runtime = runtime
         self._clock = runtime.clock
@@ -51,7 +56,8 @@ class Binder:
 
     def assume(self, commit: GangCommit) -> str:
         """Charge all members to their nodes, before any call leaves; the id of the attempt."""
-        attempt = mend.attempt_id(self._clock.now(), f"{self._runtime.chance.getrandbits(48):012x}")
+        stamp = mend.next_stamp(self._clock.now(), self._attempts(commit.gang))
+        attempt = mend.attempt_id(stamp, f"{self._runtime.chance.getrandbits(48):012x}")
         for bind in commit.binds:
             self._learn(
                 changes.Assumed(
@@ -64,6 +70,15 @@ class Binder:
             )
         self._runtime.reach("assumed")
         return attempt
+
+    def _attempts(self, gang: str) -> list[str]:
+        """Those before, as its members and its group tell."""
+        slot = self._cluster.gangs.get(gang)
+        if slot is None:
+            return []
+        holders = [task.pod.metadata for task in slot.tasks.values()]
+        holders += [slot.group.metadata] if slot.group is not None else []
+        return [each.annotations.get(names.ATTEMPT, "") for each in holders]
 
     async def commit(self, commit: GangCommit, attempt: str) -> None:
         """Bind all members of one gang, once their volumes are there; every outcome is told to the state."""
@@ -129,26 +144,87 @@ class Binder:
         return why
 
     async def _bind(self, bind: Bind, attempt: str) -> str:
-        """Why the pod is not bound where it should be, empty where it is; gives its place in the window back."""
+        """Why the pod is not bound where it should be, empty where it is. Returns when that is certain, however long it takes.
+
+            sent --201--> bound
+              |--refused, or it never left--> not bound
+              |--409, 404--> the pod is read: bound, gone, or changed, and then no bind of before can take effect any more
+              `--no answer, 5xx--> open: it is read as well, and where it is still unbound the same bind is sent again
+
+        A bind that is open may still arrive: a look at a pod that is unbound and unchanged proves nothing, so its room stays charged.
+        """
+        version, times_changed = self._version_of(bind), 0
+        is_open, delay = False, RESEND_S_FIRST
+        while True:
+            try:
+                await self._send(bind, attempt, version)
+            except errors.KubeError as error:
+                refusal = error
+            else:
+                self.bound += 1
+                return ""
+            if errors.is_open(refusal) and not is_open:
+                is_open = True
+                self._tell_unknown(bind, attempt, str(refusal))
+            if errors.is_open(refusal) or isinstance(refusal, errors.Conflict | errors.NotFound):
+                pod = await self._read(bind)
+                if pod is None or not _may_be_bound(pod):
+                    return self._settle(bind, attempt, pod, str(refusal))
+                if version not in {"", pod.metadata.resource_version}:
+                    # Nothing that was sent for the former version can take effect any more.
+                    version, times_changed, is_open = pod.metadata.resource_version, times_changed + 1, False
+                    if times_changed <= CHANGES_MAX:
+                        await self._window.acquire()
+                        continue
+            if not is_open:
+                return self._fail(bind, attempt, str(refusal))
+            await self._clock.sleep(delay)
+            delay = min(delay * 2, RESEND_S_MAX)
+            await self._window.acquire()
+
+    async def _send(self, bind: Bind, attempt: str, version: str) -> None:
+        """Send the bind once; gives its place in the window back."""
         try:
             self._runtime.reach("binding")
-            task = bind.task
             await self._client.bind(
-                task.name,
-                namespace=task.namespace,
-                uid=task.uid,
+                bind.task.name,
+                namespace=bind.task.namespace,
+                uid=bind.task.uid,
                 node=bind.node,
                 annotations={**bind.annotations, names.ATTEMPT: attempt},
-                guard=self._runtime.guard,
+                resource_version=version,
             )
-        except (errors.Unreachable, errors.Conflict, errors.ServerError) as error:
-            return await self._unknown(bind, attempt, str(error))
-        except errors.KubeError as error:
-            return self._fail(bind, attempt, str(error))
         finally:
             self._window.release()
+
+    def _version_of(self, bind: Bind) -> str:
+        """The pod's version as far as it is known: what was planned for an older one has been looked at again since."""
+        return self._cluster.tasks.get(bind.task.uid, bind.task).pod.metadata.resource_version
+
+    async def _read(self, bind: Bind) -> Pod | None:
+        """The pod as the server has it, None where it is gone; asked for until there is an answer."""
+        delay = RESEND_S_FIRST
+        while True:
+            try:
+                pod = (await self._client.get(Pod, bind.task.name, namespace=bind.task.namespace)).into(Pod)
+            except errors.NotFound:
+                return None
+            except errors.KubeError as error:
+                self._runtime.log("read_back_failed", pod=bind.task.key, error=str(error))
+                await self._clock.sleep(delay)
+                delay = min(delay * 2, RESEND_S_MAX)
+            else:
+                if pod.metadata.uid != bind.task.uid:
+                    return None
+                self._learn(changes.Upserted(object=pod))
+                return pod
+
+    def _settle(self, bind: Bind, attempt: str, pod: Pod | None, reason: str) -> str:
+        """What a pod says that no bind can change any more. As _bind."""
+        if pod is None or not pod.spec.node_name:
+            return self._fail(bind, attempt, f"{reason}; the pod is gone, or cannot be bound any more")
         self.bound += 1
-        return ""
+        return "" if pod.spec.node_name == bind.node else f"{reason}; the pod is on {pod.spec.node_name}"
 
     def _fail(self, bind: Bind, attempt: str, reason: str) -> str:
         self.failed += 1
@@ -157,27 +233,15 @@ class Binder:
         self._learn(changes.BindFailed(pod=_ref(bind), node=bind.node, attempt=attempt, at=now, reason=reason))
         return reason
 
-    async def _unknown(self, bind: Bind, attempt: str, reason: str) -> str:
-        """Nobody knows whether the pod is bound: the charge stays until it has been read back. As _bind."""
+    def _tell_unknown(self, bind: Bind, attempt: str, reason: str) -> None:
+        self._runtime.log("bind_unknown", pod=bind.task.key, node=bind.node, attempt=attempt, reason=reason)
         now = self._clock.now()
         self._learn(changes.BindUnknown(pod=_ref(bind), node=bind.node, attempt=attempt, at=now, reason=reason))
-        delay = READ_BACK_S_FIRST
-        while True:
-            try:
-                reply = await self._client.get(Pod, bind.task.name, namespace=bind.task.namespace)
-                pod = reply.into(Pod)
-                break
-            except errors.NotFound:
-                return self._fail(bind, attempt, f"{reason}; the pod is gone")
-            except errors.KubeError as error:
-                self._runtime.log("read_back_failed", pod=bind.task.key, error=str(error))
-                await self._clock.sleep(delay)
-                delay = min(delay * 2, READ_BACK_S_MAX)
-        if pod.metadata.uid == bind.task.uid and pod.spec.node_name:
-            self.bound += 1
-            self._learn(changes.Upserted(object=pod))
-            return "" if pod.spec.node_name == bind.node else f"{reason}; the pod is on {pod.spec.node_name}"
-        return self._fail(bind, attempt, f"{reason}; the pod turned out not to be bound")
+
+
+def _may_be_bound(pod: Pod) -> bool:
+    spec = pod.spec
+    return not (spec.node_name or spec.scheduling_gates or pod.metadata.deletion_timestamp)
 
 
 def _ref(bind: Bind) -> PodRef:

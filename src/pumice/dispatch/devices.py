@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from pumice.api import kinds
 from pumice.api.resource import ResourceClaim
-from pumice.dispatch.runtime import PreparationFailed
+from pumice.dispatch.errors import PreparationFailed
 from pumice.kube import errors
 
 if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
+    from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import DeviceChoice
 
 DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
@@ -51,7 +51,6 @@ class Devices:
             if user in users:
                 return True
             choice = dataclasses.replace(choice, allocation=None)  # it has its devices; only the user is missing
-        self._runtime.guard()
         if choice.allocation is not None:
             claim = await self._protected(namespace, name, claim)
             status = claim.setdefault("status", {})

@@ -7,9 +7,10 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.api import changes
-from pumice.dispatch import revalidation
+from pumice.dispatch import revalidation, takeover
 from pumice.dispatch.binder import Binder
 from pumice.dispatch.evictor import EvictionSettings, Evictor
+from pumice.dispatch.gates import Gates
 from pumice.dispatch.statuses import Statuses
 
 if TYPE_CHECKING:
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pumice.cluster.state import Cluster
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
+    from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Decisions
 
 
@@ -45,12 +46,16 @@ class Dispatcher:
         *,
         eviction_settings: EvictionSettings | None = None,
     ) -> None:
+        client = client.guarded(runtime.guard)
+        self._client = client
         self._cluster = cluster
         self._learn = learn
+        self._runtime = runtime
         self._log = runtime.log
         self._reach = runtime.reach
-        self._binder = Binder(client, learn, runtime)
+        self._binder = Binder(client, cluster, learn, runtime)
         self._evictor = Evictor(client, learn, recorder, runtime, eviction_settings or EvictionSettings())
+        self._gates = Gates(client, runtime)
         self._statuses = Statuses(client, cluster, recorder, runtime)
         self._under_way: set[asyncio.Task[None]] = set()
         self._dropped = 0
@@ -66,11 +71,15 @@ class Dispatcher:
     @property
     def has_unwritten(self) -> bool:
         """Whether a status waits to be written again."""
-        return self._statuses.unwritten
+        return self._statuses.unwritten or self._gates.unwritten
 
     def resting(self) -> Mapping[str, str]:
         """Gangs whose attempts have failed more than once lately, with the reason: others have their turn."""
         return self._binder.refusals.resting()
+
+    async def take_over(self, *, since: str) -> None:
+        """To be called before the first decision: what a former leader has sent can take no effect any more."""
+        await takeover.void_former_binds(self._client, self._cluster, self._learn, self._runtime, since=since)
 
     def carry_out(self, decisions: Decisions) -> None:
         """Assume, claim and announce now; bind, evict and write in the background."""
@@ -93,6 +102,8 @@ class Dispatcher:
         for release in decisions.releases:
             self._evictor.announce_release(release)
             self._start(self._evictor.release(release))
+        if decisions.ungated:
+            self._start(self._gates.remove(decisions.ungated))
         self._reach("dispatched")
         if self._unwritten is None and not self._writing:
             self._start(self._write())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
 from pumice import instant
@@ -13,17 +14,19 @@ from pumice.kube import errors
 from pumice.kube.requests import PatchType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from pumice.cluster.tasks import Task
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
+    from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Evict, Release
 
 PREEMPTED = "PreemptionByScheduler"
 RELEASED = "GangReleased"  # not a failure: it neither costs a retry nor fires a policy
 BUDGET_RETRY_S = 2.0
+RESEND_S_FIRST = 0.1
+RESEND_S_MAX = 5.0
 REFUSED_S = 2.0  # how long a refusal is believed before the next cycle may ask for the same again
 
 
@@ -50,7 +53,6 @@ class Evictor:
         self._learn = learn
         self._recorder = recorder
         self._clock = runtime.clock
-        self._guard = runtime.guard
         self._log = runtime.log
         self._reach = runtime.reach
         self._tracing = runtime.tracing
@@ -92,8 +94,7 @@ class Evictor:
                 isinstance(error, errors.TooManyRequests) or _is_unserved(error)
             ):
                 raise
-            self._guard()
-            await self._client.delete(Pod, task.name, namespace=task.namespace, uid=task.uid)
+            await self._until_known(task, functools.partial(self._delete, task, at_once=False))
             self._log("pod_deleted_instead", pod=task.key, reason=str(error))
 
     async def _ask(self, task: Task) -> None:
@@ -101,7 +102,9 @@ class Evictor:
         until = self._clock.monotonic() + self._eviction_settings.patience_s
         while True:
             try:
-                await self._client.evict(task.name, namespace=task.namespace, uid=task.uid, guard=self._guard)
+                await self._until_known(
+                    task, lambda: self._client.evict(task.name, namespace=task.namespace, uid=task.uid)
+                )
             except errors.TooManyRequests as error:
                 left = until - self._clock.monotonic()
                 if left <= 0:
@@ -151,9 +154,7 @@ class Evictor:
         for task in release.tasks:
             try:
                 await self._say_why(task, RELEASED, release.why)
-                self._guard()
-                grace_s = 0 if release.at_once else None
-                await self._client.delete(Pod, task.name, namespace=task.namespace, uid=task.uid, grace_s=grace_s)
+                await self._until_known(task, functools.partial(self._delete, task, at_once=release.at_once))
                 self._log("pod_released", pod=task.key, gang=release.gang, why=release.why)
             except errors.NotFound:
                 continue
@@ -163,6 +164,25 @@ class Evictor:
         return refused
 
     # ------------------------------------------------------------------------------------------------- both
+
+    async def _until_known(self, task: Task, call: Callable[[], Awaitable[object]]) -> None:
+        """Make the call until it is answered. One without an answer may still take effect, so that nobody can say the pod stays."""
+        delay = RESEND_S_FIRST
+        while True:
+            try:
+                await call()
+            except errors.KubeError as error:
+                if not errors.is_open(error):
+                    raise
+                self._log("removal_unknown", pod=task.key, reason=str(error))
+                await self._clock.sleep(delay)
+                delay = min(delay * 2, RESEND_S_MAX)
+            else:
+                return
+
+    async def _delete(self, task: Task, *, at_once: bool) -> None:
+        grace_s = 0 if at_once else None
+        await self._client.delete(Pod, task.name, namespace=task.namespace, uid=task.uid, grace_s=grace_s)
 
     def _leaves(self, task: Task, *, claimant: str, reason: str) -> None:
         at = self._clock.now()

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pumice.dispatch.devices import Devices
-from pumice.dispatch.runtime import PreparationFailed
+from pumice.dispatch.errors import PreparationFailed
 from pumice.dispatch.volumes import Volumes
 from pumice.errors import PumiceError
 from pumice.scheduling.core.decisions import VolumeChoice
@@ -14,8 +14,8 @@ from pumice.scheduling.core.decisions import VolumeChoice
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
+    from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Bind, Preparation
 
 PREPARED_S_MAX = 600.0  # as kube-scheduler: making a volume takes minutes on some clouds

@@ -1,13 +1,13 @@
 """What users read: phases, conditions and reasons on groups, conditions on pods, holdings on queues; written once per change.
 
 Everything is compared with what stands in the API server, so that nothing is written twice. A gang whose members are still being
-created is left alone for a moment, and numbers alone are written when they have come to rest.
+created is left alone for a moment, and numbers alone are written when they have come to rest. Reasons are compared as data, by their
+topics: what stays equal while only numbers change. The PodGroup's verdict tells what was written before a restart.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -17,27 +17,26 @@ from pumice.api import names
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase, Queue
 from pumice.cluster import amounts
+from pumice.dispatch.topics import Topics, verdict_of
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
+from pumice.scheduling.core.verdict import encode
 from pumice.scheduling.evicting import mend
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from pumice.cluster.state import Cluster
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
-    from pumice.scheduling.core.decisions import Condition, Decisions, GangReport, PodVerdict
+    from pumice.runtime import Runtime
+    from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
 
-FORMING_S = 5.0  # a gang with fewer pods than its minimum is still being created for so long
+FORMING_S = 4.0  # with a second until the next look, five; a gang with fewer pods than its minimum is still being created for so long
 QUIET_S = 2.0  # numbers that have not changed for so long have come to rest
 NUMBERS_S_MAX = 10.0  # how long numbers may be out of date while they never rest
 QUEUE_S = 1.0  # the shortest time between two writes of what a queue holds
 WRITES_AT_ONCE = 32
-VERDICT_REASONS_MAX = 10
-_SECOND = 1_000_000_000
-_NUMBERS = re.compile(r"\d+")
 _WAITING = frozenset({PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value})
 
 
@@ -57,27 +56,26 @@ class Statuses:
         self._cluster = cluster
         self._recorder = recorder
         self._clock = runtime.clock
-        self._guard = runtime.guard
         self._log = runtime.log
         self._reach = runtime.reach
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
         self.unwritten = False  # something could not be written yet, or not so soon again: ask once more
         self._written_at: dict[str, float] = {}  # queue -> when its holdings were last written
         self._unrest: dict[str, _Unrest] = {}  # gang -> numbers that are not written yet
-        self._told: dict[str, str] = {}  # gang -> the event that was last recorded for it
-        self._pod_classes: dict[
-            str, tuple[str, str]
-        ] = {}  # uid -> (reason and message without numbers, nominated node)
+        self._told: dict[str, Hashable] = {}  # gang -> the topic of the event that was last recorded for it
+        self._topics = Topics()
+        self._pod_topics: dict[str, Hashable] = {}  # uid -> what its condition says
 
     @property
     def remembered_pods(self) -> int:
         """How many pods are known to have been told why they wait."""
-        return len(self._pod_classes)
+        return len(self._pod_topics)
 
     async def write(self, decisions: Decisions) -> None:
         """Bring the API server in step with the decisions' reports."""
         self.unwritten = False
         live = {*decisions.gangs, *decisions.orphans}
+        self._topics.begin(live)
         for known in (self._told, self._unrest):
             for forgotten in [key for key in known if key not in live]:
                 del known[forgotten]
@@ -89,7 +87,7 @@ class Statuses:
                     await self._window.acquire()
                     group.create_task(self._write_group(report, patch))
                 for verdict in report.pods:
-                    if self._pod_differs(verdict):
+                    if self._pod_differs(verdict, report):
                         await self._window.acquire()
                         group.create_task(self._write_pod(verdict))
             for key, verdicts in decisions.orphans.items():
@@ -120,7 +118,7 @@ class Statuses:
         patch: dict[str, Any] = {}
         # A gang whose binds are under way says that it no longer waits together with Running: one write instead of two.
         is_starting = is_admitted and _is_scheduled(report)
-        conditions = None if is_starting else self._merged_conditions(group, report.conditions)
+        conditions = None if is_starting else self._merged_conditions(group, report)
         if conditions is not None:
             patch["conditions"] = conditions
         wanted = {
@@ -145,6 +143,10 @@ class Statuses:
             **({"status": patch} if patch else {}),
         }
 
+    def _group(self, gang: str) -> PodGroup | None:
+        slot = self._cluster.gangs.get(gang)
+        return slot.group if slot is not None and isinstance(slot.group, PodGroup) else None
+
     def _are_at_rest(self, gang: str, numbers: tuple[object, ...]) -> bool:
         """Whether numbers have stayed the same for a while, or have been out of date for too long; else they are asked for again."""
         now = self._clock.monotonic()
@@ -158,22 +160,22 @@ class Statuses:
 
     def _is_new(self, created: str | None) -> bool:
         """Whether an object is so young that what it lacks may simply be on its way; never by a clock that goes wrong."""
-        return created is not None and abs(self._clock.now() - instant.parse_instant(created)) < FORMING_S * _SECOND
+        return (
+            created is not None and abs(self._clock.now() - instant.parse_instant(created)) < FORMING_S * instant.SECOND
+        )
 
-    def _merged_conditions(self, group: PodGroup, wanted: tuple[Condition, ...]) -> list[dict[str, Any]] | None:
+    def _merged_conditions(self, group: PodGroup, report: GangReport) -> list[dict[str, Any]] | None:
         """All conditions with the wanted ones in place; None where nothing but a number in a text would change."""
         now = instant.format_instant(self._clock.now())
         have = {condition.type: condition for condition in group.status.conditions}
         differs = False
         merged = {kind: msgspec.to_builtins(condition) for kind, condition in have.items()}
-        for condition in wanted:
+        is_said = self._topics.is_said(report, group)
+        for condition in report.conditions:
             status = "True" if condition.status else "False"
             old = have.get(condition.type)
-            if old is not None and (old.status, old.reason, _classes(old.message)) == (
-                status,
-                condition.reason,
-                _classes(condition.message),
-            ):
+            is_same = old is not None and (old.status, old.reason) == (status, condition.reason)
+            if old is not None and is_same and (is_said or old.message == condition.message):
                 continue
             differs = True
             moved = old is None or old.status != status
@@ -192,12 +194,10 @@ class Statuses:
         found: dict[str, str | None] = {}
         have = group.metadata.annotations
         waits = report.phase in _WAITING and report.reasons
-        wanted = _verdict(report, instant.format_instant(self._clock.now())) if waits else None
-        old = have.get(names.VERDICT)
-        if wanted is None and old is not None:
+        if not waits and names.VERDICT in have:
             found[names.VERDICT] = None
-        elif wanted is not None and (old is None or _classes(old) != _classes(wanted)):
-            found[names.VERDICT] = wanted
+        elif waits and self._topics.on(report.gang, group) != self._topics.of(report):
+            found[names.VERDICT] = encode(verdict_of(report, instant.format_instant(self._clock.now())))
         starts = names.ATTEMPT not in have or group.status.phase != report.phase
         if report.phase == PodGroupPhase.RUNNING.value and starts:
             attempt = self._attempt(report.gang)
@@ -216,9 +216,10 @@ class Statuses:
     async def _write_group(self, report: GangReport, patch: dict[str, Any]) -> None:
         namespace, _, name = report.gang.partition("/")
         try:
-            self._guard()
             self._reach("status")
             await self._client.patch(PodGroup, name, patch, how=PatchType.MERGE, namespace=namespace)
+            if "conditions" in patch.get("status", {}):
+                self._topics.note(report)
             if "annotations" in patch["metadata"] or "conditions" in patch.get("status", {}):
                 self._tell(report)
         except errors.KubeError as error:
@@ -233,14 +234,15 @@ class Statuses:
         if slot is None or slot.group is None:
             return
         waits = report.phase in {PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value, PodGroupPhase.UNKNOWN.value}
-        if waits and not report.message:
+        if waits and report.why is None:
             return
         if not waits and report.gang not in self._told and names.VERDICT not in slot.group.metadata.annotations:
             return  # it never waited: its conditions say all there is to say
-        text = report.message if waits else "pod group is ready"
-        if self._told.get(report.gang) != _classes(text):
-            self._told[report.gang] = _classes(text)
+        topic = self._topics.of(report.why.why) if waits and report.why is not None else True
+        if self._told.get(report.gang) != topic:
+            self._told[report.gang] = topic
             kind, reason = ("Warning", "Unschedulable") if waits else ("Normal", "Scheduled")
+            text = report.message if waits else "pod group is ready"
             self._recorder.record(slot.group, kind, reason, text)  # type: ignore[arg-type]
 
     # ------------------------------------------------------------------------------------------------- pods
@@ -249,24 +251,24 @@ class Statuses:
         """Of pods that no longer wait nothing is kept: nobody would ask for it again."""
         reports = [report.pods for report in decisions.gangs.values()]
         waiting = {each.task.uid for verdicts in (*reports, *decisions.orphans.values()) for each in verdicts}
-        for gone in self._pod_classes.keys() - waiting:
-            del self._pod_classes[gone]
+        for gone in self._pod_topics.keys() - waiting:
+            del self._pod_topics[gone]
 
-    def _pod_differs(self, verdict: PodVerdict) -> bool:
+    def _pod_differs(self, verdict: PodVerdict, report: GangReport | None) -> bool:
+        """Whether the pod is to be told something new; what is not known of before is what the gang was told then."""
         task = self._cluster.tasks.get(verdict.task.uid)
         if task is None or task.node:
-            self._pod_classes.pop(verdict.task.uid, None)
+            self._pod_topics.pop(verdict.task.uid, None)
             return False
-        classes = (f"{verdict.reason} {_classes(verdict.message)}", verdict.nominated_node)
-        if self._pod_classes.get(task.uid) == classes:
+        topic = (verdict.reason, self._topics.of(verdict.why), verdict.nominated_node)
+        former = self._pod_topics.get(task.uid)
+        if former == topic:
             return False
-        self._pod_classes[task.uid] = classes
+        self._pod_topics[task.uid] = topic
         have = next((each for each in task.pod.status.conditions if each.type == "PodScheduled"), None)
-        same = have is not None and (have.status, have.reason, _classes(have.message)) == (
-            "False",
-            verdict.reason,
-            _classes(verdict.message),
-        )
+        same = have is not None and (have.status, have.reason) == ("False", verdict.reason)
+        if same and have is not None and have.message != verdict.message:
+            same = former is None and report is not None and self._topics.is_said(report, self._group(report.gang))
         return not same or bool(verdict.nominated_node and verdict.nominated_node != task.nominated_node)
 
     async def _write_pod(self, verdict: PodVerdict) -> None:
@@ -282,15 +284,17 @@ class Statuses:
         if verdict.nominated_node:
             status["nominatedNodeName"] = verdict.nominated_node
         try:
-            self._guard()
-            body = {"metadata": {"uid": task.uid}, "status": status}
+            # Of the pod as it was looked at: a word about one that waits must not land on one that was bound since.
+            version = task.pod.metadata.resource_version
+            known = {"uid": task.uid, **({"resourceVersion": version} if version else {})}
+            body = {"metadata": known, "status": status}
             await self._client.patch(
                 Pod, task.name, body, how=PatchType.STRATEGIC, namespace=task.namespace, subresource="status"
             )
-        except errors.NotFound:
-            self._pod_classes.pop(task.uid, None)
+        except (errors.NotFound, errors.Conflict):
+            self._pod_topics.pop(task.uid, None)  # gone, or changed: then there is news of it, and another look
         except errors.KubeError as error:
-            self._pod_classes.pop(task.uid, None)
+            self._pod_topics.pop(task.uid, None)
             self.unwritten = True
             self._log("pod_status_failed", pod=task.key, reason=str(error))
         finally:
@@ -301,7 +305,7 @@ class Statuses:
         for verdict in verdicts:
             if self._is_new(verdict.task.created):
                 self.unwritten = True  # groups are made a moment after their pods, too
-            elif self._pod_differs(verdict):
+            elif self._pod_differs(verdict, None):
                 await self._window.acquire()
                 group.create_task(self._write_pod(verdict))
                 if key not in self._told:
@@ -329,7 +333,6 @@ class Statuses:
 
     async def _write_queue(self, name: str, allocated: dict[str, str]) -> None:
         try:
-            self._guard()
             self._written_at[name] = self._clock.monotonic()
             body = {"status": {"allocated": allocated}}
             await self._client.patch(Queue, name, body, how=PatchType.MERGE, subresource="status")
@@ -342,17 +345,3 @@ class Statuses:
 
 def _is_scheduled(report: GangReport) -> bool:
     return any(each.type == PodGroupConditionType.SCHEDULED.value and each.status for each in report.conditions)
-
-
-def _classes(text: str) -> str:
-    """A text without its numbers: what changes when the reason changes, and not when a count does."""
-    return _NUMBERS.sub("#", text)
-
-
-def _verdict(report: GangReport, now: str) -> str:
-    """The reasons with their numbers of this moment; `at` says which, because numbers alone are no cause to write again."""
-    reasons = [
-        {"plugin": each.plugin, "reason": each.text, "nodes": each.nodes, "cure": each.cure.value}
-        for each in report.reasons[:VERDICT_REASONS_MAX]
-    ]
-    return msgspec.json.encode({"phase": report.phase, "at": now, "reasons": reasons}).decode()

@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.api.core import PersistentVolume, PersistentVolumeClaim
-from pumice.dispatch.runtime import PreparationFailed
+from pumice.api.names import SELECTED_NODE
+from pumice.dispatch.errors import PreparationFailed
 from pumice.kube import errors
 
 if TYPE_CHECKING:
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
+    from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import VolumeChoice
 
 ASK_S_FIRST = 0.1
 ASK_S_MAX = 5.0
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BOUND_BY_US = "pv.kubernetes.io/bound-by-controller"
 
 
@@ -36,7 +36,6 @@ class Volumes:
         claim = await self._claim(namespace, name)
         if claim.spec.volume_name:
             return
-        self._runtime.guard()
         if choice.volume:
             await self._promise(choice.volume, claim)
         else:

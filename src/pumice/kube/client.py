@@ -5,23 +5,24 @@ a dict or into one of the api's Structs. What was read as a Struct is never writ
 
 A call is repeated only where that is safe: a read, a request that never left, or one that the server turned away before
 acting and said when to come back (429 or 503 with Retry-After). bind() and evict() are never repeated here: their
-callers have deadlines to look at in between.
+callers have more to look at in between. A guarded client asks before every single write, the repeated ones too, whether it may.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from pumice.api import decoding
-from pumice.api.meta import Struct
+from pumice.api.meta import Json, Struct
 from pumice.api.pods import Pod
 from pumice.errors import BadInput
 from pumice.kube import errors, paging, requests
-from pumice.kube.requests import Body, Json, KindLike, PatchType, Propagation
+from pumice.kube.requests import Body, KindLike, PatchType, Propagation
 from pumice.kube.transport import Request, Response, Transport
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from pumice.api.kinds import Kind
     from pumice.clock import Clock
-    from pumice.kube.limits import Limits
 
 RETRIES_MAX = 4
 RETRY_S_FIRST = 0.1
@@ -75,12 +75,24 @@ class Client:
     """One API server's verbs. A namespace of "" means all of them, or a kind that has none."""
 
     def __init__(
-        self, transport: Transport, *, clock: Clock, chance: random.Random, limits: Limits | None = None
+        self,
+        transport: Transport,
+        *,
+        clock: Clock,
+        chance: random.Random,
+        guard: Callable[[], None] | None = None,
     ) -> None:
         self._transport = transport
         self._clock = clock
         self._chance = chance
-        self._limits: Limits | contextlib.AbstractAsyncContextManager[None] = limits or contextlib.nullcontext()
+        self._guard = guard
+
+    def guarded(self, guard: Callable[[], None]) -> Client:
+        """The same client for a process that may lose the right to write.
+
+        `guard` is called just before a write leaves, each time that it does, and may raise.
+        """
+        return Client(self._transport, clock=self._clock, chance=self._chance, guard=guard)
 
     async def close(self) -> None:
         await self._transport.close()
@@ -110,6 +122,12 @@ class Client:
             return await paging.collect(self._pages(where, query, paging.PAGE_ITEMS), struct, bad)
         except errors.Expired:
             return await paging.collect(self._pages(where, query, 0), struct, bad)
+
+    async def latest_version(self, struct: type[T]) -> str:
+        """The version of now: whatever has another one in a later answer, and a larger one, has changed since."""
+        reply = await self._ask("GET", requests.collection_path(struct, ""), requests.query(limit=1))
+        metadata: Json = reply.json().get("metadata") or {}
+        return str(metadata.get("resourceVersion", ""))
 
     async def list_json(self, kind: Kind, *, namespace: str = "", labels: str = "", fields: str = "") -> Sequence[Json]:
         """All objects of a kind, whole; for people and tools, not for hot paths."""
@@ -273,20 +291,22 @@ class Client:
         uid: str,
         node: str,
         annotations: Mapping[str, str] | None = None,
-        guard: Callable[[], None] = lambda: None,
+        resource_version: str = "",
     ) -> None:
         """Binds a pod to a node, once; the uid keeps a namesake from being bound, the annotations land on the pod.
 
-        `guard` is called when the call's turn has come, just before it leaves, and may raise: what was allowed when the
-        call was queued may no longer be.
+        With a version the bind is good only for the pod as it was then: once the pod has changed, a bind that arrives late is
+        refused with Conflict, however late.
         """
-        metadata = {"name": name, "namespace": namespace, "uid": uid, "annotations": annotations or {}}
+        metadata: Json = {"name": name, "namespace": namespace, "uid": uid, "annotations": annotations or {}}
+        if resource_version:
+            metadata["resourceVersion"] = resource_version
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         request = Request(
             "POST", requests.object_path(Pod, namespace, name, "binding"), {}, _JSON, msgspec.json.encode(body)
         )
-        await self.call(request, guard=guard, retry=False)
+        await self.call(request, retry=False)
 
     async def evict(
         self,
@@ -296,7 +316,6 @@ class Client:
         uid: str = "",
         grace_s: int | None = None,
         dry_run: bool = False,
-        guard: Callable[[], None] = lambda: None,
     ) -> None:
         """Asks for a pod to be evicted, once; TooManyRequests where a disruption budget forbids it now."""
         body = {
@@ -308,19 +327,20 @@ class Client:
         request = Request(
             "POST", requests.object_path(Pod, namespace, name, "eviction"), {}, _JSON, msgspec.json.encode(body)
         )
-        await self.call(request, guard=guard, retry=False)
+        await self.call(request, retry=False)
 
     # ------------------------------------------------------------------------------------------------------ calling
 
-    async def call(self, request: Request, *, guard: Callable[[], None] | None = None, retry: bool = True) -> Response:
-        """Any request at all, within this client's limits and with its retries; raises a KubeError for a no."""
+    async def call(self, request: Request, *, retry: bool = True) -> Response:
+        """Any request at all, with this client's retries; raises a KubeError for a no."""
+        if self._guard is not None and request.method != "GET":
+            request = dataclasses.replace(request, guard=self._guard)
         failures = 0
         while True:
             try:
-                async with self._limits:
-                    if guard is not None:
-                        guard()
-                    response = await self._transport.call(request)
+                if request.guard is not None:
+                    request.guard()
+                response = await self._transport.call(request)
                 if response.status < 400:
                     return response
                 error: errors.KubeError = errors.from_answer(request, response.status, response.headers, response.body)

@@ -35,7 +35,8 @@ class TlsContexts:
     """The SSLContext for an Access: the same one until the authority or the client certificate changes.
 
     Connections live under the context that they began with, so a pool that is keyed by context, as aiohttp's is, never
-    reuses one that shows an old certificate.
+    reuses one that shows an old certificate. A certificate and its key are two files that are replaced one after the other: while they
+    do not belong together, the last good pair stays in use.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -50,8 +51,12 @@ class TlsContexts:
         authority = self._connection.authority
         made_from = (authority.read() if authority else b"", access.certificate)
         if self._context is None or made_from != self._made_from:
-            self._context = self._make(*made_from)
             self._made_from = made_from
+            try:
+                self._context = self._make(*made_from)
+            except NoCredentials:
+                if self._context is None:
+                    raise
         return self._context
 
     def _make(self, authority: bytes, certificate: bytes) -> ssl.SSLContext:

@@ -175,6 +175,18 @@ class ServerError(StatusError):
     next_step = "ask again, and if it stays so see the API server's log"
 
 
+def is_open(error: KubeError) -> bool:
+    """Whether nobody knows if the server has done what it was asked, or will do it yet: no whole answer, or 408 and 5xx.
+
+    Such a call may still be on its way, and one look at the object proves nothing about what arrives later.
+    """
+    if isinstance(error, Unreachable):
+        return error.acted
+    if isinstance(error, StatusError):
+        return error.code >= 500 or error.code == 408
+    return isinstance(error, Malformed)
+
+
 _BY_CODE: Mapping[int, type[StatusError]] = {
     400: Invalid,
     401: Refused,

@@ -69,6 +69,8 @@ class HttpTransport:
 
     async def _send(self, request: Request, access: Access) -> Response:
         stream = is_stream(request)
+        if request.guard is not None:
+            request.guard()
         try:
             answer = await self._open().request(
                 request.method,

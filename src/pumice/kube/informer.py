@@ -7,6 +7,8 @@
 A subscriber sees each object's changes in the order in which they happened. It may see the same state twice, never a gap: an
 object that was deleted and made again under its name is first Deleted, then Upserted. Each list, the first one too, ends with
 Relisted.
+
+Informers of one process talk to one server: the first that hears of it again after a failure wakes those that sleep in their back-off.
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ from __future__ import annotations
 import asyncio
 import collections
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from pumice.api.changes import Deleted, Relisted, Upserted
 from pumice.api.meta import Struct
 from pumice.kube import errors, requests
 from pumice.kube.transport import Request
 from pumice.kube.watch import Event, metadata_of, watch
+from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     import random
@@ -50,19 +53,31 @@ class Key(NamedTuple):
     name: str
 
 
-class Log(Protocol):
-    """Told of what an operator wants to know: the name of what happened, and its facts."""
-
-    def __call__(self, event: str, /, **facts: object) -> None: ...
-
-
-def silent(event: str, /, **facts: object) -> None:
-    """Keeps it to itself."""
-    del event, facts
-
-
 class Lagging(errors.KubeError):
     """A reader of changes() fell too far behind to be told everything; it must begin anew."""
+
+
+class Sleepers:
+    """Informers that could not reach the server and sleep until they try again, unless one of them finds it back sooner."""
+
+    def __init__(self) -> None:
+        self._woken: set[asyncio.Event] = set()
+
+    async def sleep(self, clock: Clock, seconds: float) -> None:
+        """Returns after so many seconds, or when it is woken."""
+        woken = asyncio.Event()
+        self._woken.add(woken)
+        waits = [asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(woken.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._woken.discard(woken)
+            for wait in waits:
+                wait.cancel()
+
+    def wake(self) -> None:
+        for woken in self._woken:
+            woken.set()
 
 
 class Informer(Generic[T]):
@@ -98,8 +113,7 @@ class Informer(Generic[T]):
         self._failures = 0
         self._heard = False  # anything at all, since the last call
         self.synced = asyncio.Event()  # set for good once the first list was passed on
-        self.heard_at = float("-inf")  # by the monotonic clock, when the server last said anything
-        self.relists = 0
+        self.sleepers = Sleepers()  # shared by those who watch the same server
 
     @property
     def objects(self) -> Mapping[Key, T]:
@@ -168,6 +182,9 @@ class Informer(Generic[T]):
             except errors.KubeError as error:
                 delay = self._delay()
                 self._log("watch_failed", path=self._where, error=str(error), retry_s=round(delay, 3))
+                if isinstance(error, errors.Unreachable | errors.ServerError):
+                    await self.sleepers.sleep(self._clock, delay)
+                    continue
             if delay:
                 await self._clock.sleep(delay)
 
@@ -219,9 +236,10 @@ class Informer(Generic[T]):
         return min(RETRY_S_MAX, RETRY_S_FIRST * 2.0 ** min(self._failures - 1, 20)) * (0.5 + self._chance.random())
 
     def _hear(self) -> None:
-        self.heard_at = self._clock.monotonic()
         self._heard = True
-        self._failures = 0
+        if self._failures:
+            self._failures = 0
+            self.sleepers.wake()
 
     def _unread(self, bad: BadObject) -> None:
         namespace, _, name = bad.key.rpartition("/")
@@ -290,7 +308,6 @@ class Informer(Generic[T]):
                 news.append(Upserted(fresh))
         self._objects = listed
         self._version = version
-        self.relists += 1
         news.append(self._relisted())
         self._publish(news)
         if not self.synced.is_set():
@@ -316,10 +333,12 @@ class Informers:
         self._log = log
         self._informers: dict[type[Struct], Informer[Any]] = {}
         self._running: asyncio.TaskGroup | None = None
+        self._sleepers = Sleepers()
 
     def of(self, struct: type[T]) -> Informer[T]:
         if struct not in self._informers:
             made = Informer(self._client, struct, clock=self._clock, chance=self._chance, log=self._log)
+            made.sleepers = self._sleepers
             self._informers[struct] = made
             if self._running is not None:
                 self._running.create_task(made.run(), name=f"informer-{struct.__name__}")

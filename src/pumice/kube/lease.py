@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice import instant
 from pumice.api.coordination import Lease
+from pumice.api.kinds import type_meta
 from pumice.kube import errors, requests
-from pumice.kube.informer import Log, silent
 from pumice.kube.transport import Request
+from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Coroutine
 
+    from pumice.api.meta import Json
     from pumice.clock import Clock
     from pumice.kube.client import Client
-    from pumice.kube.requests import Json
 
 LEASE_S = 15  # as kube-scheduler and Volcano
 RENEW_S = 10.0
@@ -84,6 +85,11 @@ class Election:
     def stands_by(self) -> bool:
         """True while another is known to hold the lease: this process has nothing to do, and is ready to take over."""
         return self._holder not in {"", self._identity}
+
+    @property
+    def identity(self) -> str:
+        """Ours, as it stands in the lease when we hold it."""
+        return self._identity
 
     @property
     def holder(self) -> str:
@@ -150,7 +156,7 @@ class Election:
             found = (await self._client.get(Lease, self._name, namespace=self._namespace)).json()
         except errors.NotFound:
             metadata = {"name": self._name, "namespace": self._namespace}
-            found = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+            found = {**type_meta(Lease), "metadata": metadata}
         spec = found.get("spec") or {}
         now = self._clock.monotonic()
         if spec != self._seen_spec:

@@ -81,6 +81,8 @@ class BriefTransport:
         async with self._turn:
             try:
                 line = await self._line(secure)
+                if request.guard is not None:
+                    request.guard()
                 connected = True
                 async with asyncio.timeout(CALL_S_MAX):
                     line.writer.write(self._head(request, access) + request.body)

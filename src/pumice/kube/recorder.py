@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from pumice import instant
 from pumice.api.events import CoreEvent
 from pumice.api.kinds import by_struct
-from pumice.api.meta import ObjectReference, Struct
+from pumice.api.meta import Json, ObjectReference, Struct
 from pumice.kube import errors
-from pumice.kube.informer import Log, silent
-from pumice.kube.limits import TokenBucket
 from pumice.kube.watch import metadata_of
+from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pumice.clock import Clock
     from pumice.kube.client import Client
-    from pumice.kube.requests import Json
 
 MESSAGE_BYTES_MAX = 1_024  # API servers refuse more
 NAME_CHARS_MAX = 253
@@ -54,6 +54,32 @@ class _Series:
     count: int = 1
     written_count: int = 0
     written_at: float = float("-inf")
+
+
+class TokenBucket:
+    """`rate` tokens a second, at most `burst` of them saved up."""
+
+    def __init__(self, *, rate: float, burst: int, monotonic: Callable[[], float]) -> None:
+        assert rate > 0, "a bucket that never fills is not a limit but a wall"
+        assert burst >= 1, "a bucket must be able to hold one token"
+        self._rate = rate
+        self._burst = float(burst)
+        self._monotonic = monotonic
+        self._tokens = float(burst)
+        self._filled_at = monotonic()
+
+    def try_take(self) -> bool:
+        """Takes a token if there is one."""
+        self._fill()
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
+
+    def _fill(self) -> None:
+        now = self._monotonic()
+        self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
+        self._filled_at = now
 
 
 class Recorder:

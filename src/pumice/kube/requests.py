@@ -9,12 +9,11 @@ from typing import Any, TypeAlias
 import msgspec
 
 from pumice.api.kinds import Kind, by_struct
-from pumice.api.meta import Struct
+from pumice.api.meta import Json, Struct
 from pumice.errors import BadInput
 from pumice.kube.errors import TooLarge
 from pumice.kube.transport import BODY_BYTES_MAX
 
-Json: TypeAlias = dict[str, Any]
 Body: TypeAlias = Mapping[str, Any] | Sequence[Any] | bytes  # bytes are JSON already
 KindLike: TypeAlias = Kind | type[Struct]
 

@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """One call: `path` without query, header names in lower case, a body of at most BODY_BYTES_MAX."""
+    """One call: `path` without query, header names in lower case, a body of at most BODY_BYTES_MAX.
+
+    `guard` is asked just before the call leaves, each time that it does, and raises where it must not any more: what was
+    allowed when the call was made may be over once credentials were fetched, or a first try was refused with 401.
+    """
 
     method: str
     path: str
     query: Mapping[str, str] = dataclasses.field(default_factory=dict)
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     body: bytes = b""
+    guard: Callable[[], None] | None = dataclasses.field(default=None, compare=False, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from pumice.api import kinds, names
 from pumice.api.batch import Job
+from pumice.api.kinds import type_meta
 from pumice.api.pods import Pod
-from pumice.api.scheduling import PodGroup
+from pumice.api.scheduling import VOLCANO, PodGroup
 from pumice.errors import PumiceError
+from pumice.scheduling.core.verdict import decode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 
     from pumice.local.nodes.registration import NodeFacts
     from pumice.local.up import Up
+    from pumice.scheduling.core.codes import Code
+    from pumice.scheduling.core.verdict import Reason
 
 WAIT_S_MAX = 30.0
 NAMESPACE = "default"
@@ -42,9 +46,9 @@ _SPREAD = "{name: resource-strategy-fit, arguments: {resources: {nvidia.com/gpu:
 
 @contextlib.asynccontextmanager
 async def started(*, gpus: int, nodes: int = 1, packing: bool | None = None) -> AsyncIterator[Up]:
-    from pumice.kube.informer import silent
     from pumice.local.apiserver.serving import Place
     from pumice.local.up import Up
+    from pumice.runtime import silent
     from pumice.scheduling.core import builtin
 
     text = builtin.TEXT if packing is None else _SPREADING.replace("PACKING", _PACK if packing else _SPREAD)
@@ -77,14 +81,13 @@ async def create_pod(cluster: Up, name: str, *, scheduler: str, gang: str = "") 
 
 async def create_gang(cluster: Up, name: str, size: int) -> None:
     group = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
+        **type_meta(PodGroup),
         "metadata": {"name": name},
         "spec": {"minMember": size},
     }
     await cluster.client.create(PodGroup, group, namespace=NAMESPACE)
     for number in range(size):
-        await create_pod(cluster, f"{name}-worker-{number}", scheduler="volcano", gang=name)
+        await create_pod(cluster, f"{name}-worker-{number}", scheduler=VOLCANO, gang=name)
 
 
 async def delete_gang(cluster: Up, name: str) -> None:
@@ -120,23 +123,19 @@ async def until(count: Callable[[], Awaitable[int]], wanted: int) -> int:
     return found
 
 
-async def until_reason(cluster: Up, name: str, text: str) -> dict[str, Any]:
+async def until_reason(cluster: Up, name: str, codes: Collection[Code]) -> Reason:
+    """Ask until the group's verdict names one of the codes."""
     deadline = time.monotonic() + WAIT_S_MAX
     while True:
-        group = (await cluster.client.get(PodGroup, name, namespace=NAMESPACE)).json()
-        if text in reason(group):
-            return group
+        group = (await cluster.client.get(PodGroup, name, namespace=NAMESPACE)).into(PodGroup)
+        verdict = decode(group.metadata.annotations.get(names.VERDICT, ""))
+        for reason in verdict.reasons if verdict is not None else ():
+            if reason.code in codes:
+                return reason
         if time.monotonic() > deadline:
-            raise DemoFailed(f"group {name} never said {text!r}; please report this")
+            said = ", ".join(sorted(code.value for code in codes))
+            raise DemoFailed(f"group {name} never said {said}; please report this")
         await asyncio.sleep(0.05)
-
-
-def reason(group: dict[str, Any]) -> str:
-    conditions = group.get("status", {}).get("conditions", [])
-    message = next(
-        (each["message"] for each in conditions if each["type"] == "Unschedulable" and each["status"] == "True"), ""
-    )
-    return str(message).partition("Origin reason is ")[2] or str(message)
 
 
 def training_job(checkpoints: Path) -> dict[str, Any]:
@@ -159,11 +158,10 @@ def training_job(checkpoints: Path) -> dict[str, Any]:
         }
     }
     return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
+        **type_meta(Job),
         "metadata": {"name": "train"},
         "spec": {
-            "schedulerName": "volcano",
+            "schedulerName": VOLCANO,
             "minAvailable": 4,
             "plugins": {"pytorch": []},
             "policies": [{"event": "PodEvicted", "action": "RestartJob"}],

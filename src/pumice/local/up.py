@@ -17,7 +17,6 @@ import msgspec
 from pumice import yamltext
 from pumice.api import kinds
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
@@ -38,6 +37,7 @@ from pumice.processes.health import HealthServer
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.processes.view_server import ViewServer
 from pumice.readmodel.build import Views
+from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 from pumice.webhooks.lookups import InformerLookup
 from pumice.webhooks.reviews import PATHS, Path, Reviewer
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
-    from pumice.kube.informer import Log
     from pumice.local.apiserver.serving import Place
     from pumice.local.nodes.process.machine import ProcessSettings
     from pumice.local.nodes.registration import NodeFacts
+    from pumice.runtime import Log
     from pumice.scheduling.core.policy import Policy
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -102,7 +102,7 @@ class Up:
         self._reviewer = Reviewer(InformerLookup(informers))
         self._run(informers.run())
         runtime = Runtime(clock=clock, chance=chance, log=self._log)
-        self.scheduler = Scheduler(self.client, informers, self._policy, runtime, Served(identity=lifecycle.identity()))
+        self.scheduler = Scheduler(self.client, informers, self._policy, runtime, Served())
         await self._serve_view()
         self._run(self.scheduler.run())
         self.controllers = Controllers(self.client, informers, runtime)
@@ -119,10 +119,9 @@ class Up:
         """What the scheduler knows, for commands on this machine; the lease tells where, as a real scheduler's does."""
         view = ViewServer(Views(), self.client)
         self.scheduler.tell(view.publish)
-        health = HealthServer(self.scheduler.pulse, self.scheduler.meters, routes=view.routes)
+        health = HealthServer(self.scheduler.pulse, self.scheduler.meters, view=view)
         self.port = await health.start("127.0.0.1:0")
         self._stack.push_async_callback(health.stop)
-        self._stack.callback(view.stop)
         for path, manifest in viewer.manifests(lifecycle.address("127.0.0.1:0", self.port)):
             await self._replace(path, manifest)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.controllers.job.dead_nodes import SILENCE
 from pumice.controllers.job.repair_rounds import RESTORE_S_MIN
-from pumice.controllers.podgroup.loop import SCHEDULER_NAMES
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ WORKERS_MAX = 256
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ControllerSettings:
-    scheduler_names: frozenset[str] = SCHEDULER_NAMES  # whose pods get PodGroups
+    scheduler_names: frozenset[str] = frozenset(SCHEDULER_NAMES)  # whose pods get PodGroups
     inherits_annotations: bool = True  # PodGroups of pods take over what their workloads say
     enabled: frozenset[str] = frozenset(NAMES.values())
     workers: Mapping[str, int] = dataclasses.field(default_factory=dict)  # by our name; the driver's default otherwise

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pumice.controllers.driver import Controller
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers
+    from pumice.runtime import Runtime
 
 DEFAULT_SETTINGS = ControllerSettings()
 BEAT_S = 1.0

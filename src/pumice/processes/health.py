@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from pumice.errors import BadInput
+from pumice.kube.listener import Limits, Listener
 from pumice.telemetry.meters import CONTENT_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pumice.clock import Clock
     from pumice.kube.lease import Election
+    from pumice.processes.view_server import ViewServer
     from pumice.telemetry.meters import Meters
 
 STALLED_S = 60.0  # a loop that has not come round for so long is not alive
+LIMITS = Limits(connections=64)  # probes and scrapers come one by one
 REQUEST_BYTES_MAX = 4096  # nothing here takes a body
 
 
@@ -50,34 +50,31 @@ class HealthServer:
         meters: Meters,
         *,
         election: Election | None = None,
-        routes: Sequence[web.RouteDef] = (),
+        view: ViewServer | None = None,
     ) -> None:
         self._pulse = pulse
         self._meters = meters
         self._election = election
-        self._routes = routes
-        self._runner: web.AppRunner | None = None
+        self._view = view
+        self._listener: Listener | None = None
 
     async def start(self, address: str) -> int:
         """Listen on `host:port` (port 0: a free one); the port."""
-        host, _, port = address.rpartition(":")
-        if not port.isdigit():
-            raise BadInput(f"--listen {address!r}: expected host:port, such as 127.0.0.1:8080")
         application = web.Application(client_max_size=REQUEST_BYTES_MAX)
         application.router.add_get("/livez", self._livez)
         application.router.add_get("/healthz", self._livez)
         application.router.add_get("/readyz", self._readyz)
         application.router.add_get("/metrics", self._metrics)
-        application.router.add_routes(self._routes)
-        self._runner = web.AppRunner(application, access_log=None)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host.strip("[]") or "0.0.0.0", int(port))  # noqa: S104  asked for by `:8080`
-        await site.start()
-        return int(self._runner.addresses[0][1])
+        if self._view is not None:
+            application.router.add_routes(self._view.routes)
+        self._listener = Listener(application, LIMITS)
+        return await self._listener.start(address, flag="--listen", example="127.0.0.1:8080")
 
     async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._view is not None:
+            self._view.close()
+        if self._listener is not None:
+            await self._listener.stop()
 
     async def _livez(self, _: web.Request) -> web.Response:
         return _answer(ok=self._pulse.is_alive, otherwise=f"the loop has not come round for {STALLED_S:.0f} s")

@@ -1,16 +1,76 @@
-"""How a process lives: work until told to stop, then end the work first and what it stands on after it."""
+"""How a process lives: connect, work until told to stop, then end the work first and what it stands on after it."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import os
 import secrets
 import signal
 import socket
 from typing import TYPE_CHECKING, Any
 
+from pumice import __version__
+from pumice.api import names
+from pumice.kube.client import Client
+from pumice.kube.http import HttpTransport
+from pumice.kube.informer import Informers
+from pumice.kube.lease import Election
+
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+
+    from pumice.kube.connection import Connection
+    from pumice.processes.health import HealthServer
+    from pumice.runtime import Runtime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Process:
+    """A process that has a connection; with an election its work begins once it leads, and `runtime.guard` asks the lease."""
+
+    client: Client
+    informers: Informers
+    runtime: Runtime
+    election: Election | None = None
+
+    async def work(
+        self,
+        run: Callable[[], Coroutine[Any, Any, None]],
+        health: HealthServer,
+        listen: str,
+        beside: Sequence[Coroutine[Any, Any, None]],
+    ) -> None:
+        """Run until stopped, with informers and `beside`, and serve health on the address meanwhile."""
+        port = await health.start(listen)
+        self.runtime.log("listening", port=port)
+        if self.election is not None:
+            self.election.annotations = {names.VIEW_ADDRESS: address(listen, port)}
+        try:
+            work = run() if self.election is None else self.election.lead(run)
+            await until_stopped(work, [self.informers.run(), *beside])
+        finally:
+            await health.stop()
+
+
+@contextlib.asynccontextmanager
+async def connect(
+    connection: Connection, component: str, runtime: Runtime, lease: tuple[str, str] | None = None
+) -> AsyncIterator[Process]:
+    """`lease`: namespace and name of the lease that decides which replica works; None: each of them."""
+    clock, chance, log = runtime.clock, runtime.chance, runtime.log
+    async with HttpTransport(connection, user_agent=f"{component}/{__version__}") as transport:
+        client = Client(transport, clock=clock, chance=chance)
+        informers = Informers(client, clock=clock, chance=chance, log=log)
+        if lease is None:
+            yield Process(client, informers, runtime)
+            return
+        namespace, name = lease
+        election = Election(
+            client, namespace=namespace, name=name, identity=identity(), clock=clock, chance=chance, log=log
+        )
+        yield Process(client, informers, dataclasses.replace(runtime, guard=election.check), election)
 
 
 def identity() -> str:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from pumice.clock import Clock
     from pumice.kube.client import Client
-    from pumice.kube.informer import Log
     from pumice.processes.load_settings import Settings
+    from pumice.runtime import Log
     from pumice.scheduling.core.policy import Policy
 
 LOOK_S = 1.0  # how soon another policy is noticed

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pumice.clock import Clock
-    from pumice.kube.informer import Log
+    from pumice.runtime import Log
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.plugins import Plugin
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from pumice import yamltext
+from pumice.api.kinds import type_meta
 from pumice.api.scheduling import Queue
 from pumice.errors import BadInput
 from pumice.kube import errors
@@ -17,11 +18,11 @@ from pumice.kube import errors
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pumice.api.meta import Json
     from pumice.clock import Clock
     from pumice.kube.client import Client
-    from pumice.kube.informer import Log
+    from pumice.runtime import Log
 
-Json: TypeAlias = dict[str, Any]
 
 QUEUES_MAX = 1_000  # of one file
 PAUSE_S = 5.0  # between two tries
@@ -57,7 +58,7 @@ async def make_queues(client: Client, wanted: Mapping[str, Json], *, clock: Cloc
 
 
 async def _make(client: Client, name: str, spec: Json, log: Log) -> bool:
-    body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+    body = {**type_meta(Queue), "metadata": {"name": name}, "spec": spec}
     try:
         await client.create(Queue, body)
     except errors.AlreadyExists:

@@ -18,6 +18,7 @@ from pumice import instant
 from pumice.api import (
     apps,
     core,
+    names,
     native,
     nodeinfo,
     pods,
@@ -28,8 +29,9 @@ from pumice.api import (
     storage,
     topology,
 )
-from pumice.api.changes import Claimed
+from pumice.api.changes import AttemptSeen, Claimed, Upserted
 from pumice.api.meta import ObjectReference
+from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.cluster.intake import Intake
 from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
@@ -48,7 +50,7 @@ from pumice.readmodel.build import Cycle
 from pumice.scheduling.core import cycle
 from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
 from pumice.scheduling.core.ports import Ports
-from pumice.scheduling.evicting import reserved_room
+from pumice.scheduling.evicting import mend, reserved_room
 from pumice.telemetry.meters import Meters
 
 if TYPE_CHECKING:
@@ -57,10 +59,10 @@ if TYPE_CHECKING:
     from pumice.api.changes import Change
     from pumice.api.meta import Struct
     from pumice.cluster.state import Snapshot
-    from pumice.dispatch.runtime import Runtime
     from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
+    from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Decisions
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.plugins import Plugin
@@ -114,10 +116,9 @@ WATCHED: tuple[type[Struct], ...] = (
 class Served:
     """Whom this scheduler serves, pods that name it and groups that name no queue, and with which plugins from outside."""
 
-    scheduler_names: frozenset[str] = frozenset({"volcano", "pumice"})
+    scheduler_names: frozenset[str] = frozenset(SCHEDULER_NAMES)
     default_queue: str = "default"
     extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
-    identity: str = ""  # of this process, as its lease has it
     volcano_metrics: bool = True  # export Volcano's metric names beside ours
     prices: Mapping[str, float] = dataclasses.field(default_factory=dict)  # dollars per hour: a card, a core, a GiB
     grace_s: int = cycle.GRACE_SECONDS  # how long a gang whose commit was cut short may stay incomplete
@@ -166,7 +167,6 @@ class Scheduler:
         )
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan")
         self.cycles = 0
-        self._identity = served.identity
         self._planned_at = float("-inf")
         self._planned_by: Policy | None = None  # a file that was read anew since is as good as news
         self._restless = False  # time alone may change the next decision
@@ -180,12 +180,22 @@ class Scheduler:
 
     def _receive(self, news: Sequence[News]) -> None:
         for change in news:
+            if isinstance(change, Upserted) and isinstance(change.object, pods.Pod):
+                self._notice_attempt(change.object.metadata.annotations.get(names.ATTEMPT, ""))
             self._learn(change)
+
+    def _notice_attempt(self, attempt: str) -> None:
+        """A leader whose clock was ahead stamps its attempts with a time that has not come: here they begin when they are seen."""
+        if attempt and attempt not in self._cluster.seen_at:
+            now = self._clock.now()
+            if (mend.attempt_started(attempt) or 0) > now:
+                self._learn(AttemptSeen(attempt=attempt, at=now))
 
     # ------------------------------------------------------------------------------------------------- life
 
     async def run(self) -> None:
         """Schedule until cancelled. Informers must be running."""
+        since = await self._client.latest_version(pods.Pod)
         served = await served_kinds(self._client, WATCHED)
         if scheduling.PodGroup not in served or scheduling.Queue not in served:
             raise NotFound(
@@ -195,6 +205,8 @@ class Scheduler:
             self._informers.of(struct).subscribe(self._receive)
         await self._informers.synced()
         gc.freeze()  # what was listed stays: the collector need not look at it again
+        if scheduling.ROOT_QUEUE in self._cluster.queues:  # else no scheduler has ever decided anything here
+            await self.dispatcher.take_over(since=since)
         await self._make_queues()
         for claim in reserved_room.rebuilt(
             self._cluster.snapshot(), self._clock.now() + CLAIM_SECONDS * instant.SECOND
@@ -290,7 +302,6 @@ class Scheduler:
                 snapshot=snapshot,
                 decisions=decisions,
                 policy=self._planned_by,
-                leader=self._identity,
                 refused=self._refused,
                 resting=self.dispatcher.resting(),
             )

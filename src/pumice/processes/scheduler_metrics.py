@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.decisions import Decisions
     from pumice.telemetry.meters import Meters
 
-_SECOND = 1_000_000_000
 _WAITING = frozenset({PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value, PodGroupPhase.UNKNOWN.value})
 _MS = 1000.0
 
@@ -70,13 +69,13 @@ class Observer:
             if commit.mends:
                 meters.count("pumice_gangs_mended_total")
             if spec.created:
-                waited_s = (now - instant.parse_instant(spec.created)) / _SECOND
+                waited_s = (now - instant.parse_instant(spec.created)) / instant.SECOND
                 meters.observe("pumice_gang_admit_seconds", waited_s, queue=spec.queue)
                 meters.observe("volcano_e2e_job_scheduling_latency_milliseconds", waited_s * _MS)
                 labels = {"job_name": spec.name, "queue": spec.queue, "job_namespace": spec.namespace}
                 meters.set("volcano_e2e_job_scheduling_duration", waited_s * _MS, **labels)
-                meters.set("volcano_e2e_job_scheduling_start_time", now / _SECOND - waited_s, **labels)
-                meters.set("volcano_e2e_job_scheduling_last_time", now / _SECOND, **labels)
+                meters.set("volcano_e2e_job_scheduling_start_time", now / instant.SECOND - waited_s, **labels)
+                meters.set("volcano_e2e_job_scheduling_last_time", now / instant.SECOND, **labels)
         meters.count("pumice_gangs_released_total", len(decisions.releases))
         waiting = {key: report for key, report in decisions.gangs.items() if report.phase in _WAITING}
         by_queue: dict[tuple[str, ...], float] = {}

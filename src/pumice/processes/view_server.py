@@ -10,12 +10,14 @@ Whoever asks for one namespace must be able to list its PodGroups, whoever asks 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from aiohttp import web
 
 from pumice.api import names
+from pumice.processes import lifecycle
 from pumice.processes.access import NODES, PODGROUPS, Denied, Reviewer
 from pumice.readmodel import changes
 
@@ -42,6 +44,7 @@ class ViewServer:
         self._views = views
         self._reviewer = Reviewer(client)
         self._election = election
+        self._leader = election.identity if election is not None else lifecycle.identity()
         self._published = asyncio.Event()
         self._one_builds = asyncio.Lock()
         self._turns = asyncio.Semaphore(ANSWERS_AT_ONCE)
@@ -50,10 +53,10 @@ class ViewServer:
 
     def publish(self, cycle: Cycle) -> None:
         """A cycle is over: those who follow are woken."""
-        self._views.publish(cycle)
+        self._views.publish(dataclasses.replace(cycle, leader=self._leader))
         self._wake()
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End the streams: each would otherwise hold its connection for as long as its reader likes."""
         self._stopping = True
         self._wake()

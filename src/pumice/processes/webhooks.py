@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pumice.api import defaults
+from pumice.api.flow import JobFlow
 from pumice.api.scheduling import PodGroup
 from pumice.api.validation import Settings as RuleSettings
 from pumice.errors import PumiceError
@@ -27,12 +28,11 @@ from pumice.webhooks.submitters import Submitters
 from pumice.webhooks.target_queues import Destinations
 
 if TYPE_CHECKING:
-    from pumice.dispatch.runtime import Runtime
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers
+    from pumice.runtime import Runtime
     from pumice.webhooks.certificate_store import Source
 
-SERVED: Final = RuleSettings(scheduler_names=("volcano", "pumice"))
 BEAT_S: Final = 1.0
 LOOK_S: Final = 10.0  # between two looks at keys, configurations and files
 
@@ -49,7 +49,7 @@ class WebhookSettings:
     certificate_folder: str = ""
     configuration: str = CONFIGURATION
     injects: bool = True
-    rules: RuleSettings = SERVED
+    rules: RuleSettings = dataclasses.field(default_factory=RuleSettings)
     access: AccessMode = AccessMode.OFF
     controllers: tuple[str, ...] = ()
     admission_conf: str = ""
@@ -80,8 +80,9 @@ class Webhooks:
         self._access = QueueAccess(client, clock=runtime.clock)
         rights = None
         if settings.access != AccessMode.OFF:
-            informers.of(PodGroup)  # asked for now, so that nobody is answered before it is filled
-            destinations = Destinations(lookup, lookup.pod_group, settings.rules.scheduler_names)
+            for struct in (PodGroup, JobFlow):
+                informers.of(struct)  # asked for now, so that no review is answered before it is filled
+            destinations = Destinations(lookup, lookup.pod_group, lookup.job_flows, settings.rules.scheduler_names)
             rights = QueueRights(settings.access, Submitters(settings.controllers), destinations, self._access)
         self._server = ReviewServer(Admission(reviewer, rights), self.meters)
 

@@ -216,7 +216,9 @@ def _node(
 
 
 def reason(own: Reason) -> model.Reason:
-    return model.Reason(plugin=own.plugin, reason=own.text, nodes=own.nodes, cure=own.cure.value)
+    return model.Reason(
+        code=own.code.value, plugin=own.plugin, reason=own.text, facts=own.facts, nodes=own.nodes, cure=own.cure.value
+    )
 
 
 def _gang(gang: Gang, report: GangReport, rests: str, bound: int) -> model.Gang:

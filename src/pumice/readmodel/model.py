@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from pumice.api.meta import NOTHING, Struct
+from pumice.scheduling.core.codes import NO_FACTS, Facts
 
 VERSION = 1  # rises when a field changes its meaning or goes; new fields do not change it
 
@@ -18,10 +19,15 @@ Amounts = Mapping[str, str]
 
 
 class Reason(Struct):
-    """Why something waits: on so many nodes, or (0) for the whole gang; `cure` is eviction, waiting or change."""
+    """Why something waits: on so many nodes, or (0) for the whole gang; `cure` is eviction, waiting or change.
 
+    Programs match on the code and read the facts; `reason` is the sentence that both make.
+    """
+
+    code: str
     plugin: str
     reason: str
+    facts: Facts = NO_FACTS
     nodes: int = 0
     cure: str = "change"
 

@@ -15,7 +15,8 @@ What the process needs of an API server, and nothing else (`pumice webhooks --he
 
     cluster-wide   list watch        queues (scheduling.volcano.sh), jobtemplates (flow.volcano.sh), namespaces, nodes,
                                      priorityclasses (scheduling.k8s.io)
-                   list watch        podgroups (scheduling.volcano.sh)        with --queue-access=warn or enforce
+                   list watch        podgroups (scheduling.volcano.sh), jobflows (flow.volcano.sh)
+                                                                                   with --queue-access=warn or enforce
                    create            subjectaccessreviews (authorization.k8s.io)   with --queue-access=warn or enforce
                    get patch         mutatingwebhookconfigurations and validatingwebhookconfigurations
                                      (admissionregistration.k8s.io), only the one named --configuration; with --inject-ca

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from pumice.kube import errors
 from pumice.webhooks.access import ADMINISTER, USE
 from pumice.webhooks.registration import AccessMode
 from pumice.webhooks.reviews import UNAVAILABLE, allowed, refused
-from pumice.webhooks.target_queues import is_submission
+from pumice.webhooks.target_queues import QUEUES_MAX, is_submission
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pumice.api.meta import Json
     from pumice.webhooks.access import QueueAccess
     from pumice.webhooks.reviews import Path, Reviewer
     from pumice.webhooks.submitters import Subject, Submitters
     from pumice.webhooks.target_queues import Destinations
-
-Json: TypeAlias = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,15 +39,30 @@ class Admission:
         self._rights = rights
 
     async def answer(self, path: Path, request: Json) -> Json:
+        """Both steps in one."""
+        verdict = self.judge(path, request)
+        del request  # up to thirty times as large as its text: a flood of reviews would keep them all while they wait
+        return await self.authorise(verdict)
+
+    def judge(self, path: Path, request: Json) -> Verdict:
+        """What can be said without asking the API server, and what is to be asked of it; may run in any thread."""
         response = self._judged(path, request)
         rights = self._rights
-        if rights is None or path.mutates or not path.records or not response["allowed"] or not is_submission(request):
-            return response
-        question = _question(request, response, rights)
-        del (
-            request
-        )  # up to thirty times as large as its text, and whoever floods us would have it wait here for the API server
-        return await _authorised(question, rights)
+        if rights is None or path.mutates or not path.records or not response["allowed"]:
+            return Verdict(response)
+        if not is_submission(request, by_controllers=rights.submitters.is_trusted(request)):
+            return Verdict(response)
+        question = _question(request, rights)
+        if len(question.queues) > QUEUES_MAX:
+            text = f"leads to {len(question.queues)} queues, at most {QUEUES_MAX} can be asked about; make several objects of it"
+            return Verdict(refused(question.stub, f"this {question.kind} {text}"))
+        return Verdict(response, question)
+
+    async def authorise(self, verdict: Verdict) -> Json:
+        """The answer; of the request nothing is left while it waits."""
+        if self._rights is None or verdict.question is None:
+            return verdict.response
+        return await _authorised(verdict.question, verdict.response, self._rights)
 
     def _judged(self, path: Path, request: Json) -> Json:
         """What can be said without asking anybody."""
@@ -64,46 +78,54 @@ class Admission:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Question:
+class Question:
     """Has the submitter the verb on these queues? And what is left of the request, to answer it."""
 
     stub: Json
     kind: str
+    is_new: bool
     verb: str
     submitter: Subject
     is_own: bool  # the submitter sends the request
     queues: tuple[str, ...]
-    response: Json  # where nothing is missing
 
 
-def _question(request: Json, response: Json, rights: QueueRights) -> _Question:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """An answer, which holds unless a right is missing."""
+
+    response: Json
+    question: Question | None = None
+
+
+def _question(request: Json, rights: QueueRights) -> Question:
     submitter = rights.submitters.submitter(request)
-    return _Question(
+    return Question(
         stub={"uid": request.get("uid", "")},
         kind=request["kind"]["kind"],
+        is_new=request["operation"] == "CREATE",
         verb=ADMINISTER if request["kind"]["kind"] == "Command" else USE,
         submitter=submitter,
         is_own=submitter == rights.submitters.sender(request),
         queues=tuple(rights.destinations.of(request)),
-        response=response,
     )
 
 
-async def _authorised(question: _Question, rights: QueueRights) -> Json:
-    stub, warnings = question.stub, question.response.get("warnings", ())
+async def _authorised(question: Question, response: Json, rights: QueueRights) -> Json:
+    stub, warnings = question.stub, response.get("warnings", ())
     try:
         asked = [
             (queue, await rights.access.may(question.submitter, question.verb, queue)) for queue in question.queues
         ]
     except errors.KubeError as error:
         text = f"who may use the queue could not be asked of the API server: {error}"
-        # The group that will be made for a pod is asked about again, and that fails closed.
-        if rights.mode == AccessMode.WARN or question.kind == "Pod":
+        # The group that will be made for a new pod is asked about again, and that fails closed.
+        if rights.mode == AccessMode.WARN or (question.kind == "Pod" and question.is_new):
             return allowed(stub, [text, *warnings])
         return refused(stub, f"{text}; try again", warnings, code=UNAVAILABLE)
     missing = [queue for queue, may in asked if not may]
     if not missing:
-        return question.response
+        return response
     text = _denial(question, missing)
     if rights.mode == AccessMode.WARN:
         return allowed(stub, [f"{text} (only a warning for now)", *warnings])
@@ -115,7 +137,7 @@ def _is_judged(path: Path, request: Json) -> bool:
     return not (path.mutates and request["operation"] == "UPDATE")
 
 
-def _denial(question: _Question, queues: Sequence[str]) -> str:
+def _denial(question: Question, queues: Sequence[str]) -> str:
     named = ", ".join(f'"{queue}"' for queue in queues)
     whose = "" if question.is_own else f", for whom this {question.kind} is made,"
     what, instead = ("use", ", or submit to another queue") if question.verb == USE else ("open or close", "")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pumice.clock import Clock
     from pumice.kube.client import Client
-    from pumice.kube.informer import Log
+    from pumice.runtime import Log
 
 FILE_BYTES_MAX: Final = 2**20
 ATTEMPTS_MAX: Final = 5  # of replicas that renew at the same moment all but one are too late, and read again

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import Namespace, Node
-from pumice.api.flow import JobTemplate
+from pumice.api.flow import JobFlow, JobTemplate
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import ROOT_QUEUE, PodGroup, Queue
 from pumice.api.validation import ClusterSize
@@ -43,15 +43,17 @@ class InformerLookup:
         return self._queues.get("", name)
 
     def queues(self) -> Iterable[Queue]:
-        return self._queues.objects.values()
+        return tuple(self._queues.objects.values())  # in one step: a large review is judged beside the loop that writes
 
     def children(self, queue: str) -> Sequence[Queue]:
-        if self._children is None:
-            self._children = collections.defaultdict(list)
+        children = self._children
+        if children is None:
+            children = collections.defaultdict(list)
             for each in self.queues():
                 if each.metadata.name != ROOT_QUEUE:
-                    self._children[each.spec.parent or ROOT_QUEUE].append(each)
-        return self._children.get(queue, ())
+                    children[each.spec.parent or ROOT_QUEUE].append(each)
+            self._children = children
+        return children.get(queue, ())
 
     def job_template(self, namespace: str, name: str) -> JobTemplate | None:
         return self._templates.get(namespace, name)
@@ -67,10 +69,16 @@ class InformerLookup:
         """Its informer begins with the first question: only queue rights ask."""
         return self._informers.of(PodGroup).get(namespace, name)
 
+    def job_flows(self, namespace: str) -> Iterable[JobFlow]:
+        """Of one namespace; only queue rights ask, as above."""
+        flows = tuple(self._informers.of(JobFlow).objects.items())
+        return (flow for key, flow in flows if key.namespace == namespace)
+
     def cluster_size(self) -> ClusterSize | None:
-        if self._size is None and self._allocatable:
-            self._size = _size(self._allocatable.values())
-        return self._size
+        size = self._size
+        if size is None and self._allocatable:
+            size = self._size = _size(tuple(self._allocatable.values()))
+        return size
 
     # ------------------------------------------------------------------------------------------------- news
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from pumice.api import defaults, names
 from pumice.api.batch import DEFAULT_MAX_RETRY, DEFAULT_QUEUE
@@ -23,17 +23,20 @@ from pumice.webhooks.registration import (
     AccessMode,
     Registration,
     annotation,
+    change_of,
     excluded_namespaces,
     forged,
     resource_rule,
     texts,
 )
 from pumice.webhooks.submitters import RECORD, WORKLOAD_CONTROLLERS
+from pumice.webhooks.target_queues import LEADING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Json: TypeAlias = dict[str, Any]
+    from pumice.api.meta import Json
+
 
 PREFIX: Final = "pumice"
 _TASKS: Final = "(has(object.spec.tasks) ? object.spec.tasks : [])"
@@ -135,7 +138,7 @@ def _manifest(kind: str, name: str, spec: Json) -> Json:
 
 def _mutating(registration: Registration) -> list[Json]:
     jobs = _Policy(f"{PREFIX}-jobs-defaults", ("jobs.batch.volcano.sh",), ("CREATE",))
-    queues = _Policy(f"{PREFIX}-queues-defaults", ("queues.scheduling.volcano.sh",), ("CREATE",))
+    queues = _Policy(f"{PREFIX}-queues-defaults", ("queues.scheduling.volcano.sh",), ("CREATE", "UPDATE"))
     return [
         *_mutating_policy(registration, jobs, _job_patches(registration.scheduler_names[0])),
         *_mutating_policy(registration, queues, _queue_patches()),
@@ -263,7 +266,7 @@ def _rights(registration: Registration) -> list[Json]:
             f"{PREFIX}-{collection.partition('.')[0]}-use",
             (collection,),
             ("CREATE", "UPDATE"),
-            conditions=(others, *_only_news(collection)),
+            conditions=(others, *_only_news()),
             variables=_queue_variables(_queue_of(where), leads_on=collection != "podgroups.scheduling.volcano.sh"),
         )
         found += _validating_policy(registration, use, [_use_rule()], actions)
@@ -309,7 +312,7 @@ def _flows_use(others: Json) -> _Policy:
         {"name": "all", "expression": f"{flows}.filter(f, {said}).map(f, {queue})"},
         {"name": "queues", "expression": "variables.all.transformList(i, q, variables.all.indexOf(q) == i, q)"},
     )
-    conditions = (others, *_only_news(collection))
+    conditions = (others, *_only_news())
     return _Policy(
         f"{PREFIX}-jobflows-use", (collection,), ("CREATE", "UPDATE"), conditions=conditions, variables=variables
     )
@@ -328,12 +331,13 @@ def _flow_rules() -> list[Rule]:
 def _pods_use(registration: Registration, others: Json) -> _Policy:
     """A pod that joins a group goes to the group's queue, which CEL cannot look up."""
     joins = " || ".join(f"{annotation('object', key)} != ''" for key in (names.GROUP_NAME, names.VOLCANO_GROUP_NAME))
-    queue, before = (annotation(variable, names.QUEUE_NAME) for variable in ("object", "oldObject"))
+    queue = annotation("object", names.QUEUE_NAME)
+    led = " || ".join(f"{annotation('object', key)} != {annotation('oldObject', key)}" for key in LEADING)
     conditions = (
         _ours(registration),
         others,
         {"name": "joins-no-group", "expression": f"!({joins})"},
-        {"name": "new-wish", "expression": f"request.operation == 'CREATE' || {queue} != {before}"},
+        {"name": "new-wish", "expression": f"request.operation == 'CREATE' || {led}"},
     )
     named = f"({queue} != '' ? {queue} : '{DEFAULT_QUEUE}')"
     return _Policy(
@@ -346,14 +350,9 @@ def _pods_use(registration: Registration, others: Json) -> _Policy:
     )
 
 
-def _only_news(collection: str) -> tuple[Json, ...]:
+def _only_news() -> tuple[Json, ...]:
     """Status of groups is written through the same door."""
-    new, old = _queue_of("object.spec"), _queue_of("oldObject.spec")
-    if collection == "podgroups.scheduling.volcano.sh":
-        expression = f"request.operation == 'CREATE' || {new} != {old}"
-    else:
-        expression = "request.operation == 'CREATE' || object.spec != oldObject.spec"
-    return ({"name": "new-wish", "expression": expression},)
+    return ({"name": "new-wish", "expression": f"request.operation == 'CREATE' || {change_of('spec')}"},)
 
 
 def _queue_of(where: str) -> str:

@@ -11,9 +11,10 @@ import base64
 import dataclasses
 import enum
 import json
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from pumice.api import names
+from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.webhooks.reviews import CLUSTER_WIDE, NATIVE_GROUP, PATHS, Path
 from pumice.webhooks.submitters import RECORD
 from pumice.webhooks.target_queues import LEADING
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from pumice.api.defaults import ResourceGroup
+    from pumice.api.meta import Json
 
-Json: TypeAlias = dict[str, Any]
 
 TIMEOUT_S: Final = 5
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
@@ -58,7 +59,7 @@ class Registration:
     configuration: str = CONFIGURATION
     url: str = ""  # instead of a Service: https://host:port
     ca: bytes = b""
-    scheduler_names: tuple[str, ...] = ("volcano", "pumice")
+    scheduler_names: tuple[str, ...] = SCHEDULER_NAMES
     access: AccessMode = AccessMode.OFF
     controllers: tuple[str, ...] = ()  # user names of our controllers
     groups: tuple[ResourceGroup, ...] = ()
@@ -103,19 +104,14 @@ class Registration:
         ours = f"request.userInfo.username in {texts(self.controllers)}"
         others = {"name": "not-by-our-controllers", "expression": f"!({ours})"}
         by_ours = {"name": "by-our-controllers", "expression": ours}
-        # Status is written through the same door: most updates are none of ours.
-        news = [
-            {"name": "new-wish", "expression": _any("request.operation != 'UPDATE'", _QUEUE_CHANGED, _RECORD_CHANGED)}
-        ]
         operations = self._operations(path)
-        conditions = news if "UPDATE" in operations else []
-        hooks = [self._hook(path, operations, fails_closed=True, conditions=[others, *conditions])]
+        conditions = [others, *_news(operations, _SPEC_CHANGED)]
+        hooks = [self._hook(path, operations, fails_closed=True, conditions=conditions)]
         if self.controllers:
             closed = self.access == AccessMode.ENFORCE
+            conditions = [by_ours, *_news(operations, _QUEUE_CHANGED)]
             hooks.append(
-                self._hook(
-                    path, operations, fails_closed=closed, conditions=[by_ours, *conditions], prefix="controllers."
-                )
+                self._hook(path, operations, fails_closed=closed, conditions=conditions, prefix="controllers.")
             )
         return hooks
 
@@ -223,6 +219,20 @@ def _queue(variable: str) -> str:
     return f"(has({variable}.spec) && has({variable}.spec.queue) ? {variable}.spec.queue : '')"
 
 
+def _news(operations: Collection[str], changed: str) -> list[Json]:
+    """Status of groups is written through the same door: most updates are none of ours."""
+    if "UPDATE" not in operations:
+        return []
+    return [{"name": "new-wish", "expression": _any("request.operation != 'UPDATE'", changed, _RECORD_CHANGED)}]
+
+
+def change_of(field: str) -> str:
+    """True where a field that may be absent is not what it was."""
+    new, old = f"object.{field}", f"oldObject.{field}"
+    return f"has({new}) != has({old}) || (has({new}) && {new} != {old})"
+
+
+_SPEC_CHANGED: Final = change_of("spec")
 _QUEUE_CHANGED: Final = f"{_queue('object')} != {_queue('oldObject')}"
 _RECORD_CHANGED: Final = _any(*(f"{annotation('object', key)} != {annotation('oldObject', key)}" for key in RECORD))
 
@@ -239,9 +249,16 @@ def forged(controllers: Sequence[str]) -> str:
 
 def _moved(ours: str, controllers: Sequence[str]) -> str:
     """True where somebody but our controllers changes which queue a pod of ours goes to."""
-    changed = _any(*(f"{annotation('object', key)} != {annotation('oldObject', key)}" for key in LEADING))
+    led = _any(*(f"{annotation('object', key)} != {annotation('oldObject', key)}" for key in LEADING))
+    adopted = f"size({_controller('object')}) > 0 && {_controller('object')} != {_controller('oldObject')}"
     others = f"!(request.userInfo.username in {texts(controllers)})"
-    return f"request.operation == 'UPDATE' && {ours} && {others} && ({changed})"
+    return f"request.operation == 'UPDATE' && {ours} && {others} && ({_any(led, adopted)})"
+
+
+def _controller(variable: str) -> str:
+    """The uid of the owner whose pods share a group, as a list of at most one."""
+    where = f"{variable}.metadata.ownerReferences"
+    return f"(has({where}) ? {where}.filter(o, has(o.controller) && o.controller).map(o, o.uid) : [])"
 
 
 def _takes(group: ResourceGroup) -> str:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from pumice.api import defaults, validation
 from pumice.api.validation import Operation, Request, Settings
+from pumice.api.validation.limits import excess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pumice.api.defaults import ResourceGroup
+    from pumice.api.meta import Json
     from pumice.api.validation import Lookup
 
-Json: TypeAlias = dict[str, Any]
 
 WARNING_CHARS_MAX = 256  # API servers cut what is longer
 WARNINGS_MAX = 8
@@ -56,15 +57,16 @@ _CREATE_UPDATE = frozenset({"CREATE", "UPDATE"})
 _ALL = frozenset({"CREATE", "UPDATE", "DELETE"})
 
 PATHS: tuple[Path, ...] = (
-    Path("/jobs/mutate", "jobs.batch.volcano.sh", _CREATE, mutates=True, records=True),
+    Path("/jobs/mutate", "jobs.batch.volcano.sh", _CREATE_UPDATE, mutates=True, records=True),
     Path("/jobs/validate", "jobs.batch.volcano.sh", _CREATE_UPDATE, mutates=False, records=True),
     Path("/podgroups/mutate", "podgroups.scheduling.volcano.sh", _CREATE, mutates=True, records=True),
     Path("/podgroups/validate", "podgroups.scheduling.volcano.sh", _CREATE, mutates=False, records=True),
     Path("/native-podgroups/validate", "podgroups.scheduling.k8s.io", _NONE, mutates=False, records=True),
     Path("/pods/mutate", "pods", _CREATE, mutates=True, records=True),
     Path("/pods/validate", "pods", _CREATE, mutates=False, records=True),
-    Path("/queues/mutate", "queues.scheduling.volcano.sh", _CREATE, mutates=True),
+    Path("/queues/mutate", "queues.scheduling.volcano.sh", _CREATE_UPDATE, mutates=True),
     Path("/queues/validate", "queues.scheduling.volcano.sh", _ALL, mutates=False),
+    Path("/jobtemplates/validate", "jobtemplates.flow.volcano.sh", _NONE, mutates=False, records=True),
     Path("/jobflows/mutate", "jobflows.flow.volcano.sh", _NONE, mutates=True, records=True),
     Path("/jobflows/validate", "jobflows.flow.volcano.sh", _CREATE_UPDATE, mutates=False, records=True),
     Path("/cronjobs/mutate", "cronjobs.batch.volcano.sh", _NONE, mutates=True, records=True),
@@ -81,7 +83,7 @@ class Reviewer:
         self, lookup: Lookup, settings: Settings | None = None, pod_rules: Callable[[], PodRules] = PodRules
     ) -> None:
         self._lookup = lookup
-        self._settings = settings or Settings(scheduler_names=("volcano", "pumice"))
+        self._settings = settings or Settings()
         self._pod_rules = pod_rules
 
     def answer(self, path: Path) -> Callable[[Json], Json]:
@@ -93,10 +95,14 @@ class Reviewer:
         return allowed(request, warnings, patch)
 
     def patch(self, request: Json) -> tuple[list[Json], list[str]]:
-        """What a new object lacks, and what to tell whoever sends it."""
+        """What an object lacks, and what to tell whoever sends it."""
+        new, namespace = request.get("object") or {}, request.get("namespace", "")
+        if excess(new):
+            return [], []  # it is refused afterwards
+        if request["operation"] == Operation.UPDATE:
+            return _update_patch(request["kind"]["kind"], new, request.get("oldObject") or {}), []
         if request["operation"] != Operation.CREATE:
             return [], []
-        new, namespace = request.get("object") or {}, request.get("namespace", "")
         match request["kind"]["kind"]:
             case "Job":
                 warnings = [f"{path}: {text}" for path, text in defaults.job_warnings(new)]
@@ -114,6 +120,11 @@ class Reviewer:
     def validate(self, request: Json) -> Json:
         if request["operation"] not in _ALL:
             return refused(request, f"{request['operation']}: expected one of {', '.join(sorted(_ALL))}")
+        if problem := excess(request.get("object") or {}):
+            is_old = _spec(request.get("object")) == _spec(request.get("oldObject"))
+            return (
+                allowed(request) if is_old else refused(request, problem)
+            )  # it may have been made before there was a limit
         question = Request(
             Operation(request["operation"]),
             new=request.get("object"),
@@ -126,6 +137,20 @@ class Reviewer:
         if findings.errors:
             return refused(request, validation.message(findings.errors), findings.warnings)
         return allowed(request, findings.warnings)
+
+
+def _update_patch(kind: str, new: Json, old: Json) -> list[Json]:
+    """Whoever applies a manifest again does not write what admission had filled in."""
+    match kind:
+        case "Job":
+            return defaults.job_update_patch(new, old)
+        case "Queue":
+            return defaults.queue_patch(new)
+    return []
+
+
+def _spec(subject: Json | None) -> Any:
+    return (subject or {}).get("spec")
 
 
 def allowed(request: Json, warnings: Sequence[str] = (), patch: Sequence[Json] = ()) -> Json:

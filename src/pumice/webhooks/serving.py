@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from aiohttp import web
 
-from pumice.errors import BadInput
+from pumice.kube.listener import Limits, Listener
 from pumice.webhooks.reviews import PATHS
 
 if TYPE_CHECKING:
@@ -17,16 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pumice.telemetry.meters import Meters
-    from pumice.webhooks.admission import Admission
+    from pumice.webhooks.admission import Admission, Verdict
     from pumice.webhooks.reviews import Path
 
 BODY_BYTES_MAX: Final = 3 * 2**20  # the most that an API server itself takes
 BUFFERED_BYTES_MAX: Final = 64 * 2**20  # of all bodies that are being read at a time
-BUFFER_BYTES: Final = 2**14  # that a connection may be ahead of its reader
+SMALL_BYTES_MAX: Final = 2**17  # of a body that is judged at once; larger ones would keep the others waiting
 BODY_S_MAX: Final = 5.0  # an API server sends its body at once
 REVIEW_S_MAX: Final = 4.5  # after 5 s nobody waits any more
-KEEP_ALIVE_S: Final = 3600.0  # an API server keeps connections and would not notice that we closed one
-DRAIN_S: Final = 10.0  # for reviews under way when we stop
+# An API server keeps connections, one for each review at a time, and would not notice at once that we closed one.
+LIMITS: Final = Limits(connections=256, keep_alive_s=3600.0)
 API_VERSION: Final = "admission.k8s.io/v1"
 
 
@@ -51,43 +52,31 @@ class ReviewServer:
         self._admission = admission
         self._meters = meters
         self._buffered = 0
-        self._runner: web.AppRunner | None = None
+        self._listener: Listener | None = None
+        self._worker = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="reviews")
 
     async def start(self, address: str, context: ssl.SSLContext) -> int:
         """Listen on `host:port` (port 0: a free one); the port."""
-        host, _, port = address.rpartition(":")
-        if not port.isdigit():
-            raise BadInput(f"--bind {address!r}: expected host:port, such as 0.0.0.0:8443")
         application = web.Application(client_max_size=BODY_BYTES_MAX)
         for path in PATHS:
             application.router.add_post(path.path, self._handler(path))
-        self._runner = web.AppRunner(
-            application,
-            access_log=None,
-            keepalive_timeout=KEEP_ALIVE_S,
-            shutdown_timeout=DRAIN_S,
-            read_bufsize=BUFFER_BYTES,
-            lingering_time=0.0,  # who sends too much is not listened to
-        )
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host.strip("[]") or "0.0.0.0", int(port), ssl_context=context)  # noqa: S104  asked for by `:8443`
-        await site.start()
-        return int(self._runner.addresses[0][1])
+        self._listener = Listener(application, LIMITS, context=context)
+        return await self._listener.start(address, flag="--bind", example="0.0.0.0:8443")
 
     async def stop(self) -> None:
         """Closes the port first, then waits for the reviews under way."""
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._listener is not None:
+            await self._listener.stop()
+        self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _handler(self, path: Path) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
             began = time.perf_counter()
             verdict = "failed"
             try:
-                # Neither the body nor the review has a name here: both are gone while the answer waits for the API server.
-                answering = self._admission.answer(path, _decoded(await self._body(request))["request"])
+                judged = await self._judged(path, request)
                 async with asyncio.timeout(REVIEW_S_MAX):
-                    response = await answering
+                    response = await self._admission.authorise(judged)
                 verdict = "allowed" if response["allowed"] else "refused"
                 answer = {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response}
                 return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
@@ -100,12 +89,27 @@ class ReviewServer:
 
         return handle
 
-    async def _body(self, request: web.Request) -> bytes:
+    async def _judged(self, path: Path, request: web.Request) -> Verdict:
+        """What the rules say of the body, which is gone afterwards; a large one is read in a thread, one after another."""
+        read = bytearray()
+        try:
+            await self._read(request, read)
+            if len(read) <= SMALL_BYTES_MAX:
+                return self._judge(path, read)
+            async with asyncio.timeout(REVIEW_S_MAX):
+                return await asyncio.get_running_loop().run_in_executor(self._worker, self._judge, path, read)
+        finally:
+            self._buffered -= len(read)
+
+    def _judge(self, path: Path, body: bytearray) -> Verdict:
+        return self._admission.judge(path, _decoded(body)["request"])
+
+    async def _read(self, request: web.Request, read: bytearray) -> None:
+        """The body; what was read counts until it is gone, however this ends."""
         if request.content_type != "application/json":
             raise web.HTTPUnsupportedMediaType(text="send application/json")
         if (request.content_length or 0) > BODY_BYTES_MAX:
             raise web.HTTPRequestEntityTooLarge(BODY_BYTES_MAX, request.content_length or 0)
-        read = bytearray()
         try:
             async with asyncio.timeout(BODY_S_MAX):
                 async for chunk in request.content.iter_any():
@@ -117,16 +121,13 @@ class ReviewServer:
                         raise web.HTTPServiceUnavailable(text="too many large bodies at a time")
         except TimeoutError as error:
             raise web.HTTPRequestTimeout(text=f"the body took more than {BODY_S_MAX:.0f} s") from error
-        finally:
-            self._buffered -= len(read)
-        return bytes(read)
 
 
 _REVIEW = msgspec.json.Decoder(_Review)
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
-def _decoded(body: bytes) -> dict[str, Any]:
+def _decoded(body: bytearray) -> dict[str, Any]:
     try:
         review = _REVIEW.decode(body)
         whole: dict[str, Any] = _OBJECT.decode(body)

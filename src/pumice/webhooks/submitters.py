@@ -9,14 +9,15 @@ everybody who may create pods there can act anyway. So do pods of ReplicaSets an
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from pumice.api import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Json: TypeAlias = dict[str, Any]
+    from pumice.api.meta import Json
+
 
 RECORD: Final = (names.SUBMITTED_BY, names.SUBMITTER_GROUPS)
 GROUPS_CHARS_MAX: Final = 64 * 1024  # all annotations of an object together may have 256 KiB

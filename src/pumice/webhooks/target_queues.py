@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -10,53 +10,73 @@ import msgspec
 from pumice.api import names
 from pumice.api.batch import DEFAULT_QUEUE
 from pumice.api.defaults import queue_within
+from pumice.api.flow import FlowPatch, JobFlow
+from pumice.api.groups import named_group
 from pumice.api.scheduling import GROUP_PREFIX, PodGroup
 from pumice.api.validation.jobs import same_json
 from pumice.webhooks.reviews import NATIVE_GROUP
 
 if TYPE_CHECKING:
+    from pumice.api.meta import Json
     from pumice.api.validation import Lookup
 
-Json: TypeAlias = dict[str, Any]
 PodGroups: TypeAlias = Callable[[str, str], PodGroup | None]  # by namespace and name
+JobFlows: TypeAlias = Callable[[str], Iterable[JobFlow]]  # of a namespace
 
 LEADING: Final = (
     names.QUEUE_NAME,
     names.GROUP_NAME,
     names.VOLCANO_GROUP_NAME,
 )  # annotations that lead a pod to a queue
-QUEUES_MAX: Final = 64  # of one JobFlow: each is a question to the API server
+QUEUES_MAX: Final = 64  # of one object: each is a question to the API server
 
 
-def is_submission(request: Json) -> bool:
-    """True where a request asks for room in a queue: a creation, or an update of what somebody wants."""
+def is_submission(request: Json, *, by_controllers: bool = False) -> bool:
+    """True where a request asks for room in a queue: a creation, or an update of what somebody wants.
+
+    What our controllers change in a group follows from a Job or a workload that somebody was allowed to change; only where
+    they move the group is that asked again.
+    """
     if request["operation"] == "CREATE":
         return True
     if request["operation"] != "UPDATE":
         return False
     if request["kind"]["kind"] == "Command":
         return True  # it may be aimed at another queue
+    before, after = (_object(request.get(side)) for side in ("oldObject", "object"))
     if request["kind"]["kind"] == "Pod" or _is_native(request):
-        old, new = (_annotations(request.get(side) or {}) for side in ("oldObject", "object"))
-        return any(old.get(key) != new.get(key) for key in LEADING)
-    old, new = (_object((request.get(side) or {}).get("spec")) for side in ("oldObject", "object"))
-    if request["kind"]["kind"] == "PodGroup":
-        return old.get("queue") != new.get("queue")
+        old, new = _annotations(before), _annotations(after)
+        is_adopted = _controller(after) not in {None, _controller(before)}
+        return is_adopted or any(old.get(key) != new.get(key) for key in LEADING)
+    old, new = _object(before.get("spec")), _object(after.get("spec"))
+    if request["kind"]["kind"] == "PodGroup" and by_controllers:
+        return _queue(old) != _queue(new)
     return not same_json(old, new)
 
 
 class Destinations:
     """Finds queues; what an object refers to is asked of the look-ups."""
 
-    def __init__(self, lookup: Lookup, pod_groups: PodGroups, scheduler_names: tuple[str, ...]) -> None:
+    def __init__(
+        self, lookup: Lookup, pod_groups: PodGroups, flows: JobFlows, scheduler_names: tuple[str, ...]
+    ) -> None:
         self._lookup = lookup
         self._pod_groups = pod_groups
+        self._flows = flows
         self._scheduler_names = scheduler_names
 
     def of(self, request: Json) -> list[str]:
-        """The queues, each once; of a JobFlow those of its templates as they are now: its Jobs are looked at again."""
-        subject, namespace = request.get("object") or {}, request.get("namespace", "")
-        spec = _object(subject.get("spec"))
+        """The queues, each once: those that the object leads to, and after an update those that it led to before.
+
+        Of a JobFlow they are those of its templates as they are now: its Jobs are looked at again.
+        """
+        found = self._of(request, _object(request.get("object")))
+        if request["operation"] == "UPDATE" and request["kind"]["kind"] != "Command" and not _is_native(request):
+            found += self._of(request, _object(request.get("oldObject")))
+        return list(dict.fromkeys(found))
+
+    def _of(self, request: Json, subject: Json) -> list[str]:
+        namespace, spec = request.get("namespace", ""), _object(subject.get("spec"))
         match request["kind"]["kind"]:
             case "PodGroup" if _is_native(request):
                 return [_annotations(subject).get(names.QUEUE_NAME) or DEFAULT_QUEUE]
@@ -66,37 +86,51 @@ class Destinations:
                 return [self._led_on(_queue(spec), namespace)]
             case "CronJob":
                 return [self._led_on(_queue(_object(_object(spec.get("jobTemplate")).get("spec"))), namespace)]
+            case "JobTemplate":
+                return self._of_template(subject, namespace)
             case "JobFlow":
                 return self._of_flow(spec, namespace)
             case "Command":
                 target = _object(subject.get("target"))
                 return [str(target.get("name", ""))] if target.get("kind") == "Queue" else []
             case "Pod" if spec.get("schedulerName") in self._scheduler_names:
-                return self._of_pod(subject, namespace)
+                return self._of_pod(subject, namespace, is_new=request["operation"] == "CREATE")
         return []
 
+    def _of_template(self, template: Json, namespace: str) -> list[str]:
+        """Its own queue, and those to which flows lead it: their Jobs run what it says, in the name of the flow's submitter."""
+        found = [self._led_on(_queue(_object(template.get("spec"))), namespace)]
+        name = _object(template.get("metadata")).get("name", "")
+        for flow in self._flows(namespace):
+            queues = (_patched_queue(part.patch) for part in flow.spec.flows if part.name == name)
+            found += [queue for queue in queues if queue != DEFAULT_QUEUE]
+        return found
+
     def _of_flow(self, spec: Json, namespace: str) -> list[str]:
-        found: dict[str, None] = {}
+        found: list[str] = []
         for part in spec.get("flows") or ():
             template = self._lookup.job_template(namespace, str(_object(part).get("name", "")))
             if template is None:
                 continue  # whoever makes it cannot know of this flow; the Job will be looked at
             patched = _queue(_object(_object(_object(part).get("patch")).get("jobSpec")))
             own = _queue(_object(msgspec.json.decode(template.spec)))
-            found[self._led_on(patched if patched != DEFAULT_QUEUE else own, namespace)] = None
-        return list(found)[:QUEUES_MAX]
+            found.append(self._led_on(patched if patched != DEFAULT_QUEUE else own, namespace))
+        return found
 
-    def _of_pod(self, pod: Json, namespace: str) -> list[str]:
-        """The queue of the group that the pod joins, or of the one that will be made for it.
+    def _of_pod(self, pod: Json, namespace: str, *, is_new: bool) -> list[str]:
+        """The queue of the group that the pod joins, and the one that it names itself.
 
-        Whoever names no group but an owner joins the group of that owner's pods.
+        A pod that names no group but an owner joins the group of that owner's pods. The queue that a pod names counts as soon as
+        its group is gone or not named any more, so the right to it is asked for with every change of either.
         """
         annotations = _annotations(pod)
-        named = annotations.get(names.GROUP_NAME) or annotations.get(names.VOLCANO_GROUP_NAME)
+        named = named_group(annotations)
         joined = self._pod_groups(namespace, named or _implied_group(pod))
-        if joined is not None:
-            return [joined.spec.queue or DEFAULT_QUEUE]
-        return [] if named else [self._led_on(annotations.get(names.QUEUE_NAME) or DEFAULT_QUEUE, namespace)]
+        found = [] if joined is None else [joined.spec.queue or DEFAULT_QUEUE]
+        own = annotations.get(names.QUEUE_NAME)
+        if named and (is_new or not own):
+            return found
+        return [*found, self._led_on(own or DEFAULT_QUEUE, namespace)] if own or not found else found
 
     def _led_on(self, queue: str, namespace: str) -> str:
         """Where the group will be: in the namespace's own queue, if it has one and nobody asked for another."""
@@ -118,10 +152,18 @@ def _annotations(subject: Json) -> Json:
 
 def _implied_group(pod: Json) -> str:
     """As api.scheduling.implied_group, of a pod that is not decoded."""
-    metadata = _object(pod.get("metadata"))
-    owners = [_object(owner) for owner in metadata.get("ownerReferences") or ()]
-    uid = next((owner.get("uid") for owner in owners if owner.get("controller")), metadata.get("uid"))
-    return f"{GROUP_PREFIX}{uid}"
+    return f"{GROUP_PREFIX}{_controller(pod) or _object(pod.get('metadata')).get('uid')}"
+
+
+def _controller(pod: Json) -> str | None:
+    """The uid of the owner whose pods share a group."""
+    owners = (_object(owner) for owner in _object(pod.get("metadata")).get("ownerReferences") or ())
+    return next((owner.get("uid") for owner in owners if owner.get("controller")), None)
+
+
+def _patched_queue(patch: FlowPatch | None) -> str:
+    """The queue that a flow lays over that of a template."""
+    return DEFAULT_QUEUE if patch is None else _queue(_object(msgspec.json.decode(patch.job_spec)))
 
 
 def _queue(spec: Json) -> str:

@@ -76,3 +76,18 @@ async def test_a_clean_stop_keeps_everything_and_credentials_stay_good(start):
             assert answer.status == 200
         async with opened.get(f"{second.url}{MAPS}?watch=true&resourceVersion={version - 1}") as answer:
             assert (answer.status, (await answer.json())["reason"]) == (410, "Expired")
+
+
+async def test_a_restart_leaves_the_files_of_the_administrator_as_they_are_unless_they_are_no_pair(start, tmp_path):
+    """A client reads certificate and key one after the other; those of two lives would not belong together."""
+    files = [tmp_path / "server" / name for name in ("admin.crt", "admin.key")]
+
+    def restarted():
+        start().stop()
+        return [file.read_bytes() for file in files]
+
+    first = restarted()
+    assert restarted() == first
+    files[0].write_bytes((tmp_path / "server" / "kubelet-client.crt").read_bytes())
+    certificate, key = restarted()
+    assert (certificate != first[0], key != first[1]) == (True, True)

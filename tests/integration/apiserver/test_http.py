@@ -11,6 +11,7 @@ from tests.integration.apiserver.conftest import session, trusting
 
 from pumice.kube.transport import BODY_BYTES_MAX
 from pumice.local.apiserver.http import Address, Listener
+from pumice.local.apiserver.serving import EmbeddedServer, Place
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 JSON = {"content-type": "application/json"}
@@ -122,3 +123,47 @@ async def test_keys_are_for_their_owner_alone(embedded, tmp_path):
 
 async def test_the_authority_outlives_the_server(embedded, tmp_path):
     assert trusting(tmp_path / "server").get_ca_certs()[0]["subject"] == ((("commonName", "pumice"),),)
+
+
+class SlowPeer:
+    """A client that stops in the middle of its TLS handshake until it is told to go on."""
+
+    def __init__(self, context, port):
+        self._port = port
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="127.0.0.1")
+
+    async def begin(self):
+        """Returns when the server has answered, so that it knows this connection."""
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+        with pytest.raises(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+        self._writer.write(self._outgoing.read())
+        self._incoming.write(await self._reader.read(2**16))
+
+    async def ask(self, path):
+        """Ends the handshake, asks, and gives the answer's first line."""
+        await self._do(self._tls.do_handshake)
+        self._tls.write(f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+        answer = await self._do(self._tls.read)
+        self._writer.close()
+        return answer.split(b"\r\n")[0]
+
+    async def _do(self, step):
+        while True:
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                self._writer.write(self._outgoing.read())
+                chunk = await self._reader.read(2**16)
+                self._incoming.write(chunk) if chunk else self._incoming.write_eof()
+            finally:
+                self._writer.write(self._outgoing.read())
+
+
+async def test_whoever_ends_the_handshake_after_the_server_has_stopped_gets_no_watch_of_it(tmp_path):
+    """Such a watch would never say anything, and the process would not end before it."""
+    async with EmbeddedServer(Place(tmp_path / "server")) as embedded:
+        peer = SlowPeer(trusting(tmp_path / "server"), int(embedded.url.rpartition(":")[2]))
+        await peer.begin()
+    assert await peer.ask(f"{MAPS}?watch=true") == b"HTTP/1.1 503 Service Unavailable"

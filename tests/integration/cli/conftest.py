@@ -15,10 +15,10 @@ from pumice.cli import fetching, main
 from pumice.cli.results import Query
 from pumice.clock import RealClock
 from pumice.errors import NotFound
-from pumice.kube.informer import silent
 from pumice.local.apiserver.serving import Place
 from pumice.local.nodes.pretend import pretend_nodes
 from pumice.local.up import Up
+from pumice.runtime import silent
 
 START_S_MAX = 60
 

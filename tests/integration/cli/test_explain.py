@@ -65,11 +65,18 @@ def test_the_same_is_there_as_data(why, pumice):
     assert data["source"] == "leader"
     assert data["gang"]["reasons"] == [
         {
+            "code": "ExceedsNodes",
             "plugin": "cluster",
+            "facts": {"amounts": [{"resource": "cpu", "wanted": "1"}], "wanted": 1, "free": 0},
             "reason": "can never run here: 1 such pods must start together (cpu 1 each), "
             "and the nodes that may take them hold 0 even when empty",
         },
-        {"plugin": "predicates", "reason": "node(s) didn't match Pod's node affinity/selector", "nodes": 2},
+        {
+            "code": "NodeAffinity",
+            "plugin": "predicates",
+            "reason": "node(s) didn't match Pod's node affinity/selector",
+            "nodes": 2,
+        },
     ]
     assert data["room"] == [{"each": {"cpu": "1"}, "waiting": 1, "fit": 0, "nodes": 2, "mayTake": 0, "short": [SHORT]}]
 

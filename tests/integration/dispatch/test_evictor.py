@@ -15,13 +15,13 @@ from pumice.cluster.state import Cluster
 from pumice.cluster.tasks import Status
 from pumice.dispatch.dispatcher import Dispatcher
 from pumice.dispatch.evictor import REFUSED_S, EvictionSettings
-from pumice.dispatch.runtime import Runtime
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
 from pumice.kube.transport import Response
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
+from pumice.runtime import Runtime
 from pumice.scheduling.core.decisions import Decisions, Evict, Release
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")

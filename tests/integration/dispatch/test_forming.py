@@ -12,13 +12,13 @@ from pumice.api.scheduling import PodGroup, Queue
 from pumice.clock import VirtualClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.dispatch.runtime import Runtime
 from pumice.dispatch.statuses import FORMING_S, Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 from pumice.local.up import install_kinds
+from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin, cycle
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")

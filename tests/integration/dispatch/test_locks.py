@@ -14,11 +14,11 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.dispatch.binder import BIND_WINDOW, Binder
 from pumice.dispatch.locks import RETRY_S, TAKE_S_MAX, NodeLocks, NotLocked
-from pumice.dispatch.runtime import Runtime
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
+from pumice.runtime import Runtime
 from pumice.scheduling.core.decisions import Bind, GangCommit
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
@@ -40,7 +40,7 @@ class Place:
         self.cluster = Cluster(scheduler_names=frozenset({"volcano"}), default_queue="default")
         self.intake = Intake(self.cluster)
         self.failures = []
-        self.binder = Binder(client, self.learn, runtime)
+        self.binder = Binder(client, self.cluster, self.learn, runtime)
 
     def learn(self, change):
         if isinstance(change, BindFailed):

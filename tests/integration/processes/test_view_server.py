@@ -179,6 +179,7 @@ class Standby:
     """As much of an Election as the view asks for."""
 
     stands_by: bool = True
+    identity: str = "scheduler-b_8"
     holder: str = "scheduler-a_7"
 
 
@@ -189,7 +190,7 @@ async def test_who_does_not_lead_names_the_leader(tmp_path):
             (None, "no cycle has been planned yet"),
         ):
             view = ViewServer(Views(), cluster.client, election)
-            health = HealthServer(cluster.scheduler.pulse, cluster.scheduler.meters, routes=view.routes)
+            health = HealthServer(cluster.scheduler.pulse, cluster.scheduler.meters, view=view)
             port = await health.start("127.0.0.1:0")
             try:
                 async with session.get(f"http://127.0.0.1:{port}/v1/state") as answer:

@@ -16,7 +16,6 @@ from pumice.api import kinds
 from pumice.api.batch import Job
 from pumice.api.scheduling import PodGroup
 from pumice.clock import VirtualClock
-from pumice.dispatch.runtime import Runtime
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Response
@@ -28,6 +27,7 @@ from pumice.local.nodes.pretend_pods import Behaviour
 from pumice.local.up import install_kinds
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")

@@ -12,13 +12,13 @@ from pumice import yamltext
 from pumice.api.core import Namespace
 from pumice.cli.crds import manifests
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Request
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 
 CRDS = [msgspec.json.encode(manifest) for manifest in yamltext.load_all(manifests(), source="pumice crds")]

@@ -12,9 +12,9 @@ from tests.unit.processes.peers import Peer, always, answer
 
 from pumice.api.core import Namespace
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.kube.informer import Informers
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 
 

@@ -11,7 +11,6 @@ from pumice.api import apps, core, native, pods, scheduling
 from pumice.api.core import Namespace
 from pumice.api.pods import Pod
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.errors import NotFound
 from pumice.kube.client import Client
 from pumice.kube.discovery import served_kinds
@@ -20,6 +19,7 @@ from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 from pumice.processes import scheduler as processes
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 
 

@@ -9,10 +9,10 @@ from tests.bodies.scheduler import World
 
 from pumice.api.core import Namespace
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 
 SIZE = 50

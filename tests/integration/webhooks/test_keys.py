@@ -12,8 +12,8 @@ from pumice.api.core import Namespace, Secret
 from pumice.clock import RealClock
 from pumice.errors import BadInput, Refused
 from pumice.kube import errors
-from pumice.kube.informer import silent
 from pumice.processes.webhooks import WebhookSettings
+from pumice.runtime import silent
 from pumice.webhooks import keys
 from pumice.webhooks.ca_bundle import CONFIGURATIONS, inject
 from pumice.webhooks.certificate_store import Files, SharedSecret

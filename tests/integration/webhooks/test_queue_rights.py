@@ -27,6 +27,14 @@ async def test_members_and_movers_need_the_right_to_the_groups_queue(here):
     await queue_rights.check_joining(here)
 
 
+async def test_a_pod_gets_to_no_other_queue_by_an_edit(here):
+    await queue_rights.check_leaving(here)
+
+
+async def test_templates_are_written_by_those_who_may_use_their_queues(here):
+    await queue_rights.check_templates(here)
+
+
 async def test_queues_are_opened_and_closed_by_those_who_administer_them(here):
     await queue_rights.check_commands(here)
 

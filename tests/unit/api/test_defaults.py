@@ -376,3 +376,84 @@ def contains(whole, part):
     if isinstance(part, list):
         return len(whole) == len(part) and all(map(contains, whole, part))
     return whole == part or part in (None, 0, "")
+
+
+# ------------------------------------------------------------------------------------------------------------ updates
+
+# What a person writes, and what admission then fills in: every field that it may.
+WRITTEN = {
+    "spec": {
+        "plugins": {"mpi": []},
+        "tasks": [
+            {"name": "master", "replicas": 1, "template": {"spec": {"hostNetwork": True, "containers": []}}},
+            {"replicas": 3, "template": {"spec": {"containers": []}}},
+        ],
+    }
+}
+
+
+def stored(job):
+    return defaults.applied(job, defaults.job_patch(job))
+
+
+def applied_again(manifest, old):
+    """As `kubectl apply` sends it: fields that nobody wrote stay, lists are those of the manifest."""
+    return {"spec": {**old["spec"], **copy.deepcopy(manifest)["spec"]}}
+
+
+def updated(new, old):
+    return defaults.applied(new, defaults.job_update_patch(new, old))
+
+
+def test_a_manifest_that_is_applied_again_changes_nothing():
+    old = stored(copy.deepcopy(WRITTEN))
+    for new in (applied_again(WRITTEN, old), copy.deepcopy(WRITTEN)):
+        assert updated(new, old) == old
+
+
+@pytest.mark.parametrize("replicas", [5, 2, 0])
+def test_a_manifest_that_is_applied_with_other_replicas_changes_those_alone_and_minimums_that_must_follow(replicas):
+    old = stored(copy.deepcopy(WRITTEN))
+    manifest = copy.deepcopy(WRITTEN)
+    manifest["spec"]["tasks"][1]["replicas"] = replicas
+    new = updated(applied_again(manifest, old), old)
+    assert new["spec"]["minAvailable"] == min(4, replicas + 1)
+    task = {**old["spec"]["tasks"][1], "replicas": replicas, "minAvailable": replicas}
+    assert new == {"spec": {**new["spec"], "tasks": [old["spec"]["tasks"][0], task]}}
+    assert {**new["spec"], "minAvailable": 4, "tasks": ()} == {**old["spec"], "tasks": ()}
+
+
+def test_minimums_that_somebody_wrote_stay_as_they_are():
+    task = {"name": "w", "replicas": 4, "minAvailable": 2, "maxRetry": 3}
+    old = {"spec": {"queue": "q", "schedulerName": "volcano", "maxRetry": 3, "minAvailable": 3, "tasks": [task]}}
+    new = {"spec": {**old["spec"], "tasks": [{**task, "replicas": 1}]}}
+    assert defaults.job_update_patch(new, old) == [], "it is refused afterwards"
+
+
+APPLY = {"operation": "Apply", "fieldsType": "FieldsV1"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "minimum"),
+    [
+        ({}, 3),
+        ({"annotations": {names.LAST_APPLIED: '{"spec": {"tasks": []}}'}}, 5),
+        ({"annotations": {names.LAST_APPLIED: '{"spec": {"minAvailable": 3}}'}}, 3),
+        ({"annotations": {names.LAST_APPLIED: "no JSON"}}, 3),
+        ({"managedFields": [{**APPLY, "fieldsV1": {"f:spec": {"f:tasks": {}}}}]}, 5),
+        ({"managedFields": [{**APPLY, "fieldsV1": {"f:spec": {"f:minAvailable": {}}}}]}, 3),
+        ({"managedFields": [{**APPLY, "operation": "Update", "fieldsV1": {"f:spec": {"f:tasks": {}}}}]}, 3),
+    ],
+    ids=["unknown", "applied", "applied with it", "no JSON", "by the server", "by the server with it", "updated"],
+)
+def test_a_minimum_that_nobody_applies_is_that_of_all_tasks(metadata, minimum):
+    task = {"name": "w", "replicas": 3, "minAvailable": 3, "maxRetry": 3}
+    old = {"spec": {"queue": "q", "schedulerName": "volcano", "maxRetry": 3, "minAvailable": 3, "tasks": [task]}}
+    new = {"metadata": metadata, "spec": {**old["spec"], "tasks": [{"name": "w", "replicas": 5, "maxRetry": 3}]}}
+    assert updated(new, old)["spec"]["minAvailable"] == minimum
+
+
+def test_what_nobody_had_filled_in_is_not_filled_in_by_an_update():
+    old = {"spec": {"tasks": [{"name": "w", "replicas": 4}]}}
+    new = {"spec": {"tasks": [{"name": "w", "replicas": 5}]}}
+    assert defaults.job_update_patch(new, old) == []

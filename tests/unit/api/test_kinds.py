@@ -1,5 +1,3 @@
-import pytest
-
 from pumice.api import batch, columns, kinds, native, pods, scheduling
 
 
@@ -20,26 +18,6 @@ def test_an_object_leads_to_its_kind():
 def test_a_struct_leads_to_its_kind():
     assert kinds.by_struct(scheduling.Queue).resource == "queues.scheduling.volcano.sh"
     assert all(kinds.by_struct(kind.struct) is kind for kind in kinds.KINDS if kind.struct)
-
-
-@pytest.mark.parametrize(
-    ("word", "resources"),
-    [
-        ("po", ["pods"]),
-        ("Pod", ["pods"]),
-        ("vcjob", ["jobs.batch.volcano.sh"]),
-        ("vj", ["jobs.batch.volcano.sh"]),
-        ("q", ["queues.scheduling.volcano.sh"]),
-        ("job", ["jobs.batch", "jobs.batch.volcano.sh"]),
-        ("jobs.batch.volcano.sh", ["jobs.batch.volcano.sh"]),
-        ("jobs.nowhere", []),
-        ("podgroups", ["podgroups.scheduling.k8s.io", "podgroups.scheduling.volcano.sh"]),
-        ("pg", ["podgroups.scheduling.volcano.sh"]),
-        ("nonsense", []),
-    ],
-)
-def test_a_word_leads_to_the_kinds_that_a_user_may_mean(word, resources):
-    assert [kind.resource for kind in kinds.by_word(word)] == resources
 
 
 def test_no_two_kinds_share_a_resource_an_api_version_and_kind_or_a_struct():
@@ -64,7 +42,7 @@ def test_a_kind_is_named_as_objects_paths_and_crds_name_it():
 
 
 def test_our_kinds_columns_are_all_paths_because_a_crd_can_compute_nothing():
-    assert [c.name for kind in kinds.CUSTOM_KINDS for c in kind.columns if c.is_computed] == []
+    assert [c.name for kind in kinds.CUSTOM_KINDS for c in kind.columns if c.path is None] == []
 
 
 def test_a_pod_prints_as_kubectl_users_know_it():

@@ -54,6 +54,8 @@ def test_every_field_of_every_kind_is_used_by_a_valid_manifest():
 @pytest.mark.parametrize("case", cases.valid(), ids=lambda case: case.id)
 def test_a_valid_manifest_is_read_by_its_struct(case):
     kind = kinds.by_kind(case.object["apiVersion"], case.object["kind"])
+    if kind.struct is None:
+        return  # passed through, never read
     assert decode_value(kind.struct, case.object).metadata.name == case.object["metadata"]["name"]
 
 

@@ -96,6 +96,15 @@ def test_scaling_changes_one_task_and_the_minimum_only_if_told():
     assert TWO_TASKS["spec"]["tasks"][1]["replicas"] == 2
 
 
+def test_scaling_down_takes_minimums_along_that_were_all_of_the_replicas():
+    task = {"name": "worker", "replicas": 3, "minAvailable": 3}
+    job = {"metadata": {"name": "train"}, "spec": {"minAvailable": 3, "tasks": [task]}}
+    assert submitting.scaled(job, 2, task="", minimum=None)["spec"] == {
+        "minAvailable": 2,
+        "tasks": [{"name": "worker", "replicas": 2, "minAvailable": 2}],
+    }
+
+
 def test_scaling_needs_to_know_which_task():
     with pytest.raises(BadInput, match=r"job train has several tasks \(ps, worker\); name one with --task"):
         submitting.scaled(TWO_TASKS, 5, task="", minimum=None)

@@ -24,7 +24,6 @@ def test_a_gang_has_what_its_group_says():
     assert found.role_minimums == {"ps": 1, "worker": 1}
     assert found.minimum == {"cpu": 2000, "nvidia.com/gpu": 4000}
     assert found.annotations == {"a": "b"}
-    assert found.has_object
     assert not found.native
 
 
@@ -191,7 +190,6 @@ def test_kubernetes_own_groups_are_gangs_that_need_no_admission():
     assert [task.name for task in found.tasks] == ["a", "b"]
     assert (found.spec.min_member, found.spec.queue, found.spec.phase) == (2, "q", "Inqueue")
     assert found.spec.native
-    assert not found.spec.has_object
 
 
 def test_a_native_group_without_a_gang_policy_places_pods_one_by_one():
@@ -207,7 +205,6 @@ def test_a_native_group_and_a_podgroup_of_one_name_do_not_meet():
 def test_a_pod_of_ours_without_a_group_is_a_gang_of_one_already_admitted():
     found = gang(a_pod("p", priority=9, annotations={names.QUEUE_NAME: "q"}), key="default/pod:p").spec
     assert (found.min_member, found.queue, found.phase, found.priority) == (1, "q", "Inqueue", 9)
-    assert not found.has_object
 
 
 def test_a_lone_pod_ranks_by_its_class_before_its_number():

@@ -1,5 +1,6 @@
 """One Change after another: what the state says afterwards."""
 
+import msgspec
 import pytest
 from tests.unit.scheduling.clusters import a_gang, a_group, a_node, a_pod, a_priority_class, a_queue, an_object
 
@@ -243,6 +244,29 @@ def test_pods_of_other_controllers_are_alone_like_bare_ones():
     assert world.members("default/pod:p") == ["p"]
 
 
+OWNED = {"ownerReferences": controlled_by("argoproj.io/v1alpha1", "Workflow")}
+
+
+@pytest.mark.parametrize(
+    ("bare", "group"),
+    [
+        (a_pod("p", uid="7", annotations={names.QUEUE_NAME: "vip"}), "podgroup-7"),
+        (a_pod("p", uid="7", annotations={names.QUEUE_NAME: "vip"}, metadata=OWNED), "podgroup-u1"),
+    ],
+    ids=["bare", "of a foreign controller"],
+)
+def test_a_pod_that_names_no_group_any_more_stays_in_the_one_that_was_made_for_it(bare, group):
+    key, alone = f"default/{group}", "default/pod:p"
+    made = a_group(group, 1, queue="poor")
+    for world in (World(made, bare), World(bare, made)):
+        assert (world.members(key), world.members(alone)) == (["p"], None)
+        assert world.cluster.snapshot().gangs[key].spec.queue == "poor"
+        world.lose(made)
+        assert (world.members(key), world.members(alone)) == (None, ["p"])
+        world.lose(bare)
+        assert world.intake._uids_by_implied == {}
+
+
 def test_finished_members_still_count_in_their_gang():
     world = World(a_gang("g", 2))
     world.see(a_pod("g-w-0", gang="g", node="n1", phase="Succeeded"))
@@ -345,8 +369,49 @@ def test_an_assumed_pod_that_is_deleted_before_its_bind_leaves_no_charge():
     world.apply(Assumed(ref(pod), "n1", "a1", NOW))
     world.lose(pod)
     assert world.used("n1") == (0, 0)
-    world.see(pod)
+    world.see(a_pod("p", cpu="2", uid="another"))
     assert world.state("p") == "Pending"
+
+
+# ------------------------------------------------------------------------------------------------- what is older
+
+
+def versioned(thing, version):
+    metadata = msgspec.structs.replace(thing.metadata, resource_version=version)
+    return msgspec.structs.replace(thing, metadata=metadata)
+
+
+def test_a_pod_that_was_read_as_bound_is_not_pending_again_because_an_older_event_arrives():
+    waiting, bound = versioned(a_pod("p", cpu="2"), "7"), versioned(a_pod("p", cpu="2", node="n1"), "9")
+    world = World(a_node("n1"), waiting, bound)
+    world.see(versioned(a_pod("p", cpu="2", labels={"new": "yes"}), "8"))
+    assert world.state("p") == ("Running", "n1")
+    assert world.used("n1") == (2000, 0)
+
+
+@pytest.mark.parametrize("version", ["", "a1", "12345678901234567890123456789012345678901"])
+def test_where_versions_are_no_numbers_a_pod_still_never_loses_its_node(version):
+    world = World(a_node("n1"), versioned(a_pod("p", cpu="2", node="n1"), version))
+    world.see(versioned(a_pod("p", cpu="2"), version))
+    assert world.used("n1") == (2000, 0)
+
+
+def test_a_pod_that_is_gone_does_not_come_back_with_a_late_answer_nor_drive_out_its_successor():
+    former, successor = versioned(a_pod("p", node="n1", uid="a"), "5"), versioned(a_pod("p", uid="b"), "9")
+    world = World(a_node("n1"), former)
+    world.lose(former)
+    world.see(versioned(former, "6"))
+    assert world.state("p") is None
+    world.see(successor, versioned(former, "7"))
+    assert [task.uid for task in world.cluster.tasks.values()] == ["b"]
+
+
+def test_other_kinds_do_not_go_back_either():
+    world = World(versioned(a_node("n1", cpu="8"), "9"), versioned(a_group("g", 3), "10"))
+    world.see(versioned(a_node("n1", cpu="4"), "8"), versioned(a_group("g", 2), "2"))
+    snapshot = world.cluster.snapshot()
+    assert int(snapshot.nodes.allocatable[CPU_ROW, 0]) == 8000
+    assert snapshot.gangs["default/g"].spec.min_member == 3
 
 
 def test_outcomes_of_unknown_pods_change_nothing():
@@ -452,7 +517,7 @@ def test_something_that_is_no_change_is_refused():
         World().apply("nonsense")
 
 
-# ------------------------------------------------------------------------------------------------------ snapshots, stories
+# ------------------------------------------------------------------------------------------------------ snapshots, invariants
 
 
 def test_a_snapshot_never_changes_whatever_comes_after_it():
@@ -489,16 +554,6 @@ def test_a_snapshot_lists_everything_in_the_order_of_names_not_of_arrival():
         assert list(snapshot.gangs) == ["default/a", "default/aa", "default/b", "default/pod:z"]
         assert list(snapshot.queues) == ["q1", "q2"]
         assert list(snapshot.objects(PriorityClass)) == ["x", "y"]
-
-
-def test_the_state_can_tell_what_happened_to_an_object():
-    pod = a_pod("p", gang="g")
-    world = World(a_node("n1"), pod)
-    world.apply(Assumed(ref(pod), "n1", "a1", NOW))
-    world.see(a_pod("p", gang="g", node="n1"))
-    world.lose(pod)
-    assert world.cluster.story("default/p") == ["Pending", "Assumed", "Binding on n1", "Running on n1", "gone"]
-    assert world.cluster.story("nobody") == []
 
 
 @pytest.mark.parametrize(

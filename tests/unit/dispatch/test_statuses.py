@@ -10,14 +10,18 @@ from pumice.api.scheduling import PodGroup
 from pumice.clock import RealClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.dispatch.runtime import Runtime
 from pumice.dispatch.statuses import Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 from pumice.local.up import install_kinds
-from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
+from pumice.runtime import Runtime
+from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.decisions import Condition, Decisions, GangReport, GangSummary, PodVerdict, Shortage
+from pumice.scheduling.core.verdict import FitError, Reason
+
+NO_ROOM = Reason(Code.INSUFFICIENT, "resources", Facts(resource="cpu"))
 
 
 @pytest.fixture
@@ -41,7 +45,7 @@ def a_report(uid, pods=()):
         succeeded=0,
         failed=0,
         conditions=(),
-        message="",
+        why=None,
         reasons=(),
         pods=pods,
         uid=uid,
@@ -87,11 +91,81 @@ async def test_a_report_that_is_under_way_while_the_group_is_replaced_does_not_r
 
 async def test_what_was_said_of_pods_is_forgotten_once_they_no_longer_wait(client):
     """A scheduler lives for months, and every pod that ever waited would be remembered."""
-    told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": NO_ROOM.text}
     cluster, statuses = statuses_over(client, a_pod("p", gang="train", status={"conditions": [told]}))
     (task,) = cluster.tasks.values()
-    waiting = a_report("", pods=(PodVerdict(task, "Unschedulable", "no room"),))
+    waiting = a_report("", pods=(PodVerdict(task, "Unschedulable", NO_ROOM),))
     await statuses.write(Decisions(gangs={waiting.gang: waiting}))
     assert statuses.remembered_pods == 1
     await statuses.write(Decisions(gangs={waiting.gang: a_report("")}))
     assert statuses.remembered_pods == 0
+
+
+def waits_for_room(uid, *, nodes, resource="cpu", pods=()):
+    """A gang of one whose pod finds no room on so many nodes."""
+    reasons = (Reason(Code.INSUFFICIENT, "resources", Facts(resource=resource), nodes),)
+    summary = GangSummary({"Pending": 1}, 1, {"Unschedulable": 1}, FitError(reasons, nodes), "p")
+    shortage = Shortage(1, 1, summary)
+    return GangReport(
+        gang="default/train",
+        phase="Inqueue",
+        running=0,
+        succeeded=0,
+        failed=0,
+        conditions=(Condition("Unschedulable", True, "NotEnoughResources", shortage),),
+        why=shortage,
+        reasons=reasons,
+        pods=tuple(PodVerdict(task, "Unschedulable", summary) for task in pods),
+        uid=uid,
+    )
+
+
+async def told(client):
+    """The group as it stands, with the message of its condition."""
+    group = (await client.get(PodGroup, "train", namespace="default")).json()
+    return group, group["status"]["conditions"][0]["message"]
+
+
+async def test_a_number_alone_is_not_written_and_another_resource_is(client):
+    group = await make_group(client)
+    cluster, statuses = statuses_over(client, decoding.decode_value(PodGroup, group))
+    said = []
+    for report in (
+        waits_for_room(group["metadata"]["uid"], nodes=3),
+        waits_for_room(group["metadata"]["uid"], nodes=4),
+        waits_for_room(group["metadata"]["uid"], nodes=4, resource="example.com/gen-1"),
+        waits_for_room(group["metadata"]["uid"], nodes=4, resource="example.com/gen-2"),
+    ):
+        await statuses.write(Decisions(gangs={report.gang: report}))
+        now, message = await told(client)
+        Intake(cluster).apply(changes.Upserted(object=decoding.decode_value(PodGroup, now)))
+        said.append(message.rpartition(": ")[2])
+    assert said == [
+        "3 Insufficient cpu.",
+        "3 Insufficient cpu.",
+        "4 Insufficient example.com/gen-1.",
+        "4 Insufficient example.com/gen-2.",
+    ]
+
+
+async def test_a_new_leader_writes_nothing_where_only_numbers_have_changed(client):
+    """Neither on the group nor on its pods, of which there may be very many."""
+    group = await make_group(client)
+    uid = group["metadata"]["uid"]
+    _, former = statuses_over(client, decoding.decode_value(PodGroup, group))
+    before = waits_for_room(uid, nodes=3)
+    await former.write(Decisions(gangs={before.gang: before}))
+    written, message = await told(client)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    pod = a_pod("p", gang="train", status={"conditions": [condition]})
+    cluster, successor = statuses_over(client, decoding.decode_value(PodGroup, written), pod)
+    after = waits_for_room(uid, nodes=4, pods=tuple(cluster.tasks.values()))
+    await successor.write(Decisions(gangs={after.gang: after}))
+    assert (await told(client))[0]["metadata"]["resourceVersion"] == written["metadata"]["resourceVersion"]
+    assert (
+        successor.remembered_pods == 1
+    )  # it exists in the cache alone: to write it would have failed, and be forgotten
+    other = waits_for_room(uid, nodes=4, resource="memory", pods=tuple(cluster.tasks.values()))
+    await successor.write(Decisions(gangs={other.gang: other}))
+    assert (await told(client))[1].endswith("4 Insufficient memory.")
+    assert successor.remembered_pods == 0

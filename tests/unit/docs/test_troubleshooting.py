@@ -33,6 +33,7 @@ def printed():
 
 def lines_of(parts):
     text = "".join(part.value if isinstance(part, ast.Constant) else "\0" for part in parts)
+    text = re.sub(r"\{[^{}]*\}", "\0", text)  # a pattern over the facts of a reason
     for line in text.splitlines():
         pieces = tuple(piece for piece in line.strip(" \0").split("\0") if piece)
         if len(re.findall(r"[a-zA-Z]", "".join(pieces))) >= LETTERS_MIN:

@@ -1,4 +1,3 @@
-import asyncio
 import json
 import random
 
@@ -15,7 +14,6 @@ from pumice.errors import BadInput
 from pumice.kube import client as client_module
 from pumice.kube import errors
 from pumice.kube.client import Client
-from pumice.kube.limits import Limits
 from pumice.kube.requests import PatchType, Propagation
 from pumice.kube.transport import BODY_BYTES_MAX, Request, Response
 
@@ -317,26 +315,33 @@ def test_retries_end():
     assert len(transport.calls) == 1 + client_module.RETRIES_MAX
 
 
-def test_the_guard_is_asked_when_the_calls_turn_has_come_not_when_it_was_queued():
+def test_a_bind_does_not_leave_if_its_guard_refuses():
     transport = Scripted(ok({}))
+
+    def guard():
+        raise errors.NoCredentials("the lease is over")
+
+    with pytest.raises(errors.NoCredentials, match="the lease is over"):
+        play(transport, lambda client: client.guarded(guard).bind("p", namespace="a", uid="u", node="n"))
+    assert transport.calls == []
+
+
+@pytest.mark.parametrize("answer", [BUSY, NEVER_SENT], ids=["turned away", "never left"])
+def test_a_write_that_is_repeated_asks_the_guard_again(answer):
+    transport = Scripted(answer, ok({}))
     clock = VirtualClock()
-    asked_at = []
+
+    def guard():
+        if transport.calls:
+            raise errors.NoCredentials("the lease is over")
 
     async def main():
-        client = Client(transport, clock=clock, chance=random.Random(0), limits=Limits(clock, calls_per_s=1, burst=1))
+        client = Client(transport, clock=clock, chance=random.Random(0)).guarded(guard)
+        with pytest.raises(errors.NoCredentials, match="the lease is over"):
+            await client.delete(Pod, "p", namespace="a")
 
-        def guard():
-            asked_at.append(clock.monotonic())
-            if clock.monotonic() >= 2:
-                raise errors.NoCredentials("the lease is over")
-
-        binds = (client.bind(f"p{n}", namespace="a", uid="u", node="n", guard=guard) for n in range(3))
-        return await asyncio.gather(*binds, return_exceptions=True)
-
-    outcomes = clock.run(main())
-    assert asked_at == [0, 1, 2]
-    assert [type(outcome) for outcome in outcomes] == [type(None), type(None), errors.NoCredentials]
-    assert len(transport.calls) == 2
+    clock.run(main())
+    assert len(transport.calls) == 1
 
 
 # ------------------------------------------------------------------------------------------------------ streams

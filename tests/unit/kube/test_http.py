@@ -270,6 +270,22 @@ async def test_after_a_401_the_call_is_sent_once_more_with_fresher_credentials(c
     assert len(server.requests) == 2
 
 
+async def test_after_a_401_the_guard_is_asked_again_before_the_call_leaves_a_second_time(carrier, server):
+    server.handler = only_new
+    asked = []
+
+    def guard():
+        asked.append(len(server.requests))
+        if server.requests:
+            raise NoCredentials("the lease is over")
+
+    async with carrier(Connection(server=server.url, credentials=Renewing("old", "new")), user_agent="x") as transport:
+        with pytest.raises(NoCredentials, match="the lease is over"):
+            await transport.call(Request("POST", "/api/v1/pods/p/binding", body=b"{}", guard=guard))
+    assert asked == [0, 1]
+    assert len(server.requests) == 1
+
+
 async def test_a_401_without_anything_fresher_is_the_answer(carrier, server):
     server.handler = only_new
     async with carrier(Connection(server=server.url, credentials=Renewing("old")), user_agent="x") as transport:
@@ -379,6 +395,25 @@ async def test_a_client_certificate_is_shown_and_a_rotated_one_replaces_it_witho
             source.replace(content)
         second = await transport.call(Request("GET", "/version"))
     assert (first.body, second.body) == (b"alice", b"bob")
+
+
+async def test_while_only_one_file_of_a_pair_has_been_replaced_the_last_good_pair_stays_in_use(
+    carrier, tls_server, authority
+):
+    tls_server.handler = common_name
+    certificate, key = map(Swappable, pair(authority, "alice"))
+    connection = Connection(
+        server=tls_server.url,
+        authority=authority_of(authority),
+        credentials=Presented(certificate=certificate, key=key),
+    )
+    seen = []
+    async with carrier(connection, user_agent="x") as transport:
+        await transport.call(Request("GET", "/version"))
+        for source, content in zip((certificate, key), pair(authority, "bob"), strict=True):
+            source.replace(content)
+            seen.append((await transport.call(Request("GET", "/version"))).body)
+    assert seen == [b"alice", b"bob"]
 
 
 async def test_a_certificate_with_the_key_of_another_is_told_by_name(carrier, tls_server, authority):

@@ -20,6 +20,7 @@ from tests.unit.kube.peers import (
 from pumice.api.changes import Deleted, Relisted, Upserted
 from pumice.api.core import Node
 from pumice.api.pods import Pod
+from pumice.api.scheduling import PodGroup, Queue
 from pumice.clock import VirtualClock
 from pumice.kube import errors, informer
 from pumice.kube.client import Client
@@ -254,7 +255,6 @@ def test_a_version_that_is_too_old_means_a_new_list_and_what_vanished_meanwhile_
     assert world.watches == ["list", "5", "list"]
     assert world.heard[1:] == ["-gone@1 -reborn@1 +changed@8 +reborn@9 +new@7 =another,changed,new,same"]
     assert world.names == ["team/changed@8", "team/new@7", "team/reborn@9", "team/same@1"]
-    assert world.informer.relists == 2
 
 
 def test_an_object_made_again_under_its_name_is_first_deleted():
@@ -466,3 +466,68 @@ def test_a_subscriber_that_breaks_is_not_hidden():
 def test_news_are_what_the_cluster_takes_in():
     assert {Upserted, Deleted, Relisted} == set(informer.News.__args__)
     assert issubclass(Lagging, errors.KubeError)
+
+
+# ------------------------------------------------------------------------------------------------------ a server's return
+
+
+class DeadUntil:
+    """A transport to a server that comes back at a certain second."""
+
+    def __init__(self, clock, second):
+        self._clock = clock
+        self._second = second
+
+    async def call(self, request):
+        if self._clock.monotonic() < self._second:
+            raise errors.Unreachable("nobody listens there")
+        stream = LiveStream()
+        stream.send(bookmark(5, ends_list=True))
+        return streaming(stream)
+
+
+def test_the_first_informer_that_finds_the_server_back_wakes_those_that_sleep():
+    clock = VirtualClock()
+    kinds = (Pod, Node, PodGroup, Queue)
+
+    async def main():
+        chance = random.Random(3)
+        client = Client(DeadUntil(clock, 200.0), clock=clock, chance=chance)
+        informers = Informers(client, clock=clock, chance=chance)
+        back_at = []
+        for kind in kinds:
+            informers.of(kind).subscribe(lambda _: back_at.append(clock.monotonic()))
+        running = asyncio.create_task(informers.run())
+        await informers.synced()
+        running.cancel()
+        await asyncio.wait({running})
+        return set(back_at)
+
+    assert len(clock.run(main())) == 1, "by themselves they would have come back many seconds after one another"
+
+
+def test_an_informer_that_is_refused_sleeps_on_while_others_hear_of_the_server():
+    clock = VirtualClock()
+    asked = []
+
+    class Refusing(DeadUntil):
+        async def call(self, request):
+            answer = await super().call(request)
+            if request.path.endswith("/nodes"):
+                asked.append(self._clock.monotonic())
+                return failure(403, "Forbidden", "no nodes for you")
+            return answer
+
+    async def main():
+        chance = random.Random(3)
+        client = Client(Refusing(clock, 0.0), clock=clock, chance=chance)
+        informers = Informers(client, clock=clock, chance=chance)
+        informers.of(Pod)
+        informers.of(Node)
+        running = asyncio.create_task(informers.run())
+        await clock.sleep(60.0)
+        running.cancel()
+        await asyncio.wait({running})
+
+    clock.run(main())
+    assert len(asked) < 12

@@ -6,13 +6,13 @@ import pytest
 
 from pumice.cli.controllers import _THREADS, controllers
 from pumice.clock import RealClock
-from pumice.dispatch.runtime import Runtime
 from pumice.errors import BadInput
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.processes import controller_settings
 from pumice.processes.controller_settings import NAMES, ControllerSettings, enabled
 from pumice.processes.controllers import Controllers
+from pumice.runtime import Runtime
 
 ALL = frozenset(NAMES.values())
 

@@ -17,7 +17,7 @@ from pumice.webhooks.admission import Admission, QueueRights
 from pumice.webhooks.registration import AccessMode
 from pumice.webhooks.reviews import PATHS, Reviewer
 from pumice.webhooks.submitters import Submitters
-from pumice.webhooks.target_queues import Destinations
+from pumice.webhooks.target_queues import QUEUES_MAX, Destinations
 
 WORLD = admission.World([*admission.QUEUES, admission.queue("research", parent="root"), admission.job_template("a")])
 # Alice may use research by name, the group red may use q; nobody else anything.
@@ -41,7 +41,7 @@ def admitting(mode=AccessMode.ENFORCE, **rights):
     reviewer = Reviewer(WORLD, Settings(scheduler_names=("volcano", "pumice")))
     if mode == AccessMode.OFF:
         return Admission(reviewer)
-    destinations = Destinations(WORLD, lambda *_: None, ("volcano", "pumice"))
+    destinations = Destinations(WORLD, lambda *_: None, lambda _: (), ("volcano", "pumice"))
     return Admission(reviewer, QueueRights(mode, Submitters([CONTROLLERS]), destinations, Rights(**rights)))
 
 
@@ -57,6 +57,7 @@ async def answer(review, verb="validate", **how):
 def submission(kind, queue):
     return {
         "Job": admission.job({"spec.queue": queue}),
+        "JobTemplate": edited(admission.job_template("a"), {"spec.queue": queue}),
         "PodGroup": group(queue),
         "Pod": pod(**{names.QUEUE_NAME: queue}),
         "CronJob": admission.cron_job({"spec.jobTemplate.spec.queue": queue}),
@@ -168,6 +169,23 @@ async def test_where_nobody_can_be_asked_only_pods_pass(kind):
         assert "try again" in response["status"]["message"]
 
 
+async def test_where_the_right_cannot_be_asked_for_a_pod_stays_where_it_is():
+    response = await answer(request(submission("Pod", "research"), old=submission("Pod", "q")), fails=True)
+    assert not response["allowed"]
+    assert response["status"]["code"] == 503
+
+
+async def test_an_object_that_leads_to_more_queues_than_can_be_asked_about_is_refused():
+    parts = [(f"t{number}", []) for number in range(QUEUES_MAX + 1)]
+    templates = [edited(admission.job_template(name), {"spec.queue": f"q-{name}"}) for name, _ in parts]
+    world = admission.World([*admission.QUEUES, *templates])
+    destinations = Destinations(world, lambda *_: None, lambda _: (), ("volcano",))
+    rights = QueueRights(AccessMode.ENFORCE, Submitters([CONTROLLERS]), destinations, Rights())
+    flow = request(admission.flow({}, *parts))
+    response = await Admission(Reviewer(world), rights).answer(path(flow["object"], "validate"), flow)
+    assert "leads to 65 queues, at most 64 can be asked about" in response["status"]["message"]
+
+
 @each_kind
 async def test_where_nobody_can_be_asked_a_warning_says_so(kind):
     response = await answer(request(submission(kind, "q")), mode=AccessMode.WARN, fails=True)
@@ -207,7 +225,7 @@ async def test_a_request_is_forgotten_while_its_answer_waits_for_the_api_server(
             await may.wait()
             return True
 
-    destinations = Destinations(WORLD, lambda *_: None, ("volcano", "pumice"))
+    destinations = Destinations(WORLD, lambda *_: None, lambda _: (), ("volcano", "pumice"))
     rights = QueueRights(AccessMode.ENFORCE, Submitters([CONTROLLERS]), destinations, Slow())
     admission_ = Admission(Reviewer(WORLD, Settings(scheduler_names=("volcano", "pumice"))), rights)
     review = Tracked(request(group("research")))

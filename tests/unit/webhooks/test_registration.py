@@ -1,10 +1,12 @@
 """The webhook configurations: what fails closed, what fails open, and what is never asked about."""
 
 import pytest
+from tests.cases import admission
+from tests.cases.editing import edited
 from tests.unit.webhooks.reviews import CONTROLLERS, command, group, marked, native_group, pod, request
 
+from pumice import cel
 from pumice.api import defaults, names
-from pumice.local.apiserver import cel
 from pumice.webhooks.registration import AccessMode, Registration
 from pumice.webhooks.submitters import Submitters
 
@@ -74,16 +76,16 @@ def test_every_webhook_answers_soon_has_no_side_effects_and_a_name_of_its_own(mo
     }
 
 
-def test_paths_and_operations_are_volcanos():
+def test_paths_and_operations_are_volcanos_but_for_defaults_of_updates():
     found = {hook["clientConfig"]["service"]["path"]: hook["rules"][0]["operations"] for hook in hooks().values()}
     assert found == {
-        "/jobs/mutate": ["CREATE"],
+        "/jobs/mutate": ["CREATE", "UPDATE"],
         "/jobs/validate": ["CREATE", "UPDATE"],
         "/podgroups/mutate": ["CREATE"],
         "/podgroups/validate": ["CREATE"],
         "/pods/mutate": ["CREATE"],
         "/pods/validate": ["CREATE"],
-        "/queues/mutate": ["CREATE"],
+        "/queues/mutate": ["CREATE", "UPDATE"],
         "/queues/validate": ["CREATE", "DELETE", "UPDATE"],
         "/jobflows/validate": ["CREATE", "UPDATE"],
         "/cronjobs/validate": ["CREATE", "UPDATE"],
@@ -142,6 +144,11 @@ def test_exactly_the_pods_with_forged_records_are_asked_about_for_sure(mode, rev
     assert ("guard.validate" in asked(review, mode)) == is_forged
 
 
+def owned(uid):
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": uid, "controller": True}
+    return edited(pod(), {"metadata.ownerReferences": [owner]})
+
+
 MOVED = [
     (pod(**{names.QUEUE_NAME: "b"}), pod(**{names.QUEUE_NAME: "a"}), "alice", True),
     (pod(**{names.QUEUE_NAME: "b"}), pod(), "alice", True),
@@ -150,6 +157,11 @@ MOVED = [
     (pod(**{names.GROUP_NAME: "g"}), pod(), CONTROLLERS, False),
     (pod("default-scheduler", **{names.QUEUE_NAME: "b"}), pod("default-scheduler"), "alice", False),
     (pod(note="x"), pod(), "alice", False),
+    (pod(), pod(**{names.GROUP_NAME: "g"}), "alice", True),
+    (owned("7"), pod(), "alice", True),
+    (owned("7"), owned("8"), "alice", True),
+    (pod(), owned("7"), "system:serviceaccount:kube-system:generic-garbage-collector", False),
+    (edited(owned("7"), {"metadata.ownerReferences[0].controller": False}), pod(), "alice", False),
 ]
 
 
@@ -173,9 +185,25 @@ def test_a_groups_status_is_nobodys_business():
     assert asked(update) == asked(update, AccessMode.ENFORCE) == set()
 
 
-@pytest.mark.parametrize("old", [group("other"), group(**ALICE), {**group(), "spec": {}}])
-def test_a_groups_new_queue_and_a_changed_record_are_asked_about(old):
+GROWN = edited(group(), {"spec.minMember": 5})
+
+
+@pytest.mark.parametrize("old", [group("other"), group(**ALICE), {**group(), "spec": {}}, GROWN])
+def test_a_groups_new_spec_and_a_changed_record_are_asked_about(old):
     assert asked(request(group(), old=old), AccessMode.ENFORCE) == {"mutate", "validate"}
+
+
+def test_what_our_controllers_change_in_a_group_is_asked_about_where_they_move_it():
+    assert asked(request(group(), old=GROWN, user=CONTROLLERS), AccessMode.ENFORCE) == set()
+    moved = asked(request(group(), old=group("other"), user=CONTROLLERS), AccessMode.ENFORCE)
+    assert moved == {"controllers.mutate", "controllers.validate"}
+
+
+def test_templates_are_asked_about_where_rights_are():
+    template = admission.job_template("a")
+    assert asked(request(template)) == set()
+    assert asked(request(template), AccessMode.WARN) == {"validate"}
+    assert asked(request(template, old=template), AccessMode.ENFORCE) == {"validate"}
 
 
 def test_a_group_without_a_spec_is_asked_about():

@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import datetime as dt
+import io
 import ssl
+import threading
 
 import aiohttp
 import msgspec
@@ -11,10 +13,11 @@ import pytest
 from tests.cases import admission
 from tests.unit.webhooks.reviews import request
 
+from pumice.api import defaults, validation
 from pumice.errors import BadInput
 from pumice.telemetry.meters import Meters
 from pumice.webhooks import serving
-from pumice.webhooks.admission import Admission
+from pumice.webhooks.admission import Admission, Verdict
 from pumice.webhooks.certificate_store import ServingContext
 from pumice.webhooks.keys import Lives, renewed
 from pumice.webhooks.reviews import Reviewer
@@ -23,6 +26,7 @@ from pumice.webhooks.serving import BODY_BYTES_MAX, ReviewServer
 JSON = {"content-type": "application/json"}
 HEAD = b"POST /jobs/validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 SLOW_BODIES = 100
+IDLE_CONNECTIONS = 1000
 PATIENCE_S = 60.0
 
 
@@ -47,7 +51,7 @@ class Place:
 
     async def post(self, body, path="/jobs/validate", headers=JSON):
         url = f"https://127.0.0.1:{self.port}{path}"
-        async with self.session.post(url, data=body, headers=headers, ssl=self.context) as answer:
+        async with self.session.post(url, data=io.BytesIO(body), headers=headers, ssl=self.context) as answer:
             return answer.status, await answer.read()
 
     async def connect(self):
@@ -59,10 +63,10 @@ class Admitting(Admission):
 
     thinks = False
 
-    async def answer(self, path, asked):
+    async def authorise(self, verdict):
         if self.thinks:
             await asyncio.Event().wait()
-        return await super().answer(path, asked)
+        return await super().authorise(verdict)
 
 
 @pytest.fixture
@@ -177,6 +181,47 @@ async def test_a_review_that_takes_too_long_is_given_up(place, monkeypatch):
     monkeypatch.setattr(serving, "REVIEW_S_MAX", 0.05)
     monkeypatch.setattr(Admitting, "thinks", True)
     assert (await place.post(review()))[0] == 503
+
+
+async def test_a_thousand_idle_connections_keep_no_review_waiting(place):
+    async with contextlib.AsyncExitStack() as stack, asyncio.timeout(PATIENCE_S):
+        for _ in range(IDLE_CONNECTIONS):
+            _, writer = await asyncio.open_connection("127.0.0.1", place.port)  # not even a handshake
+            stack.push_async_callback(_close, writer)
+        assert (await place.post(review()))[0] == 200
+        assert place.server._listener.connections <= serving.LIMITS.connections
+
+
+CROWDED = {"spec": {"tasks": [{"name": "t", "template": {"spec": {"containers": [{}] * 950_000}}}]}}
+
+
+@pytest.mark.parametrize("path", ["/jobs/mutate", "/jobs/validate"])
+async def test_a_million_containers_are_refused_before_anything_is_looked_at(place, monkeypatch, path):
+    def looked_at(*_, **__):
+        raise AssertionError("the object was looked at")
+
+    monkeypatch.setattr(validation, "review", looked_at)
+    monkeypatch.setattr(defaults, "job_patch", looked_at)
+    status, body = await place.post(review({**admission.JOB, **CROWDED}), path=path)
+    response = msgspec.json.decode(body)["response"]
+    assert status == 200
+    assert response["allowed"] == path.endswith("mutate"), "what validates refuses it afterwards"
+    if not response["allowed"]:
+        said = "spec.tasks[0].template.spec.containers: 950000 entries, at most 256 (CONTAINERS_MAX)"
+        assert said in response["status"]["message"]
+
+
+async def test_large_reviews_are_judged_beside_the_loop_and_small_ones_in_it(place, monkeypatch):
+    seen = []
+
+    def judge(*_):
+        seen.append(threading.current_thread() is threading.main_thread())
+        return Verdict({"uid": "1", "allowed": True})
+
+    monkeypatch.setattr(place.server._admission, "judge", judge)
+    await place.post(review())
+    await place.post(review() + b" " * serving.SMALL_BYTES_MAX)
+    assert seen == [True, False]
 
 
 async def test_plain_http_is_not_spoken(place):

@@ -4,6 +4,7 @@ import re2
 
 from pumice.api.topology import HyperNode, Member, MemberType
 from pumice.api.validation.field_errors import Findings
+from pumice.api.validation.limits import TIER_MAX
 from pumice.api.validation.names import dns_subdomain_problem
 from pumice.api.validation.placement import check_selector
 from pumice.api.validation.request import Request
@@ -15,6 +16,7 @@ def review_hyper_node(request: Request) -> Findings:
     node = findings.decoded("", HyperNode, request.new)
     if node is None:
         return findings
+    findings.within("spec.tier", node.spec.tier, 0, TIER_MAX)
     if not node.spec.members:
         findings.refuse("spec.members", "members must not be empty", "add at least one member")
     for index, member in enumerate(node.spec.members):

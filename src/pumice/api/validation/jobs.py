@@ -14,6 +14,7 @@ from pumice.api.validation.field_errors import Findings
 from pumice.api.validation.job_plugins import check_plugins
 from pumice.api.validation.job_tasks import check_network_topology, check_task_numbers, check_tasks
 from pumice.api.validation.job_warnings import warn_about_job
+from pumice.api.validation.limits import JOB_REPLICAS_MAX
 from pumice.api.validation.names import dns_subdomain_problem, qualified_name_problem
 from pumice.api.validation.pod_shapes import PodTemplate
 from pumice.api.validation.policies import check_policies
@@ -76,6 +77,9 @@ def check_job_spec(findings: Findings, path: str, name: str, spec: JobSpec, sett
 
 def check_total(findings: Findings, path: str, spec: JobSpec) -> None:
     total = sum(max(task.replicas, 0) for task in spec.tasks)
+    if total > JOB_REPLICAS_MAX:
+        cause = f"the tasks of a job have at most {JOB_REPLICAS_MAX} replicas together (JOB_REPLICAS_MAX)"
+        findings.refuse(f"{path}.tasks", cause, "make several jobs of it", total)
     if findings.within(f"{path}.minAvailable", spec.min_available, 0) and spec.min_available > total:
         cause = f"minAvailable should not be greater than total replicas ({total}) in tasks"
         findings.refuse(f"{path}.minAvailable", cause, "lower it or raise replicas", spec.min_available)

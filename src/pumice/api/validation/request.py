@@ -3,14 +3,12 @@
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from pumice.api.flow import JobTemplate
-from pumice.api.meta import ResourceList, Struct
+from pumice.api.meta import Json, ResourceList, Struct
 from pumice.api.priority import PriorityClass
-from pumice.api.scheduling import Queue
-
-Json: TypeAlias = dict[str, Any]
+from pumice.api.scheduling import SCHEDULER_NAMES, Queue
 
 JOB_PLUGINS: Final = ("env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank")
 
@@ -51,7 +49,7 @@ class Lookup(Protocol):
 class Settings(Struct):
     """What an operator may choose; the defaults are Volcano's."""
 
-    scheduler_names: tuple[str, ...] = ("volcano",)
+    scheduler_names: tuple[str, ...] = SCHEDULER_NAMES
     job_plugins: tuple[str, ...] = JOB_PLUGINS
     queue_depth_max: int = 5
     protect_root_queue: bool = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.api.batch import CronJob, Job
+from pumice.api.kinds import is_of_kind
 from pumice.controllers.cronjob.plan import plan
 from pumice.controllers.driver import Controller, Wake, itself
 from pumice.controllers.operations import NOTHING_TO_DO, Plan
@@ -29,5 +30,5 @@ def controller(known: Known) -> Controller:
 
 def _maker(job: Job) -> Iterable[Key]:
     owner = job.metadata.controller
-    is_cron = owner is not None and (owner.api_version, owner.kind) == ("batch.volcano.sh/v1alpha1", "CronJob")
+    is_cron = owner is not None and is_of_kind(owner, CronJob)
     return (Key(job.metadata.namespace, owner.name),) if owner is not None and is_cron else ()

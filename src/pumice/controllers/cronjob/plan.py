@@ -11,7 +11,8 @@ import msgspec
 from pumice import instant
 from pumice.api import cron, names
 from pumice.api.batch import ConcurrencyPolicy, CronJob, Job, JobPhase
-from pumice.api.meta import ObjectReference
+from pumice.api.kinds import type_meta
+from pumice.api.meta import Json, ObjectReference
 from pumice.controllers.cronjob.times import MISSED_MAX, times
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Emit, Patch, Plan
 from pumice.controllers.ownership import owned, submitted_by_the_owner
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from pumice.api.cron import Schedule
     from pumice.controllers.cronjob.times import Times
-    from pumice.controllers.operations import Json, Operation
+    from pumice.controllers.operations import Operation
     from pumice.instant import Instant
 
 UNSAID_ZONE = "UTC"  # every process has another local time
@@ -217,8 +218,7 @@ def _job(cron_job: CronJob, schedule: Schedule, at: Instant) -> Json:
     annotations = {**template.metadata.annotations, names.CRONJOB_SCHEDULED_TIMESTAMP: text}
     metadata["annotations"] = submitted_by_the_owner(cron_job, annotations)
     return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
+        **type_meta(Job),
         "metadata": metadata,
         "spec": msgspec.json.decode(template.spec),
     }

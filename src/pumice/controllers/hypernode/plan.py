@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.api import names
+from pumice.api.kinds import type_meta
 from pumice.api.topology import HyperNode
 from pumice.controllers.hypernode.configuration import LABEL_SOURCE, NO_CONFIGURATION, Configuration
 from pumice.controllers.hypernode.counting import node_counts
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.api.core import ConfigMap, Node
+    from pumice.api.meta import Json
     from pumice.controllers.hypernode.discovery import Group
-    from pumice.controllers.operations import Json, Operation
+    from pumice.controllers.operations import Operation
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,8 +74,7 @@ def _spec(group: Group) -> Json:
 def _create(group: Group) -> Create:
     labels = {names.NETWORK_TOPOLOGY_SOURCE: LABEL_SOURCE, group.label: group.value}
     body: Json = {
-        "apiVersion": "topology.volcano.sh/v1alpha1",
-        "kind": "HyperNode",
+        **type_meta(HyperNode),
         "metadata": {"name": group.name, "labels": labels},
         "spec": _spec(group),
     }

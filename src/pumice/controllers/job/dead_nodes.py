@@ -22,7 +22,7 @@ from pumice.api.pods import Pod
 from pumice.controllers.operations import Blame, Delete, Emit, Look
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Mapping
 
     from pumice.api.meta import Struct
     from pumice.controllers.operations import Operation
@@ -32,22 +32,12 @@ SILENCE = 10 * 60 * instant.SECOND
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
-def _well(name: str) -> Node:
-    del name
-    return Node()
-
-
-def _there(name: str) -> bool:
-    del name
-    return False
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Nodes:
-    """What is known of nodes: the one of a name, and whether the API server itself has said that there is none."""
+    """What is known of the nodes that pods have to leave: by name, and the names of which the API server has said that none has them."""
 
-    get: Callable[[str], Node | None] = _well
-    is_gone: Callable[[str], bool] = _there
+    known: Mapping[str, Node] = dataclasses.field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
     silence: Duration = SILENCE
 
 
@@ -66,8 +56,8 @@ def farewell(pods: Iterable[Pod], nodes: Nodes, now: Instant, regarding: Struct 
     for pod in pods:
         if pod.metadata.deletion_timestamp is None or not pod.spec.node_name:
             continue
-        node = nodes.get(pod.spec.node_name)
-        if node is None and not nodes.is_gone(pod.spec.node_name):
+        node = nodes.known.get(pod.spec.node_name)
+        if node is None and pod.spec.node_name not in nodes.gone:
             operations.append(Look(kind=Node, name=pod.spec.node_name, listed=True))
             continue
         why, due = _why(pod, node, nodes.silence)

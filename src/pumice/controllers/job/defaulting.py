@@ -2,44 +2,19 @@
 
 from __future__ import annotations
 
+import msgspec
 from msgspec.structs import replace
 
-from pumice.api.batch import ABSENT, DEFAULT_MAX_RETRY, DEFAULT_QUEUE, Job, JobVolume, Task
-from pumice.api.defaults import DEFAULT_SCHEDULER, NEEDS_SSH, NEEDS_SVC
+from pumice.api.batch import ABSENT, Job, JobVolume
+from pumice.api.decoding import decode_value
+from pumice.api.defaults import applied, job_patch
 
 
 def defaulted(job: Job) -> Job:
     """The Job with what admission fills in, for clusters without our webhooks."""
-    spec = job.spec
-    tasks = tuple(_defaulted_task(task, number) for number, task in enumerate(spec.tasks))
-    plugins = dict(spec.plugins or {})
-    for needed, dependents in (("svc", NEEDS_SVC), ("ssh", NEEDS_SSH)):
-        if any(name in plugins for name in dependents):
-            plugins.setdefault(needed, ())
-    filled = replace(
-        spec,
-        tasks=tasks,
-        queue=spec.queue or DEFAULT_QUEUE,
-        scheduler_name=spec.scheduler_name or DEFAULT_SCHEDULER,
-        max_retry=spec.max_retry or DEFAULT_MAX_RETRY,
-        min_available=spec.min_available or sum(minimum(task) for task in tasks),
-        plugins=plugins,
-    )
-    return replace(job, spec=filled)
-
-
-def _defaulted_task(task: Task, number: int) -> Task:
-    name = task.name or f"default{number}"
-    return replace(task, name=name, min_available=minimum(task), max_retry=task.max_retry or DEFAULT_MAX_RETRY)
-
-
-def minimum(task: Task) -> int:
-    """How many pods of a task must be there: as given, or the partitions that must, or all."""
-    if task.min_available is not None:
-        return task.min_available
-    policy = task.partition_policy
-    together = policy.min_partitions * policy.partition_size if policy is not None else 0
-    return together or task.replicas
+    told = msgspec.json.decode(msgspec.json.encode({"spec": job.spec}, enc_hook=dict))
+    patch = job_patch(told)
+    return replace(job, spec=decode_value(Job, applied(told, patch)).spec) if patch else job
 
 
 def pod_name(job: Job, task: str, index: int) -> str:

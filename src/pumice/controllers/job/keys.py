@@ -14,7 +14,7 @@ from pumice.controllers.job.plugins.ssh import AUTHORIZED, PRIVATE, PUBLIC
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
-    from pumice.controllers.operations import Json
+    from pumice.api.meta import Json
 
 KEY_BITS = 2048
 _EXPONENT = 65_537

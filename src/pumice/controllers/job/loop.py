@@ -21,6 +21,7 @@ from pumice.controllers.job import volumes
 from pumice.controllers.job.dead_nodes import SILENCE, Nodes, farewell
 from pumice.controllers.job.plan import plan
 from pumice.controllers.job.podgroup import group_name
+from pumice.controllers.job.policies import recorded_pods
 from pumice.controllers.job.repair_rounds import RESTORE_S_MIN, Rounds
 from pumice.controllers.job.view import JobView
 from pumice.controllers.operations import NOTHING_TO_DO, Delete, Emit, Plan
@@ -76,13 +77,10 @@ def controller(known: Known, *, silence: Duration = SILENCE, restore_s: float = 
         pods = known.of(Pod).find(_LEAVING, node.metadata.name)
         return [_as_key(job) for pod in pods for job in _job_of_pod(pod)]
 
-    nodes = Nodes(
-        lambda name: known.of(Node).get("", name), lambda name: known.of(Node).is_absent("", name), silence=silence
-    )
     rounds = Rounds(restore_s)
 
     def look(_: Known, key: Key, now: Instant) -> Plan:
-        return _plan(known, key, now, nodes, rounds)
+        return _plan(known, key, now, silence, rounds)
 
     wakes = (
         Wake(Job, itself),
@@ -96,14 +94,15 @@ def controller(known: Known, *, silence: Duration = SILENCE, restore_s: float = 
     return Controller("job", look, wakes, workers=WORKERS)
 
 
-def _plan(known: Known, key: Key, now: Instant, nodes: Nodes, rounds: Rounds) -> Plan:
+def _plan(known: Known, key: Key, now: Instant, silence: Duration, rounds: Rounds) -> Plan:
     job = known.of(Job).get(key.namespace, key.name)
     commands = tuple(known.of(Command).find(_BY_JOB, f"{key.namespace}/{key.name}"))
+    pods = tuple(known.of(Pod).find(_BY_JOB, f"{key.namespace}/{key.name}"))
+    nodes = _nodes(known, pods, silence)
     if job is None:
         rounds.leave(key)
-        pods = known.of(Pod).find(_BY_JOB, f"{key.namespace}/{key.name}")
         return _orphans(commands, farewell(pods, nodes, now, None), now)
-    view = dataclasses.replace(_view(known, job, commands, now), nodes=nodes, restores=rounds.is_due(job, now))
+    view = dataclasses.replace(_view(known, job, pods, commands, now), nodes=nodes, restores=rounds.is_due(job, now))
     try:
         return rounds.followed(plan(view), job)
     except BadInput as error:
@@ -111,19 +110,30 @@ def _plan(known: Known, key: Key, now: Instant, nodes: Nodes, rounds: Rounds) ->
         return Plan(((Emit(job, "Warning", "InvalidJob", str(error)),),))
 
 
-def _view(known: Known, job: Job, commands: tuple[Command, ...], now: Instant) -> JobView:
+def _nodes(known: Known, pods: Iterable[Pod], silence: Duration) -> Nodes:
+    """Those that pods have to leave."""
+    nodes = known.of(Node)
+    left = {name for pod in pods for name in _node_that_it_leaves(pod)}
+    found = {name: node for name in left if (node := nodes.get("", name)) is not None}
+    return Nodes(found, frozenset(name for name in left - found.keys() if nodes.is_absent("", name)), silence)
+
+
+def _view(known: Known, job: Job, pods: tuple[Pod, ...], commands: tuple[Command, ...], now: Instant) -> JobView:
     namespace, name = job.metadata.namespace, job.metadata.name
     groups = known.of(PodGroup)
     legacy = groups.get(namespace, name)  # as Volcano named it long ago
     claims = known.of(PersistentVolumeClaim)
     wanted = [volumes.claim_name(job, volume, number) for number, volume in enumerate(job.spec.volumes)]
+    present = {pod.metadata.name for pod in pods}
+    missing = [pod for pod in recorded_pods(job) if pod not in present]
+    seen_last = ((pod, known.of(Pod).ghost(namespace, pod)) for pod in missing)
     return JobView(
         job=job,
         now=now,
         group=groups.get(namespace, group_name(job)) or (legacy if _owns(job, legacy) else None),
-        ghost=lambda pod: known.of(Pod).ghost(namespace, pod),
-        is_gone=lambda pod: known.of(Pod).is_absent(namespace, pod),
-        pods=tuple(known.of(Pod).find(_BY_JOB, f"{namespace}/{name}")),
+        ghosts={pod: ghost for pod, ghost in seen_last if ghost is not None},
+        doubted=frozenset(pod for pod in missing if not known.of(Pod).is_absent(namespace, pod)),
+        pods=pods,
         commands=commands,
         queue=known.of(Queue).get("", job.spec.queue or DEFAULT_QUEUE),
         queue_name=queue_within(job.spec.queue, annotations_of_namespace(known, namespace)),

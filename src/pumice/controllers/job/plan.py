@@ -54,7 +54,7 @@ def _planned(view: JobView) -> Plan:
     job = defaulted(view.job)
     roster = roster_of(job, view.pods)
     scene = Scene(
-        job, job.status, progress_of(job.status), roster.members, view.group, view.now, view.ghost, view.is_gone
+        job, job.status, progress_of(job.status), roster.members, view.group, view.now, view.ghosts, view.doubted
     )
     heard, command = _commands(scene, view.commands)
     decision = decisions.by_command(scene, command) if command is not None else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pumice.api import decoding, names
+from pumice.api.kinds import type_meta
 from pumice.api.pods import PodTemplate
 from pumice.api.scheduling import PodGroup, SubGroupPolicy
 from pumice.controllers import minimums
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pumice.api.batch import Job, NetworkTopology, Task
-    from pumice.controllers.operations import Json, Operation
+    from pumice.api.meta import Json
+    from pumice.controllers.operations import Operation
 
 TEMPLATES_CACHED_MAX = 4_096
 
@@ -37,8 +39,7 @@ def group_operation(
         metadata["labels"] = dict(job.metadata.labels)
         metadata["annotations"] = dict(job.metadata.annotations)
         body: Json = {
-            "apiVersion": "scheduling.volcano.sh/v1beta1",
-            "kind": "PodGroup",
+            **type_meta(PodGroup),
             "metadata": metadata,
             "spec": wanted,
             "status": {"phase": "Pending"},

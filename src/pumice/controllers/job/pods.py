@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pumice.api.batch import Job, Task
+    from pumice.api.meta import Json
     from pumice.controllers.job.plugins import JobPlugin
-    from pumice.controllers.operations import Json
 
 _FROM_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE)
 _FROM_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)

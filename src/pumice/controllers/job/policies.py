@@ -19,10 +19,10 @@ from pumice.controllers.job.defaulting import pod_name
 from pumice.controllers.job.kill import Judge
 from pumice.controllers.job.members import roster_of
 from pumice.controllers.job.phases import phase_of
-from pumice.controllers.job.progress import in_ranges
+from pumice.controllers.job.progress import in_ranges, progress_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pumice.api.batch import Job, JobStatus, LifecyclePolicy, Task
     from pumice.api.pods import Pod
@@ -68,8 +68,8 @@ class Scene:
     members: tuple[Member, ...]
     group: PodGroup | None
     now: Instant
-    ghost: Callable[[str], Pod | None]
-    is_gone: Callable[[str], bool]
+    ghosts: Mapping[str, Pod]
+    doubted: frozenset[str]
 
     def task(self, name: str) -> Task | None:
         return next((task for task in self.job.spec.tasks if task.name == name), None)
@@ -119,11 +119,17 @@ def _missing(scene: Scene) -> Iterator[Occurrence]:
                 if ghost is None or not ghost.is_released:
                     why = _departure(ghost) if ghost is not None and ghost.disruption else f"pod {pod} is gone"
                     missed = Occurrence(JobEvent.POD_EVICTED, scene.now, why, task.name, pod, index)
-                    yield dataclasses.replace(missed, is_certain=scene.is_gone(pod))
+                    yield dataclasses.replace(missed, is_certain=pod not in scene.doubted)
+
+
+def recorded_pods(job: Job) -> Iterator[str]:
+    """The names of the pods that were there at the last write."""
+    for task, indexes in progress_of(job.status).members.items():
+        yield from (pod_name(job, task, index) for index in sorted(in_ranges(indexes)))
 
 
 def _ghost(scene: Scene, name: str) -> Member | None:
-    pod = scene.ghost(name)
+    pod = scene.ghosts.get(name)
     members = roster_of(scene.job, [pod]).members if pod is not None else ()
     return next((member for member in members if member.version >= scene.status.version), None)
 

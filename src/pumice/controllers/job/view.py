@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pumice.controllers.job.dead_nodes import Nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from pumice.api.batch import Job
     from pumice.api.bus import Command
@@ -17,17 +17,7 @@ if TYPE_CHECKING:
     from pumice.instant import Instant
 
 
-def _forgotten(name: str) -> Pod | None:
-    del name
-    return None
-
-
-def _believed(name: str) -> bool:
-    del name
-    return True
-
-
-EVERYTHING_IS_WELL = Nodes()
+NO_NODES = Nodes()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,10 +32,10 @@ class JobView:
     queue: Queue | None = None
     queue_name: str = ""  # the Job's, or its namespace's; empty: the Job's
     claims: frozenset[str] = frozenset()  # names of the claims in the namespace, as far as the Job names them
-    # Of a pod that is gone: how it was last seen, if anybody remembers; it explains, and tells a release from a loss.
-    ghost: Callable[[str], Pod | None] = _forgotten
-    # Whether the server itself has said that there is no pod of that name: a watch may merely be late.
-    is_gone: Callable[[str], bool] = _believed
+    # How pods that are gone were last seen, by name; it explains, and tells a release from a loss.
+    ghosts: Mapping[str, Pod] = dataclasses.field(default_factory=dict)
+    # Names of pods that were there and that no watch shows, though the server has not said that they are gone: it may merely be late.
+    doubted: frozenset[str] = frozenset()
     priorities: Mapping[str, int] = dataclasses.field(default_factory=dict)  # value of each PriorityClass
-    nodes: Nodes = EVERYTHING_IS_WELL
+    nodes: Nodes = NO_NODES
     restores: bool = False  # it is time to see whether what plugins made is still there

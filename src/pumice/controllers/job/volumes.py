@@ -18,7 +18,8 @@ from pumice.kube.requests import PatchType
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from pumice.controllers.operations import Json, Operation
+    from pumice.api.meta import Json
+    from pumice.controllers.operations import Operation
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SUFFIX_CHARS = 12

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pumice.api.batch import Job
 from pumice.api.flow import JobFlow, JobTemplate
+from pumice.api.kinds import is_of_kind
 from pumice.api.pods import Pod
 from pumice.controllers.driver import Controller, Wake, itself
 from pumice.controllers.jobflow.plan import View, plan
@@ -63,5 +64,5 @@ def _templates_of(flow: JobFlow) -> Iterable[str]:
 
 def _flow_of(job: Job) -> Iterable[Key]:
     owner = job.metadata.controller
-    is_flow = owner is not None and (owner.api_version, owner.kind) == ("flow.volcano.sh/v1alpha1", "JobFlow")
+    is_flow = owner is not None and is_of_kind(owner, JobFlow)
     return (Key(job.metadata.namespace, owner.name),) if owner is not None and is_flow else ()

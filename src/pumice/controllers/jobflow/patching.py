@@ -9,7 +9,8 @@ from pumice.api.batch import DEFAULT_MAX_RETRY, DEFAULT_QUEUE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pumice.controllers.operations import Json
+    from pumice.api.meta import Json
+
 
 # The schema fills these in wherever a patch is given, so that they say nothing about what its author wrote.
 _FILLED_IN = {"queue": DEFAULT_QUEUE, "maxRetry": DEFAULT_MAX_RETRY}

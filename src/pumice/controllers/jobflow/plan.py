@@ -11,6 +11,7 @@ from pumice import instant, selectors
 from pumice.api import names
 from pumice.api.batch import ABSENT, Job, JobPhase
 from pumice.api.flow import JobRetainPolicy
+from pumice.api.kinds import type_meta
 from pumice.api.validation.graphs import cycle, unknown_targets
 from pumice.controllers.jobflow import probes, status
 from pumice.controllers.jobflow.patching import patched
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pumice.api.flow import Flow, JobFlow, JobTemplate
+    from pumice.api.meta import Json
     from pumice.api.pods import Pod
     from pumice.controllers.jobflow.probes import Question
-    from pumice.controllers.operations import Json, Operation
+    from pumice.controllers.operations import Operation
     from pumice.instant import Instant
 
 AGAIN_S = 1  # how often a flow that waits for pods to answer is looked at
@@ -188,4 +190,4 @@ def _job(flow: JobFlow, part: Flow, template: JobTemplate) -> Json:
     metadata["annotations"] = submitted_by_the_owner(flow, origin)
     # A label has 63 characters at most; we find our Jobs by their owner.
     metadata["labels"] = {key: value for key, value in origin.items() if not selectors.label_value_problem(value)}
-    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
+    return {**type_meta(Job), "metadata": metadata, "spec": spec}

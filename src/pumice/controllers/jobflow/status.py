@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pumice.api.batch import Job
-    from pumice.controllers.operations import Json
+    from pumice.api.meta import Json
     from pumice.instant import Instant
 
 HISTORIES_MAX = 32  # phases of one Job that are kept; a Job that restarts for ever would fill the object

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from pumice.api import kinds, names
 from pumice.api.apps import DaemonSet, KubeJob, ReplicaSet, StatefulSet
 from pumice.api.core import Namespace
+from pumice.api.groups import group_of
 from pumice.api.pods import Pod
-from pumice.api.scheduling import GROUP_PREFIX, PodGroup, implied_group, is_workload
+from pumice.api.scheduling import GROUP_PREFIX, SCHEDULER_NAMES, PodGroup, implied_group, is_workload
 from pumice.controllers.cache import annotations_of_namespace
 from pumice.controllers.driver import Controller, Wake
 from pumice.controllers.podgroup.plan import View, newest, plan
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
     from pumice.instant import Instant
 
 WORKLOADS: tuple[type[Workload], ...] = (ReplicaSet, StatefulSet, DaemonSet, KubeJob)
-SCHEDULER_NAMES = frozenset({"volcano", "pumice"})
 GATHER_S = 0.02  # a workload's pods come one by one, and share a group
 
 
-def controller(known: Known, scheduler_names: frozenset[str] = SCHEDULER_NAMES, *, inherits: bool = True) -> Controller:
+def controller(
+    known: Known, scheduler_names: frozenset[str] = frozenset(SCHEDULER_NAMES), *, inherits: bool = True
+) -> Controller:
     """`inherits`: groups take over the annotations of workloads, the wish for a gang among them."""
     pods, groups = known.of(Pod), known.of(PodGroup)
     known.of(Namespace)
@@ -35,12 +37,10 @@ def controller(known: Known, scheduler_names: frozenset[str] = SCHEDULER_NAMES, 
 
     def implied(pod: Pod) -> Iterable[str]:
         """Namespace and name of the group that we made for the pod, or have to make."""
-        metadata, spec = pod.metadata, pod.spec
-        is_native = spec.scheduling_group is not None and spec.scheduling_group.pod_group_name
-        if spec.scheduler_name not in scheduler_names or is_native or names.VOLCANO_GROUP_NAME in metadata.annotations:
+        if pod.spec.scheduler_name not in scheduler_names:
             return ()
-        name = implied_group(metadata)
-        return (f"{metadata.namespace}/{name}",) if metadata.annotations.get(names.GROUP_NAME, name) == name else ()
+        group, name = group_of(pod), implied_group(pod.metadata)
+        return (f"{pod.metadata.namespace}/{name}",) if group.name == name and not group.is_native else ()
 
     def owners_of(members: Sequence[Pod], key: Key) -> list[Workload]:
         """The workloads that the newest member names; without members, the one that the group is made for."""

@@ -13,6 +13,8 @@ from pumice.api import names
 from pumice.api.apps import DaemonSet, KubeJob, ReplicaSet, StatefulSet
 from pumice.api.batch import TopologyMode
 from pumice.api.defaults import queue_within
+from pumice.api.groups import group_of
+from pumice.api.kinds import type_meta
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, PodGroupPhase, is_workload
 from pumice.controllers import minimums
@@ -22,7 +24,8 @@ from pumice.controllers.ownership import SUBMISSION, controller_reference
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pumice.controllers.operations import Json, Operation
+    from pumice.api.meta import Json
+    from pumice.controllers.operations import Operation
     from pumice.instant import Instant
 
 Workload: TypeAlias = ReplicaSet | StatefulSet | DaemonSet | KubeJob
@@ -69,7 +72,7 @@ def plan(view: View, now: Instant) -> Plan:
         if now < due:
             return Plan(again_at=due)
     first = _create(view, model) if group is None else _update(view, group, model)
-    rest = tuple(_join(view.name, pod) for pod in living if names.GROUP_NAME not in pod.metadata.annotations)
+    rest = tuple(_join(view.name, pod) for pod in living if group_of(pod).is_implied)
     return Plan(tuple(stage for stage in (first, rest) if stage))
 
 
@@ -119,8 +122,7 @@ def _create(view: View, model: Pod) -> tuple[Operation, ...]:
         "annotations": _annotations(view.examples, model),
     }
     body: Json = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
+        **type_meta(PodGroup),
         "metadata": metadata,
         "spec": _spec(view.examples, model, view.home),
         "status": {"phase": PodGroupPhase.PENDING.value},

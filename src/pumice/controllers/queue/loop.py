@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pumice.api.batch import DEFAULT_QUEUE, Action
 from pumice.api.bus import Command
+from pumice.api.kinds import is_of_kind
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.controllers.driver import Controller, Wake
 from pumice.controllers.queue.plan import View, plan
@@ -60,7 +61,7 @@ def _queue_of(group: PodGroup) -> str:
 def _target(command: Command) -> Iterable[str]:
     """The queue that a Command is about, if it is about one."""
     target = command.target
-    is_ours = target is not None and (target.api_version, target.kind) == ("scheduling.volcano.sh/v1beta1", "Queue")
+    is_ours = target is not None and is_of_kind(target, Queue)
     return (target.name,) if target is not None and is_ours and target.name else ()
 
 

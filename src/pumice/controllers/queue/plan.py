@@ -10,6 +10,7 @@ from pumice import instant
 from pumice.api import names
 from pumice.api.batch import DEFAULT_QUEUE, Action
 from pumice.api.bus import Command
+from pumice.api.kinds import type_meta
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupPhase, Queue, QueueState
 from pumice.controllers.operations import Apply, Blame, Create, Delete, Emit, Patch, Plan
 
@@ -75,8 +76,7 @@ def _plan_absent(view: View, now: Instant) -> Plan:
     made: tuple[Operation, ...] = ()
     if view.name in PROTECTED:
         body = {
-            "apiVersion": "scheduling.volcano.sh/v1beta1",
-            "kind": "Queue",
+            **type_meta(Queue),
             "metadata": {"name": view.name},
             "spec": {"weight": 1, "reclaimable": PROTECTED[view.name]},
         }
@@ -178,8 +178,7 @@ def _state_stages(queue: Queue, decision: _Decision) -> list[tuple[Operation, ..
 
 def _apply_state(queue: Queue, state: str) -> Apply:
     body = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
+        **type_meta(Queue),
         "metadata": {"name": queue.metadata.name, "uid": queue.metadata.uid},
         "status": {"state": state},
     }

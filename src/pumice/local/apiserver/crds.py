@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
 
-from pumice.local.apiserver import cel
+from pumice import cel
 from pumice.local.apiserver.schema import StructuralSchema
 from pumice.local.apiserver.structures import Resource, Subresource
 

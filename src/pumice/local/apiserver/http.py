@@ -60,7 +60,7 @@ def tls_context(address: Address) -> ssl.SSLContext | None:
 
 
 class Listener:
-    """One server on one address. `port` is known once it has started; until `server` is set, every call gets 503."""
+    """One server on one address. `port` is known once it has started; while there is no `server`, every call gets 503."""
 
     def __init__(self, address: Address, server: Server | None = None) -> None:
         self.server = server
@@ -78,7 +78,12 @@ class Listener:
         self.port = int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:
-        """Ends watches first: they would otherwise hold their connections until the timeout."""
+        """Ends watches first: they would otherwise hold their connections until the timeout.
+
+        Whoever asks from now on is turned away, those too whose TLS handshake ends only after we have closed all connections: aiohttp
+        does not know them, and a watch that they began would neither say anything nor end.
+        """
+        self.server = None
         for task in self._streams:
             task.cancel()
         await end(self._runner)
@@ -103,7 +108,9 @@ class Listener:
 
     def _ready(self) -> Server:
         if self.server is None:
-            raise failures.Failure(503, "ServiceUnavailable", "the server is starting; ask again in a moment")
+            raise failures.Failure(
+                503, "ServiceUnavailable", "the server is starting or stopping; ask again in a moment"
+            )
         return self.server
 
     async def _read(self, received: web.BaseRequest) -> Request:
@@ -172,8 +179,11 @@ class Listener:
             async for chunk in stream:
                 await answer.write(chunk)
             await answer.write_eof()
-        except (ConnectionError, asyncio.CancelledError):
-            pass  # the reader left, or we are stopping; either way there is nobody to tell
+        except ConnectionError:
+            pass  # the reader left
+        except asyncio.CancelledError:
+            if self.server is not None:
+                raise  # only a stop ends a watch as if it had come to its end
         finally:
             self._streams.discard(task)
             closing = getattr(stream, "aclose", None)

@@ -80,6 +80,7 @@ class PodCalls:
 
     def _mark_scheduled(self, pod: Object) -> None:
         status = pod.setdefault("status", {})
+        status.pop("nominatedNodeName", None)  # as kube-apiserver since 1.35: it has what it was nominated for
         conditions = [c for c in status.get("conditions") or () if c["type"] != "PodScheduled"]
         now = self.backend.timestamp()
         generation = pod["metadata"].get("generation")

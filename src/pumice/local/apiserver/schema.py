@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from pumice.local.apiserver import cel
+from pumice import cel
 from pumice.local.apiserver.builtin_schemas import text_path, walk
 from pumice.local.apiserver.violations import BLOCKING, RULES_NOT_CHECKED, Cause, causes_of, shown
 

@@ -88,21 +88,34 @@ class EmbeddedServer:
         self.server.pods.logs = logs
         listener.server = self.server
         self.url = f"https://{place.host}:{listener.port}"
-        self._write_kubeconfig(certificates.client_pair(authority, ADMINISTRATOR, ADMINISTRATORS, now=now))
+        self._write_administrator(authority, now)
+        self._write_kubeconfig()
 
     def _file(self, name: str) -> Path:
         return self._place.folder / name
 
     def _authority(self, now: dt.datetime) -> certificates.Pair:
         """The one of before, if it is good for a while, so that kubeconfigs in other places stay valid."""
-        certificate, key = self._file("ca.crt"), self._file("ca.key")
-        if certificate.exists() and key.exists():
-            pair = certificates.Pair(certificate.read_bytes(), key.read_bytes())
-            if not pair.is_due(now):
-                return pair
-        pair = certificates.authority("pumice", now=now)
-        pair.write(certificate, key)
+        pair = self._kept("ca", now)
+        if pair is None:
+            pair = certificates.authority("pumice", now=now)
+            pair.write(self._file("ca.crt"), self._file("ca.key"))
         return pair
+
+    def _write_administrator(self, authority: certificates.Pair, now: dt.datetime) -> None:
+        """The one of before too: a client that runs reads certificate and key one after the other, and must not find one of each life."""
+        pair = self._kept("admin", now)
+        if pair is None or not pair.is_whole(authority):
+            pair = certificates.client_pair(authority, ADMINISTRATOR, ADMINISTRATORS, now=now)
+            pair.write(self._file("admin.crt"), self._file("admin.key"))
+
+    def _kept(self, name: str, now: dt.datetime) -> certificates.Pair | None:
+        """A pair that lies in the folder and is good for a while."""
+        certificate, key = self._file(f"{name}.crt"), self._file(f"{name}.key")
+        if not certificate.exists() or not key.exists():
+            return None
+        pair = certificates.Pair(certificate.read_bytes(), key.read_bytes())
+        return None if pair.is_due(now) else pair
 
     def _open_store(self) -> tuple[Store | None, bytes]:
         if not self._place.durable:
@@ -117,8 +130,7 @@ class EmbeddedServer:
         self._stack.callback(journal.close)
         return store, key
 
-    def _write_kubeconfig(self, client: certificates.Pair) -> None:
-        client.write(self._file("admin.crt"), self._file("admin.key"))
+    def _write_kubeconfig(self) -> None:
         name = self._place.context
         files = {"client-certificate": "admin.crt", "client-key": "admin.key"}
         document = {

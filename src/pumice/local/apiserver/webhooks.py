@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from pumice import selectors
-from pumice.local.apiserver import cel, failures
+from pumice import cel, selectors
+from pumice.local.apiserver import failures
 from pumice.local.apiserver.reviews import answer_patch, refuse, review_request
 from pumice.local.apiserver.store import decode, encode
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pumice.api.host_ports import HostPort, host_ports
+from pumice.api.tolerations import NO_EXECUTE, tolerates
 from pumice.cluster import amounts
 from pumice.cluster.matching import compiled_terms
 from pumice.cluster.requests import request_of
-from pumice.scheduling.placing.constraints.host_ports import EVERY_ADDRESS, HostPort
-from pumice.scheduling.placing.constraints.taints import NO_EXECUTE, tolerates
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from pumice.api.core import Node
+    from pumice.api.meta import Json
     from pumice.api.pods import Pod
     from pumice.cluster.amounts import Amounts, MutableAmounts
-    from pumice.kube.requests import Json
 
 _BUILT_IN = (
     amounts.PODS,
@@ -80,17 +80,9 @@ def _labels(pod: Pod, node: Node) -> Rejection | None:
 
 
 def _host_ports(pod: Pod, taken: Collection[HostPort]) -> Rejection | None:
-    if any(mine.conflicts(other) for mine in _ports_of(pod) for other in taken):
+    if any(mine.conflicts(other) for mine in host_ports(pod.spec) for other in taken):
         return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
     return None
-
-
-def _ports_of(pod: Pod) -> Iterator[HostPort]:
-    sidecars = (container for container in pod.spec.init_containers if container.is_sidecar)
-    for container in (*pod.spec.containers, *sidecars):
-        for port in container.ports:
-            if port.host_port > 0:
-                yield HostPort(port.host_ip or EVERY_ADDRESS, port.protocol or "TCP", port.host_port)
 
 
 def _taints(pod: Pod, node: Node) -> Rejection | None:
@@ -129,7 +121,7 @@ class Ledger:
         """Charges a pod that runs already, fitting or not."""
         if pod.metadata.uid not in self._charged:
             asked = request_of(pod).amounts
-            self._charged[pod.metadata.uid] = (asked, tuple(_ports_of(pod)))
+            self._charged[pod.metadata.uid] = (asked, tuple(host_ports(pod.spec)))
             amounts.add(self._used, asked)
 
     def release(self, uid: str) -> None:

@@ -14,11 +14,11 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from pumice.api.core import PersistentVolume, PersistentVolumeClaim
+from pumice.api.core import PersistentVolume, PersistentVolumeClaim, storage_class_of
+from pumice.api.names import BIND_COMPLETED, SELECTED_NODE
 from pumice.api.storage import StorageClass
 from pumice.kube import errors
-from pumice.kube.informer import Log, silent
-from pumice.scheduling.placing.constraints.storage import BIND_COMPLETED, SELECTED_NODE, class_of
+from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -120,7 +120,7 @@ class FolderClaims:
     def _is_ours_to_make(self, claim: PersistentVolumeClaim) -> bool:
         if claim.spec.volume_name:
             return False
-        name = class_of(claim)
+        name = storage_class_of(claim)
         if not name:
             return True
         kind = self._classes.get("", name)
@@ -133,7 +133,7 @@ class FolderClaims:
             "capacity": dict(claim.spec.resources.requests),
             "accessModes": list(claim.spec.access_modes),
             "volumeMode": claim.spec.volume_mode,
-            "storageClassName": class_of(claim),
+            "storageClassName": storage_class_of(claim),
             "persistentVolumeReclaimPolicy": "Delete",
             "claimRef": _reference(claim),
             "csi": {"driver": PROVISIONER, "volumeHandle": claim.metadata.uid},

@@ -18,9 +18,9 @@ from pumice import instant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pumice.api.meta import Json
     from pumice.api.pods import Container, PodSpec
     from pumice.instant import Instant
-    from pumice.kube.requests import Json
 
 BACK_OFF_S_FIRST = 10.0
 BACK_OFF_S_MAX = 300.0

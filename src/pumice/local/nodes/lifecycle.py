@@ -20,24 +20,24 @@ from pumice.api.changes import Deleted, Upserted
 from pumice.api.coordination import Lease
 from pumice.api.core import Node, Taint
 from pumice.api.pods import Pod
+from pumice.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
 from pumice.kube import errors
-from pumice.kube.informer import Key, Log, silent
+from pumice.kube.informer import Key
 from pumice.kube.recorder import Recorder
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
 from pumice.local.nodes.registration import LEASE_NAMESPACE
-from pumice.scheduling.placing.constraints.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
+from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterable, Sequence
 
-    from pumice.api.meta import Condition
+    from pumice.api.meta import Condition, Json
     from pumice.clock import Clock
     from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
-    from pumice.kube.requests import Json
 
 SILENCE_S_MAX = 40.0  # as kube-controller-manager's node-monitor-grace-period was for years: four heartbeats
 ORPHAN_S = 40.0  # pods may be seen before their node is: so long they wait for it

@@ -17,11 +17,11 @@ from pumice import instant
 from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import Node
 from pumice.api.pods import Pod
+from pumice.api.tolerations import tolerates
 from pumice.kube import errors
-from pumice.kube.informer import Log, silent
 from pumice.kube.requests import PatchType
 from pumice.local.nodes.admission import Ledger
-from pumice.scheduling.placing.constraints.taints import tolerates
+from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,6 @@ from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.kube import errors
-from pumice.kube.informer import Log, silent
 from pumice.kube.recorder import Recorder
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
@@ -28,6 +27,7 @@ from pumice.local.nodes import registration
 from pumice.local.nodes.admission import Ledger
 from pumice.local.nodes.pretend_pods import NEVER, Behaviour, Life, Stage, plan_of
 from pumice.local.nodes.registration import LEASE_S, Heartbeats, NodeFacts
+from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     import random

@@ -25,9 +25,9 @@ from pumice.local.nodes.containers import BACK_OFF_RESET_S, KILLED, PodReport, R
 if TYPE_CHECKING:
     import random
 
+    from pumice.api.meta import Json
     from pumice.api.pods import Pod
     from pumice.instant import Instant
-    from pumice.kube.requests import Json
     from pumice.local.nodes.admission import Rejection
     from pumice.local.nodes.distributions import Seconds
 

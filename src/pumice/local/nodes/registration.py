@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING
 from pumice import __version__, instant
 from pumice.api.coordination import Lease
 from pumice.api.core import Node
+from pumice.api.kinds import type_meta
 from pumice.api.names import HOSTNAME, NODE_AGENT
 from pumice.errors import Refused
 from pumice.kube import errors
-from pumice.kube.informer import Log, silent
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
+from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pumice.api.meta import Json
     from pumice.clock import Clock
     from pumice.instant import Instant
     from pumice.kube.client import Client, Reply
-    from pumice.kube.requests import Json
 
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_S = 40  # a kubelet's; four renewals in that time
@@ -219,8 +220,7 @@ class Heartbeats:
         owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": self._uids[name]}
         now = instant.format_micro_instant(self._clock.now())
         lease = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
+            **type_meta(Lease),
             "metadata": {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]},
             "spec": {"holderIdentity": name, "leaseDurationSeconds": self._lease_s, "renewTime": now},
         }

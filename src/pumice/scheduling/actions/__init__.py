@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
+from pumice.scheduling.actions import (
+    allocate,
+    backfill,
+    enqueue,
+    gangpreempt,
+    gangreclaim,
+    preempt,
+    reclaim,
+    shuffle,
+)
 from pumice.scheduling.core import arguments
+from pumice.scheduling.evicting import gang_eviction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -13,25 +23,28 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.session import Session
 
-NAMES: Mapping[str, str] = {
-    "allocate": "allocate",
-    "backfill": "backfill",
-    "enqueue": "enqueue",
-    "gangpreempt": "gangpreempt",
-    "gangreclaim": "gangreclaim",
-    "preempt": "preempt",
-    "reclaim": "reclaim",
-    "shuffle": "shuffle",
+NAMES: Mapping[str, Callable[[Session], None]] = {
+    "allocate": allocate.run,
+    "backfill": backfill.run,
+    "enqueue": enqueue.run,
+    "gangpreempt": gangpreempt.run,
+    "gangreclaim": gangreclaim.run,
+    "preempt": preempt.run,
+    "reclaim": reclaim.run,
+    "shuffle": shuffle.run,
+}
+# The `configurations` that an action understands; those not named here have none of their own.
+ARGUMENTS: Mapping[str, type[arguments.ActionArgs]] = {
+    "allocate": arguments.CachingArgs,
+    "backfill": arguments.CachingArgs,
+    "gangpreempt": gang_eviction.Arguments,
+    "gangreclaim": gang_eviction.Arguments,
+    "preempt": preempt.Arguments,
+    "reclaim": arguments.CachingArgs,
 }
 
 
-def find(name: str) -> Callable[[Session], None]:
-    action: Callable[[Session], None] = importlib.import_module(f"{__name__}.{NAMES[name]}").run
-    return action
-
-
 def check(policy: Policy) -> None:
-    """Raises PolicyError where an action's `configurations` cannot be meant; an action declares its `Arguments`."""
+    """Raises PolicyError where an action's `configurations` cannot be meant."""
     for name in policy.configurations:
-        module = importlib.import_module(f"{__name__}.{NAMES[name]}")
-        arguments.read_action(getattr(module, "Arguments", arguments.ActionArgs), policy, name)
+        arguments.read_action(ARGUMENTS.get(name, arguments.ActionArgs), policy, name)

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.scheduling.core import arguments
 from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.heap import Heap
 from pumice.scheduling.placing.pending import PendingMembers
+from pumice.scheduling.sharing import queue_gate
 
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueSpec
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
-
-
-Arguments = arguments.CachingArgs
 
 
 def run(session: Session) -> None:
@@ -51,6 +48,7 @@ def run(session: Session) -> None:
     # Room that was made for a gang counts against its queue already: it gets its turn even where that is used up by it.
     for gang in claimants.values():
         turns.take(session, gang, pending_of[gang.key])
+    session.ungated += queue_gate.passing(session)
 
 
 def _admit_all(session: Session) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.core import arguments
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import FitError
 
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-
-
-Arguments = arguments.CachingArgs
 
 
 def run(session: Session) -> None:
@@ -56,7 +52,7 @@ def _place(session: Session, gang: GangState, waiting: list[Task], *, keep: bool
         reason = session.placer.prefilter(shape)
         node = _best(session, shape, task) if reason is None else None
         if reason is not None:
-            gang.fit_errors[task] = FitError((reason,), 0, message=reason.text)
+            gang.fit_errors[task] = FitError((reason,), 0, instead=reason)
         elif node is None:
             gang.fit_errors[task] = session.placer.fit_error(shape, None)
         if node is None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import EVICTABLE
 from pumice.scheduling.core.arguments import read_action
+from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.points import Kind
 from pumice.scheduling.evicting import gang_eviction
 from pumice.scheduling.evicting.bundles import Candidates
@@ -34,5 +35,5 @@ def _rules(session: Session, queue: QueueSpec) -> gang_eviction.Rules:
         candidates=Candidates(session, EVICTABLE, lambda gang: gang.queue == queue.name),
         below=lambda claimant: claimant.priority,
         compare=served_last_first,
-        whom=f"every gang of lower priority in queue {queue.name}",
+        too_little=Code.PREEMPTION_FALLS_SHORT,
     )

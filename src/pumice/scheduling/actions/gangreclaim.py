@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import read_action
+from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.points import Kind
 from pumice.scheduling.evicting import eviction, gang_eviction
 from pumice.scheduling.evicting.bundles import Candidates
@@ -44,5 +45,5 @@ def _rules(session: Session, queue: QueueSpec) -> gang_eviction.Rules:
         candidates=Candidates(session, _RUNNING, lambda gang: gang.queue in lending),
         below=lambda _: float("inf"),
         compare=queue_that_bears_it_first,
-        whom="everything that other queues must give back",
+        too_little=Code.RECLAIM_FALLS_SHORT,
     )

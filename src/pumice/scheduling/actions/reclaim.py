@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.core import arguments
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.evicting import eviction
 from pumice.scheduling.evicting.eviction import Pool
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 NAME = "reclaim"
 _RUNNING = frozenset({Status.RUNNING})
-Arguments = arguments.CachingArgs
 
 
 def run(session: Session) -> None:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from pumice import instant
 from pumice.api.changes import Claim
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core import messages, verdict
-from pumice.scheduling.core.decisions import Bind, Condition, Decisions, Evict, GangCommit, GangReport
+from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.decisions import (
+    Bind,
+    Condition,
+    Decisions,
+    Evict,
+    GangCommit,
+    GangReport,
+    GangSummary,
+    Shortage,
+)
 from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.evicting import mend
 from pumice.scheduling.placing import feasibility
@@ -23,7 +35,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
 
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is anybody's again
-_SECOND = 1_000_000_000
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
 
 
@@ -46,6 +57,7 @@ def close(session: Session) -> Decisions:
         claims=claims,
         unclaims=dict(session.reserved_room.ended),
         releases=tuple(session.releases),
+        ungated=tuple(session.ungated),
         pipelined=pipelined,
         gangs={key: _report(session, gang, positions.get(key, 0)) for key, gang in everyone.items()},
         queues=_allocated(session),
@@ -112,7 +124,7 @@ def _claims(session: Session) -> tuple[Claim, ...]:
         if isinstance(operation, Eviction) and claimant is not None:
             victims.setdefault(claimant.key, []).append(operation.task.uid)
     names = session.room.table.names
-    until = session.now + CLAIM_SECONDS * _SECOND
+    until = session.now + CLAIM_SECONDS * instant.SECOND
     claims = []
     for key, uids in victims.items():
         places = session.gangs[key].places.items()
@@ -128,15 +140,12 @@ def _report(session: Session, gang: GangState, position: int) -> GangReport:
     if hopeless is not None:
         gang.reasons.insert(0, hopeless)
     if not gang.tasks and gang.phase == PodGroupPhase.INQUEUE.value and gang.minimum > 0:
-        text = f"no pods yet: 0 of {gang.minimum} members are created"
-        gang.reasons.append(verdict.Reason("gang", text, cure=verdict.Cure.WAITING))
-    text = ""
+        facts = Facts(wanted=gang.minimum)
+        gang.reasons.append(verdict.Reason(Code.NO_PODS, "gang", facts, cure=verdict.Cure.WAITING))
+    why: GangSummary | verdict.Reason | None = next(iter(gang.reasons), None)
     if gang.tasks and not ready and has_queue:
-        text = messages.fit_text(session, gang)
-    elif gang.reasons:
-        text = gang.reasons[0].text
-    conditions = _conditions(session, gang, text, ready=ready)
-    counted = f"{gang.tally[Status.PENDING]}/{len(gang.tasks)} tasks in gang unschedulable: " if gang.tasks else ""
+        why = messages.summary(session, gang)
+    conditions = _conditions(session, gang, why, ready=ready)
     return GangReport(
         gang=gang.key,
         phase=_phase(
@@ -149,9 +158,9 @@ def _report(session: Session, gang: GangState, position: int) -> GangReport:
         succeeded=gang.tally[Status.SUCCEEDED],
         failed=gang.tally[Status.FAILED],
         conditions=conditions,
-        message=f"{counted}{text}" if text else "",
+        why=Shortage(gang.tally[Status.PENDING], len(gang.tasks), why) if why is not None else None,
         reasons=_reasons(session, gang, hopeless=hopeless is not None),
-        pods=tuple(messages.pod_verdicts(session, gang, text)) if has_queue else (),
+        pods=tuple(messages.pod_verdicts(session, gang, why)) if has_queue else (),
         uid=gang.spec.uid,
         room=feasibility.room_for(session, gang) if has_queue and gang.gang.counts[Status.PENDING] else (),
         position=position,
@@ -173,16 +182,15 @@ def _positions(session: Session) -> dict[str, int]:
 
 def _reasons(session: Session, gang: GangState, *, hopeless: bool) -> tuple[verdict.Reason, ...]:
     own = [reason for error in gang.fit_errors.values() for reason in error.reasons]
-    said = list(verdict.merged([*gang.reasons, *own]).values())
+    said = list(verdict.merged([*gang.reasons, *own]))
     placed = gang.tally[Status.PIPELINED]
     if placed and (not said or gang.key in session.made_room_for):  # what was said before room was made no longer holds
-        text = f"{placed} of its {len(gang.tasks)} pods have got a place that others must leave first"
-        said = [verdict.Reason("claims", text, cure=verdict.Cure.WAITING)]
+        facts = Facts(free=placed, wanted=len(gang.tasks))
+        said = [verdict.Reason(Code.PLACES_PROMISED, "claims", facts, cure=verdict.Cure.WAITING)]
     found = [*_gates(gang), *said]
     if found and (hopeless or (gang.key in session.gangs and feasibility.exceeds_queue(session, gang))):
-        found = [
-            dataclasses.replace(each, cure=verdict.Cure.CHANGE) for each in found
-        ]  # neither time nor evictions help
+        # Neither time nor evictions help.
+        found = [msgspec.structs.replace(each, cure=verdict.Cure.CHANGE) for each in found]
     return tuple(found)
 
 
@@ -191,31 +199,45 @@ def _gates(gang: GangState) -> list[verdict.Reason]:
     if not gang.tally[Status.PENDING]:
         return []
     gates = Counter(name for task in gang.tasks_in(Status.PENDING) for name in task.gates)
-    text = "{} of {} pods are held by the scheduling gate {}"
-    return [verdict.Reason("gates", text.format(count, len(gang.tasks), name)) for name, count in gates.items()]
+    return [
+        verdict.Reason(Code.GATED, "gates", Facts(name=name, free=count, wanted=len(gang.tasks)))
+        for name, count in gates.items()
+    ]
 
 
-def _conditions(session: Session, gang: GangState, text: str, *, ready: bool) -> tuple[Condition, ...]:
+def _conditions(
+    session: Session, gang: GangState, why: GangSummary | verdict.Reason | None, *, ready: bool
+) -> tuple[Condition, ...]:
     """What holds now, both ways: a gang that became ready is told so by Unschedulable=False as well."""
-    if not gang.tasks or (not session.points.ready.hooks and gang.key in session.gangs):
+    if not gang.tasks:
+        return _conditions_before_pods(gang, why)
+    if not session.points.ready.hooks and gang.key in session.gangs:
         return ()
     unschedulable, scheduled = PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value
     was = {condition.type for condition in gang.spec.conditions}
     if ready:
-        found = [Condition(scheduled, True, "tasks in gang are ready to be scheduled", "")]
+        found = [Condition(scheduled, True, "tasks in gang are ready to be scheduled")]
         if unschedulable in was:
-            found.append(Condition(unschedulable, False, "tasks in gang are ready to be scheduled", ""))
+            found.append(Condition(unschedulable, False, "tasks in gang are ready to be scheduled"))
         return tuple(found)
     tally = gang.tally
     leaving = tally[Status.RELEASING] and not tally[Status.PENDING] and not tally[Status.PIPELINED]
     if leaving and _scheduled(gang) >= gang.spec.min_member:
         return ()  # it is only on its way out
-    missing = messages.unschedulable(gang)
-    message = f"{missing}/{len(gang.tasks)} tasks in gang unschedulable: {text}"
-    found = [Condition(unschedulable, True, "NotEnoughResources", message)]
+    assert why is not None, f"nothing is said of {gang.key}, which cannot start"
+    shortage = Shortage(messages.unschedulable(gang), len(gang.tasks), why)
+    found = [Condition(unschedulable, True, "NotEnoughResources", shortage)]
     if scheduled in was:
-        found.append(Condition(scheduled, False, "NotEnoughResources", message))
+        found.append(Condition(scheduled, False, "NotEnoughResources", shortage))
     return tuple(found)
+
+
+def _conditions_before_pods(gang: GangState, why: GangSummary | verdict.Reason | None) -> tuple[Condition, ...]:
+    """A group that waits for its admission, or for its members, has nothing but its reason to show."""
+    waits = gang.phase in {"", PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value}
+    if not waits or why is None:
+        return ()
+    return (Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, "NotEnoughResources", Shortage(0, 0, why)),)
 
 
 def _scheduled(gang: GangState) -> int:

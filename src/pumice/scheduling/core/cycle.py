@@ -42,7 +42,7 @@ def plan(
     mend_attempts(session, grace_s)
     for name in policy.actions:
         with session.ports.measure("action", name):
-            actions.find(name)(session)
+            actions.NAMES[name](session)
     with session.ports.measure("close", "session"):
         return build_decisions.close(session)
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
+from pumice.cluster.amounts import Amounts
+from pumice.cluster.tasks import Task
+from pumice.scheduling.core.verdict import FitError, Reason
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable
 
     from pumice.api.changes import Claim
-    from pumice.cluster.amounts import Amounts
-    from pumice.cluster.tasks import Task
-    from pumice.scheduling.core.verdict import Reason
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,29 +83,79 @@ class Release:
     at_once: bool = False  # there is no agent that could end them first
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Condition:
+class GangSummary(Struct, frozen=True):
+    """How the members of a gang stand, and what stopped the first that was stopped."""
+
+    members: Mapping[str, int]  # by status
+    minimum: int
+    pending: Mapping[str, int]  # by the reason word of their condition
+    origin: FitError | Reason | None = None
+    pod: str = ""  # whose error the origin is; empty where it is the whole gang's
+    is_ready: bool = False
+
+    @property
+    def text(self) -> str:
+        """`pod group is not ready, 3 Pending, 3 minAvailable; Pending: 1 Unschedulable, 2 Schedulable. Origin reason is ...`"""
+        counts = _histogram({**self.members, "minAvailable": self.minimum})
+        text = f"pod group is {'ready' if self.is_ready else 'not ready'}, {counts}"
+        if self.pending:
+            text += f"; Pending: {_histogram(self.pending)}"
+        if self.origin is not None:
+            text += f". Origin reason is {self.pod + ': ' if self.pod else ''}{self.origin.text}"
+        return text
+
+    @property
+    def topic(self) -> Hashable:
+        """Equal as long as nothing but numbers changes."""
+        origin = self.origin.topic if self.origin is not None else None
+        return (self.is_ready, frozenset(self.members), frozenset(self.pending), origin)
+
+
+def _histogram(counts: Mapping[str, int]) -> str:
+    return ", ".join(sorted(f"{count} {word}" for word, count in counts.items()))
+
+
+class Shortage(Struct, frozen=True):
+    """So many of a gang's members have no place, and why."""
+
+    count: int
+    size: int  # 0: the gang has no members yet
+    why: GangSummary | Reason
+
+    @property
+    def text(self) -> str:
+        counted = f"{self.count}/{self.size} tasks in gang unschedulable: " if self.size else ""
+        return f"{counted}{self.why.text}"
+
+
+class Condition(Struct, frozen=True):
     """A PodGroup condition that should hold now."""
 
     type: str
     status: bool
     reason: str
-    message: str
+    why: Shortage | None = None
+
+    @property
+    def message(self) -> str:
+        return self.why.text if self.why is not None else ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PodVerdict:
+class PodVerdict(Struct, frozen=True):
     """The PodScheduled condition of a pod that was not placed, and the node it may hope for."""
 
     task: Task
     reason: str
-    message: str
+    why: GangSummary | FitError | Reason
     nominated_node: str = ""
     of_gang: bool = False  # the message speaks of the whole gang, and is the same for all such members
 
+    @property
+    def message(self) -> str:
+        return self.why.text
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Shortage:
+
+class ShortResource(Struct, frozen=True):
     """A resource of which equal pods would need more than is free on the nodes that may take them."""
 
     resource: str
@@ -109,8 +163,7 @@ class Shortage:
     most_on_one_node: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HyperNodeRoom:
+class HyperNodeRoom(Struct, frozen=True):
     """The hyper node within a tier that has most room for equal pods; the name is empty where there is none."""
 
     tier: int
@@ -118,8 +171,7 @@ class HyperNodeRoom:
     fit: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ShapeRoom:
+class ShapeRoom(Struct, frozen=True):
     """Equal members that wait, and the room for them at the end of the cycle, each pod looked at by itself."""
 
     each: Amounts
@@ -127,12 +179,11 @@ class ShapeRoom:
     fit: int
     nodes: int
     may_take: int  # nodes that no filter refuses
-    short: tuple[Shortage, ...]
+    short: tuple[ShortResource, ...]
     within: HyperNodeRoom | None = None  # where the gang must stay in one hyper node
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GangReport:
+class GangReport(Struct, frozen=True):
     """How a gang stands after the cycle."""
 
     gang: str
@@ -141,12 +192,16 @@ class GangReport:
     succeeded: int
     failed: int
     conditions: tuple[Condition, ...]
-    message: str  # of the event that goes with it
+    why: Shortage | None  # of the event that goes with it
     reasons: tuple[Reason, ...]
     pods: tuple[PodVerdict, ...]
     uid: str = ""  # of the group that was looked at: a restarted Job's next group has the same name
     room: tuple[ShapeRoom, ...] = ()
     position: int = 0  # among the waiting gangs of its queue, from 1; 0 for one that does not wait
+
+    @property
+    def message(self) -> str:
+        return self.why.text if self.why is not None else ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -171,6 +226,7 @@ class Decisions:
     claims: tuple[Claim, ...] = ()
     unclaims: Mapping[str, str] = dataclasses.field(default_factory=dict)  # gang -> why its claim is over
     releases: tuple[Release, ...] = ()
+    ungated: tuple[Task, ...] = ()  # pods whose queue has a share for them: the gate that held them back goes
     pipelined: Mapping[str, str] = dataclasses.field(default_factory=dict)  # pod key -> node
     gangs: Mapping[str, GangReport] = dataclasses.field(default_factory=dict)
     figures: Mapping[str, QueueFigures] = dataclasses.field(default_factory=dict)

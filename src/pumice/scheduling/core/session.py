@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.cluster.tasks import ON_A_NODE, Status
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.gangstate import GangState, SubState
 from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
@@ -53,11 +54,7 @@ class Session:
             known = gang.spec.queue in self.queues
             (self.gangs if known else self.stranded)[key] = GangState(gang)
         for gang_state in self.stranded.values():
-            gang_state.reasons.append(
-                Reason(
-                    "queue", f"queue {gang_state.queue} does not exist; create it or name another one", cure=Cure.CHANGE
-                )
-            )
+            gang_state.reasons.append(Reason(Code.QUEUE_MISSING, "queue", Facts(queue=gang_state.queue)))
         self.room = Room(snapshot.nodes)
         self.total: MutableAmounts = snapshot.nodes.total()
         self.units = self.budget = budget
@@ -67,6 +64,7 @@ class Session:
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
         self.made_room_for: set[str] = set()  # gangs for whom others leave, since this cycle or an earlier one
         self.releases: list[Release] = []
+        self.ungated: list[Task] = []
         self.mended: set[str] = set()
         self.has_cut_commits = False  # some attempt could not be completed yet
         self.has_postponed = False  # somebody is to be planned for again later
@@ -204,7 +202,7 @@ class Session:
     def obstacle(self, gang: GangState) -> Reason | None:
         """Why no action may work on the gang in this cycle; None where all may."""
         if (failed := self.ports.resting.get(gang.key)) is not None:
-            return Reason("dispatch", f"the last attempt failed, and the next one follows: {failed}", cure=Cure.WAITING)
+            return Reason(Code.ATTEMPT_FAILED, "dispatch", Facts(text=failed), cure=Cure.WAITING)
         return self.points.valid.of(gang)
 
     def is_ready(self, gang: GangState) -> bool:

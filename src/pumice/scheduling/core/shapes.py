@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from pumice.api import names
 from pumice.cluster.columns import FIRST_ROWS, PODS_ROW
 
 if TYPE_CHECKING:
@@ -80,6 +81,11 @@ def _volumes(task: Task) -> Hashable:
     return (mounts.claims, mounts.disks) if mounts is not None else _NOTHING
 
 
+def _annotations(task: Task) -> list[tuple[str, str]]:
+    """All but the one that a new leader writes: pods that came before it and after it are not different for that."""
+    return sorted(each for each in task.pod.metadata.annotations.items() if each[0] != names.LEADER)
+
+
 def _claims(task: Task) -> bytes:
     spec = task.pod.spec
     return (
@@ -90,7 +96,7 @@ def _claims(task: Task) -> bytes:
 _PARTS: tuple[tuple[Reads, Callable[[Task], Hashable]], ...] = (
     (Reads.NAMESPACE, lambda task: task.namespace),
     (Reads.LABELS, lambda task: _encode(sorted(task.pod.metadata.labels.items()))),
-    (Reads.ANNOTATIONS, lambda task: _encode(sorted(task.pod.metadata.annotations.items()))),
+    (Reads.ANNOTATIONS, lambda task: _encode(_annotations(task))),
     (Reads.ROLE, lambda task: task.role),
     (Reads.GANG, lambda task: task.gang),
     (Reads.PRIORITY, lambda task: task.priority),

@@ -22,6 +22,7 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.cluster.topology import ROOT
 from pumice.scheduling.core.arguments import ActionArgs
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import bundles, eviction
@@ -64,7 +65,7 @@ class Rules:
     candidates: Candidates
     below: Callable[[GangState], float]  # victims' gangs must be of lower priority than this
     compare: Callable[[GangState, GangState], float]  # whose bundle goes first
-    whom: str  # in words, for reasons
+    too_little: Code  # evicting all of them would not be enough
 
 
 def starving(session: Session) -> Iterator[tuple[QueueSpec, Heap[GangState]]]:
@@ -95,10 +96,8 @@ def pursue(session: Session, gang: GangState, rules: Rules, arguments: Arguments
     hopeful = [name for name, at in zip(domains, positions, strict=True) if bounds[at] >= wanted.least]
     if domains and not hopeful:
         most_room = max(int(bounds[at]) for at in positions)
-        text = (
-            f"evicting {rules.whom} would make room for {most_room} of {wanted.least} members that must start together"
-        )
-        members.refuse(gang, Reason(rules.kind.value, text, cure=Cure.WAITING))
+        facts = Facts(queue=gang.queue, free=most_room, wanted=wanted.least)
+        members.refuse(gang, Reason(rules.too_little, rules.kind.value, facts, cure=Cure.WAITING))
     for name in hopeful:
         statement = _Domain(session, gang, wanted, rules, name).plan(allow_whole=arguments.allow_whole)
         if statement is not None:

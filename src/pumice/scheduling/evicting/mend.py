@@ -13,13 +13,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pumice import instant
 from pumice.api import names
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core.decisions import Release
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from pumice.cluster.gangs import GangSpec
     from pumice.cluster.tasks import Task
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 LAST_CALL = 2  # grace times: whoever is unfinished for so long is given up, whatever he waits for
 REFUSAL_S = 30  # a node looks at a pod as soon as it is bound; a refusal that comes later is about something else
-_SECOND = 1_000_000_000
 _STARTED = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value, PodGroupPhase.COMPLETED.value})
 _ATTEMPT = re.compile(r"([0-9]{1,19})-[0-9a-z]+")
 
@@ -37,6 +37,11 @@ _ATTEMPT = re.compile(r"([0-9]{1,19})-[0-9a-z]+")
 def attempt_id(now: Instant, nonce: str) -> str:
     """The id of a commit: when it was made, so that a new leader knows its age, and something unique."""
     return f"{now}-{nonce}"
+
+
+def next_stamp(now: Instant, attempts: Iterable[str]) -> Instant:
+    """The stamp of a gang's next attempt: later than that of all before, also where somebody's clock was ahead."""
+    return max([now, *((attempt_started(attempt) or 0) + 1 for attempt in attempts)])
 
 
 def attempt_started(attempt: str) -> Instant | None:
@@ -62,10 +67,10 @@ def belies(recorded: str, tasks: Collection[Task], now: Instant) -> bool:
     Nor is it about the start where members of a much older attempt are there: the record is then that of a lost member's return.
     """
     run = attempt_started(recorded) or 0
-    if now - run >= REFUSAL_S * _SECOND:
-        return False
+    if not 0 <= now - run < REFUSAL_S * instant.SECOND:
+        return False  # also where the stamp is of a clock that was ahead: nobody knows how old it is
     has_veterans = any(
-        task.status in OCCUPYING and 0 < (attempt_started(_note(task)) or 0) <= run - REFUSAL_S * _SECOND
+        task.status in OCCUPYING and 0 < (attempt_started(_note(task)) or 0) <= run - REFUSAL_S * instant.SECOND
         for task in tasks
     )
     return not has_veterans and any(is_refused(task) and _note(task) == recorded for task in tasks)
@@ -104,15 +109,18 @@ def cut_short(gang: GangState, now: Instant) -> list[Task]:
 def unfinished(session: Session) -> list[GangState]:
     """Gangs to be mended, oldest attempt first."""
     found = [
-        (min(_age_key(task) for task in members), gang.key)
+        (min(_began(session, task) for task in members), gang.key)
         for gang in session.gangs.values()
         if (members := cut_short(gang, session.now)) and not session.is_ready(gang)
     ]
     return [session.gangs[key] for _, key in sorted(found)]
 
 
-def _age_key(task: Task) -> Instant:
-    return attempt_started(task.pod.metadata.annotations[names.ATTEMPT]) or 0
+def _began(session: Session, task: Task) -> Instant:
+    """When its attempt was made; one from the future, by the clock of another machine, began when we first saw it."""
+    attempt = _note(task)
+    started = attempt_started(attempt) or 0
+    return min(started, session.snapshot.seen_at.get(attempt, started))
 
 
 def releases(session: Session, left: Sequence[GangState], *, grace_s: int) -> list[Release]:
@@ -123,10 +131,10 @@ def releases(session: Session, left: Sequence[GangState], *, grace_s: int) -> li
     """
     chosen: list[Release] = []
     for gang in reversed(left):
-        late = session.now - max(_age_key(task) for task in cut_short(gang, session.now))
-        if late < grace_s * _SECOND:
+        late = session.now - max(_began(session, task) for task in cut_short(gang, session.now))
+        if late < grace_s * instant.SECOND:
             continue
-        is_last_call = late >= LAST_CALL * grace_s * _SECOND
+        is_last_call = late >= LAST_CALL * grace_s * instant.SECOND
         if not is_last_call and (chosen or session.is_pipelined(gang)):
             continue
         release = _release(session, gang, grace_s)

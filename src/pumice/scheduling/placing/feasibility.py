@@ -10,8 +10,9 @@ import numpy as np
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.cluster.topology import ROOT
-from pumice.scheduling.core.decisions import HyperNodeRoom, ShapeRoom, Shortage
-from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.core.codes import Amount, Code, Facts, wanted
+from pumice.scheduling.core.decisions import HyperNodeRoom, ShapeRoom, ShortResource
+from pumice.scheduling.core.verdict import Reason
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column, Mask
@@ -31,12 +32,8 @@ def exceeds_cluster(session: Session, gang: GangState) -> Reason | None:
     over = amounts.beyond(minimum, session.total, asked=minimum)
     if not over:
         return None
-    parts = [
-        f"{name} {amounts.quantity_text(name, minimum[name])} of {amounts.quantity_text(name, session.total.get(name, 0))}"
-        for name in over
-    ]
-    text = f"can never run here: its minimum asks for more than the whole cluster has ({'; '.join(parts)})"
-    return Reason("cluster", text, cure=Cure.CHANGE)
+    parts = (Amount.of(name, wanted=minimum[name], limit=session.total.get(name, 0)) for name in over)
+    return Reason(Code.EXCEEDS_CLUSTER, "cluster", Facts(amounts=tuple(parts)))
 
 
 def exceeds_queue(session: Session, gang: GangState) -> bool:
@@ -59,10 +56,8 @@ def never(session: Session, gang: GangState) -> Reason | None:
         needed = min(count, missing - (sum(waiting.values()) - count))
         room = capacity_when_empty(session, shape)
         if needed > room:
-            each = amounts.text({name: value for name, value in shape.request.amounts.items() if name != amounts.PODS})
-            text = f"can never run here: {needed} such pods must start together ({each} each), "
-            text += f"and the nodes that may take them hold {room} even when empty"
-            return Reason("cluster", text, cure=Cure.CHANGE)
+            each = {name: value for name, value in shape.request.amounts.items() if name != amounts.PODS}
+            return Reason(Code.EXCEEDS_NODES, "cluster", Facts(amounts=wanted(each), wanted=needed, free=room))
     return None
 
 
@@ -115,7 +110,7 @@ def _shape_room(session: Session, gang: GangState, shape: Shape, count: int) -> 
     for name, value in asked.items():
         free = np.maximum(session.room.idle[rows[name]][may_take], 0)
         if value > 0 and int(np.sum(free // int(value))) < count:
-            short.append(Shortage(name, int(free.sum()), int(free.max(initial=0))))
+            short.append(ShortResource(name, int(free.sum()), int(free.max(initial=0))))
     fit, within = int(copies.sum()), _closest(session, gang, copies)
     return ShapeRoom(asked, count, fit, len(may_take), int(np.count_nonzero(may_take)), tuple(short), within)
 

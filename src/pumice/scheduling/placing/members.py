@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster.tasks import Status
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.statement import Placement
-from pumice.scheduling.core.verdict import FitError
+from pumice.scheduling.core.verdict import FitError, Reason
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Statement
-    from pumice.scheduling.core.verdict import Reason
 
 
 def place_tasks(
@@ -110,7 +110,7 @@ def _why(session: Session, shape: Shape, within: Mask | None, hyper_node: str) -
     reason = session.placer.prefilter(shape)
     if reason is not None:
         count = int(np.count_nonzero(within)) if within is not None else len(session.room.table)
-        return FitError((reason,), count, message=reason.text)
+        return FitError((reason,), count, instead=reason)
     return session.placer.fit_error(shape, within, hyper_node)
 
 
@@ -120,8 +120,8 @@ def _role_has_failed(sub: SubState, task: Task) -> FitError | None:
         return None
     for other in sub.gang.fit_errors:
         if other.role == task.role and sub.gang.sub_of(other) is sub:
-            text = f"Task {task.name} with role spec {task.role} has already predicated failed, skip"
-            return FitError((), 0, message=text)
+            skipped = Reason(Code.ROLE_FAILED, "gang", Facts(pod=task.name, role=task.role))
+            return FitError((), 0, instead=skipped)
     return None
 
 

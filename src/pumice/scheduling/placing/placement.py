@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Denial, FitError, Reason, count_reasons
 
 if TYPE_CHECKING:
@@ -272,7 +273,7 @@ def _shortage(room: Room, shape: Shape, row: int, lacking: Mask) -> list[Reason]
     for nodes, cure in ((lacking & ~hopeless, Cure.EVICTION), (hopeless, Cure.CHANGE)):
         number = int(np.count_nonzero(nodes))
         if number:
-            reasons.append(Reason("resources", f"Insufficient {name}", number, cure))
+            reasons.append(Reason(Code.INSUFFICIENT, "resources", Facts(resource=name), number, cure))
     return reasons
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from pumice.cluster.gangs import Closeness
 from pumice.cluster.tasks import OCCUPYING
 from pumice.cluster.topology import ROOT
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.placing import members
 from pumice.scheduling.placing.heap import Heap
@@ -48,24 +49,18 @@ def prepare(session: Session, gang: GangState) -> Reason | None:
         return None
     tree = session.snapshot.tree
     if tree.fault:
-        return Reason(PLUGIN, f"the tree of hyper nodes cannot be used: {tree.fault}")
+        return Reason(Code.HYPER_NODES_UNUSABLE, PLUGIN, Facts(text=tree.fault))
     subjects: list[GangState | SubState] = [gang, *gang.subs]
     for subject in subjects:
         if subject.closeness is None:
             continue
         name = subject.closeness.tier_name
         if subject.closeness.hard and name and name not in tree.tier_by_name:
-            return Reason(PLUGIN, _unknown_tier(tree, name))
+            facts = Facts(tier_name=name, names=tuple(sorted(tree.tier_by_name)))
+            return Reason(Code.TIER_NAME_UNKNOWN, PLUGIN, facts)
         subject.closeness = _in_numbers(tree, subject.closeness, gang.closeness)
     _recover(session, gang)
     return None
-
-
-def _unknown_tier(tree: HyperTree, name: str) -> str:
-    known = ", ".join(sorted(tree.tier_by_name)) or "none"
-    return (
-        f"no hyper node has the tier name {name!r} of highestTierName; known are {known}: correct the one or the other"
-    )
 
 
 def _in_numbers(tree: HyperTree, wish: Closeness, of_gang: Closeness | None) -> Closeness:
@@ -329,8 +324,5 @@ class _Search:
             room, name = self.roomiest
             self._try(name, for_reasons=True)
             if name != ROOT:
-                text = (
-                    f"hyper node {name} has room for {room} of the {self.least} members that must be close together,"
-                    f" and no other within the allowed tiers has more"
-                )
-                members.refuse(self.gang, Reason(PLUGIN, text, cure=Cure.EVICTION))
+                facts = Facts(hyper_node=name, free=room, wanted=self.least)
+                members.refuse(self.gang, Reason(Code.HYPER_NODE_TOO_FULL, PLUGIN, facts, cure=Cure.EVICTION))

@@ -15,6 +15,7 @@ from pumice.api.resource import ResourceClaim
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.codes import Amount, Code, Facts
 from pumice.scheduling.core.points import Kind, Vote
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
@@ -140,49 +141,47 @@ class Capacity:
 
     # ------------------------------------------------------------------------------------------------- limits
 
-    def _refusal(self, queue: QueueSpec) -> str:
-        """Why nothing may start in this queue whatever its quota, or an empty text."""
+    def _refusal(self, queue: QueueSpec) -> Reason | None:
+        """Why nothing may start in this queue whatever its quota."""
         if self.tree is not None:
-            fault = self.tree.faults.get(queue.name)
-            if fault:
-                return fault
+            if (fault := self.tree.faults.get(queue.name)) is not None:
+                return Reason(fault[0], NAME, fault[1])
             children = self.tree.children.get(queue.name)
             if children:
-                return (
-                    f"queue {queue.name} has child queues and so takes no gangs itself; "
-                    f"use one of {', '.join(children)}, or give them another parent"
-                )
+                return Reason(Code.QUEUE_HAS_CHILDREN, NAME, Facts(queue=queue.name, names=tuple(children)))
         if not queue.is_open:
-            return f"queue {queue.name} is {queue.state}; open it to let gangs start"
-        return ""
+            return Reason(Code.QUEUE_NOT_OPEN, NAME, Facts(queue=queue.name, state=queue.state))
+        return None
 
     def allocatable(self, queue: QueueSpec, shape: Shape, count: int) -> int:
-        if self._refusal(queue):
+        if self._refusal(queue) is not None:
             return 0
         for account in self.paths[queue.name]:
             count = account.copies_within(account.ceiling, shape.request.amounts, count)
         return count if not count or self._device_shortage(queue.name, shape.example) is None else 0
 
-    def why(self, queue: QueueSpec, gang: GangState, shape: Shape) -> str:
+    def why(self, queue: QueueSpec, gang: GangState, shape: Shape) -> Reason:
         refusal = self._refusal(queue)
-        if refusal:
+        if refusal is not None:
             return refusal
         asked = shape.request.amounts
         for account in self.paths[queue.name]:
             over = amounts.beyond(amounts.summed([account.allocated, asked]), account.ceiling, asked=asked)
             if over:
                 left = quotas.shortage(account, account.ceiling, over, gang)
-                return f"queue {account.queue.name} has no quota left ({left})"
+                facts = Facts(queue=account.queue.name, amounts=left)
+                return Reason(Code.QUEUE_QUOTA_USED, NAME, facts, cure=Cure.EVICTION)
         shortage = self._device_shortage(queue.name, shape.example)
         assert shortage is not None, f"queue {queue.name} refuses nothing"
         return shortage
 
-    def _device_shortage(self, queue: str, task: Task) -> str | None:
+    def _device_shortage(self, queue: str, task: Task) -> Reason | None:
         keys = self.claims.of(task) if self.devices else ()
         for account in self.paths[queue] if keys else ():
             lacking = self.devices[account.queue.name].lacking(keys)
             if lacking:
-                return f"queue {account.queue.name} has no devices left: {', '.join(lacking)}"
+                facts = Facts(queue=account.queue.name, names=tuple(lacking))
+                return Reason(Code.QUEUE_DEVICES_USED, NAME, facts, cure=Cure.EVICTION)
         return None
 
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
@@ -203,8 +202,8 @@ class Capacity:
     def enqueueable(self, gang: GangState) -> Vote | Reason:
         queue = self.session.queue_of(gang)
         refusal = self._refusal(queue)
-        if refusal:
-            return Reason(NAME, refusal, cure=Cure.CHANGE)
+        if refusal is not None:
+            return refusal
         for account in self.paths[queue.name]:
             reason = self._too_much(account, gang)
             if reason is not None:
@@ -216,14 +215,13 @@ class Capacity:
         over = account.beyond_ceiling(minimum)
         if over:
             never = amounts.beyond(minimum, account.ceiling, asked=minimum)
-            text = f"{quotas.quota_text(over)} (queue {account.queue.name}, {_holdings(account, over)})"
-            return Reason(NAME, text, cure=Cure.CHANGE if never else Cure.WAITING)
+            facts = Facts(queue=account.queue.name, amounts=_holdings(account, over))
+            return Reason(Code.QUEUE_QUOTA_INSUFFICIENT, NAME, facts, cure=Cure.CHANGE if never else Cure.WAITING)
         if self.devices:
             lacking = self.devices[account.queue.name].lacking(self.claims.of_minimum(gang), with_admitted=True)
             if lacking:
-                text = quotas.quota_text(["dra-resource-exceeded"])
-                text = f"{text} (queue {account.queue.name}, {', '.join(lacking)})"
-                return Reason(NAME, text, cure=Cure.WAITING)
+                facts = Facts(queue=account.queue.name, names=tuple(lacking))
+                return Reason(Code.QUEUE_DEVICES_INSUFFICIENT, NAME, facts, cure=Cure.WAITING)
         return None
 
     def enqueued(self, gang: GangState) -> None:
@@ -238,7 +236,7 @@ class Capacity:
 
     def preemptive(self, queue: QueueSpec, tasks: Sequence[Task]) -> bool:
         """May take back from others while it stays within what it deserves in at least one resource that it asks for."""
-        if self._refusal(queue):
+        if self._refusal(queue) is not None:
             return False
         asked = amounts.summed(task.request.amounts for task in tasks)
         path = self.paths[queue.name]
@@ -255,7 +253,7 @@ class Capacity:
 
     def reclaimable(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
         gang = self.session.gangs.get(claimant.gang)
-        if gang is None or self._refusal(self.session.queue_of(gang)):
+        if gang is None or self._refusal(self.session.queue_of(gang)) is not None:
             return []
         wanted = _kinds(claimant.request.amounts)
         ordered = eviction.victim_order(self.session, gang, candidates)
@@ -373,9 +371,7 @@ def _shared_levels(left: Sequence[Account], right: Sequence[Account]) -> int:
     return shared
 
 
-def _holdings(account: Account, names: Sequence[str]) -> str:
-    return "; ".join(
-        f"{name}: holds {amounts.quantity_text(name, account.allocated.get(name, 0))}, "
-        f"may hold {amounts.quantity_text(name, account.ceiling.get(name, 0))}"
-        for name in names
+def _holdings(account: Account, names: Sequence[str]) -> tuple[Amount, ...]:
+    return tuple(
+        Amount.of(name, held=account.allocated.get(name, 0), limit=account.ceiling.get(name, 0)) for name in names
     )

@@ -123,7 +123,7 @@ class DeviceShare:
         on = session.on
         on.declare(Reads.NOTHING, self.ask)
         on.filter(self.hopeless)
-        on.limit(self.limit, reason=self.way.reason, cure=Cure.EVICTION)
+        on.limit(self.limit, code=self.way.too_full, cure=Cure.EVICTION)
         if self.args.weight and self.args.policy:
             on.load_score(self.score)
         on.moved(self.moved)
@@ -171,7 +171,7 @@ class DeviceShare:
         will_do = {cards for cards in sets if self._copies(cards, Board(cards), ask)}
         for index, board in self.boards.items():
             refused[index] = board.set not in will_do
-        return [Denial(NAME, f"{self.way.reason}: no cards that would do", refused, Cure.CHANGE)]
+        return [Denial(self.way.never, NAME, refused)]
 
     def limit(self, shape: Shape) -> Column | None:
         ask = self.ask(shape.example)

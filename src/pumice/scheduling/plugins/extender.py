@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.ports import ExtenderFailed
 from pumice.scheduling.core.shapes import Reads
@@ -37,6 +38,7 @@ FAILURES_MAX = 3  # of one verb in one cycle; then it counts as dead until the n
 REASON_CHARS_MAX = 256  # of what an extender may add to a message
 UNSCHEDULABLE = 2  # of Volcano's codes the one that evictions may cure; 0 is success, all others are final
 
+_Refusal = tuple[Code, Facts, Cure]  # what it says of one node
 Verb = Annotated[str, msgspec.Meta(description="path below the prefix; empty: not asked")]
 
 
@@ -88,7 +90,7 @@ class Extender:
         self.session = session
         self.failures: Counter[str] = Counter()
         self.is_lost = False  # it did not hear of this cycle, so its answers would be about another one
-        self.asked: dict[Shape, dict[int, tuple[str, Cure] | None]] = {}
+        self.asked: dict[Shape, dict[int, _Refusal | None]] = {}
         self.readiness: dict[str, tuple[int, bool]] = {}  # by gang, with the version of it that was asked about
         args, on = self.args, session.on
         if args.on_open:
@@ -164,25 +166,26 @@ class Extender:
         known = self.asked.setdefault(shape, {})
         table = self.session.room.table
         asked = self.session.placer.allowed(shape) & shape.fits(table.allocatable)
-        refused: dict[tuple[str, Cure], Mask] = {}
+        refused: dict[_Refusal, Mask] = {}
         for index in np.flatnonzero(asked).tolist():
             if index not in known:
                 known[index] = self._predicate(shape.example, index)
             answer = known[index]
             if answer is not None:
                 refused.setdefault(answer, np.zeros(len(table), dtype=bool))[index] = True
-        return [Denial(NAME, text, nodes, cure) for (text, cure), nodes in refused.items()]
+        return [Denial(code, NAME, nodes, cure, facts) for (code, facts, cure), nodes in refused.items()]
 
-    def _predicate(self, task: Task, index: int) -> tuple[str, Cure] | None:
+    def _predicate(self, task: Task, index: int) -> _Refusal | None:
         """Why the node is refused, or None."""
         session = self.session
         body = {"task": extender_wire.task(session, task), "node": extender_wire.node(session, index)}
         try:
             answer = self.ask(self.args.predicate, body)
         except ExtenderFailed as failure:
-            return None if self.args.ignorable else (f"extender failed: {_short(failure)}", Cure.WAITING)
+            return None if self.args.ignorable else (Code.EXTENDER_FAILED, Facts(text=_short(failure)), Cure.WAITING)
         text = _short(answer.get("status") or "")
-        return (text, Cure.EVICTION if answer.get("code") == UNSCHEDULABLE else Cure.CHANGE) if text else None
+        cure = Cure.EVICTION if answer.get("code") == UNSCHEDULABLE else Cure.CHANGE
+        return (Code.EXTENDER, Facts(text=text), cure) if text else None
 
     def score(self, shape: Shape, task: Task, nodes: Indexes) -> Scores | None:
         del shape
@@ -232,10 +235,10 @@ class Extender:
         except ExtenderFailed as failure:
             if self.args.ignorable:
                 return Vote.ABSTAIN
-            return Reason(NAME, f"extender failed: {_short(failure)}", cure=Cure.WAITING)
+            return Reason(Code.EXTENDER_FAILED, NAME, Facts(text=_short(failure)), cure=Cure.WAITING)
         status = _number(answer.get("status"))
         if status < 0:
-            return Reason(NAME, "the extender does not admit the gang", cure=Cure.WAITING)
+            return Reason(Code.EXTENDER_NOT_ADMITTED, NAME, cure=Cure.WAITING)
         return Vote.PERMIT if status > 0 else Vote.ABSTAIN
 
     def is_overused(self, queue: QueueSpec) -> bool:

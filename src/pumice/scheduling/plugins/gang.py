@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import Args as NoArgs
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.points import Kind, Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 
@@ -106,20 +107,15 @@ def valid(gang: GangState) -> Reason | None:
             tally = gang.role(name)
             have = tally.occupying + tally[Status.SUCCEEDED] + tally[Status.PIPELINED] + tally[Status.PENDING]
             if least and have < least:
-                return _missing(
-                    f"Not enough valid pods of each task for gang-scheduling, task {name!r}: {have}, min: {least}"
-                )
+                return _missing(Code.TASK_PODS_MISSING, Facts(role=name, free=have, wanted=least))
     for index, policy in enumerate(spec.policies):
         have = sum(sub.sub.policy == index for sub in gang.subs)
         if have < policy.min_sub_groups:
-            return _missing(
-                f"Not enough sub groups of policy {policy.name}, valid: {have}, min: {policy.min_sub_groups}"
-            )
+            return _missing(Code.SUB_GROUPS_MISSING, Facts(role=policy.name, free=have, wanted=policy.min_sub_groups))
     if gang.tally.valid < spec.min_member:
-        text = f"Not enough valid tasks for gang-scheduling, valid: {gang.tally.valid}, min: {spec.min_member}"
-        return _missing(text)
+        return _missing(Code.PODS_MISSING, Facts(free=gang.tally.valid, wanted=spec.min_member))
     return None
 
 
-def _missing(text: str) -> Reason:
-    return Reason("gang", text, cure=Cure.WAITING)
+def _missing(code: Code, facts: Facts) -> Reason:
+    return Reason(code, "gang", facts, cure=Cure.WAITING)

@@ -16,6 +16,7 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.cluster.topology import ROOT
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.codes import Code, Facts, wanted
 from pumice.scheduling.core.gangstate import GangState
 from pumice.scheduling.core.points import Pull
 from pumice.scheduling.core.shapes import Reads
@@ -171,12 +172,13 @@ class NetworkTopologyAware:
     def why_none(self, subject: GangState | SubState) -> Reason:
         assert subject.closeness is not None
         where, limit = subject.hyper_node, subject.closeness.tier
+        assert limit is not None
         if where:
-            text = f"members run in hyper node {where} of tier {self.tree.tier[where]}, and tier {limit} allows no others to join them"
-            return Reason(NAME, text)
-        what = "its minimum" if isinstance(subject, GangState) else "all that wait together"
-        text = f"no hyper node within tier {limit} has room for {what} ({amounts.text(_wanted(subject))})"
-        return Reason(NAME, text, cure=Cure.EVICTION)
+            facts = Facts(hyper_node=where, own_tier=self.tree.tier[where], tier=limit)
+            return Reason(Code.HYPER_NODE_FIXED, NAME, facts)
+        is_gang = isinstance(subject, GangState)
+        code = Code.NO_HYPER_NODE_FOR_GANG if is_gang else Code.NO_HYPER_NODE_FOR_SUB_GROUP
+        return Reason(code, NAME, Facts(tier=limit, amounts=wanted(_wanted(subject))), cure=Cure.EVICTION)
 
     def _rooms(self, minimum: Amounts, *, evicting: bool) -> Mask | None:
         """By hyper node whether the minimum fits into what it had at the start of the cycle; None: there is no such resource."""

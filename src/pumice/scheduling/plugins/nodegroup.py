@@ -17,6 +17,7 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING
 from pumice.errors import BadInput
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.sharing.queue_tree import queue_tree
@@ -37,11 +38,6 @@ if TYPE_CHECKING:
 REQUIRED_SCORE = 100.0
 PREFERRED_SCORE = 50.0
 UNLOVED_SCORE = -1.0
-NO_LABEL = "node group label not found"
-NO_AFFINITY = "node group affinity not specified"
-NOT_OURS = "node does not satisfy the node group affinity"
-BAD_LIMITS = "node group resource limit annotation invalid"
-LIMIT_REACHED = "node group resource limit exceeded"
 _NOBODY = NodeGroupAffinity()
 
 
@@ -115,20 +111,20 @@ class NodeGroup:
         wanted, avoided = affinity or (_NOBODY, _NOBODY)
         is_choosy = bool(wanted.required or wanted.preferred)
         welcome = {*wanted.required, *wanted.preferred, *avoided.preferred} - set(avoided.required)
-        refused: dict[str, Mask] = {}
+        refused: dict[Code, Mask] = {}
         for group, nodes in self.columns.items():
             if not group:
-                reason = NO_LABEL if self.args.strict or is_choosy else ""
+                code = Code.NODE_GROUP_LABEL if self.args.strict or is_choosy else None
             elif affinity is None:
-                reason = NO_AFFINITY
+                code = Code.NODE_GROUP_UNSPECIFIED
             else:
                 open_to_all = not is_choosy and group not in avoided.required
-                reason = "" if group in welcome or open_to_all else NOT_OURS
-            if reason:
-                refused[reason] = refused[reason] | nodes if reason in refused else nodes
+                code = None if group in welcome or open_to_all else Code.NODE_GROUP_AFFINITY
+            if code is not None:
+                refused[code] = refused[code] | nodes if code in refused else nodes
         if queue in self.limits and self.limits[queue] is None:
-            refused[BAD_LIMITS] = np.array([bool(group) for group in self.groups], dtype=bool)
-        return [Denial("nodegroup", reason, nodes, Cure.CHANGE) for reason, nodes in refused.items()]
+            refused[Code.NODE_GROUP_LIMITS_INVALID] = np.array([bool(group) for group in self.groups], dtype=bool)
+        return [Denial(code, "nodegroup", nodes) for code, nodes in refused.items()]
 
     def score(self, shape: Shape, nodes: Indexes) -> Scores | None:
         queue = self.queue_of(shape.example)
@@ -168,7 +164,7 @@ class NodeGroup:
             held = self.held.get((queue, group), {})
             if any(held.get(name, 0) + request.get(name, 0) > value + amounts.EPSILON for name, value in most.items()):
                 full |= self.columns.get(group, False)
-        return [Denial("nodegroup", LIMIT_REACHED, full, Cure.WAITING)]
+        return [Denial(Code.NODE_GROUP_LIMIT, "nodegroup", full, Cure.WAITING)]
 
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
         del tasks

@@ -19,6 +19,7 @@ from pumice.api.nodeinfo import Numatopology
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.codes import NO_FACTS, Code, Facts
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints import cpus as cpu_sets
@@ -110,14 +111,14 @@ class NumaAware:
         ask = self.ask(shape.example)
         if ask is None or not ask.policy:
             return []
-        reasons: dict[str, list[int]] = {}
+        refused: dict[tuple[Code, Facts], list[int]] = {}
         unknown = [index for index in range(len(self.session.room.table)) if index not in self.nodes]
-        reasons["numa info is empty"] = unknown
+        refused[Code.NUMA_UNKNOWN, NO_FACTS] = unknown
         for index, node in self.nodes.items():
-            reason = node.why_not(ask.policy)
-            if reason:
-                reasons.setdefault(reason, []).append(index)
-        return [Denial(NAME, text, self._mask(nodes)) for text, nodes in reasons.items() if nodes]
+            why = node.why_not(ask.policy)
+            if why is not None:
+                refused.setdefault(why, []).append(index)
+        return [Denial(code, NAME, self._mask(nodes), facts=facts) for (code, facts), nodes in refused.items() if nodes]
 
     def filter(self, shape: Shape) -> list[Denial]:
         """Nodes on which some container would find no CPUs that the kubelet's policy lets it have."""
@@ -125,11 +126,11 @@ class NumaAware:
         containers = shape.example.pod.spec.containers
         denials = []
         for number in np.unique(answers.failed[answers.failed >= 0]).tolist():
-            text = f"container {containers[number].name} cannot be assigned by numa"
+            facts = Facts(name=containers[number].name)
             nodes = answers.failed == number
             for those, cure in ((nodes & ~answers.hopeless, Cure.EVICTION), (nodes & answers.hopeless, Cure.CHANGE)):
                 if those.any():
-                    denials.append(Denial(NAME, text, those, cure))
+                    denials.append(Denial(Code.NUMA_CONTAINER, NAME, those, cure, facts))
         return denials
 
     def _answers(self, shape: Shape) -> _Answers:
@@ -265,12 +266,12 @@ class _Node:
         """Whether its kubelet refuses pods whose CPUs are badly spread."""
         return self.is_static and self.policy in _ACTIVE
 
-    def why_not(self, policy: str) -> str:
+    def why_not(self, policy: str) -> tuple[Code, Facts] | None:
         if not self.is_static:
-            return "cpu manager policy isn't static"
+            return Code.NUMA_NOT_STATIC, NO_FACTS
         if self.policy != policy:
-            return f"task topology policy[{policy}] is different with node[{self.policy}]"
-        return "" if self.own else "cpu allocatable map is empty"
+            return Code.NUMA_POLICY, Facts(names=(policy, self.policy))
+        return None if self.own else (Code.NUMA_NO_CPUS, NO_FACTS)
 
     def assign(self, wanted: tuple[int, ...]) -> Assignment:
         return cpu_sets.assign(self.layout, self.policy, self.free, wanted)

@@ -9,6 +9,7 @@ import msgspec
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.sharing import admitted
@@ -57,8 +58,7 @@ class Overcommit:
         over = amounts.beyond(amounts.summed([self.admitted, minimum]), self.budget, asked=minimum)
         if not over:
             return Vote.PERMIT
-        text = f"resource in cluster is overused: {', '.join(f'overused {name}' for name in over)}"
-        return Reason("overcommit", text, cure=Cure.WAITING)
+        return Reason(Code.CLUSTER_OVERCOMMITTED, "overcommit", Facts(names=tuple(over)), cure=Cure.WAITING)
 
     def charge(self, gang: GangState) -> None:
         if gang.spec.minimum is not None:

@@ -9,16 +9,17 @@ import msgspec
 from pumice.cluster.amounts import MILLI
 from pumice.cluster.columns import PODS_ROW
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
-from pumice.scheduling.placing.constraints.affinity import TOO_NEAR, PodAffinity
-from pumice.scheduling.placing.constraints.attachments import TOO_MANY, Attachments
-from pumice.scheduling.placing.constraints.claims import NOT_ENOUGH, PodClaims
+from pumice.scheduling.placing.constraints.affinity import PodAffinity
+from pumice.scheduling.placing.constraints.attachments import Attachments
+from pumice.scheduling.placing.constraints.claims import PodClaims
 from pumice.scheduling.placing.constraints.host_ports import HostPorts
 from pumice.scheduling.placing.constraints.labels import NodeLabels
 from pumice.scheduling.placing.constraints.spread import PodSpread
 from pumice.scheduling.placing.constraints.taints import NodeTaints
-from pumice.scheduling.placing.constraints.volumes import DISK_TAKEN, PodVolumes
+from pumice.scheduling.placing.constraints.volumes import PodVolumes
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column
@@ -82,7 +83,7 @@ class Predicates:
         self.taints = session.shared(NodeTaints)
         on, args = session.on, self.args
         reads = Reads.TOLERATIONS
-        on.limit(self.slots, reason="node(s) pod number exceeded", cure=Cure.EVICTION)
+        on.limit(self.slots, code=Code.POD_SLOTS, cure=Cure.EVICTION)
         on.filter(self.cordoned)
         if args.node_affinity:
             reads |= Reads.NODE_AFFINITY
@@ -92,9 +93,7 @@ class Predicates:
         if args.ports:
             reads |= Reads.PORTS
             ports = session.shared(HostPorts)
-            on.limit(
-                ports.free, reason="node(s) didn't have free ports for the requested pod ports", cure=Cure.EVICTION
-            )
+            on.limit(ports.free, code=Code.HOST_PORTS, cure=Cure.EVICTION)
         if args.pod_affinity:
             self._open_pod_affinity(session)
         if args.spread:
@@ -111,7 +110,7 @@ class Predicates:
 
     def _open_pod_affinity(self, session: Session) -> None:
         affinity = session.shared(PodAffinity)
-        session.on.limit(affinity.one_per_node, reason=TOO_NEAR, cure=Cure.EVICTION)
+        session.on.limit(affinity.one_per_node, code=Code.POD_ANTI_AFFINITY, cure=Cure.EVICTION)
         session.on.live_filter(
             lambda shape: affinity.denials(NAME, shape), concerns=affinity.concerns, restless=affinity.restless
         )
@@ -121,13 +120,13 @@ class Predicates:
         volumes = session.shared(PodVolumes)
         on.declare(Reads.NOTHING, volumes.trait)
         if args.volume_limits:
-            on.limit(session.shared(Attachments).room, reason=TOO_MANY, cure=Cure.EVICTION)
+            on.limit(session.shared(Attachments).room, code=Code.VOLUME_LIMIT, cure=Cure.EVICTION)
         if args.volume_zone:
             on.filter(lambda shape: volumes.zones(NAME, shape))
         if args.volume_binding:
             on.prefilter(volumes.stuck)
             on.filter(lambda shape: volumes.reach(NAME, shape))
-            on.limit(volumes.disks, reason=DISK_TAKEN, cure=Cure.EVICTION)
+            on.limit(volumes.disks, code=Code.DISK_TAKEN, cure=Cure.EVICTION)
             on.live_filter(lambda shape: volumes.alone(NAME, shape), concerns=volumes.is_exclusive)
             on.live_filter(
                 lambda shape: volumes.bindable(NAME, shape), concerns=volumes.wants, restless=volumes.restless
@@ -141,7 +140,7 @@ class Predicates:
         on.declare(Reads.NOTHING, claims.trait)
         on.prefilter(claims.stuck)
         on.filter(lambda shape: claims.elsewhere(NAME, shape))
-        on.limit(claims.room, reason=NOT_ENOUGH, cure=Cure.CHANGE)
+        on.limit(claims.room, code=Code.DEVICES_MISSING, cure=Cure.CHANGE)
         on.live_filter(lambda shape: claims.lacking(NAME, shape), concerns=claims.is_searched)
         on.prebind(claims.choices)
         on.annotate(claims.notes)
@@ -154,14 +153,14 @@ class Predicates:
 
     def cordoned(self, shape: Shape) -> list[Denial]:
         closed = self.taints.closed(shape.example.pod.spec.tolerations)
-        return [Denial(NAME, "node(s) were unschedulable", closed)]
+        return [Denial(Code.UNSCHEDULABLE, NAME, closed)]
 
     def unselected(self, shape: Shape) -> list[Denial]:
         selected = self.labels.allowed_by(shape.example.pod.spec)
         if selected is None:
             return []
-        return [Denial(NAME, "node(s) didn't match Pod's node affinity/selector", ~selected)]
+        return [Denial(Code.NODE_AFFINITY, NAME, ~selected)]
 
     def tainted(self, shape: Shape) -> list[Denial]:
         repelling = self.taints.repelling(shape.example.pod.spec.tolerations)
-        return [Denial(NAME, "node(s) had untolerated taint(s)", repelling)]
+        return [Denial(Code.TAINT, NAME, repelling)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
 from pumice.scheduling.core.arguments import Args as NoArgs
+from pumice.scheduling.core.codes import Amount, Code, Facts
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.sharing import admitted, quotas
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.sharing.quotas import Account
 
 
+NAME = "proportion"
 HAIR, HAIR_PART = 1e-6, 1e-12  # thousandths of a card or bytes, and parts of the amount: what adding up floats may miss
 
 
@@ -73,15 +75,17 @@ class Proportion:
         account = self.accounts[queue.name]
         return account.copies_within(account.deserved, shape.request.amounts, count)
 
-    def why(self, queue: QueueSpec, gang: GangState, shape: Shape) -> str:
+    def why(self, queue: QueueSpec, gang: GangState, shape: Shape) -> Reason:
         if not queue.is_open:
-            return f"queue {queue.name} is {queue.state}: open it to let pods start"
+            return _not_open(queue)
         account = self.accounts[queue.name]
         if too_much := quotas.beyond_share(account, gang):
-            return f"queue {queue.name} deserves {too_much}; it starts only while other queues want less, or with more weight"
+            facts = Facts(queue=queue.name, amounts=too_much)
+            return Reason(Code.QUEUE_SHARE_TOO_SMALL, NAME, facts, cure=Cure.EVICTION)
         asked = shape.request.amounts
         over = amounts.beyond(amounts.summed([account.allocated, asked]), account.deserved, asked=asked)
-        return f"queue {queue.name} has no share left ({quotas.shortage(account, account.deserved, over, gang)})"
+        facts = Facts(queue=queue.name, amounts=quotas.shortage(account, account.deserved, over, gang))
+        return Reason(Code.QUEUE_SHARE_USED, NAME, facts, cure=Cure.EVICTION)
 
     def preemptive(self, queue: QueueSpec, tasks: Sequence[Task]) -> bool:
         account = self.accounts.get(queue.name)
@@ -110,15 +114,15 @@ class Proportion:
     def enqueueable(self, gang: GangState) -> Vote | Reason:
         queue = self.session.queue_of(gang)
         if not queue.is_open:
-            text = f"queue {queue.name} is {queue.state}: open it to admit gangs"
-            return Reason("proportion", text, cure=Cure.CHANGE)
+            return _not_open(queue)
         minimum = gang.spec.minimum
         if minimum is None:
             return Vote.PERMIT
         over = self.accounts[queue.name].beyond_ceiling(minimum)
         if not over:
             return Vote.PERMIT
-        return Reason("proportion", quotas.quota_text(over), cure=Cure.WAITING)
+        facts = Facts(amounts=tuple(Amount(name) for name in over))
+        return Reason(Code.QUEUE_QUOTA_INSUFFICIENT, NAME, facts, cure=Cure.WAITING)
 
     def enqueued(self, gang: GangState) -> None:
         if gang.spec.minimum is not None:
@@ -130,6 +134,10 @@ class Proportion:
         account = self.accounts[gang.queue]
         amounts.add(account.allocated, shape.request.amounts, len(tasks) * sign)
         account.share = quotas.share_of(account)
+
+
+def _not_open(queue: QueueSpec) -> Reason:
+    return Reason(Code.QUEUE_NOT_OPEN, NAME, Facts(queue=queue.name, state=queue.state))
 
 
 def divide(total: amounts.Amounts, accounts: list[Account]) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from pumice.api import names
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure
 
@@ -121,7 +122,7 @@ class ResourceStrategyFit:
         if proportional.enable:
             for name, ratios in proportional.ratios().items():
                 count = functools.partial(self.spare, name=name, ratios=ratios)
-                on.limit(count, reason=f"proportional of resource {name} check failed", cure=Cure.WAITING)
+                on.limit(count, code=Code.PROPORTION, cure=Cure.WAITING, facts=Facts(resource=name))
 
     # ------------------------------------------------------------------------------------------------- strategies
 

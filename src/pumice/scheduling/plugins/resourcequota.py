@@ -13,6 +13,7 @@ from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import FINISHED
 from pumice.scheduling.core.arguments import Args as NoArgs
+from pumice.scheduling.core.codes import Amount, Code, Facts
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 
@@ -121,14 +122,21 @@ def _total(quota: _Quota, name: str) -> int:
 
 
 def _reason(quota: _Quota, asked: dict[str, int], over: Sequence[str]) -> Reason:
-    def listed(values: dict[str, int]) -> str:
-        return ", ".join(f"{name} {amounts.quantity_text(_plain(name), values.get(name, 0))}" for name in over)
+    has_promised = any(quota.promised.get(name) for name in over)
 
-    text = (
-        f"resource quota insufficient, requested: {listed(asked)}, used: {listed(quota.used)}, "
-        f"limited: {listed(quota.hard)} (ResourceQuota {quota.name}"
+    def text(name: str, values: dict[str, int]) -> str:
+        return amounts.quantity_text(_plain(name), values.get(name, 0))
+
+    parts = (
+        Amount(
+            name,
+            wanted=text(name, asked),
+            held=text(name, quota.used),
+            limit=text(name, quota.hard),
+            promised=text(name, quota.promised) if has_promised else "",
+        )
+        for name in over
     )
-    promised = {name: quota.promised.get(name, 0) for name in over}
-    text += f", promised to admitted gangs: {listed(promised)})" if any(promised.values()) else ")"
     never = any(asked[name] > quota.hard[name] for name in over)
-    return Reason("resourcequota", text, cure=Cure.CHANGE if never else Cure.WAITING)
+    facts = Facts(name=quota.name, amounts=tuple(parts))
+    return Reason(Code.NAMESPACE_QUOTA, "resourcequota", facts, cure=Cure.CHANGE if never else Cure.WAITING)

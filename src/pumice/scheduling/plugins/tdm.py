@@ -21,6 +21,7 @@ from pumice.api import names
 from pumice.cluster.tasks import Status, preemptable
 from pumice.instant import SECOND
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
@@ -132,10 +133,10 @@ class Tdm:
             if zone in self.windows:
                 start, end = self.windows[zone]
                 span = f"{start // 60:02}:{start % 60:02}-{end // 60:02}:{end % 60:02}"
-                reason, cure = f"current time beyond revocable zone {zone}:{span}", Cure.WAITING
+                code, facts, cure = Code.ZONE_CLOSED, Facts(zone=zone, window=span), Cure.WAITING
             else:
-                reason, cure = f"revocable zone {zone} not support", Cure.CHANGE
-            found.append(Denial("tdm", reason, self.labels == zone, cure))
+                code, facts, cure = Code.ZONE_UNKNOWN, Facts(zone=zone), Cure.CHANGE
+            found.append(Denial(code, "tdm", self.labels == zone, cure, facts))
         return found
 
     def filter(self, shape: Shape) -> Sequence[Denial]:
@@ -144,7 +145,7 @@ class Tdm:
         reserved = self.revocable.copy()
         for denial in self.closed:
             reserved &= ~denial.nodes
-        return [*self.closed, Denial("tdm", "not allow to dispatch to revocable node", reserved, Cure.CHANGE)]
+        return [*self.closed, Denial(Code.ZONE_REVOCABLE, "tdm", reserved)]
 
     def score(self, shape: Shape, nodes: Indexes) -> Scores | None:
         """Preemptable pods go where only they may go; filters have left none but open zones."""

@@ -17,6 +17,7 @@ from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.cluster.tasks import Status
 from pumice.quantity import QuantityError
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing import annotation_values
@@ -147,8 +148,8 @@ class Usage:
         thresholds, known = self.args.thresholds, self.loads.known
         busy, crowded = self.loads.cpu * 100 > thresholds.cpu, self.loads.memory * 100 > thresholds.mem
         return [
-            Denial("usage", "the CPU load of the node exceeds the upper limit.", known & busy, Cure.WAITING),
-            Denial("usage", "the memory load of the node exceeds the upper limit.", known & crowded, Cure.WAITING),
+            Denial(Code.CPU_LOAD, "usage", known & busy, Cure.WAITING),
+            Denial(Code.MEMORY_LOAD, "usage", known & crowded, Cure.WAITING),
         ]
 
     def score(self, shape: Shape, pairs: Pairs) -> Scores:

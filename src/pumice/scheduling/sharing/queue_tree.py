@@ -1,6 +1,6 @@
 """The tree of queues by `spec.parent`: paths to the root, and what is wrong with branches that have none.
 
-A broken branch concerns those who use it and nobody else: its queues have a fault in words, and the rest of the tree stands.
+A broken branch concerns those who use it and nobody else: its queues have a fault, and the rest of the tree stands.
 """
 
 from __future__ import annotations
@@ -8,9 +8,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pumice.api.meta import ObjectMeta
 from pumice.api.scheduling import ROOT_QUEUE, Queue, QueueState, QueueStatus
 from pumice.cluster.queues import queue_of
+from pumice.scheduling.core.codes import Code, Facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 IMPLIED_ROOT = queue_of(Queue(ObjectMeta(name=ROOT_QUEUE), status=QueueStatus(state=QueueState.OPEN.value)))
 
 
+Fault = tuple[Code, Facts]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueueTree:
     """Paths run from a queue up to the root, both included; a queue with a fault hangs directly below the root."""
@@ -28,7 +34,7 @@ class QueueTree:
     queues: Mapping[str, QueueSpec]
     paths: Mapping[str, tuple[str, ...]]
     children: Mapping[str, Sequence[str]]
-    faults: Mapping[str, str]
+    faults: Mapping[str, Fault]
 
     def is_leaf(self, name: str) -> bool:
         return not self.children.get(name)
@@ -38,27 +44,25 @@ def queue_tree(queues: Mapping[str, QueueSpec]) -> QueueTree:
     """The tree over all queues; children in the order of their names."""
     known = {ROOT_QUEUE: IMPLIED_ROOT, **queues}
     paths: dict[str, tuple[str, ...]] = {ROOT_QUEUE: (ROOT_QUEUE,)}
-    causes: dict[str, str] = {}
+    causes: dict[str, Fault] = {}
     children: dict[str, list[str]] = {}
     for start in sorted(known):
         trail, cause = _climb(known, start, paths, causes)
         for name in reversed(trail):
-            if cause:
-                causes[name] = cause
+            if cause is not None:
+                causes[name] = (cause[0], msgspec.structs.replace(cause[1], queue=name))
                 paths[name] = (name, ROOT_QUEUE)
             else:
                 paths[name] = (name, *paths[known[name].parent])
     for name in sorted(known):
         if name not in causes and name != ROOT_QUEUE:
             children.setdefault(known[name].parent, []).append(name)
-    return QueueTree(
-        known, paths, children, {name: f"queue {name} is cut off: {cause}" for name, cause in causes.items()}
-    )
+    return QueueTree(known, paths, children, causes)
 
 
 def _climb(
-    queues: Mapping[str, QueueSpec], start: str, paths: Mapping[str, tuple[str, ...]], causes: Mapping[str, str]
-) -> tuple[list[str], str]:
+    queues: Mapping[str, QueueSpec], start: str, paths: Mapping[str, tuple[str, ...]], causes: Mapping[str, Fault]
+) -> tuple[list[str], Fault | None]:
     """The queues from `start` up to the first one whose path is known, and why there is no way to the root from them."""
     trail: dict[str, None] = {}
     name = start
@@ -66,14 +70,9 @@ def _climb(
         trail[name] = None
         parent = queues[name].parent
         if parent not in queues:
-            return list(trail), (
-                f"the parent of queue {name}, {parent}, does not exist; create {parent} or give {name} another parent"
-            )
+            return list(trail), (Code.QUEUE_PARENT_MISSING, Facts(child=name, parent=parent))
         if parent in trail:
             ring = list(trail)[list(trail).index(parent) :]
-            return list(trail), (
-                f"its ancestors form a ring ({' -> '.join([*ring, parent])}); "
-                f"give one of them a parent that leads to {ROOT_QUEUE}"
-            )
+            return list(trail), (Code.QUEUE_RING, Facts(names=(*ring, parent), parent=ROOT_QUEUE))
         name = parent
-    return list(trail), causes.get(name, "")
+    return list(trail), causes.get(name)

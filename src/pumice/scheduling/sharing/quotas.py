@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
+from pumice.scheduling.core.codes import Amount
 from pumice.scheduling.core.decisions import QueueFigures
 from pumice.scheduling.sharing import admitted
 
@@ -177,11 +178,6 @@ def above_guarantees(
     return chosen
 
 
-def quota_text(over: list[str]) -> str:
-    """Volcano's words for a gang that its queue does not admit."""
-    return f"queue resource quota insufficient: {', '.join(f'insufficient {name}' for name in over)}"
-
-
 def publish(session: Session, accounts: Iterable[Account]) -> None:
     """Put the books where people can read them."""
     for account in accounts:
@@ -196,8 +192,8 @@ def publish(session: Session, accounts: Iterable[Account]) -> None:
         )
 
 
-def beyond_share(account: Account, gang: GangState) -> str:
-    """`4 nvidia.com/gpu, the gang's minimum is 6`; empty where the queue's whole share would be enough for the gang.
+def beyond_share(account: Account, gang: GangState) -> tuple[Amount, ...]:
+    """Where the gang's minimum is more than the queue's whole share; empty where that would be enough for the gang.
 
     Two such gangs in two queues may wait for one another for ever, however much room is free.
     """
@@ -205,23 +201,15 @@ def beyond_share(account: Account, gang: GangState) -> str:
     alike = cheapest[:1] == cheapest[-1:]  # else who makes up the minimum is open, and only what is written counts
     minimum = gang.spec.minimum or (amounts.summed(cheapest[: gang.spec.min_member]) if alike else {})
     over = amounts.beyond(minimum, account.deserved, asked=minimum)
-    parts = []
-    for name in over:
-        share = amounts.quantity_text(name, account.deserved.get(name, 0))
-        parts.append(f"{share} {name}, the gang's minimum is {amounts.quantity_text(name, minimum[name])}")
-    return " and ".join(parts)
+    return tuple(Amount.of(name, limit=account.deserved.get(name, 0), wanted=minimum[name]) for name in over)
 
 
-def shortage(account: Account, limit: Amounts, over: list[str], gang: GangState) -> str:
-    """`nvidia.com/gpu: 36 left of 100, the gang asks for 64`; what was tried out for the gang itself counts as left."""
+def shortage(account: Account, limit: Amounts, over: list[str], gang: GangState) -> tuple[Amount, ...]:
+    """What is left of a limit, and what the gang asks for; what was tried out for the gang itself counts as left."""
     waiting = gang.tasks_in(Status.PENDING, Status.ALLOCATED, Status.PIPELINED)
     asked = amounts.summed(task.request.amounts for task in waiting)
     tried = amounts.summed(task.request.amounts for task in gang.tasks_in(Status.ALLOCATED, Status.PIPELINED))
-    parts = []
-    for name in over:
-        left = limit.get(name, 0) - account.allocated.get(name, 0) + tried.get(name, 0)
-        numbers = [
-            amounts.quantity_text(name, value) for value in (max(left, 0), limit.get(name, 0), asked.get(name, 0))
-        ]
-        parts.append(f"{name}: {numbers[0]} left of {numbers[1]}, the gang asks for {numbers[2]}")
-    return "; ".join(parts)
+    left = {name: limit.get(name, 0) - account.allocated.get(name, 0) + tried.get(name, 0) for name in over}
+    return tuple(
+        Amount.of(name, free=max(left[name], 0), limit=limit.get(name, 0), wanted=asked.get(name, 0)) for name in over
+    )

@@ -27,7 +27,7 @@ def a_node(ready="True", *, since="2026-03-01T12:30:00Z", taint="") -> Node:
 
 
 def on(node: Node | None, **more) -> Nodes:
-    return Nodes(lambda name: node if name == "n1" else a_node(), lambda name: name == "n1", **more)
+    return Nodes({"n1": node}, **more) if node is not None else Nodes(gone=frozenset({"n1"}), **more)
 
 
 def on_node(pod: Pod, name="n1") -> Pod:
@@ -88,8 +88,7 @@ def test_with_a_silence_of_nothing_a_silent_nodes_pods_are_never_given_up():
 
 
 def test_a_node_that_no_watch_shows_is_asked_for_before_anything_is_done():
-    unheard = Nodes(lambda _: None, lambda _: False)
-    found = farewell([LEAVING], unheard, NOW, a_job())
+    found = farewell([LEAVING], Nodes(), NOW, a_job())
     assert found.operations == (Look(kind=Node, name="n1", listed=True),)
 
 

@@ -440,6 +440,11 @@ def test_a_job_without_admission_gets_the_defaults_that_admission_gives():
     assert pod["spec"]["schedulerName"] == "volcano"
 
 
+def test_a_job_without_admission_finds_services_from_the_network_of_its_nodes():
+    job = a_job(a_task("worker", 1, template={"spec": {"hostNetwork": True, "containers": []}}), phase="Pending")
+    assert told(job, group="Inqueue").bodies["Pod/train-worker-0"]["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
+
+
 # ----------------------------------------------------------------------------------------------------- dependencies
 
 

@@ -44,28 +44,28 @@ def test_a_pod_that_vanished_while_nobody_watched_is_missed_by_name():
 def test_before_anything_is_done_about_a_vanished_pod_the_server_itself_is_asked():
     """A watch that lags behind the Job's own would otherwise cost a whole restart."""
     job = a_job(policies=RESTART_ALL, progress={"members": MEMBERS})
-    found = told(job, *gang(worker1=None, worker2=None), is_gone=lambda _: False)
+    found = told(job, *gang(worker1=None, worker2=None), doubted=frozenset({"train-worker-1", "train-worker-2"}))
     assert found.operations == [Look(kind=Pod, name=f"train-worker-{index}", namespace="team") for index in (1, 2)]
-    seen = told(job, *gang(worker1=None), is_gone=lambda pod: pod == "train-worker-1")
+    seen = told(job, *gang(worker1=None))
     assert seen.phase == "Restarting"
 
 
 def test_nobody_is_asked_where_no_policy_cares():
     job = a_job(progress={"members": MEMBERS})
-    assert told(job, *gang(worker1=None), is_gone=lambda _: False).created == ["worker-1"]
+    assert told(job, *gang(worker1=None), doubted=frozenset({"train-worker-1"})).created == ["worker-1"]
 
 
 def test_how_a_vanished_pod_was_last_seen_explains_why_it_went():
     ghost = a_pod("worker", 1, leaving=True, disruption="PreemptionByScheduler", message="for gang b/big")
     job = a_job(policies=RESTART_ALL, progress={"members": MEMBERS})
-    found = told(job, *gang(worker1=None), ghost={"train-worker-1": ghost}.get)
+    found = told(job, *gang(worker1=None), ghosts={"train-worker-1": ghost})
     assert "pod train-worker-1 was evicted (PreemptionByScheduler: for gang b/big)" in found.job.status.state.message
 
 
 def test_a_vanished_pod_that_was_last_seen_being_released_is_no_loss():
     ghost = a_pod("worker", 1, leaving=True, disruption="GangReleased")
     job = a_job(policies=RESTART_ALL, progress={"members": MEMBERS})
-    found = told(job, *gang(worker1=None), ghost={"train-worker-1": ghost}.get)
+    found = told(job, *gang(worker1=None), ghosts={"train-worker-1": ghost})
     assert (found.phase, found.created) == ("Running", ["worker-1"])
 
 
@@ -73,7 +73,7 @@ def test_what_a_former_version_of_a_pod_was_last_seen_as_explains_nothing():
     ghost = a_pod("worker", 1, leaving=True, disruption="GangReleased", version=0)
     job = a_job(policies=RESTART_ALL, status={"version": 1}, progress={"members": MEMBERS})
     pods = [a_pod("master", 0, version=1), a_pod("worker", 0, version=1), a_pod("worker", 2, version=1)]
-    assert told(job, *pods, ghost={"train-worker-1": ghost}.get).phase == "Restarting"
+    assert told(job, *pods, ghosts={"train-worker-1": ghost}).phase == "Restarting"
 
 
 def test_a_pod_that_was_never_there_is_made_and_not_missed():

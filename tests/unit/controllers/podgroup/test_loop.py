@@ -173,3 +173,15 @@ def test_whatever_comes_and_goes_a_death_changes_nothing_of_the_end(steps, cut):
     wanted = stage.run(story)
     stage.crash_before = cut
     assert stage.run(story) == wanted
+
+
+def test_an_empty_name_of_a_group_is_none():
+    """The scheduler reads it so, and such a pod would wait for ever for a group that nothing makes."""
+
+    async def body(stage):
+        owner = await replica_set(stage)
+        await pod(stage, "a", owner=owner, marks={names.GROUP_NAME: "", names.VOLCANO_GROUP_NAME: ""})
+        await stage.settle()
+        assert await memberships(stage) == {"a": f"podgroup-{owner['metadata']['uid']}"}
+
+    a_stage().run(body)

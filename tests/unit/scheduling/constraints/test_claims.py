@@ -17,6 +17,7 @@ from tests.unit.scheduling.clusters import (
     session_for,
 )
 
+from pumice import cel
 from pumice.api.changes import Assumed, PodRef
 from pumice.api.resource import Device
 from pumice.scheduling.placing.constraints import device_cel
@@ -380,11 +381,14 @@ def test_devices_that_an_expression_cannot_tell_apart_are_evaluated_once():
 
 
 def test_without_a_cel_engine_the_pod_waits_and_says_what_to_install(monkeypatch):
-    device_cel._environment.cache_clear()
-    device_cel.compiled.cache_clear()
-    monkeypatch.setitem(sys.modules, "cel_expr_python.cel", None)
+    forget_programs()
+    monkeypatch.setitem(sys.modules, "cel_expr_python", None)
     decisions = plan(a_node("n1"), a_slice("n1", "a"), a_class("gpu", "device.driver != ''"), a_claim(), user("p"))
     assert "install it" in why(decisions, "p")
     monkeypatch.undo()
-    device_cel.compiled.cache_clear()
-    device_cel._environment.cache_clear()
+    forget_programs()
+
+
+def forget_programs():
+    for kept in (device_cel.compiled, device_cel._environment, cel.engine):
+        kept.cache_clear()

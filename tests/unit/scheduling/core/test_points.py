@@ -8,6 +8,8 @@ from tests.unit.scheduling.clusters import a_node, a_queue, policy, session_for
 
 from pumice.scheduling.core.points import Kind, Points, Vote
 from pumice.scheduling.core.policy import PluginOption
+from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.verdict import Reason
 
 PERMIT, ABSTAIN, REJECT = Vote.PERMIT, Vote.ABSTAIN, Vote.REJECT
 
@@ -60,6 +62,19 @@ def returning(answer):
 def test_a_reject_ends_its_tier_and_a_permit_ends_the_asking_after_it(point, tiers, expected):
     points = registered(point, *[[returning(vote) for vote in tier] for tier in tiers])
     assert getattr(points, point).passes(None) is expected
+
+
+def test_a_reason_rejects_and_the_asker_learns_it():
+    reason = Reason("p1", "no room")
+    points = registered("enqueueable", [returning(ABSTAIN), returning(reason)], [returning(REJECT)])
+    assert points.enqueueable.outcome(None) is reason
+    assert not points.enqueueable.passes(None)
+
+
+def test_a_rejection_below_a_permit_is_still_an_objection():
+    points = registered("pipelined", [returning(PERMIT)], [returning(REJECT)])
+    assert points.pipelined.passes(None)
+    assert not points.pipelined.is_unopposed(None)
 
 
 def test_after_a_tier_with_a_permit_nobody_below_is_asked():
@@ -227,6 +242,19 @@ def test_some_points_have_no_flag(method):
 def test_nobody_registers_outside_of_open():
     with pytest.raises(AssertionError, match="registered outside"):
         Points().gang_order(print)
+
+
+def test_a_plugin_that_looks_at_pods_and_declares_nothing_may_read_everything():
+    points = registered("gang_order", [print])
+    assert points.reads == Reads.NOTHING
+    points.declare(Reads.GANG)
+    points.filter(returning(()))
+    assert points.reads == Reads.GANG
+    points.registering(PluginOption("silent", 0, {}, {"enableNodeOrder": False}))
+    points.fixed_score(returning(None))  # its flag is off: it never looks
+    assert points.reads == Reads.GANG
+    points.filter(returning(()))
+    assert Reads.EVERYTHING in points.reads
 
 
 def test_the_first_difference_in_tier_order_decides_between_queues():

@@ -113,7 +113,7 @@ def test_nothing_starts_in_a_queue_that_is_not_open(state):
     gang = a_gang("g", 1, group=in_queue("q"))
     decisions = plan_for(a_node(), a_queue("q", state=state), gang, policy=flat())
     assert started(decisions) == {}
-    assert reasons(decisions, "g") == [f"queue q is {state}; open it to let gangs start"]
+    assert reasons(decisions, "g") == [f"queue q is {state}: open it to admit gangs"]
 
 
 def test_a_gang_that_asks_for_more_pods_than_the_quota_holds_is_not_started_at_all():

@@ -95,6 +95,6 @@ def test_whole_gangs_and_shuffles_respect_it_too():
         now=noon(1),
     )
     victims = session.gangs["default/low"].tasks
-    (gangs,), (guard,) = session.points.evictable.hooks, session.points.shuffled.guards
+    (gangs,), (guard,) = session.points.evictable.hooks, session.points.shuffled.guard.hooks
     assert gangs.call(Kind.PREEMPT, session.gangs["default/g"], victims) == []
     assert guard.call(victims) == []

@@ -121,7 +121,7 @@ def test_placements_do_not_touch_the_budgets():
 def test_reclaiming_whole_gangs_and_shuffling_keep_to_it_as_well():
     session = session_for(a_node(cpu="9"), a_budget(1), running(), policy=policy("preempt", "pdb"))
     gang = session.gangs["default/low"]
-    (guard,) = session.points.shuffled.guards
+    (guard,) = session.points.shuffled.guard.hooks
     for left in (
         session.points.reclaimable.of(gang.tasks[0], gang.tasks),
         session.points.evictable.of(Kind.RECLAIM, gang, gang.tasks),

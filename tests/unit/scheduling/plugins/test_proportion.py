@@ -102,7 +102,7 @@ def test_slots_are_no_quota():
 def test_a_closed_queue_starts_nothing_and_says_so():
     decisions = plan_for(a_node(), a_queue("a", state="Closed"), wanting("a", 1), policy=POLICY)
     assert started(decisions) == {}
-    assert report(decisions, "of-a").reasons[0].text == "queue a is Closed: open it to let pods start"
+    assert report(decisions, "of-a").reasons[0].text == "queue a is Closed: open it to admit gangs"
 
 
 def test_a_queue_that_holds_all_it_deserves_is_overused():

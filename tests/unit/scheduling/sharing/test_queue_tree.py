@@ -1,6 +1,7 @@
 from tests.unit.scheduling.clusters import a_queue
 
 from pumice.cluster.queues import queue_of
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.sharing.queue_tree import queue_tree
 
 
@@ -40,7 +41,7 @@ def test_children_are_listed_by_name_whatever_the_order_of_arrival():
 
 def test_a_parent_that_does_not_exist_cuts_off_its_branch_and_nothing_else():
     tree = a_tree(root="", lost="gone", below="lost", sound="root")
-    assert tree.faults == {
+    assert {name: code.text(facts) for name, (code, facts) in tree.faults.items()} == {
         "lost": "queue lost is cut off: the parent of queue lost, gone, does not exist; "
         "create gone or give lost another parent",
         "below": "queue below is cut off: the parent of queue lost, gone, does not exist; "
@@ -54,12 +55,10 @@ def test_a_parent_that_does_not_exist_cuts_off_its_branch_and_nothing_else():
 def test_a_ring_of_parents_is_cut_off_with_all_that_hangs_on_it():
     tree = a_tree(root="", a="b", b="a", leaf="a", sound="root")
     assert tree.faults.keys() == {"a", "b", "leaf"}
-    assert tree.faults["leaf"] == (
-        "queue leaf is cut off: its ancestors form a ring (a -> b -> a); give one of them a parent that leads to root"
-    )
+    assert tree.faults["leaf"] == (Code.QUEUE_RING, Facts(queue="leaf", names=("a", "b", "a"), parent="root"))
     assert tree.paths["sound"] == ("sound", "root")
 
 
 def test_a_queue_that_is_its_own_parent_is_a_ring_of_one():
     tree = a_tree(root="", me="me")
-    assert "(me -> me)" in tree.faults["me"]
+    assert tree.faults["me"][1].names == ("me", "me")

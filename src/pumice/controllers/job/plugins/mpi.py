@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.api.batch import Job, Task
-    from pumice.controllers.operations import Json
+    from pumice.api.meta import Json
 
 PORT = 22
 PORT_NAME = "mpijob-port"

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.api.batch import Job, Task
-    from pumice.controllers.operations import Json, Operation
+    from pumice.api.meta import Json
+    from pumice.controllers.operations import Operation
 
 
 class Ray:

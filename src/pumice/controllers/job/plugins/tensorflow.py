@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.api.batch import Job, Task
-    from pumice.controllers.operations import Json
+    from pumice.api.meta import Json
 
 PORT = 2222
 ROLES = ("ps", "worker", "chief", "evaluator")

@@ -24,7 +24,6 @@ from pumice.api.changes import Deleted, Relisted, Upserted
 from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.kube import errors
-from pumice.kube.informer import Log, silent
 from pumice.kube.recorder import Recorder
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
@@ -37,6 +36,7 @@ from pumice.local.nodes.process.sources import SourceWatches
 from pumice.local.nodes.process.tenants import LOST, Tenants, fresh_report, lost_report, whole_pod
 from pumice.local.nodes.registration import Heartbeats
 from pumice.local.nodes.serving import LogServer
+from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     import random

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
 
-    from pumice.kube.informer import Informers, Log, News
+    from pumice.kube.informer import Informers, News
     from pumice.local.nodes.process.hosts import HostsFile
+    from pumice.runtime import Log
 
 COALESCE_S = 0.02  # a gang's members come together: one rewrite for many of them
 

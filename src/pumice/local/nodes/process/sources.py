@@ -12,7 +12,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pumice.api.core import ConfigMap, Secret
-from pumice.kube.informer import Informer, Log
+from pumice.kube.informer import Informer
 
 if TYPE_CHECKING:
     import random
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pumice.clock import Clock
     from pumice.kube.client import Client
+    from pumice.runtime import Log
 
 Content: TypeAlias = "dict[str, bytes]"
 

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator, Iterator, Mapping
 
+    from pumice.api.meta import Json
     from pumice.clock import Clock
     from pumice.instant import Instant
     from pumice.kube.client import Client
-    from pumice.kube.informer import Log
-    from pumice.kube.requests import Json
     from pumice.local.nodes.admission import Rejection
     from pumice.local.nodes.process.lifecycle import PodLife
     from pumice.local.nodes.process.machine import Machine
+    from pumice.runtime import Log
 
 RETRY_S = 1.0
 LOST = "the node's agent was started anew, and the pod's processes ended with the one before"

@@ -55,15 +55,6 @@ class Registrar:
         self.option: PluginOption | None = None
         self.plugins: set[str] = set()  # those with a hook
 
-    def hook(self, call: Call, flag: str) -> list[Hook[Call]]:
-        """The hook to add; none where the policy has switched the flag off for this plugin."""
-        option = self.option
-        assert option is not None, "a hook was registered outside of a plugin's open()"
-        if flag and not option.allows(flag):
-            return []
-        self.plugins.add(option.name)
-        return [Hook(option.name, option.tier, call)]
-
 
 class Registrations(Generic[Call]):
     """Who takes part in an extension point, in the order of asking."""
@@ -74,7 +65,11 @@ class Registrations(Generic[Call]):
         self.hooks: list[Hook[Call]] = []
 
     def _add(self, call: Call) -> None:
-        self.hooks += self._registrar.hook(call, self._flag)
+        option = self._registrar.option
+        assert option is not None, "a hook was registered outside of a plugin's open()"
+        if not self._flag or option.allows(self._flag):
+            self._registrar.plugins.add(option.name)
+            self.hooks.append(Hook(option.name, option.tier, call))
 
 
 class Point(Registrations[Call]):
@@ -234,16 +229,13 @@ class Victims(Point[Call]):
 
     def __init__(self, registrar: Registrar, flag: str = "") -> None:
         super().__init__(registrar, flag)
-        self.shields: list[Hook[Call]] = []
-
-    def shield(self, keep: Call) -> None:
+        self.shield: Point[Call] = Point(registrar, flag)
         """Leaves out candidates that must not be evicted, whichever tier decides; same call, same flag."""
-        self.shields += self._registrar.hook(keep, self._flag)
 
     def _choose(
         self, candidates: Sequence[Task], ask: Callable[[Call, Sequence[Task]], Sequence[Task] | None]
     ) -> list[Task]:
-        for hook in self.shields:
+        for hook in self.shield.hooks:
             candidates = ask(hook.call, candidates) or ()
         if not candidates:
             return []
@@ -288,11 +280,8 @@ class ShuffleVictims(Point["Callable[[Sequence[Task]], Sequence[Task]]"]):
 
     def __init__(self, registrar: Registrar, flag: str = "") -> None:
         super().__init__(registrar, flag)
-        self.guards: list[Hook[Callable[[Sequence[Task]], Sequence[Task]]]] = []
-
-    def guard(self, keep: Callable[[Sequence[Task]], Sequence[Task]]) -> None:
+        self.guard: Point[Callable[[Sequence[Task]], Sequence[Task]]] = Point(registrar, flag)
         """Once per shuffle action, over those that others want evicted, in that order; what it leaves out stays."""
-        self.guards += self._registrar.hook(keep, self._flag)
 
     def of(self, running: Sequence[Task]) -> list[Task]:
         chosen: dict[str, Task] = {}
@@ -303,6 +292,6 @@ class ShuffleVictims(Point["Callable[[Sequence[Task]], Sequence[Task]]"]):
             tier = hook.tier
             chosen.update({task.uid: task for task in hook.call(running)})
         victims = list(chosen.values())
-        for hook in self.guards:
+        for hook in self.guard.hooks:
             victims = list(hook.call(victims))
         return victims

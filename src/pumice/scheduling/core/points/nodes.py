@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pumice.scheduling.core.codes import NO_FACTS, Code, Facts
 from pumice.scheduling.core.points.combination import Registrations
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
 
@@ -40,14 +41,14 @@ class Pull:
 @dataclasses.dataclass(frozen=True, slots=True)
 class Grant:
     most: Callable[[QueueSpec, Shape, int], int]
-    why: Callable[[QueueSpec, GangState, Shape], str]
+    why: Callable[[QueueSpec, GangState, Shape], Reason]
 
 
 class Allowance(Registrations[Grant]):
     """The smallest number counts."""
 
     def __call__(
-        self, most: Callable[[QueueSpec, Shape, int], int], *, why: Callable[[QueueSpec, GangState, Shape], str]
+        self, most: Callable[[QueueSpec, Shape, int], int], *, why: Callable[[QueueSpec, GangState, Shape], Reason]
     ) -> None:
         """`why` says in numbers what the queue lacks for one more such pod of the gang."""
         self._add(Grant(most, why))
@@ -61,10 +62,10 @@ class Allowance(Registrations[Grant]):
         return count
 
     def why_none(self, queue: QueueSpec, gang: GangState, shape: Shape) -> Reason:
-        """The first plugin that refuses the gang's queue one more such pod, in its own words."""
+        """What the first plugin says that refuses the gang's queue one more such pod."""
         for hook in self.hooks:
             if hook.call.most(queue, shape, 1) <= 0:
-                return Reason(hook.plugin, hook.call.why(queue, gang, shape), cure=Cure.EVICTION)
+                return hook.call.why(queue, gang, shape)
         raise AssertionError(f"queue {queue.name} refuses nothing")
 
 
@@ -74,19 +75,22 @@ class Allowance(Registrations[Grant]):
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limit:
     count: Callable[[Shape], Column | None]
-    reason: str
+    code: Code
     cure: Cure
+    facts: Facts
 
 
 class Limits(Registrations[Limit]):
     """The smallest number of each node counts; a node whose number is zero is refused for the given reason."""
 
-    def __call__(self, count: Callable[[Shape], Column | None], *, reason: str, cure: Cure) -> None:
-        self._add(Limit(count, reason, cure))
+    def __call__(
+        self, count: Callable[[Shape], Column | None], *, code: Code, cure: Cure, facts: Facts = NO_FACTS
+    ) -> None:
+        self._add(Limit(count, code, cure, facts))
 
     def denials(self, shape: Shape) -> list[Denial]:
         return [
-            Denial(hook.plugin, hook.call.reason, column < 1, hook.call.cure)
+            Denial(hook.call.code, hook.plugin, column < 1, hook.call.cure, hook.call.facts)
             for hook in self.hooks
             if (column := hook.call.count(shape)) is not None
         ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints.labels import ABSENT, NodeLabels
 from pumice.scheduling.placing.constraints.pod_counts import Neighbours, unique
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.placing.constraints.pod_counts import Crowd
 
-NOT_NEAR = "node(s) didn't match pod affinity rules"
-TOO_NEAR = "node(s) didn't match pod anti-affinity rules"
-NOT_WANTED = "node(s) didn't satisfy existing pods anti-affinity rules"
 NO_LIMIT = np.iinfo(np.int64).max
 
 
@@ -74,13 +72,13 @@ class PodAffinity:
         """Each node with the first reason that speaks against it."""
         found = []
         decided = np.zeros(len(self._labels), dtype=bool)
-        for reason, refused, cure in (
-            (NOT_NEAR, self._lonely(shape), Cure.CHANGE),
-            (TOO_NEAR, self._crowded(shape), Cure.EVICTION),
-            (NOT_WANTED, self._refused(shape), Cure.EVICTION),
+        for code, refused, cure in (
+            (Code.POD_AFFINITY, self._lonely(shape), Cure.CHANGE),
+            (Code.POD_ANTI_AFFINITY, self._crowded(shape), Cure.EVICTION),
+            (Code.REFUSED_BY_PODS, self._refused(shape), Cure.EVICTION),
         ):
             if refused is not None:
-                found.append(Denial(plugin, reason, refused & ~decided, cure))
+                found.append(Denial(code, plugin, refused & ~decided, cure))
                 decided |= refused
         return found
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
 
-TOO_MANY = "node(s) exceed max volume count"
 NO_LIMIT = np.iinfo(np.int64).max
 
 Attached = tuple[str, str]  # driver, and the volume's own name

@@ -14,10 +14,11 @@ import numpy as np
 from pumice.api import names
 from pumice.cluster.matching import compiled_terms
 from pumice.cluster.tasks import ON_A_NODE, Status
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.decisions import DeviceChoice
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
 from pumice.scheduling.placing.constraints.allocation import Given, Search, parent_of
-from pumice.scheduling.placing.constraints.devices import EVERYWHERE, DeviceId, Inventory, Offered, Wish
+from pumice.scheduling.placing.constraints.devices import EVERYWHERE, PLUGIN, DeviceId, Inventory, Offered, Wish
 from pumice.scheduling.placing.constraints.labels import NodeLabels
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.placing.constraints.devices import Ask
 
-ELSEWHERE = "resourceclaim not available on the node"
-NOT_ENOUGH = "cannot allocate all claims"
 CONSUMERS_MAX = 256  # pods that may use one claim, by the API
 
 
@@ -149,24 +148,25 @@ class PodClaims:
             return None
         for key in claim_keys(task):
             if key is None:
-                return _reason(f"pod {task.key}: ResourceClaim not created yet", Cure.WAITING)
+                return Reason(Code.DEVICE_CLAIM_AWAITED, PLUGIN, Facts(pod=task.key), cure=Cure.WAITING)
             claim = self._inventory.claim(key)
             if claim is None:
-                return _reason(f'could not find ResourceClaim "{key}"', Cure.CHANGE)
-            text = self._obstacle(claim, task)
-            if text:
-                return _reason(text, Cure.CHANGE)
+                return Reason(Code.DEVICE_CLAIM_MISSING, PLUGIN, Facts(name=key))
+            obstacle = self._obstacle(claim, task)
+            if obstacle is not None:
+                return obstacle
         return None
 
-    def _obstacle(self, claim: ResourceClaim, task: Task) -> str:
-        users = claim.status.reserved_for
+    def _obstacle(self, claim: ResourceClaim, task: Task) -> Reason | None:
+        users, facts = claim.status.reserved_for, Facts(name=claim.metadata.key)
         if claim.metadata.deletion_timestamp is not None:
-            return f'resourceclaim "{claim.metadata.key}" is being deleted'
+            return Reason(Code.DEVICE_CLAIM_DELETED, PLUGIN, facts)
         if claim.status.allocation is None:
             wish = self._inventory.wish(claim)
-            return wish if isinstance(wish, str) else ""
+            return wish if isinstance(wish, Reason) else None
         is_user = any(each.uid == task.uid for each in users)
-        return f'resourceclaim "{claim.metadata.key}" in use' if len(users) >= CONSUMERS_MAX and not is_user else ""
+        is_full = len(users) >= CONSUMERS_MAX and not is_user
+        return Reason(Code.DEVICE_CLAIM_FULL, PLUGIN, facts) if is_full else None
 
     def elsewhere(self, plugin: str, shape: Shape) -> list[Denial]:
         """Nodes from which devices that were allocated earlier cannot be used."""
@@ -174,9 +174,8 @@ class PodClaims:
         for claim in self._of(shape) if shape.example.pod.spec.resource_claims else ():
             allocation = claim.status.allocation
             if allocation is not None and allocation.node_selector is not None:
-                found.append(
-                    Denial(plugin, ELSEWHERE, ~self._labels.selected(compiled_terms(allocation.node_selector)))
-                )
+                selected = self._labels.selected(compiled_terms(allocation.node_selector))
+                found.append(Denial(Code.DEVICES_ELSEWHERE, plugin, ~selected))
         return found
 
     def room(self, shape: Shape) -> Column | None:
@@ -200,7 +199,10 @@ class PodClaims:
         if self._open_for(shape):
             self._room.pop(shape, None)  # which claims are open may have changed
             enough = self._enough(shape) > 0
-        return [Denial(plugin, ELSEWHERE, ~reachable), Denial(plugin, NOT_ENOUGH, reachable & ~enough)]
+        return [
+            Denial(Code.DEVICES_ELSEWHERE, plugin, ~reachable),
+            Denial(Code.DEVICES_MISSING, plugin, reachable & ~enough),
+        ]
 
     def _usable_from(self, given: Sequence[Given], node: int) -> Mask:
         mask = np.ones(self._size, dtype=bool)
@@ -337,10 +339,6 @@ def _is_own(claim: ResourceClaim, task: Task) -> bool:
 
 def _alike(one: Ask, other: Ask) -> bool:
     return one.selectors == other.selectors and one.tolerations == other.tolerations
-
-
-def _reason(text: str, cure: Cure) -> Reason:
-    return Reason("predicates", f"plugin DynamicResources pre-predicates failed {text}", cure=cure)
 
 
 def written(wish: Wish, given: Sequence[Given], node: str) -> dict[str, Any]:

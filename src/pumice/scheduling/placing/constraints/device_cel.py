@@ -7,12 +7,11 @@ equal ones are equal maps, and the functions below know them. An expression that
 from __future__ import annotations
 
 import functools
-import importlib
 import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from pumice import quantity
+from pumice import cel, quantity
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from pumice.api.resource import Device, DeviceAttribute
 
 EXPRESSION_CHARS_MAX = 10 * 1024  # Kubernetes' own limit
+EXPRESSION_CHARS_SHOWN = 200  # of one that cannot be used
 EXPRESSIONS_KEPT_MAX = 4_096
 
 # One domain's attributes or capacities, by a name that is written out: `device.attributes["domain"].name`, or ["name"].
@@ -34,25 +34,17 @@ _DEVICE = re.compile(r"\bdevice\b")
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
 
 
-class SelectorUnusable(BadInput):
-    """A device selector that cannot be compiled here, and why."""
-
-
 class Selector:
     """One compiled expression, and the answers that it has given: devices that it cannot tell apart are asked about once."""
 
     def __init__(self, expression: str) -> None:
-        if len(expression) > EXPRESSION_CHARS_MAX:
-            raise SelectorUnusable(f"device selector has {len(expression)} characters, at most {EXPRESSION_CHARS_MAX}")
         # A domain that a device lacks is an empty map to `[...]`, and not there to `in`.
         self._domains = set(_DOMAIN.findall(expression))
         text = _MEMBERSHIP.sub(r"in device.\1_there", expression)
         try:
-            self._program = _environment().compile(text)
-        except SelectorUnusable:
-            raise
-        except Exception as error:
-            raise SelectorUnusable(f"device selector {expression!r}: {error}") from error
+            self._program = cel.compile_in(_environment(), text, chars_max=EXPRESSION_CHARS_MAX)
+        except cel.CelError as error:
+            raise cel.CelError(f"device selector {expression[:EXPRESSION_CHARS_SHOWN]!r}: {error}") from error
         self._fields = _fields_read(expression)
         self._answers: dict[Any, bool] = {}
 
@@ -85,13 +77,15 @@ class Selector:
         }
         for kind, domain in self._domains:
             known[kind].setdefault(domain, {})  # type: ignore[attr-defined]  # these two are maps
-        result = self._program.eval(data={"device": known})
-        return result.type().name() == "BOOL" and bool(result.plain_value())
+        try:
+            return cel.run(self._program, {"device": known}) is True
+        except cel.CelError:
+            return False
 
 
 @functools.lru_cache(EXPRESSIONS_KEPT_MAX)
 def compiled(expression: str) -> Selector:
-    """The selector, or SelectorUnusable."""
+    """The selector, or CelError."""
     return Selector(expression)
 
 
@@ -171,27 +165,12 @@ def _is(read: Callable[[str], Any]) -> Callable[[str], bool]:
 
 @functools.cache
 def _environment() -> Any:
-    try:
-        cel: Any = importlib.import_module("cel_expr_python.cel")
-    except ImportError as error:
-        raise SelectorUnusable(
-            "device selectors need the package cel-expr-python, which is not installed here; install it"
-        ) from error
-    extensions = [
-        getattr(importlib.import_module(f"cel_expr_python.ext.{module}"), factory)()
-        for module, factory in (
-            ("ext_strings", "ExtStrings"),
-            ("ext_math", "ExtMath"),
-            ("ext_optional", "ExtOptional"),
-            ("ext_bindings", "ExtBindings"),
-        )
-    ]
-    return cel.NewEnv(variables={"device": cel.Type.DYN}, extensions=extensions, functions=_functions(cel))
+    return cel.environment(("device",), functions=_functions(cel.engine()), bindings=True)
 
 
-def _functions(cel: Any) -> list[Any]:
+def _functions(engine: Any) -> list[Any]:
     """Kubernetes' functions of quantities and versions."""
-    kinds = cel.Type
+    kinds = engine.Type
     of_text = ((kinds.STRING,), False)
     of_one = ((kinds.MAP,), True)
     of_two = ((kinds.MAP, kinds.MAP), True)
@@ -214,6 +193,6 @@ def _functions(cel: Any) -> list[Any]:
         ("patch", kinds.INT, of_one, lambda one: _value(one)[2]),
     )
     return [
-        cel.FunctionDecl(name, [cel.Overload(f"{name}_kubernetes", result, list(parameters), is_member, call)])
+        engine.FunctionDecl(name, [engine.Overload(f"{name}_kubernetes", result, list(parameters), is_member, call)])
         for name, result, (parameters, is_member), call in table
     ]

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from pumice import quantity
+from pumice import cel, quantity
 from pumice.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from pumice.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
 from pumice.cluster.matching import compiled_terms
+from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.verdict import Reason
 from pumice.scheduling.placing.constraints import device_cel
 from pumice.scheduling.placing.constraints.labels import NodeLabels
-from pumice.scheduling.placing.constraints.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.scheduling.core.session import Session
 
+PLUGIN = "predicates"  # under this name reasons are counted
 ALL = "All"
 EVERYWHERE = -1  # the node of a device that several nodes can use
 
@@ -89,7 +92,7 @@ class Inventory:
         self._labels = session.shared(NodeLabels)
         self._classes = session.snapshot.objects(DeviceClass)
         self._claims = session.snapshot.objects(ResourceClaim)
-        self._wishes: dict[bytes, Wish | str] = {}
+        self._wishes: dict[bytes, Wish | Reason] = {}
         self.on_node: dict[int, list[Offered]] = collections.defaultdict(list)
         self.roaming: list[Offered] = []
         self.shared: list[Offered] = []  # those that several nodes can use, and those that are parts of one card
@@ -170,15 +173,15 @@ class Inventory:
 
     # ------------------------------------------------------------------------------------------------- wishes
 
-    def wish(self, claim: ResourceClaim) -> Wish | str:
-        """What the claim asks for; a text says why that can never be had. Claims that ask alike have the same wish."""
+    def wish(self, claim: ResourceClaim) -> Wish | Reason:
+        """What the claim asks for; a Reason says why that can never be had. Claims that ask alike have the same wish."""
         key = msgspec.msgpack.encode(claim.spec.devices)
         wish = self._wishes.get(key)
         if wish is None:
             wish = self._wishes[key] = self._read(claim.spec.devices)
         return wish
 
-    def _read(self, asked: DeviceClaim) -> Wish | str:
+    def _read(self, asked: DeviceClaim) -> Wish | Reason:
         requests = []
         config: list[Any] = []
         for request in asked.requests:
@@ -189,11 +192,12 @@ class Inventory:
                 name = request.name if request.exactly is not None else f"{request.name}/{each.name}"
                 kind = self._classes.get(each.device_class_name)
                 if kind is None:
-                    return f"request {name}: device class {each.device_class_name} does not exist"
+                    facts = Facts(name=name, resource=each.device_class_name)
+                    return Reason(Code.DEVICE_CLASS_MISSING, PLUGIN, facts)
                 try:
                     alternatives.append(_ask(name, kind, each))
-                except device_cel.SelectorUnusable as error:
-                    return f"request {name}: {error}"
+                except cel.CelError as error:
+                    return Reason(Code.DEVICE_SELECTOR_UNUSABLE, PLUGIN, Facts(name=name, text=str(error)))
                 config += [_config("FromClass", (name,), each.opaque) for each in kind.spec.config]
             requests.append(tuple(alternatives))
         config += [_config("FromClaim", each.requests, each.opaque) for each in asked.config]

@@ -11,6 +11,7 @@ from pumice.api import names
 from pumice.cluster import amounts
 from pumice.cluster import cards as registers
 from pumice.cluster.cards import Card, CardSet, Slice
+from pumice.scheduling.core.codes import Code
 from pumice.scheduling.placing.constraints import shared_gpus
 from pumice.scheduling.placing.constraints.shared_gpus import Ask, Part, Wanted
 
@@ -41,7 +42,8 @@ class ByNumber:
 
     def __init__(self, *, whole: bool) -> None:
         self.whole = whole
-        self.reason = "GpuNumber no enough gpu number" if whole else "GpuShare no enough gpu memory"
+        self.too_full = Code.GPU_NUMBER if whole else Code.GPU_MEMORY
+        self.never = Code.GPU_NUMBER_NEVER if whole else Code.GPU_MEMORY_NEVER
 
     def cards_of(self, node: Node, *, now: instant.Instant) -> CardSet | None:
         del now
@@ -86,7 +88,8 @@ class Slices:
     """Cards that a device plugin registers in an annotation, in slices."""
 
     lock = "hamivgpu"
-    reason = "hami-vgpuDeviceSharing error"
+    too_full = Code.GPU_SLICES
+    never = Code.GPU_SLICES_NEVER
 
     def __init__(self, policy: str) -> None:
         self.policy = policy

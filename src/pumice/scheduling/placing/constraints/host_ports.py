@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pumice.api.host_ports import HostPort, host_ports
 from pumice.cluster.tasks import ON_A_NODE, Status
 
 if TYPE_CHECKING:
@@ -16,32 +17,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-
-EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  what Kubernetes writes for "all addresses"; nothing is bound here
-
-
-class HostPort(NamedTuple):
-    address: str
-    protocol: str
-    number: int
-
-    def conflicts(self, other: HostPort) -> bool:
-        """Whether both cannot be on one node."""
-        if (self.protocol, self.number) != (other.protocol, other.number):
-            return False
-        return self.address == other.address or EVERY_ADDRESS in {self.address, other.address}
-
-
-def host_ports(task: Task) -> tuple[HostPort, ...]:
-    """The ports that the pod's containers and sidecars take of their node."""
-    spec = task.pod.spec
-    sidecars = [container for container in spec.init_containers if container.is_sidecar] if spec.init_containers else ()
-    return tuple(
-        HostPort(port.host_ip or EVERY_ADDRESS, port.protocol or "TCP", port.host_port)
-        for container in (*spec.containers, *sidecars)
-        for port in container.ports
-        if port.host_port > 0
-    )
 
 
 class HostPorts:
@@ -67,7 +42,7 @@ class HostPorts:
     def of(self, shape: Shape) -> tuple[HostPort, ...]:
         ports = self._ports.get(shape)
         if ports is None:
-            ports = self._ports[shape] = host_ports(shape.example)
+            ports = self._ports[shape] = host_ports(shape.example.pod.spec)
         return ports
 
     def _column(self, port: HostPort) -> Column:
@@ -81,13 +56,13 @@ class HostPorts:
                 for task, (status, node) in gang.places.items():
                     was, is_ = task.status in ON_A_NODE, status not in {Status.RELEASING, Status.PENDING}
                     if was != is_:
-                        column[node] += (1 if is_ else -1) * sum(map(port.conflicts, host_ports(task)))
+                        column[node] += (1 if is_ else -1) * sum(map(port.conflicts, host_ports(task.pod.spec)))
         return column
 
     def _on_nodes(self) -> list[tuple[int, HostPort]]:
         if self._standing is None:
             tasks = enumerate(self._session.room.table.tasks)
-            self._standing = [(node, port) for node, own in tasks for task in own for port in host_ports(task)]
+            self._standing = [(node, port) for node, own in tasks for task in own for port in host_ports(task.pod.spec)]
         return self._standing
 
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:

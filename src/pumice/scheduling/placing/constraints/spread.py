@@ -17,6 +17,7 @@ from pumice.api.core import Service
 from pumice.api.meta import LabelSelector
 from pumice.cluster.tasks import Status
 from pumice.cluster.terms import Spread, audience_of
+from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints.labels import ABSENT, NodeLabels
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.placing.constraints.pod_counts import Crowd
 
-UNEVEN = "node(s) didn't match pod topology spread constraints"
-UNLABELLED = f"{UNEVEN} (missing required label)"
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 NO_DOMAINS = 2**31 - 1  # what counts as the emptiest domain where there is none
@@ -95,7 +94,10 @@ class PodSpread:
             too_many = ~lacking & (sums[codes] + rule.self_counts - emptiest > rule.max_skew)
             unlabelled |= lacking & ~uneven
             uneven |= too_many & ~unlabelled
-        return [Denial(plugin, UNLABELLED, unlabelled, Cure.CHANGE), Denial(plugin, UNEVEN, uneven, Cure.EVICTION)]
+        return [
+            Denial(Code.SPREAD_LABEL_MISSING, plugin, unlabelled),
+            Denial(Code.SPREAD, plugin, uneven, Cure.EVICTION),
+        ]
 
     def rules(self, shape: Shape, *, hard: bool) -> list[Rule]:
         """The shape's constraints of one kind; what does not change within a cycle is found out once."""

@@ -15,10 +15,12 @@ import msgspec
 import numpy as np
 
 from pumice import quantity
-from pumice.api.core import PersistentVolume, PersistentVolumeClaim
+from pumice.api import names
+from pumice.api.core import PersistentVolume, PersistentVolumeClaim, storage_class_of
 from pumice.api.meta import LabelSelector
 from pumice.api.storage import CSIDriver, CSIStorageCapacity, StorageClass
 from pumice.cluster.matching import compiled, compiled_terms
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.placing.constraints.labels import ABSENT, NodeLabels
 
@@ -26,10 +28,8 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.scheduling.core.session import Session
 
+PLUGIN = "predicates"  # under this name reasons are counted
 STORAGE = "storage"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 ONE_POD_ONLY = "ReadWriteOncePod"
 # A zone label of the old spelling on a volume is met by a node's label of either spelling.
@@ -106,23 +106,24 @@ class Storage:
         name = key.partition("/")[2]
         if claim is None:
             if ephemeral:
-                text = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
-                return _stuck(text, Cure.WAITING)
-            return _stuck(f'persistentvolumeclaim "{name}" not found', Cure.CHANGE)
+                return Reason(Code.VOLUME_CLAIM_AWAITED, PLUGIN, Facts(name=name), cure=Cure.WAITING)
+            return Reason(Code.VOLUME_CLAIM_MISSING, PLUGIN, Facts(name=name))
         if claim.status.phase == "Lost":
-            bound = claim.spec.volume_name
-            return _stuck(
-                f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{bound}"', Cure.CHANGE
-            )
+            return Reason(Code.VOLUME_CLAIM_LOST, PLUGIN, Facts(name=name, volume=claim.spec.volume_name))
         if claim.metadata.deletion_timestamp is not None:
-            return _stuck(f'persistentvolumeclaim "{name}" is being deleted', Cure.CHANGE)
-        if claim.spec.volume_name and (BIND_COMPLETED in claim.metadata.annotations or claim.status.phase == "Bound"):
+            return Reason(Code.VOLUME_CLAIM_DELETED, PLUGIN, Facts(name=name))
+        if claim.spec.volume_name and (
+            names.BIND_COMPLETED in claim.metadata.annotations or claim.status.phase == "Bound"
+        ):
             return Bound(key, self._volumes.get(claim.spec.volume_name))
-        kind = self._classes.get(class_of(claim))
+        kind = self._classes.get(storage_class_of(claim))
         if claim.spec.volume_name or kind is None or kind.volume_binding_mode != "WaitForFirstConsumer":
-            return _stuck("pod has unbound immediate PersistentVolumeClaims", Cure.WAITING)
+            return Reason(Code.VOLUME_CLAIM_UNBOUND, PLUGIN, cure=Cure.WAITING)
         return Wanting(
-            key, need_of(claim), self._reserved_for.get(key, ""), claim.metadata.annotations.get(SELECTED_NODE, "")
+            key,
+            need_of(claim),
+            self._reserved_for.get(key, ""),
+            claim.metadata.annotations.get(names.SELECTED_NODE, ""),
         )
 
     @functools.cached_property
@@ -222,7 +223,7 @@ class Storage:
     def driver(self, claim: str) -> str:
         """What would provide a volume for the claim."""
         wanted = self._claims.get(claim)
-        kind = self._classes.get(class_of(wanted)) if wanted is not None else None
+        kind = self._classes.get(storage_class_of(wanted)) if wanted is not None else None
         return kind.provisioner if kind is not None else ""
 
     def provisionable(self, need: Need) -> tuple[Mask, Mask]:
@@ -258,14 +259,10 @@ class Storage:
         return roomy
 
 
-def _stuck(text: str, cure: Cure) -> Reason:
-    return Reason("predicates", f"plugin VolumeBinding pre-predicates failed {text}", cure=cure)
-
-
 def need_of(claim: PersistentVolumeClaim) -> Need:
     spec = claim.spec
     return Need(
-        storage_class=class_of(claim),
+        storage_class=storage_class_of(claim),
         size=quantity.parse_value(spec.resources.requests.get(STORAGE, 0)),
         modes=frozenset(spec.access_modes),
         volume_mode=spec.volume_mode,
@@ -273,13 +270,8 @@ def need_of(claim: PersistentVolumeClaim) -> Need:
     )
 
 
-def class_of(claim: PersistentVolumeClaim) -> str:
-    """The class that the claim names, in either way of naming one."""
-    return claim.metadata.annotations.get(CLASS_ANNOTATION) or claim.spec.storage_class_name or ""
-
-
 def volume_class_of(volume: PersistentVolume) -> str:
-    return volume.metadata.annotations.get(CLASS_ANNOTATION) or volume.spec.storage_class_name
+    return volume.metadata.annotations.get(names.STORAGE_CLASS) or volume.spec.storage_class_name
 
 
 def capacity_of(volume: PersistentVolume) -> int:

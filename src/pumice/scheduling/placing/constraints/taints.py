@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.api.core import Taint
+from pumice.api.tolerations import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, tolerates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.points import Indexes
     from pumice.scheduling.core.session import Session
 
-NO_SCHEDULE = "NoSchedule"
-NO_EXECUTE = "NoExecute"
-PREFER_NO_SCHEDULE = "PreferNoSchedule"
 _REPELLING = frozenset({NO_SCHEDULE, NO_EXECUTE})
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 
@@ -78,29 +76,3 @@ def _untolerated(taints: Iterable[Taint], effects: frozenset[str], tolerations: 
         taint.effect in effects and not any(tolerates(toleration, taint) for toleration in tolerations)
         for taint in taints
     )
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """An empty key or effect of the toleration stands for every key or effect."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    match toleration.operator:
-        case "Exists":
-            return True
-        case "" | "Equal":
-            return toleration.value == taint.value
-        case "Lt" | "Gt":
-            return _compares(toleration, taint)
-        case _:
-            return False
-
-
-def _compares(toleration: Toleration, taint: Taint) -> bool:
-    """Numeric tolerations: the taint's value lies below or above the toleration's; anything but integers is no match."""
-    try:
-        bound, value = int(toleration.value), int(taint.value)
-    except ValueError:
-        return False
-    return value < bound if toleration.operator == "Lt" else value > bound

@@ -16,6 +16,7 @@ import numpy as np
 
 from pumice.api import names
 from pumice.cluster.tasks import FINISHED, ON_A_NODE, Status
+from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.decisions import VolumeChoice
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
 from pumice.scheduling.placing.constraints.storage import ONE_POD_ONLY, Bound, Storage, Wanting
@@ -32,13 +33,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.placing.constraints.storage import Need
 
-UNREACHABLE = "node(s) didn't match PersistentVolume's node affinity"
-VANISHED = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
-OTHER_ZONE = "node(s) had no available volume zone"
-NONE_TO_BIND = "node(s) didn't find available persistent volumes to bind"
-NO_SPACE = "node(s) did not have enough free storage"
-IN_USE = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
-DISK_TAKEN = "node(s) had no available disk"
 NO_LIMIT = np.iinfo(np.int64).max
 
 
@@ -120,16 +114,16 @@ class PodVolumes:
         good = np.ones(self._size, dtype=bool)
         for volume in volumes:
             good &= self._storage.zones(volume)
-        return [Denial(plugin, OTHER_ZONE, ~good)] if volumes else []
+        return [Denial(Code.VOLUME_ZONE, plugin, ~good)] if volumes else []
 
     def reach(self, plugin: str, shape: Shape) -> list[Denial]:
         """Nodes from which a bound volume cannot be reached."""
         found = []
         for bound in self._of(shape)[0]:
             if bound.volume is None:
-                found.append(Denial(plugin, VANISHED, np.ones(self._size, dtype=bool)))
+                found.append(Denial(Code.VOLUME_MISSING, plugin, np.ones(self._size, dtype=bool)))
             else:
-                found.append(Denial(plugin, UNREACHABLE, ~self._storage.reach(bound.volume)))
+                found.append(Denial(Code.VOLUME_AFFINITY, plugin, ~self._storage.reach(bound.volume)))
         return found
 
     def wants(self, shape: Shape) -> bool:
@@ -173,8 +167,11 @@ class PodVolumes:
         else:
             for need, number in asked.items():
                 self._provide(need, self._free_for(need) >= number, bound, roomy)
-        found = [Denial(plugin, UNREACHABLE, ~reached), Denial(plugin, NONE_TO_BIND, reached & ~bound)]
-        return [*found, Denial(plugin, NO_SPACE, reached & bound & ~roomy)]
+        return [
+            Denial(Code.VOLUME_AFFINITY, plugin, ~reached),
+            Denial(Code.VOLUME_NOT_FOUND, plugin, reached & ~bound),
+            Denial(Code.VOLUME_SPACE, plugin, reached & bound & ~roomy),
+        ]
 
     def _provide(self, need: Need, matched: Mask, bound: Mask, roomy: Mask) -> None:
         """Where no volume matches, one has to be made: take out the nodes where none can be."""
@@ -223,7 +220,7 @@ class PodVolumes:
     def alone(self, plugin: str, shape: Shape) -> list[Denial]:
         """Claims that only one pod in the cluster may use."""
         if any(self._used_by(key) for key in self._exclusive(shape.example)):
-            return [Denial(plugin, IN_USE, np.ones(self._size, dtype=bool), Cure.EVICTION)]
+            return [Denial(Code.VOLUME_IN_USE, plugin, np.ones(self._size, dtype=bool), Cure.EVICTION)]
         return []
 
     def is_exclusive(self, shape: Shape) -> bool:

@@ -1,12 +1,10 @@
-"""What every part of dispatch gets from outside: time, chance, a log, traces, permission to write, and fail points for crash tests."""
+"""What a process hands to its parts: time, chance, a log, traces, permission to write, and fail points for crash tests."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from pumice.errors import PumiceError
-from pumice.kube.informer import Log, silent
 from pumice.telemetry.traces import OFF, Tracing
 
 if TYPE_CHECKING:
@@ -16,12 +14,19 @@ if TYPE_CHECKING:
     from pumice.clock import Clock
 
 
-class PreparationFailed(PumiceError):
-    """What a gang needs before its first bind cannot be had; nobody of it was bound."""
+class Log(Protocol):
+    """Told of what an operator wants to know: the name of what happened, and its facts."""
+
+    def __call__(self, event: str, /, **facts: object) -> None: ...
+
+
+def silent(event: str, /, **facts: object) -> None:
+    """Logs nothing."""
+    del event, facts
 
 
 def _always() -> None:
-    """Nobody else may lead."""
+    """No other process may lead."""
 
 
 def _nowhere(point: str) -> None:

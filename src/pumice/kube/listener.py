@@ -1,0 +1,218 @@
+"""How our processes listen: connections are counted, idle ones give way to new ones, and a request must come soon.
+
+A connection costs memory before it has said a word (a quarter of a MiB with TLS), so there is a largest number of them. Where it is
+reached, the connection that has been idle for longest is closed for the next one; where every one has a request under way, new ones
+wait in the backlog. A client that keeps connections opens another; one that only holds them open keeps nobody out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import resource
+import socket
+from typing import TYPE_CHECKING, Any, Final
+
+from aiohttp import web
+
+from pumice.errors import BadInput
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Awaitable, Callable
+
+BACKLOG: Final = 1024
+DESCRIPTORS_MAX: Final = 2**16  # as many as we ask for, where the system lets us
+ACCEPT_AGAIN_S: Final = 0.1  # after the system had no descriptor or no memory for a connection
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one address."""
+
+    connections: int
+    request_s: float = 10.0  # from the connection to the end of its first request's header
+    keep_alive_s: float = 75.0
+    drain_s: float = 10.0  # for requests under way when we stop
+    buffer_bytes: int = 2**14  # that a connection may be ahead of its reader
+
+
+class Listener:
+    """Serves an application on one address, until stopped."""
+
+    def __init__(self, application: web.Application, limits: Limits, *, context: ssl.SSLContext | None = None) -> None:
+        application.middlewares.append(self._watch)
+        self._limits = limits
+        self._context = context
+        self._connections: dict[_Connection, None] = {}  # the one that has been idle for longest first
+        self._by_transport: dict[asyncio.BaseTransport, _Connection] = {}
+        self._news = asyncio.Event()  # a connection is gone, or has become idle
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._socket: socket.socket | None = None
+        self._runner = web.AppRunner(
+            application,
+            access_log=None,
+            keepalive_timeout=limits.keep_alive_s,
+            shutdown_timeout=limits.drain_s,
+            read_bufsize=limits.buffer_bytes,
+            lingering_time=0.0,  # who sends too much is not listened to
+        )
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    async def start(self, address: str, *, flag: str, example: str) -> int:
+        """Listen on `host:port` (port 0: a free one); the port. The flag is the one that asked for the address."""
+        host, _, port = address.rpartition(":")
+        if not port.isdigit():
+            raise BadInput(f"{flag} {address!r}: expected host:port, such as {example}")
+        _raise_descriptor_limit()
+        host = host.strip("[]") or "0.0.0.0"  # noqa: S104  asked for by `:8080`
+        await self._runner.setup()
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, int(port)), family=family, backlog=BACKLOG)
+        self._socket.setblocking(False)
+        self._spawn(self._accept(self._socket))
+        return int(self._socket.getsockname()[1])
+
+    async def stop(self) -> None:
+        """Closes the port first, then waits for the requests under way."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._socket is not None:
+            self._socket.close()
+        await self._runner.cleanup()
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # ------------------------------------------------------------------------------------------------- connections
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError:
+                await asyncio.sleep(ACCEPT_AGAIN_S)
+                continue
+            while len(self._connections) >= self._limits.connections and not self._drop_idle():
+                self._news.clear()
+                await self._news.wait()
+            assert self._runner.server is not None
+            connection = _Connection(self, self._runner.server())
+            self._connections[connection] = None
+            connection.handshake = self._spawn(self._connect(connection, accepted))
+
+    async def _connect(self, connection: _Connection, accepted: socket.socket) -> None:
+        """Into the protocol's hands, behind TLS where we speak it."""
+        loop = asyncio.get_running_loop()
+        seconds = self._limits.request_s if self._context is not None else None
+        try:
+            await loop.connect_accepted_socket(
+                lambda: connection, accepted, ssl=self._context, ssl_handshake_timeout=seconds
+            )
+        except (OSError, asyncio.CancelledError) as error:  # ssl.SSLError is an OSError, too
+            self.forget(connection)
+            accepted.close()
+            if isinstance(error, asyncio.CancelledError):
+                raise
+        else:
+            loop.call_later(self._limits.request_s, self._expect_request, connection)
+
+    def _expect_request(self, connection: _Connection) -> None:
+        if not connection.has_asked:
+            connection.drop()
+
+    def _drop_idle(self) -> bool:
+        idle = next((each for each in self._connections if not each.requests), None)
+        if idle is None:
+            return False
+        self.forget(idle)
+        idle.drop()
+        return True
+
+    def opened(self, connection: _Connection, transport: asyncio.BaseTransport) -> None:
+        """The connection can be told by its transport from now on."""
+        self._by_transport[transport] = connection
+
+    def forget(self, connection: _Connection) -> None:
+        """It does not count any more."""
+        self._connections.pop(connection, None)
+        if connection.transport is not None:
+            self._by_transport.pop(connection.transport, None)
+        self._news.set()
+
+    @web.middleware
+    async def _watch(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """A connection with a request under way is not idle."""
+        connection = self._by_transport.get(request.transport) if request.transport is not None else None
+        if connection is None:
+            return await handler(request)
+        connection.has_asked = True
+        connection.requests += 1
+        try:
+            return await handler(request)
+        finally:
+            connection.requests -= 1
+            if connection in self._connections:  # idle since now
+                del self._connections[connection]
+                self._connections[connection] = None
+            self._news.set()
+
+
+class _Connection(asyncio.Protocol):
+    """A protocol of aiohttp's, and what we know of its connection."""
+
+    def __init__(self, listener: Listener, inner: asyncio.Protocol) -> None:
+        self._listener = listener
+        self._inner = inner
+        self.transport: asyncio.Transport | None = None
+        self.handshake: asyncio.Task[None] | None = None
+        self.has_asked = False
+        self.requests = 0
+
+    def drop(self) -> None:
+        """Close it at once."""
+        if self.transport is not None:
+            self.transport.abort()
+        elif self.handshake is not None:
+            self.handshake.cancel()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self._listener.opened(self, transport)
+        self._inner.connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._listener.forget(self)
+        self._inner.connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+
+def _raise_descriptor_limit() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MAX)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):  # somebody has forbidden it
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
