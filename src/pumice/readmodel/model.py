@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from pumice.api.meta import NOTHING, Struct
+from pumice.api.meta import Struct
 from pumice.scheduling.core.codes import NO_FACTS, Facts
 
 VERSION = 1  # rises when a field changes its meaning or goes; new fields do not change it
@@ -58,8 +58,8 @@ class Gang(Struct):
     created: str = ""
     since: str = ""  # it has been schedulable, or not, since then
     position: int = 0  # among those that wait in its queue, from 1
-    asks: Amounts = NOTHING  # its minimum, as admission counts it
-    holds: Amounts = NOTHING
+    asks: Amounts = msgspec.field(default_factory=dict)  # its minimum, as admission counts it
+    holds: Amounts = msgspec.field(default_factory=dict)
     reasons: tuple[Reason, ...] = ()
     rests: str = ""  # what failed in its last attempts, after which it is not tried for a while
 
@@ -139,13 +139,13 @@ class Queue(Struct):
     weight: int = 1
     parent: str = ""
     reclaimable: bool = True
-    allocated: Amounts = NOTHING
-    promised: Amounts = NOTHING
-    deserved: Amounts = NOTHING
-    guarantee: Amounts = NOTHING
-    capability: Amounts = NOTHING
-    fair: Amounts = NOTHING  # what it deserves by the plugin that divides the cluster
-    borrowed: Amounts = NOTHING  # held beyond `deserved`
+    allocated: Amounts = msgspec.field(default_factory=dict)
+    promised: Amounts = msgspec.field(default_factory=dict)
+    deserved: Amounts = msgspec.field(default_factory=dict)
+    guarantee: Amounts = msgspec.field(default_factory=dict)
+    capability: Amounts = msgspec.field(default_factory=dict)
+    fair: Amounts = msgspec.field(default_factory=dict)  # what it deserves by the plugin that divides the cluster
+    borrowed: Amounts = msgspec.field(default_factory=dict)  # held beyond `deserved`
     overused: bool = False
     waiting: int = 0  # gangs
 
@@ -199,7 +199,7 @@ class Totals(Struct):
     nodes: int
     allocatable: Amounts
     used: Amounts
-    promised: Amounts = NOTHING
+    promised: Amounts = msgspec.field(default_factory=dict)
 
 
 class Evictable(Struct):
@@ -208,7 +208,7 @@ class Evictable(Struct):
     resource: str
     lower_priority_pods: int = 0
     held_by_them: str = "0"
-    beyond_deserved: Amounts = NOTHING  # by queue
+    beyond_deserved: Amounts = msgspec.field(default_factory=dict)  # by queue
 
 
 class State(Struct):
