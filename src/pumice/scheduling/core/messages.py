@@ -69,8 +69,8 @@ def pod_verdicts(session: Session, gang: GangState, of_gang: GangSummary | Reaso
             node = session.room.table.names[gang.places[task][1]]
         code = _HOPES.get(status)
         hope = Reason(code, "gang", Facts(pod=task.key, node=node)) if code is not None else None
-        why = hope or gang.fit_errors.get(task) or of_gang
-        found.append(PodVerdict(task, word, why, session.nominations.get(task, "")))
+        own = hope or gang.fit_errors.get(task)
+        found.append(PodVerdict(task, word, own or of_gang, session.nominations.get(task, ""), of_gang=own is None))
     return found
 
 
