@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pumice.api import core, native, pods, priority, scheduling, topology
 from pumice.kube.discovery import served_kinds
 from pumice.scheduling import plugins
 from pumice.scheduling.evicting import backoff
@@ -18,6 +19,24 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.plugins import Plugin
     from pumice.telemetry.catalogue import Metric
+
+# What the cluster's state is made of, whichever plugins run; what plugins read beside it they declare themselves.
+# Not every API server serves the last one; pods that need it wait there.
+STATE_KINDS: tuple[type[Struct], ...] = (
+    pods.Pod,
+    core.Node,
+    scheduling.PodGroup,
+    scheduling.Queue,
+    priority.PriorityClass,
+    topology.HyperNode,
+    native.NativePodGroup,
+)
+
+
+def kinds_of(policy: Policy, extra: Mapping[str, type[Plugin]]) -> list[type[Struct]]:
+    """Everything that a cycle with this policy reads."""
+    watches = [watch.kind for plugin in plugins.of_policy(policy, extra) for watch in plugin.watches]
+    return list(dict.fromkeys([*STATE_KINDS, *watches]))
 
 
 class Requirements:

@@ -16,13 +16,9 @@ from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.api import (
-    core,
     names,
-    native,
     pods,
-    priority,
     scheduling,
-    topology,
 )
 from pumice.api.changes import AttemptSeen, Claimed, Upserted
 from pumice.api.meta import ObjectReference
@@ -40,8 +36,9 @@ from pumice.kube.recorder import Recorder
 from pumice.processes.extender_client import Extending
 from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
-from pumice.processes.requirements import Requirements
+from pumice.processes.requirements import STATE_KINDS, Requirements
 from pumice.processes.scheduler_metrics import Observer
+from pumice.readmodel.build import Cycle
 from pumice.scheduling.core import cycle, memory
 from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
 from pumice.scheduling.core.memory import Memory
@@ -55,13 +52,12 @@ if TYPE_CHECKING:
     import msgspec
 
     from pumice.api.changes import Change
-    from pumice.api.meta import Struct
     from pumice.cluster.state import Snapshot
     from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
     from pumice.runtime import Runtime
-    from pumice.scheduling.core.decisions import Decisions, GangReport
+    from pumice.scheduling.core.decisions import Decisions
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.plugins import Plugin
 
@@ -78,18 +74,6 @@ TURNS = 4  # that a waiting gang may have in one cycle: allocate, preempt (from 
 GATHER_S = 0.005
 
 _QUEUES = "scheduling.volcano.sh/v1beta1"
-
-# What the cluster's state is made of, whichever plugins run; what plugins read beside it they declare themselves.
-# Not every API server serves the last one; pods that need it wait there.
-STATE_KINDS: tuple[type[Struct], ...] = (
-    pods.Pod,
-    core.Node,
-    scheduling.PodGroup,
-    scheduling.Queue,
-    priority.PriorityClass,
-    topology.HyperNode,
-    native.NativePodGroup,
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,6 +97,10 @@ def units_for(snapshot: Snapshot) -> int:
     return CYCLE_UNITS + TURNS * sum(bool(gang.counts[Status.PENDING]) for gang in snapshot.gangs.values())
 
 
+def _unheard(_: Cycle) -> None:
+    """Nobody listens."""
+
+
 class Scheduler:
     """One scheduler over one API server."""
 
@@ -134,7 +122,8 @@ class Scheduler:
         self._extending = Extending()
         self._loads = MeasuredLoads(client, chosen, clock=runtime.clock, log=runtime.log, tell=self._news.set)
         self._ports = Ports(measure=self._observer.measure)
-        self._reports: Mapping[str, GangReport] = {}
+        self._publish: Callable[[Cycle], None] = _unheard
+        self._refused = ""  # why the newest policy is not in force
         self._extra_plugins = served.extra_plugins
         self._grace_s = served.grace_s
         self._recorder = Recorder(client, component="pumice-scheduler", clock=runtime.clock, log=runtime.log)
@@ -258,7 +247,7 @@ class Scheduler:
             now = self._clock.now()
             decisions = await self._plan(snapshot, now)
             self.cycles += 1
-            self._reports = decisions.gangs
+            self._tell(snapshot, decisions, now)
             self.dispatcher.carry_out(decisions)
             seconds = self._clock.monotonic() - began
             binds, evictions = sum(len(commit.binds) for commit in decisions.commits), len(decisions.evictions)
@@ -301,12 +290,27 @@ class Scheduler:
         self._next_change = now + TICK if decisions.unfinished else decisions.next_change
         return decisions
 
-    def explain(self, gang: str) -> GangReport | None:
-        """What the last cycle knows of a gang."""
-        return self._reports.get(gang)
+    def tell(self, publish: Callable[[Cycle], None]) -> None:
+        """From now on, every cycle is published."""
+        self._publish = publish
+
+    def _tell(self, snapshot: Snapshot, decisions: Decisions, now: Instant) -> None:
+        assert self._in_force is not None
+        self._publish(
+            Cycle(
+                number=self.cycles,
+                at=now,
+                snapshot=snapshot,
+                decisions=decisions,
+                policy=self._in_force,
+                refused=self._refused,
+                resting={gang: each.why for gang, each in self.dispatcher.resting().items()},
+            )
+        )
 
     def policy_refused(self, why: str) -> None:
         """The policy file as it is now cannot be used, and the last good one stays in force; empty: it can be used again."""
+        self._refused = why
         self.meters.set("pumice_policy_refused", bool(why))
         if why:
             self.meters.count("pumice_policy_refusals_total")

@@ -4,13 +4,14 @@ from pathlib import Path
 
 from pumice import yamltext
 from pumice.api import kinds
-from pumice.processes.scheduler import STATE_KINDS
+from pumice.processes.requirements import kinds_of
 from pumice.scheduling import plugins
 from pumice.scheduling.core import builtin
 from pumice.scheduling.evicting import backoff
 
 MANIFEST = Path(__file__).parents[3] / "deploy" / "pumice.yaml"
-CLASSES = plugins.of_policy(builtin.parse(builtin.TEXT, "built-in policy"), {})
+POLICY = builtin.parse(builtin.TEXT, "built-in policy")
+CLASSES = plugins.of_policy(POLICY, {})
 
 
 def rules(kind, name):
@@ -20,8 +21,7 @@ def rules(kind, name):
 
 
 def test_the_scheduler_may_list_exactly_what_its_state_and_its_plugins_are_made_of():
-    declared = {*STATE_KINDS, *(watch.kind for plugin in CLASSES for watch in plugin.watches)}
-    wanted = {(kinds.by_struct(struct).group, kinds.by_struct(struct).plural) for struct in declared}
+    wanted = {(kinds.by_struct(struct).group, kinds.by_struct(struct).plural) for struct in kinds_of(POLICY, {})}
     granted = {
         (group, resource)
         for rule in rules("ClusterRole", "pumice-scheduler")
