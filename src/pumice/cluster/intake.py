@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from pumice.api import changes, names
 from pumice.api.core import Node
@@ -21,7 +22,8 @@ from pumice.api.pods import Pod
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import PodGroup, Queue, implied_group, is_workload
 from pumice.api.topology import HyperNode
-from pumice.cluster import amounts, cards, freshness, growth, relevance, state
+from pumice.cluster import amounts, cards, freshness, relevance, state
+from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.queues import queue_of
 from pumice.cluster.tasks import EVICTABLE, FINISHED, ON_A_NODE, Status, Task, task_of
 
@@ -43,16 +45,16 @@ class Intake:
         self.cluster = cluster
         self._pods: dict[str, Pod] = {}
         self._uid_by_key: dict[str, str] = {}
-        self._uids_by_implied: dict[
-            str, set[str]
-        ] = {}  # of pods, by the key of the group that is made for such as name none
+        self._uids_by_implied: dict[str, set[str]] = {}  # pods that name no group, by the key of the one made for them
         self._assumed: dict[str, changes.Assumed] = {}
         self._evicting: set[str] = set()
         self._gone: dict[str, None] = {}
 
     def apply(self, change: changes.Change) -> None:
         self.cluster.revision += 1
-        self.cluster.ground += relevance.shifts_ground(self.cluster, change)
+        self.cluster.shifts += relevance.shifts_rules(self.cluster, change)
+        if relevance.changes_rules(self.cluster, change):
+            self.cluster.rules = None
         match change:
             case changes.Upserted(object=thing):
                 self._upsert(thing)
@@ -247,9 +249,8 @@ class Intake:
         if task is None:
             return
         cluster.enlist(task)
-        growth.learn(
-            self.cluster, task.request.amounts
-        )  # a resource that no node has must not look like one that nobody asks for
+        # a resource that no node has must not look like one that nobody asks for
+        _learn(cluster, task.request.amounts)
         self._charge(task)
         if task.gang:
             slot = self._gang(task.gang)
@@ -272,42 +273,30 @@ class Intake:
     def _charge(self, task: Task, sign: int = 1) -> None:
         if not task.node or task.status not in ON_A_NODE:
             return
-        slot = self._node(task.node)
+        slot = _node(self.cluster, task.node)
         if sign > 0:
             slot.tasks[task.uid] = task
         else:
             slot.tasks.pop(task.uid, None)
         slot.frozen = None
         if slot.column is not None:
-            self._add(slot.column, task, sign)
+            _add(self.cluster, slot.column, task, sign)
         elif not slot.tasks and slot.node is None:
             self.cluster.nodes.pop(task.node, None)
 
     def _uncharge(self, task: Task) -> None:
         self._charge(task, -1)
 
-    def _add(self, column: int, task: Task, sign: int) -> None:
-        cluster = self.cluster
-        growth.learn(self.cluster, task.request.amounts)
-        demand: Column = cluster.axis.demand(task.request) * sign
-        cluster.used[:, column] += demand
-        if task.status is Status.RELEASING:
-            cluster.releasing[:, column] += demand
-
-    def _node(self, name: str) -> NodeSlot:
-        slot = self.cluster.nodes.get(name)
-        if slot is None:
-            slot = self.cluster.nodes[name] = state.NodeSlot()
-        return slot
-
     def _upsert_node(self, node: Node) -> None:
         cluster, name = self.cluster, node.metadata.name
-        slot = self._node(name)
+        slot = _node(self.cluster, name)
         former, slot.node = slot.node, node
+        if former is None or relevance.offers(former) != relevance.offers(node):
+            slot.offers = fingerprint(*relevance.offers(node))
         if slot.column is None:
-            slot.column = growth.new_column(self.cluster)
+            slot.column = _new_column(self.cluster)
             for task in slot.tasks.values():
-                self._add(slot.column, task, 1)
+                _add(self.cluster, slot.column, task, 1)
             cluster.node_order = None
             for uid in list(slot.tasks):
                 self._refresh(uid)
@@ -318,7 +307,7 @@ class Intake:
         ):
             cluster.node_order = cluster.tree = None
         room = allocatable_of(node)
-        growth.learn(self.cluster, room)
+        _learn(self.cluster, room)
         cluster.allocatable[:, slot.column] = cluster.axis.vector(room)
 
     def _delete_node(self, name: str) -> None:
@@ -335,6 +324,41 @@ class Intake:
         for uid in list(slot.tasks):
             self._refresh(uid)
         cluster.node_order = cluster.tree = None
+
+
+def _node(cluster: Cluster, name: str) -> NodeSlot:
+    slot = cluster.nodes.get(name)
+    if slot is None:
+        slot = cluster.nodes[name] = state.NodeSlot()
+    return slot
+
+
+def _add(cluster: Cluster, column: int, task: Task, sign: int) -> None:
+    _learn(cluster, task.request.amounts)
+    demand: Column = cluster.axis.demand(task.request) * sign
+    cluster.used[:, column] += demand
+    if task.status is Status.RELEASING:
+        cluster.releasing[:, column] += demand
+
+
+def _learn(cluster: Cluster, new: amounts.Amounts) -> None:
+    """Make room for resources never seen before: a new row is zero for every node that lacks it."""
+    cluster.axis.learn(new)
+    missing = len(cluster.axis) - len(cluster.used)
+    if missing:
+        for name in ("allocatable", "used", "releasing"):
+            rows = getattr(cluster, name)
+            setattr(cluster, name, np.vstack([rows, np.zeros((missing, rows.shape[1]), dtype=np.int64)]))
+
+
+def _new_column(cluster: Cluster) -> int:
+    if not cluster.free_columns:
+        size = cluster.used.shape[1]
+        cluster.free_columns = list(range(2 * size - 1, size - 1, -1))
+        for name in ("allocatable", "used", "releasing"):
+            rows = getattr(cluster, name)
+            setattr(cluster, name, np.hstack([rows, np.zeros_like(rows)]))
+    return cluster.free_columns.pop()
 
 
 def _gang_key(pod: Pod, scheduler_names: frozenset[str]) -> str:
