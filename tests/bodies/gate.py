@@ -19,6 +19,7 @@ from pumice.local.nodes.process import launch
 from pumice.local.nodes.process.agent import ProcessAgent
 from pumice.local.nodes.process.leftovers import Leftovers
 from pumice.local.nodes.process.machine import ProcessSettings
+from pumice.runtime import Runtime
 
 PRELUDE = """
 import os, pathlib, signal, socket, sys, time
@@ -97,7 +98,7 @@ def an_agent(world: World, folder: Path, name: str, **settings) -> ProcessAgent:
         server=world.server,
         **({"back_off_s_first": 0.05, "shutdown_grace_s": 1.0} | settings),
     )
-    return ProcessAgent(world.client, world.informers, made, clock=world.clock, chance=random.Random(0))
+    return ProcessAgent(world.client, world.informers, made, Runtime(clock=world.clock, chance=random.Random(0)))
 
 
 def python(program: str, *args: str, gate: Gate | None = None, env=(), **container):

@@ -228,7 +228,7 @@ async def job_world(transport, other, namespace, *, nodes=2, gpus=8, controls=Tr
     scheduler = Scheduler(ours, informers, lambda: policy, runtime, Served())
     controllers = Controllers(ours, informers, runtime, ControllerSettings(restore_s=RESTORE_S))
     facts = pretend_nodes(nodes, prefix=f"{namespace}-", gpus=gpus, labels={"test": namespace})
-    agent = PretendAgent(client, watching, facts, clock=clock, chance=chance)
+    agent = PretendAgent(client, watching, facts, Runtime(clock=clock, chance=chance))
     works = [informers.run(), watching.run(), scheduler.run(), agent.run(), *([controllers.run()] if controls else [])]
     tasks = [asyncio.create_task(each) for each in works]
     try:

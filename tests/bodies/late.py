@@ -73,6 +73,43 @@ async def test_room_of_a_bind_that_nobody_has_answered_is_given_to_nobody_else(p
         assert (witness.wrong, witness.lost) == ([], set())
 
 
+class Meddling:
+    """A Transport before whose first bind somebody changes the pod."""
+
+    def __init__(self, transport, meddle):
+        self._transport = transport
+        self._meddle = meddle
+        self.answers = []
+
+    async def call(self, request):
+        if not request.path.endswith("/binding"):
+            return await self._transport.call(request)
+        if not self.answers:
+            await self._meddle(request.path.split("/")[-2])
+        answer = await self._transport.call(request)
+        self.answers.append(answer.status)
+        return answer
+
+    async def hang_up(self):
+        """Nothing is on the way."""
+
+    async def close(self):
+        await self._transport.close()
+
+
+async def test_a_pod_that_has_changed_since_it_was_looked_at_is_bound_all_the_same(place):
+    async with witnessed(place.connect(), place.namespace, {"a": 1}) as (world, _):
+
+        async def label(pod):
+            await world.client.patch(Pod, pod, {"metadata": {"labels": {"new": "yes"}}}, namespace=world.namespace)
+
+        line = Meddling(place.connect(), label)
+        async with scheduling(line):
+            await world.gang("train", size=1)
+            await world.until_bound("train", 1)
+            assert line.answers == [409, 201]
+
+
 async def test_binds_of_a_dead_leader_are_refused_however_late_they_arrive(place):
     """None of its binds has arrived when another leads and gives the room to a gang of higher rank."""
     slow, quick = Skewed(), Skewed()
@@ -116,13 +153,13 @@ class Unreliable:
         if roll < 0.1:
             self.done["dropped"] += 1
             raise Unreachable("the connection broke, and nothing arrived", acted=True)
-        if roll < 0.3:
+        if roll < 0.5:
             self.done["late"] += 1
             task = asyncio.create_task(self._deliver(request, self._chance.uniform(0.05, 2.0)))
             self._late.add(task)
             raise Unreachable("the connection broke, and the call is on its way", acted=True)
         answer = await self._transport.call(request)
-        if roll < 0.4:
+        if roll < 0.6:
             self.done["lost"] += 1
             raise Unreachable("the answer was lost", acted=True)
         return answer
@@ -162,8 +199,12 @@ async def no_node_is_ever_charged_beyond_what_it_has(place, seed):
     line = Unreliable(place.connect(), seed)
     async with witnessed(place.connect(), place.namespace, {"a": SIZE, "b": SIZE}) as (world, witness):
         async with scheduling(line):
+            body = {"metadata": {"name": f"{world.namespace}-first"}, "value": 1000}
+            await world.client.create(PriorityClass, body)
             for number in range(GANGS):
-                await world.gang(f"g{number}", size=chance.choice((2, 4, SIZE)))
+                rank = chance.choice(({}, {"priorityClassName": f"{world.namespace}-first"}))
+                await world.gang(f"g{number}", size=chance.choice((4, SIZE)), **rank)
+                await asyncio.sleep(chance.uniform(0.0, 0.2))
             left = {f"g{number}" for number in range(GANGS)}
             sizes = {gang: len(await world.pods(gang)) for gang in left}
 

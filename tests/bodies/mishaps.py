@@ -358,6 +358,28 @@ async def run_again(world, gang, size):
     await until_running(world, gang)
 
 
+async def test_what_a_leader_with_a_clock_an_hour_ahead_has_cut_short_is_released_after_the_grace_time(place):
+    """A gang is bound whole or not at all, whatever the time was where it was begun."""
+    clock = Skewed()
+    async with witnessed(place.connect(), place.namespace, {"a": 100}) as (world, _):
+        await world.have_controller()
+        await world.gang("cut", size=2, minimum=3)
+        await world.pod("cut-worker-2", gang="cut", gpus=1000)
+        note = mend.attempt_id(RealClock().now() + int(HOUR_S * 1e9), "cut")
+        for number in range(2):
+            await bind(world, f"cut-worker-{number}", f"{world.namespace}-a", note)
+        async with scheduling(Line(place.connect()), clock=clock) as (_, world.scheduler):
+            await world.until_said("cut", "tasks in gang unschedulable")
+            assert not any(pod["metadata"].get("deletionTimestamp") for pod in await world.pods("cut"))
+            clock.ahead_s = 2 * cycle.GRACE_SECONDS
+
+            async def is_released():
+                pods = await world.pods("cut")
+                return sum(bool(pod["metadata"].get("deletionTimestamp")) for pod in pods) == 2
+
+            await world.until(is_released, "what was cut short should be released")
+
+
 async def test_of_gangs_that_lack_members_recovery_gives_up_only_those_that_never_started(place):
     """An hour after everything: elastic, degraded, with a raised minimum, restarted, started by others, and one cut short."""
     clock = Skewed()

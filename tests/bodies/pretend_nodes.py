@@ -10,13 +10,16 @@ from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.kube.requests import PatchType
 from pumice.local.nodes.pretend import PretendAgent, Trouble, pretend_nodes
+from pumice.runtime import Runtime
 
 GPU = "nvidia.com/gpu"
 
 
 def an_agent(world: World, prefix: str, count: int = 2, **settings) -> PretendAgent:
     nodes = pretend_nodes(count, prefix=f"{prefix}-", gpus=8)
-    return PretendAgent(world.client, world.informers, nodes, clock=world.clock, chance=random.Random(0), **settings)
+    return PretendAgent(
+        world.client, world.informers, nodes, Runtime(clock=world.clock, chance=random.Random(0)), **settings
+    )
 
 
 def ready(node) -> str:

@@ -83,7 +83,7 @@ class World:
         for number in range(size):
             await self.pod(f"{name}-worker-{number}", gang=name, gpus=gpus)
 
-    async def pod(self, name, *, gang=None, gpus=1, scheduler="volcano", labels=None, **spec):
+    async def pod(self, name, *, gang=None, gpus=1, scheduler="volcano", labels=None, notes=None, **spec):
         fixed = {
             "schedulerName": scheduler,
             "nodeSelector": {"test": self.namespace},
@@ -91,7 +91,7 @@ class World:
             "tolerations": [{"operator": "Exists"}],
             "containers": [{"name": "main", "image": "train", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}],
         }
-        annotations = {names.GROUP_NAME: gang} if gang else {}
+        annotations = {**({names.GROUP_NAME: gang} if gang else {}), **(notes or {})}
         metadata = {
             "name": name,
             "annotations": annotations,
@@ -285,6 +285,53 @@ async def test_a_minimum_beyond_the_whole_cluster_is_said_at_once(world):
     assert "its minimum asks for more than the whole cluster has (nvidia.com/gpu 100k of" in first["reason"]
     assert first["cure"] == "change"
     assert await world.bound("huge") == {}
+
+
+async def test_a_group_that_may_not_have_pods_yet_says_why_in_its_condition_and_that_it_is_over_when_it_starts(world):
+    """Eight one-GPU workers on six GPUs, as the Job controller asks for them: the group comes first, its pods when it is admitted."""
+    await world.node("a", gpus=6)
+    await world.gang("train", size=0, minimum=8, minResources={"nvidia.com/gpu": "8"})
+    said = await world.until_said("train", "its minimum asks for more than the whole cluster has")
+    assert (said["type"], said["status"]) == ("Unschedulable", "True")
+    await world.node("b", gpus=2)
+
+    async def is_admitted():
+        return (await world.group("train"))["status"]["phase"] == "Inqueue"
+
+    await world.until(is_admitted, "the group should be admitted once there is room")
+    for number in range(8):
+        await world.pod(f"train-worker-{number}", gang="train")
+    await world.until_bound("train", 8)
+
+    async def is_over():
+        return condition(await world.group("train"), "Unschedulable")["status"] == "False"
+
+    await world.until(is_over, "a group that has started is not Unschedulable any more")
+
+
+async def test_a_pod_behind_the_queue_gate_passes_it_when_its_queue_has_a_share(world):
+    node = await world.node("a", gpus=2)
+    gate = names.QUEUE_ALLOCATION_GATE
+    for number in range(3):
+        await world.pod(f"gated-{number}", notes={gate: "true"}, schedulingGates=[{"name": gate}])
+    await world.pod("other-0", notes={gate: "true"}, schedulingGates=[{"name": gate}, {"name": "example.com/hold"}])
+    await world.pod("alone-0", schedulingGates=[{"name": gate}])
+    bound = await world.until_bound("gated", 2)
+    assert set(bound.values()) == {node}
+    await world.stir()
+    held = {pod["metadata"]["name"] for pod in await world.pods() if pod["spec"].get("schedulingGates")}
+    assert held == {"other-0", "alone-0", *({f"gated-{number}" for number in range(3)} - bound.keys())}
+
+
+async def test_a_pod_that_is_bound_is_nominated_no_more(world):
+    await world.pod("waits-0")
+    status = {"status": {"nominatedNodeName": f"{world.namespace}-a"}}
+    await world.client.patch(Pod, "waits-0", status, namespace=world.namespace, subresource="status")
+    await world.node("a", gpus=1)
+    await world.until_bound("waits", 1)
+    (pod,) = await world.pods("waits")
+    assert "nominatedNodeName" not in pod["status"]
+    assert condition(pod, "PodScheduled")["status"] == "True"
 
 
 async def test_pods_of_other_schedulers_are_never_touched_but_take_room(world):

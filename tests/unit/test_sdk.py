@@ -9,7 +9,7 @@ from pumice import sdk
 ROOT = Path(__file__).parents[2]
 
 PROMISED = {
-    "ENTRY_POINTS", "Amounts", "Args", "Column", "Cure", "Denial", "GangState", "Indexes", "Kind", "Mask", "NodeTable", "Pairs",
+    "ENTRY_POINTS", "Amounts", "Args", "Code", "Column", "Cure", "Denial", "Facts", "GangState", "Indexes", "Kind", "Mask", "NodeTable", "Pairs",
     "Plugin", "PluginOption", "Points", "PolicyError", "Pull", "QueueSpec", "Reads", "Reason", "Scores", "Session", "Shape",
     "Status", "SubState", "Task", "Vote",
 }  # fmt: skip

@@ -19,11 +19,10 @@ from pumice.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pumice.kube.client import Client
     from pumice.kube.connection import Connection
-    from pumice.kube.informer import Informers
     from pumice.local.nodes.pretend import PretendAgent
     from pumice.local.nodes.process.agent import ProcessAgent
+    from pumice.processes.lifecycle import Process
     from pumice.runtime import Log
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -141,16 +140,11 @@ async def _join(connection: Connection, wishes: Wishes, log: Log) -> None:
     runtime = Runtime(clock=RealClock(), chance=random.Random(), log=log)  # noqa: S311 - jitter, not secrets
     async with lifecycle.connect(connection, "pumice-node", runtime) as here:
         log("joining", server=connection.server, origin=connection.origin)
-        agent = (
-            _pretend(here.client, here.informers, wishes, log)
-            if wishes.pretend
-            else _process(here.client, here.informers, connection, wishes, log)
-        )
+        agent = _pretend(here, wishes) if wishes.pretend else _process(here, connection, wishes)
         await lifecycle.until_stopped(agent.run(), [here.informers.run()])
 
 
-def _pretend(client: Client, informers: Informers, wishes: Wishes, log: Log) -> PretendAgent:
-    from pumice.clock import RealClock
+def _pretend(here: Process, wishes: Wishes) -> PretendAgent:
     from pumice.local.nodes import distributions
     from pumice.local.nodes.pretend import PretendAgent, pretend_nodes
     from pumice.local.nodes.pretend_pods import Behaviour
@@ -170,20 +164,11 @@ def _pretend(client: Client, informers: Informers, wishes: Wishes, log: Log) -> 
         taints=wishes.taints,
     )
     chance = random.Random(wishes.seed)  # noqa: S311 - run times, not secrets
-    return PretendAgent(
-        client,
-        informers,
-        nodes,
-        clock=RealClock(),
-        chance=chance,
-        behaviour=behaviour,
-        lease_s=wishes.lease_s,
-        log=log,
-    )
+    runtime = dataclasses.replace(here.runtime, chance=chance)
+    return PretendAgent(here.client, here.informers, nodes, runtime, behaviour=behaviour, lease_s=wishes.lease_s)
 
 
-def _process(client: Client, informers: Informers, connection: Connection, wishes: Wishes, log: Log) -> ProcessAgent:
-    from pumice.clock import RealClock
+def _process(here: Process, connection: Connection, wishes: Wishes) -> ProcessAgent:
     from pumice.local.nodes.process.agent import ProcessAgent
     from pumice.local.nodes.process.machine import ProcessSettings
 
@@ -201,7 +186,7 @@ def _process(client: Client, informers: Informers, connection: Connection, wishe
         authority=connection.authority.read() if connection.authority is not None else b"",
         lease_s=wishes.lease_s,
     )
-    return ProcessAgent(client, informers, settings, clock=RealClock(), chance=random.Random(), log=log)  # noqa: S311
+    return ProcessAgent(here.client, here.informers, settings, here.runtime)
 
 
 def _roots(given: Sequence[str]) -> tuple[Path, ...]:

@@ -20,18 +20,16 @@ from pumice.controllers.executor import Stale
 from pumice.controllers.operations import Emit, Patch, Plan
 from pumice.kube.informer import Key
 from pumice.kube.workqueue import WorkQueue
-from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from pumice.api.meta import Struct
-    from pumice.clock import Clock
     from pumice.controllers.cache import Known
     from pumice.controllers.executor import Carrier
     from pumice.controllers.operations import Operation
     from pumice.instant import Instant
+    from pumice.runtime import Runtime
 
 WORKERS = 8
 UNHURRIED_S = 1.0  # what may wait is written when it has been wanted for so long
@@ -84,19 +82,17 @@ class Driver:
         controller: Controller,
         known: Known,
         carrier: Carrier,
+        runtime: Runtime,
         *,
-        clock: Clock,
-        chance: random.Random,
-        log: Log = silent,
         observe: Callable[[str, float], None] = _unobserved,
     ) -> None:
         self._observe = observe
         self._controller = controller
         self._known = known
         self._carrier = carrier
-        self._clock = clock
-        self._log = log
-        self._queue: WorkQueue[Key] = WorkQueue(chance)
+        self._clock = runtime.clock
+        self._log = runtime.log
+        self._queue: WorkQueue[Key] = WorkQueue(runtime.chance)
         self._unhurried: dict[Key, float] = {}  # since when something that may wait is wanted for a key
         self._paces: dict[
             Key, tuple[float, float]

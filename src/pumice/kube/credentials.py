@@ -6,6 +6,7 @@ read before every call and look at their file at most every FILE_CHECK_S_MIN sec
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pumice.kube.errors import NoCredentials
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from pumice.kube.transport import Response
 
+FETCHED_S_MIN = 0.1  # an exec plugin may take a minute; reading a file takes less than this
 FILE_CHECK_S_MIN = 5.0  # a kubelet renews a token long before it expires; 5 s later is early enough
 FILE_BYTES_MAX = 2**20  # certificate bundles of whole companies fit; a wrong path to a big file does not
 
@@ -42,12 +44,24 @@ class Credentials(Protocol):
         ...
 
 
-async def persuaded(credentials: Credentials, send: Callable[[Access], Awaitable[Response]]) -> Response:
-    """Sends once, and once more with fresher credentials after a 401, which the server gives before it acts."""
+async def persuaded(
+    credentials: Credentials, send: Callable[[Access], Awaitable[Response]], guard: Callable[[], None] | None = None
+) -> Response:
+    """Sends once, and once more with fresher credentials after a 401, which the server gives before it acts.
+
+    `guard` is asked again where time has passed since the caller has asked it: credentials had to be fetched, or were refused.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
     access = await credentials.access()
+    if guard is not None and loop.time() - began >= FETCHED_S_MIN:
+        guard()
     response = await send(access)
     if response.status == 401 and credentials.rejected(access):
-        response = await send(await credentials.access())
+        access = await credentials.access()
+        if guard is not None:
+            guard()
+        response = await send(access)
     return response
 
 

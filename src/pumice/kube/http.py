@@ -65,12 +65,10 @@ class HttpTransport:
             self._session = None
 
     async def call(self, request: Request) -> Response:
-        return await persuaded(self._connection.credentials, lambda access: self._send(request, access))
+        return await persuaded(self._connection.credentials, lambda access: self._send(request, access), request.guard)
 
     async def _send(self, request: Request, access: Access) -> Response:
         stream = is_stream(request)
-        if request.guard is not None:
-            request.guard()
         try:
             answer = await self._open().request(
                 request.method,

@@ -64,7 +64,7 @@ class BriefTransport:
     async def call(self, request: Request) -> Response:
         if self._connection.proxy or is_stream(request):
             return await self._by_library().call(request)
-        return await persuaded(self._connection.credentials, lambda access: self._send(request, access))
+        return await persuaded(self._connection.credentials, lambda access: self._send(request, access), request.guard)
 
     def _by_library(self) -> HttpTransport:
         if self._library is None:
@@ -81,8 +81,6 @@ class BriefTransport:
         async with self._turn:
             try:
                 line = await self._line(secure)
-                if request.guard is not None:
-                    request.guard()
                 connected = True
                 async with asyncio.timeout(CALL_S_MAX):
                     line.writer.write(self._head(request, access) + request.body)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Request:
     """One call: `path` without query, header names in lower case, a body of at most BODY_BYTES_MAX.
 
-    `guard` is asked just before the call leaves, each time that it does, and raises where it must not any more: what was
-    allowed when the call was made may be over once credentials were fetched, or a first try was refused with 401.
+    `guard` raises where the call must not leave any more. Who makes the call has asked it; a transport asks again before it sends
+    a second time, or where fetching credentials took its time.
     """
 
     method: str

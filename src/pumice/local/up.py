@@ -21,6 +21,7 @@ from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Request
+from pumice.local import viewer
 from pumice.local.apiserver.admission import Hook
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Settings
@@ -30,8 +31,12 @@ from pumice.local.nodes.lifecycle import NodeLifecycle
 from pumice.local.nodes.ordinary import OrdinaryPods
 from pumice.local.nodes.pretend import PretendAgent
 from pumice.local.nodes.process.agent import ProcessAgent
+from pumice.processes import lifecycle
 from pumice.processes.controllers import Controllers
+from pumice.processes.health import HealthServer
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.processes.view_server import ViewServer
+from pumice.readmodel.build import Views
 from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 from pumice.webhooks.lookups import InformerLookup
@@ -61,7 +66,7 @@ class Up:
         self._reviewer: Reviewer | None = None
         self._embedded = EmbeddedServer(place, Settings(hooks=[self._hook(path) for path in PATHS if path.operations]))
         self._nodes = nodes
-        self._log = log
+        self._runtime = Runtime(clock=RealClock(), chance=random.Random(), log=log)  # noqa: S311  jitter, not secrets
         chosen = builtin.parse(builtin.TEXT, "built-in policy")
         self._policy = policy or (lambda: chosen)
         self._stack = contextlib.AsyncExitStack()
@@ -69,6 +74,7 @@ class Up:
         self.client: Client
         self.scheduler: Scheduler
         self.controllers: Controllers
+        self.port = 0  # of the scheduler's view, once it is there
 
     @property
     def kubeconfig(self) -> pathlib.Path:
@@ -89,24 +95,41 @@ class Up:
 
     async def _start(self) -> None:
         await self._stack.enter_async_context(self._embedded)
-        clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
+        runtime, clock, chance = self._runtime, self._runtime.clock, self._runtime.chance
         self.client = Client(LocalTransport(self._embedded.server), clock=clock, chance=chance)
         await install_kinds(self.client)
-        informers = Informers(self.client, clock=clock, chance=chance, log=self._log)
+        informers = Informers(self.client, clock=clock, chance=chance, log=self._runtime.log)
         self._reviewer = Reviewer(InformerLookup(informers))
         self._run(informers.run())
-        runtime = Runtime(clock=clock, chance=chance, log=self._log)
         self.scheduler = Scheduler(self.client, informers, self._policy, runtime, Served())
+        await self._serve_view()
         self._run(self.scheduler.run())
         self.controllers = Controllers(self.client, informers, runtime)
         self._run(self.controllers.run())
-        self._run(NodeLifecycle(self.client, informers, clock=clock, chance=chance, log=self._log).run())
-        self._run(OrdinaryPods(self.client, informers, clock=clock, log=self._log).run())
-        self._run(FolderClaims(self.client, informers, clock=clock, log=self._log).run())
+        self._run(NodeLifecycle(self.client, informers, runtime).run())
+        self._run(OrdinaryPods(self.client, informers, runtime).run())
+        self._run(FolderClaims(self.client, informers, runtime).run())
         self._informers = informers
         async with asyncio.timeout(READY_S_MAX):
             await self.add_nodes(self._nodes)
             await informers.synced()
+
+    async def _serve_view(self) -> None:
+        """What the scheduler knows, for commands on this machine; the lease tells where, as a real scheduler's does."""
+        view = ViewServer(Views(), self.client)
+        self.scheduler.tell(view.publish)
+        health = HealthServer(self.scheduler.pulse, self.scheduler.meters, view=view)
+        self.port = await health.start("127.0.0.1:0")
+        self._stack.push_async_callback(health.stop)
+        for path, manifest in viewer.manifests(lifecycle.address("127.0.0.1:0", self.port)):
+            await self._replace(path, manifest)
+
+    async def _replace(self, path: str, manifest: dict[str, Any]) -> None:
+        """A data folder may have it from before, with another address."""
+        content = {"content-type": "application/json"}
+        with contextlib.suppress(errors.NotFound):
+            await self.client.call(Request("DELETE", f"{path}/{manifest['metadata']['name']}"))
+        await self.client.call(Request("POST", path, {}, content, msgspec.json.encode(manifest)))
 
     def _hook(self, path: Path) -> Hook:
         """Our admission rules, in process. They come with the informers; until then nobody but ourselves writes."""
@@ -120,17 +143,15 @@ class Up:
 
     async def add_nodes(self, nodes: Sequence[NodeFacts]) -> None:
         """More pretend nodes, registered when this returns."""
-        clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
-        agent = PretendAgent(self.client, self._informers, nodes, clock=clock, chance=chance, log=self._log)
+        agent = PretendAgent(self.client, self._informers, nodes, self._runtime)
         self._run(agent.run())
         await agent.ready.wait()
 
     async def add_process_node(self, settings: ProcessSettings) -> None:
         """A node that really runs the commands of its pods, on this machine; registered when this returns."""
-        clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
         authority = (self.kubeconfig.parent / "ca.crt").read_bytes()
         settings = dataclasses.replace(settings, server=self.url, authority=authority)
-        agent = ProcessAgent(self.client, self._informers, settings, clock=clock, chance=chance, log=self._log)
+        agent = ProcessAgent(self.client, self._informers, settings, self._runtime)
         running = self._run(agent.run())
         ready = asyncio.create_task(agent.ready.wait())
         await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)

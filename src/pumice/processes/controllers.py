@@ -102,9 +102,7 @@ class Controllers:
                 each,
                 self.known,
                 self.carrier,
-                clock=runtime.clock,
-                chance=runtime.chance,
-                log=runtime.log,
+                runtime,
                 observe=self._observer.looked,
             )
             for each in _controllers(self.known, settings, _discovery_config(client, runtime))

@@ -46,6 +46,7 @@ from pumice.processes.extender_client import Extending
 from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
 from pumice.processes.scheduler_metrics import Observer
+from pumice.readmodel.build import Cycle
 from pumice.scheduling.core import cycle
 from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
 from pumice.scheduling.core.ports import Ports
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
     from pumice.runtime import Runtime
-    from pumice.scheduling.core.decisions import Decisions, GangReport
+    from pumice.scheduling.core.decisions import Decisions
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.plugins import Plugin
 
@@ -131,6 +132,10 @@ def units_for(snapshot: Snapshot) -> int:
     return CYCLE_UNITS + TURNS * sum(bool(gang.counts[Status.PENDING]) for gang in snapshot.gangs.values())
 
 
+def _unheard(_: Cycle) -> None:
+    """Nobody listens."""
+
+
 class Scheduler:
     """One scheduler over one API server."""
 
@@ -152,7 +157,8 @@ class Scheduler:
         self._extending = Extending()
         self._loads = MeasuredLoads(client, chosen, clock=runtime.clock, log=runtime.log)
         self._ports = Ports(measure=self._observer.measure)
-        self._reports: Mapping[str, GangReport] = {}
+        self._publish: Callable[[Cycle], None] = _unheard
+        self._refused = ""  # why the newest policy is not in force
         self._extra_plugins = served.extra_plugins
         self._grace_s = served.grace_s
         self._recorder = Recorder(client, component="pumice-scheduler", clock=runtime.clock, log=runtime.log)
@@ -251,7 +257,7 @@ class Scheduler:
             now = self._clock.now()
             decisions = await self._plan(snapshot, now)
             self.cycles += 1
-            self._reports = decisions.gangs
+            self._tell(snapshot, decisions, now)
             self.dispatcher.carry_out(decisions)
             seconds = self._clock.monotonic() - began
             binds, evictions = sum(len(commit.binds) for commit in decisions.commits), len(decisions.evictions)
@@ -283,12 +289,27 @@ class Scheduler:
         self._restless = decisions.restless or any(option.name in TIMED_PLUGINS for option in chosen.options)
         return decisions
 
-    def explain(self, gang: str) -> GangReport | None:
-        """What the last cycle knows of a gang."""
-        return self._reports.get(gang)
+    def tell(self, publish: Callable[[Cycle], None]) -> None:
+        """From now on, every cycle is published."""
+        self._publish = publish
+
+    def _tell(self, snapshot: Snapshot, decisions: Decisions, now: Instant) -> None:
+        assert self._planned_by is not None
+        self._publish(
+            Cycle(
+                number=self.cycles,
+                at=now,
+                snapshot=snapshot,
+                decisions=decisions,
+                policy=self._planned_by,
+                refused=self._refused,
+                resting=self.dispatcher.resting(),
+            )
+        )
 
     def policy_refused(self, why: str) -> None:
         """The policy file as it is now cannot be used, and the last good one stays in force; empty: it can be used again."""
+        self._refused = why
         self.meters.set("pumice_policy_refused", bool(why))
         if why:
             self.meters.count("pumice_policy_refusals_total")

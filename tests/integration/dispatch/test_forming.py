@@ -127,7 +127,7 @@ def test_a_group_whose_pods_never_came_says_so():
         for _ in range(2):
             await place.turn()
         text = "no pods yet: 0 of 3 members are created"
-        assert await place.written() == ("Inqueue", [], [text])
+        assert await place.written() == ("Inqueue", ["Unschedulable"], [text])
         assert place.recorder.said == [("train", "Unschedulable", text)]
 
     play(body)
@@ -151,7 +151,7 @@ def test_a_group_from_the_future_is_not_waited_for():
         place.clock._start -= instant.HOUR
         for _ in range(2):
             await place.turn()
-        assert await place.written() == ("Inqueue", [], ["no pods yet: 0 of 3 members are created"])
+        assert await place.written() == ("Inqueue", ["Unschedulable"], ["no pods yet: 0 of 3 members are created"])
 
     play(body)
 

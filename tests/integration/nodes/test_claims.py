@@ -15,6 +15,7 @@ from pumice.kube.informer import Informers
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 from pumice.local.nodes.claims import PROVISIONER, FolderClaims
+from pumice.runtime import Runtime
 
 PATIENCE_S = 60.0
 
@@ -75,7 +76,7 @@ async def world():
         client = Client(LocalTransport(server), clock=clock, chance=chance)
         informers = Informers(client, clock=clock, chance=chance)
         tasks = [
-            asyncio.create_task(FolderClaims(client, informers, clock=clock).run()),
+            asyncio.create_task(FolderClaims(client, informers, Runtime(clock=clock, chance=random.Random(0))).run()),
             asyncio.create_task(informers.run()),
         ]
         try:

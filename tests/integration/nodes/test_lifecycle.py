@@ -15,6 +15,7 @@ from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 from pumice.local.nodes.lifecycle import NOT_READY, UNREACHABLE, NodeLifecycle
 from pumice.local.nodes.pretend import PretendAgent, Trouble, pretend_nodes
+from pumice.runtime import Runtime
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 FOR_EVER = {"pumice.dev/pretend-run": "10h"}
@@ -31,7 +32,7 @@ def play(body):
             watched(place, clock),
         ):
             facts = pretend_nodes(1, prefix="a") + pretend_nodes(1, prefix="b")
-            agent = PretendAgent(place.client, place.informers, facts, clock=clock, chance=random.Random(1))
+            agent = PretendAgent(place.client, place.informers, facts, Runtime(clock=clock, chance=random.Random(1)))
             async with running(agent):
                 await body(place, agent)
 
@@ -40,7 +41,7 @@ def play(body):
 
 @contextlib.asynccontextmanager
 async def watched(place, clock):
-    lifecycle = NodeLifecycle(place.client, place.informers, clock=clock, chance=random.Random(2))
+    lifecycle = NodeLifecycle(place.client, place.informers, Runtime(clock=clock, chance=random.Random(2)))
     task = asyncio.create_task(lifecycle.run())
     try:
         yield

@@ -14,6 +14,7 @@ from pumice.kube.requests import PatchType
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 from pumice.local.nodes.ordinary import OrdinaryPods
+from pumice.runtime import Runtime
 
 
 def a_node(name, *, cpu="4", labels=None, **spec):
@@ -70,7 +71,7 @@ async def world():
     async with Server(Settings(chance=chance)) as server:
         client = Client(LocalTransport(server), clock=clock, chance=chance)
         informers = Informers(client, clock=clock, chance=chance)
-        ordinary = OrdinaryPods(client, informers, clock=clock)
+        ordinary = OrdinaryPods(client, informers, Runtime(clock=clock, chance=random.Random(0)))
         tasks = [asyncio.create_task(ordinary.run()), asyncio.create_task(informers.run())]
         yield World(client, server)
         for task in tasks:

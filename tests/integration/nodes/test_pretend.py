@@ -19,6 +19,7 @@ from pumice.local.apiserver.server import Server, Settings
 from pumice.local.nodes import distributions
 from pumice.local.nodes.pretend import PretendAgent, Trouble, pretend_nodes
 from pumice.local.nodes.pretend_pods import Behaviour
+from pumice.runtime import Runtime
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 
@@ -185,8 +186,7 @@ def test_a_thousand_pods_come_and_go():
             place.client,
             place.informers,
             nodes,
-            clock=place.clock,
-            chance=chance,
+            Runtime(clock=place.clock, chance=chance),
             behaviour=Behaviour(run=distributions.parse("uniform:1s,60s")),
         )
         async with running(agent):

@@ -87,7 +87,7 @@ class Cluster:
         scheduler._thread = Inline()
         controllers = Controllers(ours, informers, runtime)
         self.agent = PretendAgent(
-            self.client, watching, pretend_nodes(nodes, gpus=8), clock=clock, chance=chance,
+            self.client, watching, pretend_nodes(nodes, gpus=8), Runtime(clock=clock, chance=chance),
             behaviour=Behaviour(start=distributions.parse(start)),
         )  # fmt: skip
         self._works = [informers.run, watching.run, scheduler.run, self.agent.run, controllers.run]

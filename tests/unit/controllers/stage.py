@@ -29,6 +29,7 @@ from pumice.kube.requests import PatchType
 from pumice.kube.transport import Request
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
+from pumice.runtime import Runtime
 
 START = 1_774_699_200 * 10**9  # 2026-03-28T12:00:00Z, the day before clocks change in Europe
 SETTLED_S = 90.0  # longer than the longest back-off of a work queue
@@ -92,7 +93,7 @@ class Stage:
         self.carrier = Carrier(self.client, self.known, self.recorder, reach=self._reach)
         controllers = [maker(self.known) for maker in self.makers]
         self.drivers = [
-            Driver(each, self.known, self.carrier, clock=self.clock, chance=chance, log=self._tell)
+            Driver(each, self.known, self.carrier, Runtime(clock=self.clock, chance=chance, log=self._tell))
             for each in controllers
         ]
         self.beside(informers.run())

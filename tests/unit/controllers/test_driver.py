@@ -12,6 +12,7 @@ from pumice.api.events import CoreEvent
 from pumice.controllers.driver import SWEEP_S, TIMER_S, UNHURRIED_S, Controller, Driver, Wake, itself
 from pumice.controllers.operations import NOTHING_TO_DO, Create, Emit, Patch, Plan
 from pumice.kube.informer import Key
+from pumice.runtime import Runtime
 
 
 def a_map(name, **data):
@@ -20,7 +21,7 @@ def a_map(name, **data):
 
 def drive(bench, plan, **options):
     controller = Controller("test", plan, (Wake(ConfigMap, itself, **options),))
-    driver = Driver(controller, bench.known, bench.carrier, clock=bench.clock, chance=random.Random(0))
+    driver = Driver(controller, bench.known, bench.carrier, Runtime(clock=bench.clock, chance=random.Random(0)))
     bench.beside(driver.run())
     return driver
 
@@ -229,7 +230,7 @@ def test_work_beside_the_loop_wakes_keys_and_ends_with_it(bench):
 
     async def body(bench):
         controller = Controller("test", plan, (Wake(ConfigMap, itself),), beside=beside)
-        driver = Driver(controller, bench.known, bench.carrier, clock=bench.clock, chance=random.Random(0))
+        driver = Driver(controller, bench.known, bench.carrier, Runtime(clock=bench.clock, chance=random.Random(0)))
         bench.beside(driver.run())
         await bench.clock.sleep(1)
         assert Key("team", "asked") in planned
@@ -279,8 +280,7 @@ def test_looks_that_fail_are_counted_by_why_and_all_others_are_timed(bench):
             controller,
             bench.known,
             bench.carrier,
-            clock=bench.clock,
-            chance=random.Random(0),
+            Runtime(clock=bench.clock, chance=random.Random(0)),
             observe=lambda *seen: timed.append(seen),
         )
         bench.beside(driver.run())
@@ -346,7 +346,7 @@ def test_a_key_that_takes_long_to_plan_rests_three_times_as_long_and_holds_up_no
         nonlocal clock
         clock = Laborious(bench.clock)
         controller = Controller("test", plan, (Wake(ConfigMap, itself),), workers=1)
-        driver = Driver(controller, bench.known, bench.carrier, clock=clock, chance=random.Random(0))
+        driver = Driver(controller, bench.known, bench.carrier, Runtime(clock=clock, chance=random.Random(0)))
         bench.beside(driver.run())
         for name in planned:
             await bench.client.create(ConfigMap, a_map(name), namespace="team")

@@ -16,6 +16,10 @@
   env:
   - name: KUBE_POD_NAMESPACE
     valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+{{- if eq $process "scheduler" }}
+  - name: KUBE_POD_NAME  # its lease says that this pod can be asked
+    valueFrom: {fieldRef: {fieldPath: metadata.name}}
+{{- end }}
 {{- if eq $process "controllers" }}
   - name: HELM_RELEASE_NAME  # the ConfigMap of discovery is named after it
     value: {{ include "pumice.fullname" $root }}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import dataclasses
 import functools
 import ssl
@@ -18,12 +17,11 @@ from pumice.kube.transport import BODY_BYTES_MAX, Request
 from pumice.local.apiserver import failures
 from pumice.local.apiserver.request_parsing import ANONYMOUS, Caller
 from pumice.local.apiserver.store import encode
+from pumice.local.streams import Streams
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from pumice.kube.transport import Response
     from pumice.local.apiserver.authentication import Authenticator
     from pumice.local.apiserver.server import Server
 
@@ -65,7 +63,7 @@ class Listener:
     def __init__(self, address: Address, server: Server | None = None) -> None:
         self.server = server
         self._address = address
-        self._streams: set[asyncio.Task[Any]] = set()
+        self._streams = Streams()
         self.port = address.port
         serving = web.Server(self._answer, access_log=None, keepalive_timeout=KEEPALIVE_S, read_bufsize=2**17)
         self._runner = web.ServerRunner(serving, shutdown_timeout=SHUTDOWN_TIMEOUT_S)
@@ -84,8 +82,7 @@ class Listener:
         does not know them, and a watch that they began would neither say anything nor end.
         """
         self.server = None
-        for task in self._streams:
-            task.cancel()
+        self._streams.cancel()
         await end(self._runner)
 
     async def _answer(self, received: web.BaseRequest) -> web.StreamResponse:
@@ -103,7 +100,8 @@ class Listener:
                     f"{STREAMS_MAX} watches and logs are open; ask again later", retry_after_s=5
                 )
                 return web.Response(status=busy.status, body=encode(busy.as_status()), headers=_JSON | busy.headers)
-            return await self._stream(received, response, response.stream)
+            answer = web.StreamResponse(status=response.status, headers=response.headers)
+            return await self._streams.send(received, answer, response.stream)
         return web.Response(status=response.status, body=response.body, headers=response.headers)
 
     def _ready(self) -> Server:
@@ -165,32 +163,6 @@ class Listener:
         if user.startswith("system:serviceaccount:") and not groups:
             groups = ("system:serviceaccounts", f"system:serviceaccounts:{user.split(':')[2]}")
         return Caller(user, (*groups, "system:authenticated"))
-
-    async def _stream(
-        self, received: web.BaseRequest, response: Response, stream: AsyncIterator[bytes]
-    ) -> web.StreamResponse:
-        answer = web.StreamResponse(status=response.status, headers=response.headers)
-        answer.enable_chunked_encoding()
-        task = asyncio.current_task()
-        assert task is not None
-        self._streams.add(task)
-        try:
-            await answer.prepare(received)
-            async for chunk in stream:
-                await answer.write(chunk)
-            await answer.write_eof()
-        except ConnectionError:
-            pass  # the reader left
-        except asyncio.CancelledError:
-            if self.server is not None:
-                raise  # only a stop ends a watch as if it had come to its end
-        finally:
-            self._streams.discard(task)
-            closing = getattr(stream, "aclose", None)
-            if closing is not None:
-                with contextlib.suppress(RuntimeError):
-                    await closing()
-        return answer
 
 
 def _by_certificate(authenticator: Authenticator, peer: dict[str, Any]) -> Caller | None:

@@ -18,14 +18,13 @@ from pumice.api.core import PersistentVolume, PersistentVolumeClaim, storage_cla
 from pumice.api.names import BIND_COMPLETED, SELECTED_NODE
 from pumice.api.storage import StorageClass
 from pumice.kube import errors
-from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
-    from pumice.clock import Clock
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
+    from pumice.runtime import Runtime
 
 PROVISIONER = "folder.pumice.dev"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
@@ -36,13 +35,13 @@ RETRY_S = 1.0  # after a call that failed for reasons that may pass
 class FolderClaims:
     """Binds claims until cancelled. Somebody else runs the informers."""
 
-    def __init__(self, client: Client, informers: Informers, *, clock: Clock, log: Log = silent) -> None:
+    def __init__(self, client: Client, informers: Informers, runtime: Runtime) -> None:
         self._client = client
         self._claims = informers.of(PersistentVolumeClaim)
         self._volumes = informers.of(PersistentVolume)
         self._classes = informers.of(StorageClass)
-        self._clock = clock
-        self._log = log
+        self._clock = runtime.clock
+        self._log = runtime.log
         self._news = asyncio.Event()
 
     async def run(self) -> None:

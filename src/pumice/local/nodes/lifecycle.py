@@ -27,17 +27,15 @@ from pumice.kube.recorder import Recorder
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
 from pumice.local.nodes.registration import LEASE_NAMESPACE
-from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Iterable, Sequence
 
     from pumice.api.meta import Condition, Json
-    from pumice.clock import Clock
     from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
+    from pumice.runtime import Runtime
 
 SILENCE_S_MAX = 40.0  # as kube-controller-manager's node-monitor-grace-period was for years: four heartbeats
 ORPHAN_S = 40.0  # pods may be seen before their node is: so long they wait for it
@@ -58,12 +56,11 @@ class NodeLifecycle:
         self,
         client: Client,
         informers: Informers,
+        runtime: Runtime,
         *,
-        clock: Clock,
-        chance: random.Random,
         silence_s_max: float = SILENCE_S_MAX,
-        log: Log = silent,
     ) -> None:
+        clock, chance, log = runtime.clock, runtime.chance, runtime.log
         self._client = client
         self._nodes = informers.of(Node)
         self._pods = informers.of(Pod)

@@ -21,14 +21,13 @@ from pumice.api.tolerations import tolerates
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
 from pumice.local.nodes.admission import Ledger
-from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pumice.clock import Clock
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
+    from pumice.runtime import Runtime
 
 SCHEDULER_NAME = "default-scheduler"
 RETRY_S = 1.0  # after a call that failed for reasons that may pass
@@ -42,17 +41,16 @@ class OrdinaryPods:
         self,
         client: Client,
         informers: Informers,
+        runtime: Runtime,
         *,
-        clock: Clock,
         scheduler_name: str = SCHEDULER_NAME,
-        log: Log = silent,
     ) -> None:
         self._client = client
         self._pods = informers.of(Pod)
         self._nodes = informers.of(Node)
-        self._clock = clock
+        self._clock = runtime.clock
         self._scheduler_name = scheduler_name
-        self._log = log
+        self._log = runtime.log
         self._ledgers: dict[str, Ledger] = {}  # by node
         self._homes: dict[str, str] = {}  # the node to which a pod is charged, by the pod's uid
         self._pending: dict[str, Pod] = {}  # by uid

@@ -27,15 +27,13 @@ from pumice.local.nodes import registration
 from pumice.local.nodes.admission import Ledger
 from pumice.local.nodes.pretend_pods import NEVER, Behaviour, Life, Stage, plan_of
 from pumice.local.nodes.registration import LEASE_S, Heartbeats, NodeFacts
-from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pumice.clock import Clock
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
+    from pumice.runtime import Runtime
 
 WRITES_AT_ONCE = 32
 # Pods' addresses lead nowhere; a private range that neither clusters nor machines commonly use.
@@ -96,13 +94,12 @@ class PretendAgent:
         client: Client,
         informers: Informers,
         nodes: Iterable[NodeFacts],
+        runtime: Runtime,
         *,
-        clock: Clock,
-        chance: random.Random,
         behaviour: Behaviour | None = None,
         lease_s: int = LEASE_S,
-        log: Log = silent,
     ) -> None:
+        clock, chance, log = runtime.clock, runtime.chance, runtime.log
         self._client = client
         self._pods = informers.of(Pod)
         self._node_objects = informers.of(Node)
@@ -118,7 +115,7 @@ class PretendAgent:
         self._lives: dict[str, Life] = {}  # by the pod's uid
         self._written: dict[str, int] = {}  # the version of a life that the API server knows
         self._addresses = 0
-        self._heartbeats = Heartbeats(client, clock=clock, chance=chance, lease_s=lease_s, log=log)
+        self._heartbeats = Heartbeats(client, runtime, lease_s=lease_s)
         self._due: WorkQueue[str] = WorkQueue(chance)  # pods whose time has come
         self._ailing: WorkQueue[str] = WorkQueue(chance)  # nodes whose readiness may have changed
         self.ready = asyncio.Event()  # set for good once all nodes are registered

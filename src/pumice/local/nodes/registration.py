@@ -17,16 +17,15 @@ from pumice.errors import Refused
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
-from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Iterable, Mapping, Sequence
 
     from pumice.api.meta import Json
     from pumice.clock import Clock
     from pumice.instant import Instant
     from pumice.kube.client import Client, Reply
+    from pumice.runtime import Runtime
 
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_S = 40  # a kubelet's; four renewals in that time
@@ -176,18 +175,16 @@ async def report_readiness(client: Client, name: str, *, now: Instant, is_ready:
 class Heartbeats:
     """Renews the leases of nodes, evenly spread over time; a node that is dropped falls silent."""
 
-    def __init__(
-        self, client: Client, *, clock: Clock, chance: random.Random, lease_s: int = LEASE_S, log: Log = silent
-    ) -> None:
+    def __init__(self, client: Client, runtime: Runtime, *, lease_s: int = LEASE_S) -> None:
         self._client = client
-        self._clock = clock
-        self._chance = chance
+        self._clock = runtime.clock
+        self._chance = runtime.chance
         self._lease_s = lease_s
-        self._log = log
+        self._log = runtime.log
         self._uids: dict[str, str] = {}
         self._written: set[str] = set()  # nodes whose lease is known to be there
         self._renew_s = lease_s / RENEWALS_PER_LEASE
-        self._queue: WorkQueue[str] = WorkQueue(chance, retry_s_max=self._renew_s)
+        self._queue: WorkQueue[str] = WorkQueue(runtime.chance, retry_s_max=self._renew_s)
 
     def add(self, name: str, uid: str) -> None:
         """The node's heart beats from now on."""

@@ -8,11 +8,9 @@ server must say that it may: the same rule as a kubelet's (get on nodes/proxy).
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import datetime as dt
 import ssl
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from aiohttp import web
 
@@ -21,6 +19,7 @@ from pumice.api.kinds import Kind
 from pumice.errors import BadInput, NotFound
 from pumice.kube import errors
 from pumice.kube.closing import end
+from pumice.local.streams import Streams
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -57,7 +56,7 @@ class LogServer:
         self._address = address
         self._folder = folder
         self._authority = authority  # PEM; certificates that it signed prove who asks
-        self._streams: set[asyncio.Task[Any]] = set()
+        self._streams = Streams()
         self._runner = web.ServerRunner(web.Server(self._answer, access_log=None), shutdown_timeout=SHUTDOWN_S_MAX)
         self.port = 0
 
@@ -69,8 +68,7 @@ class LogServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self._streams:
-            task.cancel()
+        self._streams.cancel()
         await end(self._runner)
 
     def _tls(self) -> ssl.SSLContext:
@@ -112,27 +110,8 @@ class LogServer:
             return web.Response(status=400, text=str(error))
         except errors.KubeError as error:
             return web.Response(status=503, text=f"the API server cannot be asked whether this is allowed: {error}")
-        return await self._stream(request, chunks)
-
-    async def _stream(self, request: web.BaseRequest, chunks: AsyncIterator[bytes]) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"content-type": "text/plain"})
-        answer.enable_chunked_encoding()
-        task = asyncio.current_task()
-        assert task is not None
-        self._streams.add(task)
-        try:
-            await answer.prepare(request)
-            async for chunk in chunks:
-                await answer.write(chunk)
-            await answer.write_eof()
-        except (ConnectionError, asyncio.CancelledError):
-            pass  # the reader left, or we are stopping; either way there is nobody to tell
-        finally:
-            self._streams.discard(task)
-            if aclose := getattr(chunks, "aclose", None):
-                with contextlib.suppress(RuntimeError):
-                    await aclose()
-        return answer
+        return await self._streams.send(request, answer, chunks)
 
     # ------------------------------------------------------------------------------------------------------ asking
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice import instant
 from pumice.api.changes import Claim
@@ -47,6 +50,7 @@ def close(session: Session) -> Decisions:
     _give_up_hopes(session)
     everyone = {**session.gangs, **session.stranded}
     claims = _claims(session)
+    positions = _positions(session)
     return Decisions(
         commits=_commits(session),
         evictions=_evictions(session),
@@ -55,7 +59,7 @@ def close(session: Session) -> Decisions:
         releases=tuple(session.releases),
         ungated=tuple(session.ungated),
         pipelined=pipelined,
-        gangs={key: _report(session, gang) for key, gang in everyone.items()},
+        gangs={key: _report(session, gang, positions.get(key, 0)) for key, gang in everyone.items()},
         queues=_allocated(session),
         figures=dict(session.figures),
         shares=dict(session.shares),
@@ -129,10 +133,11 @@ def _claims(session: Session) -> tuple[Claim, ...]:
     return tuple(claims)
 
 
-def _report(session: Session, gang: GangState) -> GangReport:
+def _report(session: Session, gang: GangState, position: int) -> GangReport:
     has_queue = gang.key in session.gangs
     ready = has_queue and session.is_ready(gang)
-    if has_queue and not ready and (hopeless := feasibility.never(session, gang)) is not None:
+    hopeless = feasibility.never(session, gang) if has_queue and not ready else None
+    if hopeless is not None:
         gang.reasons.insert(0, hopeless)
     if not gang.tasks and gang.phase == PodGroupPhase.INQUEUE.value and gang.minimum > 0:
         facts = Facts(wanted=gang.minimum)
@@ -154,15 +159,50 @@ def _report(session: Session, gang: GangState) -> GangReport:
         failed=gang.tally[Status.FAILED],
         conditions=conditions,
         why=Shortage(gang.tally[Status.PENDING], len(gang.tasks), why) if why is not None else None,
-        reasons=_reasons(gang),
+        reasons=_reasons(session, gang, hopeless=hopeless is not None),
         pods=tuple(messages.pod_verdicts(session, gang, why)) if has_queue else (),
         uid=gang.spec.uid,
+        room=feasibility.room_for(session, gang) if has_queue and gang.gang.counts[Status.PENDING] else (),
+        position=position,
     )
 
 
-def _reasons(gang: GangState) -> tuple[verdict.Reason, ...]:
+def _positions(session: Session) -> dict[str, int]:
+    """Where each waiting gang stands in its queue, from 1, in the order in which actions ask."""
+    lines: dict[str, list[GangState]] = {}
+    for gang in session.gangs.values():
+        if gang.tally[Status.PENDING] or gang.tally[Status.PIPELINED] or gang.is_waiting_for_admission:
+            lines.setdefault(gang.queue, []).append(gang)
+    found = {}
+    for line in lines.values():
+        line.sort(key=lambda gang: (session.gang_key(gang), gang.spec.created, gang.key))
+        found.update({gang.key: number for number, gang in enumerate(line, start=1)})
+    return found
+
+
+def _reasons(session: Session, gang: GangState, *, hopeless: bool) -> tuple[verdict.Reason, ...]:
     own = [reason for error in gang.fit_errors.values() for reason in error.reasons]
-    return verdict.merged([*gang.reasons, *own])
+    said = list(verdict.merged([*gang.reasons, *own]))
+    placed = gang.tally[Status.PIPELINED]
+    if placed and (not said or gang.key in session.made_room_for):  # what was said before room was made no longer holds
+        facts = Facts(free=placed, wanted=len(gang.tasks))
+        said = [verdict.Reason(Code.PLACES_PROMISED, "claims", facts, cure=verdict.Cure.WAITING)]
+    found = [*_gates(gang), *said]
+    if found and (hopeless or (gang.key in session.gangs and feasibility.exceeds_queue(session, gang))):
+        # Neither time nor evictions help.
+        found = [msgspec.structs.replace(each, cure=verdict.Cure.CHANGE) for each in found]
+    return tuple(found)
+
+
+def _gates(gang: GangState) -> list[verdict.Reason]:
+    """Members that wait behind a gate, which plugins are never asked about."""
+    if not gang.tally[Status.PENDING]:
+        return []
+    gates = Counter(name for task in gang.tasks_in(Status.PENDING) for name in task.gates)
+    return [
+        verdict.Reason(Code.GATED, "gates", Facts(name=name, free=count, wanted=len(gang.tasks)))
+        for name, count in gates.items()
+    ]
 
 
 def _conditions(
@@ -194,10 +234,11 @@ def _conditions(
 
 def _conditions_before_pods(gang: GangState, why: GangSummary | verdict.Reason | None) -> tuple[Condition, ...]:
     """A group that waits for its admission, or for its members, has nothing but its reason to show."""
-    waits = gang.phase in {"", PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value}
-    if not waits or why is None:
+    is_admitted = gang.phase == PodGroupPhase.INQUEUE.value
+    if why is None or not (is_admitted or gang.is_waiting_for_admission):
         return ()
-    return (Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, "NotEnoughResources", Shortage(0, 0, why)),)
+    reason = "NotEnoughTasks" if is_admitted else "NotEnoughResources"
+    return (Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, reason, Shortage(0, 0, why)),)
 
 
 def _scheduled(gang: GangState) -> int:

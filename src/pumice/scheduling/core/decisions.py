@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from pumice.cluster.amounts import Amounts
 from pumice.cluster.tasks import Task
 from pumice.scheduling.core.verdict import FitError, Reason
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from pumice.api.changes import Claim
-    from pumice.cluster.amounts import Amounts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,6 +115,11 @@ def _histogram(counts: Mapping[str, int]) -> str:
     return ", ".join(sorted(f"{count} {word}" for word, count in counts.items()))
 
 
+OF_GANG = (
+    " tasks in gang unschedulable: "  # between the numbers and the summary, which pods are told without the numbers
+)
+
+
 class Shortage(Struct, frozen=True):
     """So many of a gang's members have no place, and why."""
 
@@ -124,7 +129,7 @@ class Shortage(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        counted = f"{self.count}/{self.size} tasks in gang unschedulable: " if self.size else ""
+        counted = f"{self.count}/{self.size}{OF_GANG}" if self.size else ""
         return f"{counted}{self.why.text}"
 
 
@@ -148,10 +153,39 @@ class PodVerdict(Struct, frozen=True):
     reason: str
     why: GangSummary | FitError | Reason
     nominated_node: str = ""
+    of_gang: bool = False  # the message speaks of the whole gang, and is the same for all such members
 
     @property
     def message(self) -> str:
         return self.why.text
+
+
+class ShortResource(Struct, frozen=True):
+    """A resource of which equal pods would need more than is free on the nodes that may take them."""
+
+    resource: str
+    free: float
+    most_on_one_node: float
+
+
+class HyperNodeRoom(Struct, frozen=True):
+    """The hyper node within a tier that has most room for equal pods; the name is empty where there is none."""
+
+    tier: int
+    hyper_node: str
+    fit: int
+
+
+class ShapeRoom(Struct, frozen=True):
+    """Equal members that wait, and the room for them at the end of the cycle, each pod looked at by itself."""
+
+    each: Amounts
+    waiting: int
+    fit: int
+    nodes: int
+    may_take: int  # nodes that no filter refuses
+    short: tuple[ShortResource, ...]
+    within: HyperNodeRoom | None = None  # where the gang must stay in one hyper node
 
 
 class GangReport(Struct, frozen=True):
@@ -167,6 +201,8 @@ class GangReport(Struct, frozen=True):
     reasons: tuple[Reason, ...]
     pods: tuple[PodVerdict, ...]
     uid: str = ""  # of the group that was looked at: a restarted Job's next group has the same name
+    room: tuple[ShapeRoom, ...] = ()
+    position: int = 0  # among the waiting gangs of its queue, from 1; 0 for one that does not wait
 
     @property
     def message(self) -> str:

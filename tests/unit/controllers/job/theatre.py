@@ -18,6 +18,7 @@ from pumice.controllers.job import loop
 from pumice.kube import errors
 from pumice.kube.informer import Informers
 from pumice.local.nodes.pretend import PretendAgent, pretend_nodes
+from pumice.runtime import Runtime
 
 NODE = "node-0"
 
@@ -30,7 +31,9 @@ class Theatre(Stage):
         async def played(stage):
             chance = random.Random(0)
             informers = Informers(self.client, clock=self.clock, chance=chance)
-            self.agent = agent = PretendAgent(self.client, informers, pretend_nodes(1), clock=self.clock, chance=chance)
+            self.agent = agent = PretendAgent(
+                self.client, informers, pretend_nodes(1), Runtime(clock=self.clock, chance=chance)
+            )
             crew = [asyncio.create_task(each) for each in (informers.run(), agent.run(), self._schedule(informers))]
             await agent.ready.wait()
             await self.make(Queue, "default", spec={"weight": 1})

@@ -14,9 +14,11 @@ from tests.unit.scheduling.clusters import (
     report,
 )
 
+from pumice.scheduling.core import builtin
 from pumice.scheduling.core.verdict import Cure
 
 POLICY = policy("allocate, backfill", "priority gang", "predicates")
+BUILT_IN = builtin.parse(builtin.TEXT, "built-in policy")
 LEAVING = {"metadata": {"deletionTimestamp": "2026-01-01T00:30:00Z"}}
 READY = "tasks in gang are ready to be scheduled"
 
@@ -167,10 +169,21 @@ def test_without_the_gang_plugin_nobody_speaks_of_gangs():
     assert conditions(told(a_node("n1"), a_gang("g", 9), policy=policy("allocate", "priority"))) == {}
 
 
-def test_a_gang_without_pods_has_no_conditions_and_says_whom_it_waits_for():
+def test_a_group_that_enqueue_refuses_says_why_in_its_condition():
+    group = a_group("g", 8, phase="Pending", spec={"minResources": {"nvidia.com/gpu": "8"}})
+    found = told(a_node("n1", gpu=6), group, policy=BUILT_IN)
+    ((kind, status, text),) = [(each.type, each.status, each.message) for each in found.conditions]
+    assert (kind, status, found.phase) == ("Unschedulable", True, "Pending")
+    assert text == found.reasons[0].text
+
+
+def test_a_gang_without_pods_says_whom_it_waits_for():
     found = told(a_node("n1"), a_group("g", 2))
     text = "no pods yet: 0 of 2 members are created"
-    assert (found.conditions, found.phase, found.message) == ((), "Inqueue", text)
+    (condition,) = found.conditions
+    assert (condition.type, condition.status, condition.reason) == ("Unschedulable", True, "NotEnoughTasks")
+    assert condition.message == text
+    assert (found.phase, found.message) == ("Inqueue", text)
     assert [(reason.plugin, reason.text, reason.cure) for reason in found.reasons] == [("gang", text, Cure.WAITING)]
 
 

@@ -36,18 +36,16 @@ from pumice.local.nodes.process.sources import SourceWatches
 from pumice.local.nodes.process.tenants import LOST, Tenants, fresh_report, lost_report, whole_pod
 from pumice.local.nodes.registration import Heartbeats
 from pumice.local.nodes.serving import LogServer
-from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from pumice.clock import Clock
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
     from pumice.local.nodes.process.machine import ProcessSettings
     from pumice.local.nodes.process.podspec import ProcessPod
     from pumice.local.nodes.process.tenants import Tenant
+    from pumice.runtime import Runtime
 
 FORCED_GRACE_S = 2.0  # for a pod whose object is gone already, as in a kubelet
 LAST_WRITES_S_MAX = 3.0  # when the agent ends; the API server may have ended before it
@@ -65,11 +63,9 @@ class ProcessAgent:
         client: Client,
         informers: Informers,
         settings: ProcessSettings,
-        *,
-        clock: Clock,
-        chance: random.Random,
-        log: Log = silent,
+        runtime: Runtime,
     ) -> None:
+        clock, chance, log = runtime.clock, runtime.chance, runtime.log
         self.name = settings.name
         self._client = client
         self._pods = informers.of(Pod)
@@ -79,9 +75,9 @@ class ProcessAgent:
         self._log = log
         self._machine = Machine(settings, clock=clock)
         self._tenants = Tenants(settings.name, self._machine)
-        self._watches = SourceWatches(client, clock=clock, chance=chance, log=log)
+        self._watches = SourceWatches(client, runtime)
         self._resolving = Resolving(informers, chance=chance, log=log)
-        self._heartbeats = Heartbeats(client, clock=clock, chance=chance, lease_s=settings.lease_s, log=log)
+        self._heartbeats = Heartbeats(client, runtime, lease_s=settings.lease_s)
         self._recorder = Recorder(client, component="kubelet", instance=settings.name, clock=clock, log=log)
         self._due: WorkQueue[str] = WorkQueue(chance)  # tenants about whom something is to be written
         self._doubted = asyncio.Event()  # the cluster says that we are not Ready, and we are

@@ -15,12 +15,10 @@ from pumice.api.core import ConfigMap, Secret
 from pumice.kube.informer import Informer
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Callable, Mapping
 
-    from pumice.clock import Clock
     from pumice.kube.client import Client
-    from pumice.runtime import Log
+    from pumice.runtime import Runtime
 
 Content: TypeAlias = "dict[str, bytes]"
 
@@ -45,11 +43,11 @@ class _Watched:
 class SourceWatches:
     """One watch for each object, shared by all pods of this node that refer to it."""
 
-    def __init__(self, client: Client, *, clock: Clock, chance: random.Random, log: Log) -> None:
+    def __init__(self, client: Client, runtime: Runtime) -> None:
         self._client = client
-        self._clock = clock
-        self._chance = chance
-        self._log = log
+        self._clock = runtime.clock
+        self._chance = runtime.chance
+        self._log = runtime.log
         self._watched: dict[SourceKey, _Watched] = {}
 
     def hold(self, key: SourceKey, uid: str, changed: Callable[[], None]) -> Informer[Any]:
