@@ -311,6 +311,8 @@ def _phase(gang: GangState, *, unschedulable: bool, promised: bool, now: Instant
     if tally[Status.RUNNING] and unschedulable and not mend.cut_short(gang, now):
         return PodGroupPhase.UNKNOWN.value
     scheduled = _scheduled(gang)
+    if not gang.tasks and gang.spec.min_member == 0:
+        return PodGroupPhase.COMPLETED.value  # it asks for nothing; with its first pod it waits like any other
     if scheduled >= max(gang.spec.min_member, 1):  # with minMember 0 nothing at all would do, and look completed
         return PodGroupPhase.COMPLETED.value if scheduled == finished else PodGroupPhase.RUNNING.value
     is_whole_again = tally[Status.RUNNING] and tally.ready >= gang.spec.min_member and gang.phase in _RUNS
