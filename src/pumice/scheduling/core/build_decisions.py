@@ -71,7 +71,11 @@ def close(session: Session) -> Decisions:
         next_change=_next_change(session, claims),
         memory=memory,
         refused_memory=refused,
-        metrics=session.published,
+        metrics={
+            metric.name: session.published.get(metric.name, {})
+            for plugin in session.plugins
+            for metric in plugin.metrics
+        },
         orphans=messages.orphan_verdicts(session.snapshot.orphans),
     )
 
