@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pumice.cluster.state import Cluster
 
 
-def known(cluster: Cluster, thing: Any) -> Any:
+def last_seen(cluster: Cluster, thing: Any) -> Any:
     """The object of that name, no pod, as it was last taken in; None where there is none, or where its version is not kept."""
     meta = thing.metadata
     match thing:
