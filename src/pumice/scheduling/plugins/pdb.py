@@ -40,6 +40,8 @@ class Pdb(Plugin):
     Budgets hold whichever tier chooses the victims.
     """
 
+    essential = True
+
     args_type = NoArgs
     watches = (Watch(PodDisruptionBudget),)
 

@@ -33,6 +33,8 @@ HAIR, HAIR_PART = 1e-6, 1e-12  # thousandths of a card or bytes, and parts of th
 class Proportion(Plugin):
     """A queue may hold its deserved part and no more; others may take back what lies beyond it."""
 
+    essential = True
+
     args_type = NoArgs
 
     def __init__(self, args: NoArgs, option: PluginOption) -> None:
