@@ -24,7 +24,7 @@ def remember(memory: dict[str, V], key: str, value: V, *, most: int) -> None:
         del memory[next(iter(memory))]
 
 
-def known(cluster: Cluster, thing: Any) -> Any:
+def last_seen(cluster: Cluster, thing: Any) -> Any:
     """The object of that name, no pod, as it was last taken in; None where there is none, or where its version is not kept."""
     meta = thing.metadata
     match thing:

@@ -77,7 +77,7 @@ class Intake:
         if isinstance(thing, Pod):
             known: Any = self._pods.get(self._uid_by_key.get(thing.metadata.key, ""))
         else:
-            known = freshness.known(self.cluster, thing)
+            known = freshness.last_seen(self.cluster, thing)
         if known is not None and freshness.is_past(thing, known):
             return
         match thing:
@@ -205,7 +205,7 @@ class Intake:
                 if pod.uid in self._pods:
                     self._evicting.add(pod.uid)
             case changes.BindUnknown(pod=pod):
-                pass  # the charge stays as it is until somebody has read the pod back
+                pass  # the charge stays as it is until the pod has been read back
             case _:
                 raise TypeError(f"{type(change).__name__} is no Change that the state knows")
         self._refresh(pod.uid)
@@ -218,7 +218,9 @@ class Intake:
         task = task_of(pod, gang=self._gang_of(pod))
         assumed = self._assumed.get(uid)
         if assumed is not None and task.status is Status.PENDING:
-            task = dataclasses.replace(task, status=Status.BINDING, node=assumed.node, pod=_annotated(pod, assumed))
+            task = dataclasses.replace(
+                task, status=Status.BINDING, node=assumed.node, pod=_with_annotations(pod, assumed)
+            )
         elif uid in self._evicting and task.status in EVICTABLE:
             task = dataclasses.replace(task, status=Status.RELEASING)
         elif task.status is Status.BOUND and self._is_nowhere(task):
@@ -249,7 +251,7 @@ class Intake:
         if task is None:
             return
         cluster.enlist(task)
-        # a resource that no node has must not look like one that nobody asks for
+        # a resource that no node has must not look like one that no pod asks for
         _learn(cluster, task.request.amounts)
         self._charge(task)
         if task.gang:
@@ -383,7 +385,7 @@ def _implied_key(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{implied_group(pod.metadata)}"
 
 
-def _annotated(pod: Pod, assumed: changes.Assumed) -> Pod:
+def _with_annotations(pod: Pod, assumed: changes.Assumed) -> Pod:
     """The pod as it will be once its bind has taken effect: cards and CPUs that were chosen for it are taken from now on."""
     if not assumed.annotations:
         return pod
@@ -402,5 +404,5 @@ def allocatable_of(node: Node) -> amounts.MutableAmounts:
         oversold = node.metadata.annotations.get(annotation, "")
         if _NUMBER.fullmatch(oversold):  # milli-CPUs and bytes, as plain numbers
             amounts.add(room, {name: int(oversold)})
-    room = {**cards.registered_totals(node), **room}
+    room = {**cards.register_totals(node), **room}
     return {name: min(value, amounts.OFFERED_MAX) for name, value in room.items()}

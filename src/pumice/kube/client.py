@@ -1,6 +1,6 @@
 """The verbs of an API server, over any Transport.
 
-Objects go in as JSON-like dicts or as bytes, and come out as a Reply: bytes that are decoded only if somebody asks, into
+Objects go in as JSON-like dicts or as bytes, and come out as a Reply: bytes that are decoded only on demand, into
 a dict or into one of the api's Structs. What was read as a Struct is never written back, so no field is ever lost.
 
 A call is repeated only where that is safe: a read, a request that never left, or one that the server turned away before
@@ -82,7 +82,7 @@ class Client:
         self._chance = chance
         self._guard = guard
 
-    def guarded(self, guard: Callable[[], None]) -> Client:
+    def with_guard(self, guard: Callable[[], None]) -> Client:
         """The same client for a process that may lose the right to write.
 
         `guard` is called just before a write leaves, each time that it does, and may raise.
@@ -193,7 +193,7 @@ class Client:
         field_manager: str = "",
         dry_run: bool = False,
     ) -> Reply:
-        """Replaces an object; a resourceVersion in its metadata makes that fail with Conflict if somebody was faster."""
+        """Replaces an object; a resourceVersion in its metadata makes that fail with Conflict if another writer was faster."""
         return await self._ask(
             "PUT",
             requests.object_path(kind, namespace, name, subresource),

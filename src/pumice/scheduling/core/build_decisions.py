@@ -338,7 +338,7 @@ def _allocated(session: Session) -> dict[str, Amounts]:
     for gang in session.gangs.values():
         if not any(gang.tally[status] for status in OCCUPYING):
             continue
-        held = amounts.summed([gang.occupied, kept.get(gang.key, {})])
+        held = amounts.sum_of([gang.occupied, kept.get(gang.key, {})])
         name, seen = gang.queue, set()
         while name in totals and name not in seen:
             amounts.add(totals[name], held)
