@@ -59,6 +59,9 @@ UNREACHED = {
     "scheduler": {
         Grant("get", "", "pods"): "read back when the answer to a bind was lost",
         Grant("patch", "", "events"): "counts up an event that comes again; the scheduler tells a reason once",
+        Grant("update", "", "configmaps", NAMESPACE, "pumice-scheduler-memory-eviction-backoff"): (
+            "written again a minute after it was made, at the earliest"
+        ),
     },
     "controllers": {
         Grant(

@@ -245,7 +245,7 @@ def test_questions_change_nothing(rounds):
     def noted(session):
         return [
             (gang.phase, list(gang.reasons), dict(gang.fit_errors), gang.version) for gang in session.gangs.values()
-        ], session.has_postponed
+        ], list(session.changes_at)
 
     @given(worlds(), st.sampled_from(POLICIES))
     def holds(world, chosen):

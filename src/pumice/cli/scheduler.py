@@ -13,6 +13,7 @@ from pumice.api import names
 from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.clock import RealClock
 from pumice.dispatch.evictor import EvictionSettings
+from pumice.dispatch.memory_store import MemoryPlace
 from pumice.errors import BadInput
 from pumice.kube import config
 from pumice.processes import lifecycle
@@ -118,6 +119,7 @@ def scheduler(
         volcano_metrics=volcano_metrics,
         prices=dict(_price(text) for text in prices),
         grace_s=grace_s,
+        memory_place=MemoryPlace(lease_namespace, lease_name),
         eviction_settings=EvictionSettings(patience_s, delete_then=fallback == "delete"),
     )
     queues = read_queues(queue_file) if queue_file else {}

@@ -69,19 +69,24 @@ async def _from_listing(reach: Reach, group: PodGroup, policy_file: str | None) 
     from pumice.api import nodeinfo, resource, storage, topology
     from pumice.cli import offline
     from pumice.kube.discovery import served_kinds
-    from pumice.processes.scheduler import WATCHED
+    from pumice.processes.entry_points import plugins_from_outside
+    from pumice.processes.requirements import kinds_of
+    from pumice.scheduling.core import builtin
 
     # Without these the engine says less of a pod that needs them; without the others it would be wrong about all.
     spared = {nodeinfo.Numatopology, topology.HyperNode, *_of(storage), *_of(resource)}
     objects: list[Struct] = []
-    for struct in await served_kinds(reach.client, WATCHED):
+    text = offline.read_file(Path(policy_file)) if policy_file else None
+    source = policy_file or "built-in policy"
+    extra = plugins_from_outside()
+    chosen = builtin.parse(builtin.TEXT if text is None else text, source, extra=extra)
+    for struct in await served_kinds(reach.client, kinds_of(chosen, extra)):
         try:
             objects += (await reach.client.list(struct)).items
         except Refused:
             if struct not in spared:
                 raise
-    text = offline.read_file(Path(policy_file)) if policy_file else None
-    views = offline.plan_view(objects, text, source=policy_file or "built-in policy", now=reach.clock.now())
+    views = offline.plan_view(objects, text, source=source, now=reach.clock.now())
     found = views.gang(group.metadata.key)
     assert found is not None, f"{group.metadata.key} was listed"
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
 from pumice.api import names
@@ -10,6 +11,7 @@ from pumice.api.batch import TopologyMode
 from pumice.api.meta import NO_RESOURCES
 from pumice.api.scheduling import PodGroup, PodGroupPhase, SubGroupPolicy
 from pumice.cluster import amounts
+from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.matching import compiled
 from pumice.cluster.tasks import OCCUPYING, Status, Task, go_bool, preemptable
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pumice.api.scheduling import PodGroupCondition
     from pumice.cluster.amounts import Amounts
 
+OUR_NOTES = frozenset({names.VERDICT, names.ATTEMPT, names.LEADER})  # annotations that we write onto groups
 NO_POLICY = -1  # of a sub gang that no subGroupPolicy made
 
 
@@ -85,7 +88,7 @@ class GangSpec:
         return written is not None and go_bool(written) is not True
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False)  # no slots: `fingerprint` is kept
 class Gang:
     """A gang and its members at one moment; `counts` is indexed by Status."""
 
@@ -98,6 +101,26 @@ class Gang:
     @property
     def key(self) -> str:
         return self.spec.key
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Of what the gang asks for and how far it got; what we write onto its group ourselves does not count."""
+        spec = self.spec
+        theirs = {key: value for key, value in spec.annotations.items() if key not in OUR_NOTES}
+        members = [
+            (
+                task.uid,
+                task.status,
+                task.node,
+                task.priority,
+                task.gates,
+                task.pod.metadata.labels,
+                task.request.amounts,
+            )
+            for task in self.tasks
+        ]
+        wants = spec.min_member, spec.role_minimums, spec.minimum, spec.closeness, spec.policies
+        return fingerprint(spec.uid, spec.queue, spec.priority, spec.phase, theirs, spec.labels, wants, members)
 
 
 def gang_of(spec: GangSpec, tasks: Iterable[Task]) -> Gang:

@@ -24,6 +24,7 @@ from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import PodGroup, Queue, implied_group, is_workload
 from pumice.api.topology import HyperNode
 from pumice.cluster import amounts, cards, freshness, relevance, state
+from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.queues import queue_of
 from pumice.cluster.tasks import EVICTABLE, FINISHED, ON_A_NODE, Status, Task, task_of
 
@@ -52,7 +53,9 @@ class Intake:
 
     def apply(self, change: changes.Change) -> None:
         self.cluster.revision += 1
-        self.cluster.ground += relevance.shifts_ground(self.cluster, change)
+        self.cluster.shifts += relevance.shifts_rules(self.cluster, change)
+        if relevance.changes_rules(self.cluster, change):
+            self.cluster.rules = None
         match change:
             case changes.Upserted(object=thing):
                 self._upsert(thing)
@@ -293,6 +296,8 @@ class Intake:
         cluster, name = self.cluster, node.metadata.name
         slot = _node(self.cluster, name)
         former, slot.node = slot.node, node
+        if former is None or relevance.offers(former) != relevance.offers(node):
+            slot.offers = fingerprint(*relevance.offers(node))
         if slot.column is None:
             slot.column = _new_column(self.cluster)
             for task in slot.tasks.values():

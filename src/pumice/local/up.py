@@ -17,6 +17,7 @@ import msgspec
 from pumice import yamltext
 from pumice.api import kinds
 from pumice.clock import RealClock
+from pumice.dispatch.memory_store import MemoryPlace
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 READY_S_MAX = 60.0
+MEMORY_PLACE = MemoryPlace("kube-system", "pumice-scheduler")
 
 
 class Up:
@@ -101,7 +103,7 @@ class Up:
         informers = Informers(self.client, clock=clock, chance=chance, log=self._runtime.log)
         self._reviewer = Reviewer(InformerLookup(informers))
         self._run(informers.run())
-        self.scheduler = Scheduler(self.client, informers, self._policy, runtime, Served())
+        self.scheduler = Scheduler(self.client, informers, self._policy, runtime, Served(memory_place=MEMORY_PLACE))
         await self._serve_view()
         self._run(self.scheduler.run())
         self.controllers = Controllers(self.client, informers, runtime)

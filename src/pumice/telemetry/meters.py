@@ -30,6 +30,12 @@ class Meters:
         self._meters = {metric.name: _made(metric, volcano) for metric in VOLCANO}
         self._meters |= {metric.name: _made(metric, self.registry) for metric in PUMICE}
 
+    def add(self, metric: Metric) -> None:
+        """One that is in no catalogue: a plugin's own gauge."""
+        if metric.name not in self._meters:
+            assert metric.kind is Kind.GAUGE, f"{metric.name}: plugins publish gauges"
+            self._meters[metric.name] = _made(metric, self.registry)
+
     def count(self, name: str, by: float = 1, **labels: str) -> None:
         meter = self._meters[name]
         assert isinstance(meter, Counter)
@@ -51,7 +57,7 @@ class Meters:
         assert isinstance(meter, Gauge)
         meter.clear()
         for labels, value in itertools.islice(values, SERIES_MAX):
-            meter.labels(*labels).set(value)
+            (meter.labels(*labels) if labels else meter).set(value)
 
     def text(self) -> bytes:
         return generate_latest(self.registry)

@@ -68,10 +68,10 @@
 {{- define "pumice.args.election" -}}
 {{- if .Values.leaderElection -}}
 - --leader-elect
-- --lease-namespace=$(KUBE_POD_NAMESPACE)
 {{- else -}}
 - --no-leader-elect
-{{- end -}}
+{{- end }}
+- --lease-namespace=$(KUBE_POD_NAMESPACE)
 {{- end -}}
 
 {{- define "pumice.args.scheduler" -}}

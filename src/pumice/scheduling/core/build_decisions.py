@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,13 +25,16 @@ from pumice.scheduling.core.decisions import (
     Shortage,
 )
 from pumice.scheduling.core.statement import Eviction, Placement
-from pumice.scheduling.evicting import mend
+from pumice.scheduling.evicting import backoff, mend
 from pumice.scheduling.placing import feasibility
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pumice.cluster.amounts import Amounts
     from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.memory import Slot
     from pumice.scheduling.core.session import Session
 
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is anybody's again
@@ -50,6 +53,7 @@ def close(session: Session) -> Decisions:
     _give_up_hopes(session)
     everyone = {**session.gangs, **session.stranded}
     claims = _claims(session)
+    memory, refused = session.memory.after(_learned(session))
     positions = _positions(session)
     return Decisions(
         commits=_commits(session),
@@ -64,20 +68,35 @@ def close(session: Session) -> Decisions:
         figures=dict(session.figures),
         shares=dict(session.shares),
         unfinished=session.budget <= 0,
-        restless=_is_restless(session) or bool(claims),
+        next_change=_next_change(session, claims),
+        memory=memory,
+        refused_memory=refused,
+        metrics=session.published,
         orphans=messages.orphan_verdicts(session.snapshot.orphans),
     )
 
 
-def _is_restless(session: Session) -> bool:
-    """Whether time alone may change the next decision."""
-    memory = session.ports.memory
-    memory.is_behind = session.budget <= 0
-    for known in [known for known in memory.vain if known[1] not in session.gangs]:
-        del memory.vain[known]
-    rests = any(session.takes_part(session.gangs[key]) for key in session.ports.resting if key in session.gangs)
-    waits = session.has_cut_commits or session.has_postponed or bool(session.reserved_room.held)
-    return rests or waits or session.budget <= 0
+def _learned(session: Session) -> list[tuple[Slot[Any], msgspec.Struct]]:
+    """What the next cycle is to know, slot by slot."""
+    learned: list[tuple[Slot[Any], msgspec.Struct]] = [(backoff.SLOT, backoff.next_value(session))]
+    for plugin in session.plugins:
+        value = plugin.learn(session)
+        if value is not None:
+            assert plugin.memory is not None, f"{type(plugin).__name__} learns something and declares no memory"
+            learned.append((plugin.memory, value))
+    return learned
+
+
+def _next_change(session: Session, claims: Sequence[Claim]) -> Instant | None:
+    """When the clock alone may change a decision; None where only news can. What the budget cut off is told by `unfinished`."""
+    times = [
+        *session.changes_at,
+        *(claim.until for claim in claims),
+        *(claim.until for gang, claim in session.snapshot.claims.items() if gang not in session.reserved_room.ended),
+        *(resting.until for gang, resting in session.ports.resting.items() if gang in session.gangs),
+        *(when for plugin in session.plugins if (when := plugin.next_change(session)) is not None),
+    ]
+    return min(times, default=None)
 
 
 def _give_up_hopes(session: Session) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pumice.scheduling import actions, plugins
 from pumice.scheduling.core import build_decisions
+from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.core.ports import Ports
 from pumice.scheduling.core.session import UNLIMITED_BUDGET, Session
 from pumice.scheduling.evicting import mend
@@ -30,6 +31,7 @@ GRACE_SECONDS = 30  # how long a gang whose commit was cut short may stay incomp
 def plan(
     snapshot: Snapshot,
     policy: Policy,
+    memory: Memory = EMPTY,
     *,
     now: Instant,
     ports: Ports | None = None,
@@ -37,8 +39,8 @@ def plan(
     budget: int = UNLIMITED_BUDGET,
     grace_s: int = GRACE_SECONDS,
 ) -> Decisions:
-    """What should happen now; nothing is written, and the snapshot is not changed."""
-    session = open_session(snapshot, policy, now=now, ports=ports, extra_plugins=extra_plugins, budget=budget)
+    """What should happen now, and the memory for the next cycle; nothing is written, and no argument is changed."""
+    session = open_session(snapshot, policy, memory, now=now, ports=ports, extra_plugins=extra_plugins, budget=budget)
     mend_attempts(session, grace_s)
     for name in policy.actions:
         with session.ports.measure("action", name):
@@ -50,17 +52,20 @@ def plan(
 def open_session(
     snapshot: Snapshot,
     policy: Policy,
+    memory: Memory = EMPTY,
     *,
     now: Instant,
     ports: Ports | None = None,
     extra_plugins: Mapping[str, type[Plugin]] = NO_PLUGINS,
     budget: int = UNLIMITED_BUDGET,
 ) -> Session:
-    session = Session(snapshot, policy, now=now, ports=ports or Ports(), budget=budget)
+    session = Session(snapshot, policy, memory, now=now, ports=ports or Ports(), budget=budget)
     for option in policy.options:
         session.points.registering(option)
         with session.ports.measure("plugin", option.name):
-            plugins.make(option, policy.source, extra_plugins).open(session)
+            plugin = plugins.make(option, policy.source, extra_plugins)
+            session.plugins.append(plugin)
+            plugin.open(session)
     session.settle()
     return session
 
@@ -76,5 +81,5 @@ def mend_attempts(session: Session, grace_s: int) -> None:
             session.mended.add(gang.key)
         else:
             left.append(gang)
-    session.has_cut_commits = bool(left)
+    session.changes_at += mend.deadlines(session, left, grace_s=grace_s)
     session.releases += [*mend.lost(session), *mend.releases(session, left, grace_s=grace_s)]

@@ -10,12 +10,14 @@ from msgspec import Struct
 
 from pumice.cluster.amounts import Amounts
 from pumice.cluster.tasks import Task
+from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.core.verdict import FitError, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from pumice.api.changes import Claim
+    from pumice.instant import Instant
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -237,7 +239,12 @@ class Decisions:
     figures: Mapping[str, QueueFigures] = dataclasses.field(default_factory=dict)
     shares: Mapping[str, float] = dataclasses.field(default_factory=dict)  # gang -> dominant share
     unfinished: bool = False  # the budget ended before the work did: plan again soon
-    restless: bool = False  # a claim or a cut commit waits for time to pass
+    next_change: Instant | None = None  # when the clock alone may change a decision
+    memory: Memory = EMPTY  # for the next cycle
+    refused_memory: Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )  # slot -> why its new value is not in it
+    metrics: Mapping[str, Mapping[tuple[str, ...], float]] = dataclasses.field(default_factory=dict)  # of plugins
     queues: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)  # allocated, descendants included
     orphans: Mapping[str, tuple[PodVerdict, ...]] = dataclasses.field(
         default_factory=dict

@@ -20,6 +20,7 @@ from pumice.scheduling.core.points import Kind, Vote
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import eviction
+from pumice.scheduling.plugins import Plugin, Watch
 from pumice.scheduling.sharing import admitted, quotas
 from pumice.scheduling.sharing.device_quotas import Claims, DeviceAccount, device_limits
 from pumice.scheduling.sharing.queue_tree import QueueTree, queue_tree
@@ -56,11 +57,12 @@ class Args(arguments.Args, frozen=True, kw_only=True):
     ] = msgspec.field(name="capacity.DRAConsumableCapacityEnable", default=True)
 
 
-class Capacity:
+class Capacity(Plugin):
     """A queue may hold as much as its capability allows; beyond what it deserves only while nobody else lacks his own."""
 
     # Each queue has a path of accounts: its own, then those of its ancestors up to the root; flat, its own alone.
     args_type = Args
+    watches = (Watch(ResourceClaim),)
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         self.args = args

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
 from pumice.scheduling.core.arguments import Args as NoArgs
+from pumice.scheduling.plugins import Plugin
 from pumice.scheduling.sharing import hdrf
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 SHARE_NOISE = 1e-6  # shares closer than this count as equal between preemptor and victim
 
 
-class Drf:
+class Drf(Plugin):
     """Dominant resource fairness between gangs, and with enableHierarchy between queues."""
 
     args_type = NoArgs

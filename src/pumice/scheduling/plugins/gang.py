@@ -9,6 +9,7 @@ from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.points import Kind, Vote
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
 
 
-class GangPlugin:
+class GangPlugin(Plugin):
     """minMember, minTaskMember and sub groups decide when a gang is valid, ready, pipelined and starving."""
 
     args_type = NoArgs

@@ -21,6 +21,7 @@ from pumice.scheduling.core.gangstate import GangState
 from pumice.scheduling.core.points import Pull
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +85,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
         return {name: 1 if weight < 0 else weight for name, weight in found.items()}
 
 
-class NetworkTopologyAware:
+class NetworkTopologyAware(Plugin):
     """Gradients by tier, scores of hyper nodes by how full they would be, scores of nodes by closeness."""
 
     args_type = Args

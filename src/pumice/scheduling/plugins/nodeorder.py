@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import numpy as np
 
-from pumice.api import names
+from pumice.api import apps, core, names
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW, SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.matching import compiled_term
 from pumice.scheduling.core import arguments
@@ -20,6 +20,7 @@ from pumice.scheduling.placing.constraints.labels import NodeLabels
 from pumice.scheduling.placing.constraints.spread import Defaults, PodSpread
 from pumice.scheduling.placing.constraints.taints import NodeTaints
 from pumice.scheduling.placing.placement import BATCH_MAX
+from pumice.scheduling.plugins import Plugin, Watch
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column, NodeTable
@@ -56,10 +57,14 @@ class Args(arguments.Args, frozen=True, kw_only=True):
     spread: Weight = _weight("podtopologyspread", 2)
 
 
-class NodeOrder:
+class NodeOrder(Plugin):
     """The sum of the weighted scores. A score that does not concern a pod adds nothing to any node."""
 
     args_type = Args
+    watches = tuple(
+        Watch(kind)
+        for kind in (core.Namespace, core.Service, apps.ReplicaSet, apps.StatefulSet, apps.ReplicationController)
+    )
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option

@@ -8,6 +8,7 @@ from pumice.api.policy import PodDisruptionBudget
 from pumice.cluster.matching import compiled
 from pumice.cluster.tasks import EVICTABLE
 from pumice.scheduling.core.arguments import Args as NoArgs
+from pumice.scheduling.plugins import Plugin, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,13 +34,14 @@ class _Budget:
         return task.name not in self.granted and self.selector.matches(task.pod.metadata.labels)
 
 
-class Pdb:
+class Pdb(Plugin):
     """Of the candidates, in their order, as many as the budgets allow; a pod under several budgets needs all of them.
 
     Budgets hold whichever tier chooses the victims.
     """
 
     args_type = NoArgs
+    watches = (Watch(PodDisruptionBudget),)
 
     def __init__(self, args: NoArgs, option: PluginOption) -> None:
         del args, option

@@ -10,6 +10,7 @@ from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Amount, Code, Facts
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.plugins import Plugin
 from pumice.scheduling.sharing import admitted, quotas
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ NAME = "proportion"
 HAIR, HAIR_PART = 1e-6, 1e-12  # thousandths of a card or bytes, and parts of the amount: what adding up floats may miss
 
 
-class Proportion:
+class Proportion(Plugin):
     """A queue may hold its deserved part and no more; others may take back what lies beyond it."""
 
     args_type = NoArgs

@@ -18,7 +18,7 @@ from tests.unit.scheduling.clusters import (
 from pumice import instant
 from pumice.api import names
 from pumice.api.changes import Assumed, PodRef
-from pumice.scheduling.core.ports import Ports
+from pumice.scheduling.core.ports import Ports, Resting
 from pumice.scheduling.evicting.mend import attempt_id, attempt_started
 
 POLICY = policy("enqueue, allocate, backfill", "priority gang", "predicates")
@@ -302,14 +302,16 @@ def test_a_pod_on_a_node_that_is_gone_stays_if_others_bound_it_if_it_ran_or_if_n
 
 def test_a_gang_whose_attempts_fail_rests_while_others_take_their_turn_and_is_told_why():
     first, second = a_gang("g", 2, created=1), a_gang("other", 2, created=2)
-    decisions = plan(a_node("n1", cpu="2"), first, second, ports=Ports(resting={"default/g": "not today"}))
+    decisions = plan(
+        a_node("n1", cpu="2"), first, second, ports=Ports(resting={"default/g": Resting("not today", NOW + 7)})
+    )
     assert started(decisions) == {"other": 2}
     assert report(decisions, "g").reasons[0].text == "the last attempt failed, and the next one follows: not today"
-    assert decisions.restless
+    assert decisions.next_change == NOW + 7
 
 
 def test_what_is_left_of_a_failing_attempt_rests_too_and_is_still_given_up_after_the_grace_time():
     cluster = [a_node("n1", cpu="2"), a_group("g", 2), bound("g-w-0", age_s=99), waiting("g-w-1")]
     assert binds(plan(*cluster)) == {"g-w-1": "n1"}
-    decisions = plan(*cluster, ports=Ports(resting={"default/g": "not today"}))
+    decisions = plan(*cluster, ports=Ports(resting={"default/g": Resting("not today", NOW + 7)}))
     assert (binds(decisions), released(decisions)) == ({}, {"default/g": ["g-w-0"]})
