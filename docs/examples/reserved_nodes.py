@@ -21,7 +21,7 @@ class Args(sdk.Args, frozen=True, kw_only=True):
     )
 
 
-class ReservedNodes:
+class ReservedNodes(sdk.Plugin):
     """Refuses nodes that are reserved for another queue."""
 
     args_type = Args

@@ -29,7 +29,7 @@ def _always() -> None:
     """No other process may lead."""
 
 
-def _nowhere(point: str) -> None:
+def no_fail_point(point: str) -> None:
     """No fail point is set."""
     del point
 
@@ -42,5 +42,5 @@ class Runtime:
     chance: random.Random
     log: Log = silent
     guard: Callable[[], None] = _always
-    reach: Callable[[str], None] = _nowhere
+    reach: Callable[[str], None] = no_fail_point
     tracing: Tracing = OFF

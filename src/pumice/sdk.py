@@ -1,6 +1,6 @@
 """The stable surface for plugins that live outside of Pumice.
 
-A plugin is a class with `args_type` and `open(session)`, published under the entry point group `pumice.plugins`:
+A plugin is a subclass of Plugin that registers in `open(session)`, published under the entry point group `pumice.plugins`:
 
     [project.entry-points."pumice.plugins"]
     quiet-hours = "quiet_hours:QuietHours"
@@ -9,20 +9,27 @@ and named in the policy file like any other. What is imported from here keeps it
 may change. `docs/guides/writing-a-plugin.md` has a worked example.
 """
 
+from pumice.api.core import ConfigMap
+from pumice.api.kinds import Kind as ResourceKind
+from pumice.api.meta import Object
 from pumice.cluster.amounts import Amounts
 from pumice.cluster.columns import Column, Mask, NodeTable
 from pumice.cluster.queues import QueueSpec
 from pumice.cluster.tasks import Status, Task
+from pumice.instant import Duration, Instant
 from pumice.scheduling.core.arguments import Args
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.gangstate import GangState, SubState
+from pumice.scheduling.core.memory import Memory, Slot
 from pumice.scheduling.core.points import Indexes, Kind, Points, Pull, Scores, Vote
 from pumice.scheduling.core.policy import PluginOption, PolicyError
 from pumice.scheduling.core.session import Session
 from pumice.scheduling.core.shapes import Reads, Shape
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
 from pumice.scheduling.placing.placement import Pairs
-from pumice.scheduling.plugins import Plugin
+from pumice.scheduling.plugins import Plugin, Watch
+from pumice.telemetry.catalogue import Kind as MetricKind
+from pumice.telemetry.catalogue import Metric
 
 ENTRY_POINTS = "pumice.plugins"
 
@@ -32,14 +39,21 @@ __all__ = [
     "Args",
     "Code",
     "Column",
+    "ConfigMap",
     "Cure",
     "Denial",
+    "Duration",
     "Facts",
     "GangState",
     "Indexes",
+    "Instant",
     "Kind",
     "Mask",
+    "Memory",
+    "Metric",
+    "MetricKind",
     "NodeTable",
+    "Object",
     "Pairs",
     "Plugin",
     "PluginOption",
@@ -49,11 +63,14 @@ __all__ = [
     "QueueSpec",
     "Reads",
     "Reason",
+    "ResourceKind",
     "Scores",
     "Session",
     "Shape",
+    "Slot",
     "Status",
     "SubState",
     "Task",
     "Vote",
+    "Watch",
 ]

@@ -73,6 +73,43 @@ async def test_room_of_a_bind_that_nobody_has_answered_is_given_to_nobody_else(p
         assert (witness.wrong, witness.lost) == ([], set())
 
 
+class Meddling:
+    """A Transport before whose first bind somebody changes the pod."""
+
+    def __init__(self, transport, meddle):
+        self._transport = transport
+        self._meddle = meddle
+        self.answers = []
+
+    async def call(self, request):
+        if not request.path.endswith("/binding"):
+            return await self._transport.call(request)
+        if not self.answers:
+            await self._meddle(request.path.split("/")[-2])
+        answer = await self._transport.call(request)
+        self.answers.append(answer.status)
+        return answer
+
+    async def hang_up(self):
+        """Nothing is on the way."""
+
+    async def close(self):
+        await self._transport.close()
+
+
+async def test_a_pod_that_has_changed_since_it_was_looked_at_is_bound_all_the_same(place):
+    async with witnessed(place.connect(), place.namespace, {"a": 1}) as (world, _):
+
+        async def label(pod):
+            await world.client.patch(Pod, pod, {"metadata": {"labels": {"new": "yes"}}}, namespace=world.namespace)
+
+        line = Meddling(place.connect(), label)
+        async with scheduling(line):
+            await world.gang("train", size=1)
+            await world.until_bound("train", 1)
+            assert line.answers == [409, 201]
+
+
 async def test_binds_of_a_dead_leader_are_refused_however_late_they_arrive(place):
     """None of its binds has arrived when another leads and gives the room to a gang of higher rank."""
     slow, quick = Skewed(), Skewed()

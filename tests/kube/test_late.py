@@ -2,6 +2,7 @@
 
 from tests.bodies import late
 from tests.bodies.late import (
+    test_a_pod_that_has_changed_since_it_was_looked_at_is_bound_all_the_same,  # noqa: F401
     test_binds_of_a_dead_leader_are_refused_however_late_they_arrive,  # noqa: F401
     test_room_of_a_bind_that_nobody_has_answered_is_given_to_nobody_else,  # noqa: F401
 )

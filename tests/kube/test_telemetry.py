@@ -159,12 +159,12 @@ def test_the_leader_explains_a_gang_to_those_who_may_see_it(watched_plane, tmp_p
         "a service account should appear",
     )
     plane.kubectl("-n", "explained", "create", "-f", "-", input=json.dumps(a_waiting_gang("huge")))
-    token = plane.kubectl("-n", "explained", "create", "token", "default").stdout.strip()
+    token = plane.kubectl("-n", "explained", "create", "token", "default", "--audience=pumice.dev").stdout.strip()
     with Scheduler(plane, tmp_path, "--no-leader-elect") as scheduler:
         wait_until(scheduler.is_ready, "the scheduler should become ready")
-        assert scheduler.get("/explain/explained/huge")[0] == 401
-        assert scheduler.get("/explain/explained/huge", "nonsense")[0] == 401
-        assert scheduler.get("/explain/explained/huge", token)[0] == 403
+        assert scheduler.get("/v1/gangs/explained/huge")[0] == 401
+        assert scheduler.get("/v1/gangs/explained/huge", "nonsense")[0] == 401
+        assert scheduler.get("/v1/gangs/explained/huge", token)[0] == 403
         role = ["-n", "explained", "create", "role", "see", "--verb=get", "--resource=podgroups.scheduling.volcano.sh"]
         plane.kubectl(*role)
         plane.kubectl(
@@ -173,13 +173,13 @@ def test_the_leader_explains_a_gang_to_those_who_may_see_it(watched_plane, tmp_p
         status, body = wait_until(lambda: _allowed(scheduler, token), "a role that allows it should be enough")
         assert status == 200
         said = json.loads(body)
-        assert said["gang"] == "explained/huge"
-        assert "its minimum asks for more than the whole cluster has" in said["reasons"][0]["reason"]
-        assert scheduler.get("/explain/explained/nobody", token)[0] == 404
+        assert said["gang"]["key"] == "explained/huge"
+        assert "its minimum asks for more than the whole cluster has" in said["gang"]["reasons"][0]["reason"]
+        assert scheduler.get("/v1/gangs/explained/nobody", token)[0] == 404
 
 
 def _allowed(scheduler, token):
-    answer = scheduler.get("/explain/explained/huge", token)
+    answer = scheduler.get("/v1/gangs/explained/huge", token)
     return answer if answer[0] == 200 else None
 
 

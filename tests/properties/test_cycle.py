@@ -8,18 +8,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.worlds import World, worlds
 from tests.unit.scheduling.clusters import NOW, a_cluster, policy
 
+from pumice import instant
+from pumice.api import decoding
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
-from pumice.scheduling.core import builtin, cycle
+from pumice.scheduling.core import builtin, cycle, memory
 from pumice.scheduling.core.arguments import Args
 from pumice.scheduling.core.policy import PluginOption
 from pumice.scheduling.core.statement import Eviction, Placement
+from pumice.scheduling.evicting import backoff
+from pumice.scheduling.plugins import Plugin
 
 NO_PREEMPT = {"enablePreemptable": False}
 SHARES = "overcommit drf predicates proportion nodeorder binpack"
@@ -46,7 +51,7 @@ every_policy = pytest.mark.parametrize("name", POLICIES)
 def witness_of(outcome):
     """A plugin that says nothing and lets the test see the session and all its places, as they were after the last action."""
 
-    class Witness:
+    class Witness(Plugin):
         args_type = Args
 
         def __init__(self, args, option):
@@ -308,6 +313,34 @@ def test_a_small_budget_gives_part_of_the_same_plan(rounds, name):
             assert repr(part.decisions) == repr(whole.decisions)
 
     rounds(holds, 25)
+
+
+@every_policy
+def test_a_chain_of_cycles_replayed_from_encoded_inputs_gives_the_same_bytes(rounds, name):
+    """Objects, memory and time are all that a cycle depends on: each may come from a file, in another process."""
+    slots = [backoff.SLOT]
+
+    def step(world, bytes_before, number):
+        remembered = memory.decode(bytes_before, slots)
+        objects = [decoding.decode_value(type(each), msgspec.to_builtins(each)) for each in world.objects]
+        now = NOW + number * 3 * instant.SECOND
+        decisions = Outcome(a_cluster(objects), POLICIES[name], now=now, memory=remembered, budget=40).decisions
+        assert memory.encode(remembered, slots) == bytes_before, "a cycle has changed the memory it was given"
+        return decisions
+
+    @given(worlds())
+    def holds(world):
+        remembered, written = memory.EMPTY, b"{}"
+        for number in range(4):
+            now = NOW + number * 3 * instant.SECOND
+            arguments = {"now": now, "memory": remembered, "budget": 40}
+            once = Outcome(a_cluster(world.objects), POLICIES[name], **arguments).decisions
+            again = step(world, written, number)
+            assert repr(again) == repr(once)
+            remembered, written = once.memory, memory.encode(again.memory, slots)
+            assert memory.encode(remembered, slots) == written
+
+    rounds(holds, 15)
 
 
 def test_a_world_is_the_same_for_the_same_seed():

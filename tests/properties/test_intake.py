@@ -71,6 +71,7 @@ def described(snapshot):
         "orphans": [(key, sorted(task.uid for task in tasks)) for key, tasks in snapshot.orphans.items()],
         "others": {kind: list(table.items()) for kind, table in snapshot.others.items() if table},
         "hyper nodes": (snapshot.tree.fault, {name: nodes.tolist() for name, nodes in snapshot.tree.nodes.items()}),
+        "rules": snapshot.rules,
         "with terms": {task.uid for task in snapshot.with_terms},
     }
 

@@ -107,7 +107,7 @@ def recount(session):
             assert_counts(sub.tally, gang, sub.sub.tasks)
         for role in {task.role for task in gang.tasks}:
             assert_counts(gang.role(role), gang, [task for task in gang.tasks if task.role == role])
-        held = amounts.summed(task.request.amounts for task in gang.tasks if gang.status(task) in OCCUPYING)
+        held = amounts.sum_of(task.request.amounts for task in gang.tasks if gang.status(task) in OCCUPYING)
         assert plain(gang.occupied) == plain(held)
 
 
@@ -245,7 +245,7 @@ def test_questions_change_nothing(rounds):
     def noted(session):
         return [
             (gang.phase, list(gang.reasons), dict(gang.fit_errors), gang.version) for gang in session.gangs.values()
-        ], session.has_postponed
+        ], list(session.changes_at)
 
     @given(worlds(), st.sampled_from(POLICIES))
     def holds(world, chosen):

@@ -34,7 +34,7 @@ def test_an_exit_code_of_5000_digits_is_told_like_any_other_that_is_wrong():
 
 
 def test_a_percentage_of_5000_digits_of_a_disruption_budget_counts_for_nothing():
-    assert disruption._scaled(f"{LONG}%", 10) == 0
+    assert disruption._pod_count(f"{LONG}%", 10) == 0
 
 
 def test_a_request_for_5000_digits_of_log_lines_is_refused():

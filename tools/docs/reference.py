@@ -22,7 +22,7 @@ from pumice.cli import main as command_line
 from pumice.scheduling import actions, plugins
 from pumice.scheduling.core import builtin, policy
 from pumice.telemetry.catalogue import PUMICE, VOLCANO, Metric
-from tools.docs import fields, reasons
+from tools.docs import fields, read_model, reasons
 
 if typing.TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,6 +158,7 @@ REFERENCES: dict[str, Callable[[], str]] = {
     "cli.md": command_reference,
     "kinds.md": kind_reference,
     "reasons.md": reasons.reference,
+    "read-model.md": read_model.reference,
 }
 
 

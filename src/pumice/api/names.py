@@ -98,10 +98,13 @@ DEVICES = (
     "pumice.dev/devices"  # A pod: JSON, claim -> the devices chosen for it: request, driver, pool, name, only looks
 )
 CPUSETS = "pumice.dev/cpusets"  # A pod: JSON, container -> the CPUs chosen for it alone, `0-3,8`
+VIEW_ADDRESS = "pumice.dev/address"  # a Lease: where its holder can be asked, pods/NAMESPACE/NAME:PORT or a URL
+VIEW_AUDIENCE = "pumice.dev"  # of tokens that are shown to the leader, and are good for nothing else
+VIEW_HEADER = "pumice-token"  # carries such a token through the API server, which keeps Authorization to itself
+VIEWER_ACCOUNT = "pumice-viewer"  # the ServiceAccount whose tokens the command line asks for
+SCHEDULER_LEASE = "pumice-scheduler"
 VERDICT = "pumice.dev/verdict"  # A PodGroup: JSON, why the gang waits, in classes of reasons with counts
-SUBMITTED_BY = (
-    "pumice.dev/submitted-by"  # A Job, CronJob, JobFlow, PodGroup, pod: the user for whom it takes a queue's room
-)
+SUBMITTED_BY = "pumice.dev/submitted-by"  # A Job, CronJob, JobFlow, PodGroup, pod: the user to whom its use of the queue is charged
 SUBMITTER_GROUPS = "pumice.dev/submitter-groups"  # A, beside the one above: that user's groups, one a line
 PROGRESS = "pumice.dev/progress"  # in a Job's status.controlledResources: JSON, what its controller must not forget
 NODE_AGENT = "pumice.dev/node-agent"  # A process node: the agent that keeps it, by its machine and folder

@@ -1,27 +1,22 @@
-"""`pumice explain`: why a Job, a PodGroup or a pod waits."""
+"""`pumice explain`: why a Job, a PodGroup or a pod waits. The scheduler's engine says so; nothing is worked out here."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.cli import completion
 from pumice.cli.cluster_command import Reach, asks
 from pumice.cli.printing import aligned
 from pumice.cli.results import Report
-from pumice.errors import BadInput, NotFound, Refused
+from pumice.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
-    from pumice.api.core import PersistentVolumeClaim
-    from pumice.api.meta import Struct
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
-    from pumice.cli.explain_facts import Facts
-
-T = TypeVar("T", bound="Struct")
 
 _WORDS = {
     **dict.fromkeys(("job", "jobs", "vcjob", "vj"), "job"),
@@ -34,21 +29,19 @@ _WORDS = {
 @asks()
 @click.argument("subject", metavar="KIND/NAME", shell_complete=completion.subjects)
 @click.option(
-    "--scheduler",
-    default="",
-    metavar="URL",
-    envvar="PUMICE_SCHEDULER",
-    show_envvar=True,
-    help="Ask the leading scheduler's --listen address for the verdict of this moment, with the kubeconfig's token.",
+    "--policy",
+    "policy_file",
+    type=click.Path(dir_okay=False),
+    help="Ask no scheduler: plan one cycle over a listing of the cluster with this policy file, and write nothing.",
 )
-async def explain(reach: Reach, subject: str, scheduler: str) -> Report:
+async def explain(reach: Reach, subject: str, policy_file: str | None) -> Report:
     """Say why a gang waits: job/NAME, pg/NAME or pod/NAME.
 
     Which constraint fails on how many nodes, what its queue holds and may hold, how many of its pods would fit now, who holds
-    what is short, and what could change it. The scheduler's verdict is read from the PodGroup, and its age is told; with
-    --scheduler (through `kubectl port-forward`, say) it is asked afresh.
+    what is short, and what could change it. The leading scheduler is asked, through the API server; where none answers, the same
+    engine plans one cycle over a listing, and for users who may not list the cluster the PodGroup tells what the scheduler wrote.
     """
-    from pumice.cli import describe, explanation, explanation_text, verdicts
+    from pumice.cli import describe, explanation_text, sources
 
     word, slash, name = subject.partition("/")
     kind = _WORDS.get(word.lower())
@@ -58,17 +51,20 @@ async def explain(reach: Reach, subject: str, scheduler: str) -> Report:
     if isinstance(found, Report):
         return found
     group, job = found
-    answered = await verdicts.ask(reach, scheduler, group.metadata.key) if scheduler else None
-    facts = dataclasses.replace(await _facts(reach, group, job), answer=answered)
-    answer = explanation.explain(facts, reach.clock.now())
-    if kind == "pod":
-        answer["pod"] = explanation.one_pod(facts, name)
+    answer = await sources.explain(reach, group, policy_file)
     whole = (await reach.client.get(type(group), group.metadata.name, namespace=reach.namespace)).json()
     events = await describe.events_of(reach.client, whole)
-    text = explanation_text.text(answer, len(facts.nodes))
+    now = reach.clock.now()
+    text = explanation_text.text(answer, now, job=job, pod=name if kind == "pod" else "")
     if events:
-        text += "\n\n" + describe.events_text(events, reach.clock.now()).rstrip("\n")
-    return Report(text, {**answer, "events": [each.get("message", "") for each in events]})
+        text += "\n\n" + describe.events_text(events, now).rstrip("\n")
+    data = {
+        **({"job": job} if job else {}),
+        "source": answer.source,
+        **msgspec.to_builtins(answer.detail),
+        "events": [each.get("message", "") for each in events],
+    }
+    return Report(text, data)
 
 
 async def _found(reach: Reach, kind: str, name: str) -> tuple[PodGroup, str] | Report:
@@ -76,7 +72,7 @@ async def _found(reach: Reach, kind: str, name: str) -> tuple[PodGroup, str] | R
     from pumice.api.batch import Job
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
-    from pumice.cli.explain_facts import group_of
+    from pumice.cli.sources import group_of
 
     if kind == "job":
         job = (await reach.client.get(Job, name, namespace=reach.namespace)).into(Job)
@@ -106,7 +102,7 @@ async def _found(reach: Reach, kind: str, name: str) -> tuple[PodGroup, str] | R
 
 def _groupless(pod: Pod, what: str) -> Report:
     """A pod that no gang explains."""
-    from pumice.cli.explain_facts import group_of
+    from pumice.cli.sources import group_of
 
     said = next((each.message for each in pod.status.conditions if each.type == "PodScheduled" and each.message), "")
     rows = [("Pod:", f"{pod.metadata.key}, {pod.status.phase or 'Pending'}"), ("Scheduler:", pod.spec.scheduler_name)]
@@ -125,50 +121,3 @@ def _groupless(pod: Pod, what: str) -> Report:
     told = f"\n\nWhat the pod was told:\n  {said}" if said and not group_of(pod) else ""  # else it is the same again
     text = f"{aligned(rows)}\nWhy it waits:\n  {'; '.join(why)}{told}"
     return Report(text, {**data, "reasons": why, "told": said})
-
-
-async def _facts(reach: Reach, group: PodGroup, job: str) -> Facts:
-    from pumice.api.core import Node
-    from pumice.api.kinds import by_struct
-    from pumice.api.pods import Pod
-    from pumice.api.scheduling import PodGroup, Queue
-    from pumice.api.topology import HyperNode
-    from pumice.cli.explain_facts import Facts, group_of, must_stay_close
-
-    async def allowed(struct: type[T], narrower: str | None = None) -> list[T]:
-        """All objects of a kind; those of a namespace, or none, for a user who may not read them all."""
-        try:
-            return (await reach.client.list(struct)).items
-        except Refused:
-            unseen.append(by_struct(struct).plural)
-            return (await reach.client.list(struct, namespace=narrower)).items if narrower else []
-
-    unseen: list[str] = []
-    space = group.metadata.namespace
-    pods, queues = await allowed(Pod, space), await allowed(Queue)
-    facts = Facts(
-        group=group,
-        job=job,
-        members=[pod for pod in pods if pod.metadata.namespace == space and group_of(pod) == group.metadata.name],
-        queue=next((each for each in queues if each.metadata.name == group.spec.queue), None),
-        queues=queues,
-        groups=await allowed(PodGroup, space),
-        nodes=await allowed(Node),
-        pods=pods,
-        claims=await _claims(reach, space),
-        hyper_nodes=await allowed(HyperNode) if must_stay_close(group) else [],
-        unseen=tuple(unseen),
-    )
-    if unseen:
-        listed = ", ".join(unseen)
-        click.echo(f"pumice: you may not list all {listed}: numbers that need them are missing or too small", err=True)
-    return facts
-
-
-async def _claims(reach: Reach, namespace: str) -> list[PersistentVolumeClaim] | None:
-    from pumice.api.core import PersistentVolumeClaim
-
-    try:
-        return (await reach.client.list(PersistentVolumeClaim, namespace=namespace)).items
-    except Refused:
-        return None  # which claims there are is then not told

@@ -2,188 +2,268 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING
 
+from pumice import instant
 from pumice.cli.printing import aligned
+from pumice.cli.sources import LEADER, PODGROUP
+from pumice.cluster import amounts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+
+    from pumice.cli.sources import Answer
+    from pumice.instant import Instant
+    from pumice.readmodel import model
 
 CURES = {
     "eviction": "pods that end, or are evicted",
     "waiting": "time alone",
     "change": "a change of the job, its queue or the nodes",
 }
+MESSAGES_SHOWN_MAX = 5
+STARTED = frozenset({"Running", "Completed"})
 
 
-def text(answer: Mapping[str, Any], nodes: int) -> str:
-    """The whole explanation; `nodes` is how many the cluster has."""
-    parts = [_head(answer)]
-    if "reasons" in answer:
+def text(answer: Answer, now: Instant, *, job: str = "", pod: str = "") -> str:
+    """The whole explanation, of a pod if its name is given."""
+    detail = answer.detail
+    parts = [_head(answer, now, job, pod)]
+    if detail.gang.phase not in STARTED or detail.gang.members.waiting:
         parts += [
-            _reasons(answer["reasons"], nodes, answer["verdict"]),
-            _volumes(answer["volumes"]),
-            _leaving(answer["leaving"]),
-            _ahead(answer["ahead"]),
-            _share(answer["queue"]),
-            _cluster(answer["cluster"]),
-            _room(answer["room"]),
-            _eviction(answer["eviction"], answer["queue"]["name"]),
-            _pods(answer["pods"]),
+            _reasons(answer, now),
+            _volumes(detail.volumes),
+            _leaving(detail, now),
+            _ahead(detail),
+            _share(detail),
+            _cluster(detail),
+            _room(detail.room),
+            _eviction(detail.evictable, detail.gang.queue),
+            _pods(detail),
         ]
     return "\n".join(part for part in parts if part).rstrip("\n")
 
 
-def _head(answer: Mapping[str, Any]) -> str:
-    members, queue = answer["members"], answer["queue"]
-    rows = [("PodGroup:", answer["podGroup"])]
-    if "pod" in answer:
-        rows.insert(0, ("Pod:", answer["pod"]))
-    if "job" in answer:
-        rows.append(("Job:", answer["job"]))
-    rows.append(("Phase:", f"{answer['phase']}, {answer['age']} old"))
-    about = [queue["state"]]
-    if "weight" in queue:
-        about.append(f"weight {queue['weight']}")
-    if queue.get("parent"):
-        about.append(f"below {queue['parent']}")
-    rows.append(("Queue:", f"{queue['name']} ({', '.join(about)})"))
-    counts = [f"{members['running']} run", f"{members['waiting']} wait"]
-    if members["gated"]:
-        counts.append(f"{members['gated']} of them behind a scheduling gate")
-    if members["finished"]:
-        counts.append(f"{members['finished']} have finished")
-    need = f"{members['minimum']} must start together"
-    rows.append(("Members:", f"{_counted(members['pods'], 'pod')}: {', '.join(counts)}; {need}"))
-    if answer["asks"]:
-        rows.append(("Asks for:", ", ".join(f"{name} {amount}" for name, amount in answer["asks"].items())))
+def _head(answer: Answer, now: Instant, job: str, pod: str) -> str:
+    gang, members = answer.detail.gang, answer.detail.gang.members
+    rows = [("PodGroup:", gang.key)]
+    if pod:
+        rows.insert(0, ("Pod:", _one_pod(answer.detail, pod)))
+    if job:
+        rows.append(("Job:", job))
+    age = instant.human_duration(now - instant.parse_instant(gang.created)) if gang.created else "an unknown time"
+    line = f", number {gang.position} in its queue" if gang.position > 1 else ""
+    rows.append(("Phase:", f"{gang.phase}, {age} old{line}"))
+    rows.append(("Queue:", f"{gang.queue} ({_about(answer)})"))
+    counts = [f"{members.running} run", f"{members.waiting} wait"]
+    if members.gated:
+        counts.append(f"{members.gated} of them behind a scheduling gate")
+    if members.finished:
+        counts.append(f"{members.finished} have finished")
+    need = f"{members.minimum} must start together"
+    rows.append(("Members:", f"{_counted(members.pods, 'pod')}: {', '.join(counts)}; {need}"))
+    if gang.asks:
+        rows.append(("Asks for:", _listed(gang.asks)))
     return aligned(rows)
 
 
-def _share(queue: Mapping[str, Any]) -> str:
-    if not queue.get("shares"):
-        return ""
-    words = ("asked", "allocated", "promised", "guarantee", "deserved", "capability")
-    text = f"Queue {queue['name']}:\n{_amounts(queue['shares'], words)}"
-    for each in queue["shares"]:
-        if each["alone"]:
-            text += (
-                f"  {each['resource']}: {each['asked']} asked are more than the capability of {each['capability']}: "
-                "waiting does not help; ask for less, or raise the capability\n"
-            )
-        elif each["over"]:
-            text += f"  {_sum(each, 'allocated')} are {each['over']} more than the capability of {each['capability']}\n"
-    return text
+def _about(answer: Answer) -> str:
+    queue = answer.detail.queue
+    if queue is None:
+        return "not visible to you" if answer.source == PODGROUP else "does not exist"
+    return ", ".join([queue.state, f"weight {queue.weight}", *([f"below {queue.parent}"] if queue.parent else [])])
 
 
-def _cluster(rows: Sequence[Mapping[str, Any]]) -> str:
-    if not rows:
-        return ""
-    text = f"All nodes:\n{_amounts(rows, ('asked', 'used', 'promised', 'total'))}"
-    return text + "".join(
-        f"  {_sum(each, 'used')} are {each['over']} more than there are\n" for each in rows if each["over"]
-    )
+def _one_pod(detail: model.GangDetail, name: str) -> str:
+    """How one member stands, in a line."""
+    key = f"{detail.gang.namespace}/{name}"
+    pod = next((each for each in detail.pods if each.name == name), None)
+    if pod is None:
+        return f"{key}: not looked at yet"
+    if pod.node:
+        return f"{key}, {pod.status} on {pod.node}"
+    said = f"held by its scheduling gates {', '.join(pod.gates)}" if pod.gates else _message(detail, pod)
+    return f"{key}, {pod.status}: {said or 'waits for the rest of its gang'}"
 
 
-def _sum(row: Mapping[str, Any], held: str) -> str:
-    return f"{row['resource']}: {row['asked']} asked, {row[held]} {held} and {row['promised']} promised to others"
+def _listed(values: model.Amounts) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def _amounts(rows: Sequence[Mapping[str, Any]], words: Sequence[str]) -> str:
-    cells = [(each["resource"], *(each.get(word, "-") for word in words)) for each in rows]
-    return _indented(aligned([("RESOURCE", *(word.upper() for word in words)), *cells]))
-
-
-def _reasons(reasons: Sequence[Mapping[str, Any]], nodes: int, verdict: Mapping[str, str]) -> str:
+def _reasons(answer: Answer, now: Instant) -> str:
+    reasons, nodes = answer.detail.gang.reasons, answer.detail.totals.nodes
     if not reasons:
         return (
-            "Why it waits: no scheduler has said so far.\n"
+            f"Why it waits: {_unexplained(answer)}\n"
             "  Is one running, and is it the one that the pods' schedulerName names?\n"
         )
     lines = []
     for each in reasons:
         of = f" of {nodes}" if nodes else ""  # unknown to a user who may not list nodes
-        where = f"{each['nodes']}{of} nodes" if each["nodes"] else "the whole gang"
-        cure = f"; what could change it: {CURES[each['cure']]}" if each["cure"] in CURES else ""
-        lines.append(f"  {where}: {each['reason']}\n    says {each['plugin']}{cure}\n")
-    return f"Why it waits{_source(verdict)}:\n{''.join(lines)}"
+        where = f"{each.nodes}{of} nodes" if each.nodes else "the whole gang"
+        cure = f"; what could change it: {CURES[each.cure]}" if each.cure in CURES else ""
+        lines.append(f"  {where}: {each.reason}\n    says {each.plugin}{cure}\n")
+    return f"Why it waits{_source(answer, now)}:\n{''.join(lines)}"
 
 
-def _source(verdict: Mapping[str, str]) -> str:
-    if verdict["from"] == "objects":
-        return ""
-    if verdict["from"] == "scheduler":
+def _unexplained(answer: Answer) -> str:
+    if answer.source == PODGROUP:
+        return "no scheduler has said so far."
+    return "nothing is in its way: a scheduler would start it now."
+
+
+def _source(answer: Answer, now: Instant) -> str:
+    if answer.source == LEADER:
         return ", as the scheduler says now"
-    age = f"{verdict['age']} ago" if verdict["age"] else "at an unknown time"
-    return f", as the scheduler wrote {age}"
+    if answer.source != PODGROUP:
+        return ", as one cycle over a listing finds"
+    ago = f"{instant.human_duration(now - instant.parse_instant(answer.at))} ago" if answer.at else "at an unknown time"
+    return f", as the scheduler wrote {ago}"
 
 
-def _volumes(rows: Sequence[Mapping[str, str]]) -> str:
+def _volumes(rows: Sequence[model.Volume]) -> str:
     lines = [
-        f"  {each['claim']}: {each['phase']}{', storage class ' + each['storageClass'] if each['storageClass'] else ''}\n"
+        f"  {each.claim}: {each.phase}{', storage class ' + each.storage_class if each.storage_class else ''}\n"
         for each in rows
     ]
     return f"Volume claims without a volume:\n{''.join(lines)}" if lines else ""
 
 
-def _leaving(rows: Sequence[Mapping[str, Any]]) -> str:
-    lines = [
-        f"  {each['node']}, for {_counted(each['forPods'], 'pod')} of it: "
-        f"{_counted(each['pods'], 'pod')} with {each['hold']} must end there, within {each['within']}\n"
-        for each in rows
-    ]
+def _leaving(detail: model.GangDetail, now: Instant) -> str:
+    lines = []
+    for each in (one for claim in detail.claims if claim.gang == detail.gang.key for one in claim.leaving if one.pods):
+        ends = instant.parse_instant(each.until) - now if each.until else 0
+        within = f", within {instant.human_duration(max(ends, 0))}" if each.until else ""
+        lines.append(
+            f"  {each.node}, for {_counted(each.for_pods, 'pod')} of it: "
+            f"{_counted(each.pods, 'pod')} with {_listed(each.hold)} must end there{within}\n"
+        )
     return f"Room that is being made for it:\n{''.join(lines)}" if lines else ""
 
 
-def _ahead(rows: Sequence[Mapping[str, Any]]) -> str:
+def _ahead(detail: model.GangDetail) -> str:
     lines = [
-        f"  {each['podGroup']}: {each['want']} on {each['node']}, for {_counted(each['pods'], 'pod')}\n"
-        for each in rows
+        f"  {claim.gang}: {_listed(claim.want[node])} on {node}, for {_counted(pods, 'pod')}\n"
+        for claim in detail.claims
+        if claim.gang != detail.gang.key
+        for node, pods in claim.places.items()
     ]
     return f"Room that others have claimed:\n{''.join(lines)}" if lines else ""
 
 
-def _room(shapes: Sequence[Mapping[str, Any]]) -> str:
+def _others(promised: model.Amounts, gang: model.Gang) -> amounts.Amounts:
+    """What was promised to gangs that have not started, without this one's own."""
+    own = amounts.read(gang.asks) if gang.phase == "Inqueue" else {}
+    return {name: value - own.get(name, 0) for name, value in amounts.read(promised).items()}
+
+
+def _share(detail: model.GangDetail) -> str:
+    queue, asks = detail.queue, amounts.read(detail.gang.asks)
+    if queue is None:
+        return ""
+    limits = {"GUARANTEE": queue.guarantee, "DESERVED": queue.deserved, "CAPABILITY": queue.capability}
+    names = sorted({*asks, *(name for limit in limits.values() for name in limit)})
+    if not names:
+        return ""
+    held, promised, capability = (
+        amounts.read(queue.allocated),
+        _others(queue.promised, detail.gang),
+        amounts.read(queue.capability),
+    )
+    rows, notes = [("RESOURCE", "ASKED", "ALLOCATED", "PROMISED", *limits)], ""
+    for name in names:
+        numbers = (asks.get(name, 0), held.get(name, 0), promised.get(name, 0))
+        rows.append(
+            (
+                name,
+                *(amounts.quantity_text(name, each) for each in numbers),
+                *(each.get(name, "-") for each in limits.values()),
+            )
+        )
+        over, limit = sum(numbers) - capability.get(name, amounts.UNLIMITED), queue.capability.get(name, "")
+        if numbers[0] > capability.get(name, amounts.UNLIMITED):
+            notes += (
+                f"  {name}: {detail.gang.asks[name]} asked are more than the capability of {limit}: "
+                "waiting does not help; ask for less, or raise the capability\n"
+            )
+        elif over > 0 and numbers[0]:
+            notes += f"  {_sum(name, numbers, 'allocated')} are {amounts.quantity_text(name, over)} more than the capability of {limit}\n"
+    return f"Queue {queue.name}:\n{_indented(aligned(rows))}{notes}"
+
+
+def _cluster(detail: model.GangDetail) -> str:
+    asks, totals = amounts.read(detail.gang.asks), detail.totals
+    if not asks or not totals.nodes:
+        return ""
+    total, used, promised = (
+        amounts.read(totals.allocatable),
+        amounts.read(totals.used),
+        _others(totals.promised, detail.gang),
+    )
+    rows: list[tuple[str, ...]] = [("RESOURCE", "ASKED", "USED", "PROMISED", "TOTAL")]
+    notes = ""
+    for name in sorted(asks):
+        numbers = (asks[name], used.get(name, 0), promised.get(name, 0))
+        rows.append((name, *(amounts.quantity_text(name, each) for each in (*numbers, total.get(name, 0)))))
+        over = sum(numbers) - total.get(name, 0)
+        if over > 0:
+            notes += f"  {_sum(name, numbers, 'used')} are {amounts.quantity_text(name, over)} more than there are\n"
+    return f"All nodes:\n{_indented(aligned(rows))}{notes}"
+
+
+def _sum(name: str, numbers: tuple[float, float, float], held: str) -> str:
+    asked, taken, promised = (amounts.quantity_text(name, each) for each in numbers)
+    return f"{name}: {asked} asked, {taken} {held} and {promised} promised to others"
+
+
+def _room(shapes: Sequence[model.Room]) -> str:
     lines = []
     for each in shapes:
-        more = f" (and {each['fit'] - each['waiting']} more would)" if each["fit"] > each["waiting"] else ""
-        fit = f"{min(each['fit'], each['waiting'])} of {each['waiting']} pods would fit{more}"
-        lines.append(f"  {each['each']} each: {fit}; {each['mayTake']} of {each['nodes']} nodes may take them\n")
+        more = f" (and {each.fit - each.waiting} more would)" if each.fit > each.waiting else ""
+        fit = f"{min(each.fit, each.waiting)} of {each.waiting} pods would fit{more}"
+        lines.append(
+            f"  {_listed(each.each) or 'nothing'} each: {fit}; {each.may_take} of {each.nodes} nodes may take them\n"
+        )
         lines += [
-            f"    {one['resource']}: {one['free']} free on those, at most {one['mostOnOneNode']} on one of them\n"
-            for one in each["short"]
-            if each["mayTake"]
+            f"    {one.resource}: {one.free} free on those, at most {one.most_on_one_node} on one of them\n"
+            for one in each.short
+            if each.may_take
         ]
-        if close := each.get("within"):
+        if close := each.within:
             best = (
-                f"{close['hyperNode']} has most room, for {close['fit']} of them"
-                if close["hyperNode"]
-                else "there are none"
+                f"{close.hyper_node} has most room, for {close.fit} of them" if close.hyper_node else "there are none"
             )
-            lines.append(f"    of hyper nodes within tier {close['tier']}, {best}\n")
-    return f"Room now, by resources, taints and node labels alone:\n{''.join(lines)}" if lines else ""
+            lines.append(f"    of hyper nodes within tier {close.tier}, {best}\n")
+    return f"Room now, each pod by itself:\n{''.join(lines)}" if lines else ""
 
 
-def _eviction(short: Sequence[Mapping[str, Any]], queue: str) -> str:
+def _eviction(short: Sequence[model.Evictable], queue: str) -> str:
     lines = []
     for each in short:
-        name = each["resource"]
-        if each["lowerPriorityPods"]:
-            pods = _counted(each["lowerPriorityPods"], "pod")
-            lines.append(f"  {pods} of lower priority in queue {queue}: {name} {each['heldByThem']}\n")
+        name = each.resource
+        if each.lower_priority_pods:
+            pods = _counted(each.lower_priority_pods, "pod")
+            lines.append(f"  {pods} of lower priority in queue {queue}: {name} {each.held_by_them}\n")
         lines += [
             f"  queue {other}, beyond what it deserves: {name} {excess}\n"
-            for other, excess in each["beyondDeserved"].items()
+            for other, excess in each.beyond_deserved.items()
         ]
-        if not each["lowerPriorityPods"] and not each["beyondDeserved"]:
+        if not each.lower_priority_pods and not each.beyond_deserved:
             lines.append(
-                f"  nobody: no pod of lower priority in queue {queue} holds {name}, and no queue more than it deserves\n"
+                f"  none: no pod of lower priority in queue {queue} holds {name}, and no queue more than it deserves\n"
             )
-    return f"Who could be evicted:\n{''.join(lines)}" if lines else ""
+    return f"What could be evicted:\n{''.join(lines)}" if lines else ""
 
 
-def _pods(messages: Sequence[Mapping[str, Any]]) -> str:
-    lines = [f"  {_counted(each['pods'], 'pod')}: {each['message']}\n" for each in messages]
+def _message(detail: model.GangDetail, pod: model.Pod) -> str:
+    """What was said of the pod; its own name in it would make every pod's a different one."""
+    return pod.message.replace(f"Pod {detail.gang.namespace}/{pod.name} ", "")
+
+
+def _pods(detail: model.GangDetail) -> str:
+    said = Counter(message for pod in detail.pods if not pod.node and (message := _message(detail, pod)))
+    lines = [f"  {_counted(count, 'pod')}: {message}\n" for message, count in said.most_common(MESSAGES_SHOWN_MAX)]
     return f"What the pods were told:\n{''.join(lines)}" if lines else ""
 
 

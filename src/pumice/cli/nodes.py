@@ -31,11 +31,11 @@ async def nodes(reach: Reach, resource: str, each: str) -> Report:
     worker = amounts.read(submitting.resources(each, "--each"))
     found = (await reach.client.list(Node)).items
     pods = (await reach.client.list(Pod)).items
-    table = room.table_of(found, pods)
-    seen = room.rooms(table, resource)
+    session = room.session_of(found, pods, reach.clock.now())
+    seen = room.rooms(session, resource)
     data, text = seen.data(), rooms_text(seen)
     if worker:
-        count = sum(room.fits(table, worker))
+        count = room.workers(session, worker)
         data["largestGangs"] = [{"each": amounts.text(worker), "workers": count}]
         gang = f"Largest gang that fits now: {count} workers of {amounts.text(worker)}"
         text = f"{cards_text(seen)}\n{gang}{_left_out(seen)}"

@@ -17,10 +17,14 @@ from pumice.cluster.state import Cluster
 from pumice.errors import BadInput, NotFound
 from pumice.processes import policies
 from pumice.processes.entry_points import plugins_from_outside
-from pumice.scheduling.core import builtin, cycle, verdict
+from pumice.readmodel.build import Cycle, Views
+from pumice.scheduling.core import build_decisions, builtin, cycle, verdict
 from pumice.scheduling.core.decisions import VolumeChoice
+from pumice.scheduling.evicting import reserved_room
 
 if TYPE_CHECKING:
+    from pumice.api.meta import Struct
+    from pumice.instant import Instant
     from pumice.scheduling.core.decisions import Decisions
 
 INPUT_BYTES_MAX = 2**30  # a dump of 50,000 pods has about 300 MB
@@ -39,7 +43,7 @@ _EPOCH = "1970-01-01T00:00:00Z"
 def schedule(files: tuple[str, ...], policy_file: str | None, output: str) -> None:
     """Ask what one scheduling cycle would do, without a cluster."""
     objects = [item for name in files for item in read_objects(name)]
-    text = _read(Path(policy_file)) if policy_file else None
+    text = read_file(Path(policy_file)) if policy_file else None
     answer = schedule_objects(objects, text, source=policy_file or "built-in policy")
     if output == "json":
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(answer), indent=2) + b"\n")
@@ -47,7 +51,7 @@ def schedule(files: tuple[str, ...], policy_file: str | None, output: str) -> No
         _print_table(answer)
 
 
-def _read(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
     try:
         if path.stat().st_size > INPUT_BYTES_MAX:
             raise BadInput(f"{path}: larger than {INPUT_BYTES_MAX} bytes; split it into several files")
@@ -65,8 +69,8 @@ def read_objects(name: str) -> list[Mapping[str, Any]]:
     path = Path(name)
     if path.is_dir():
         paths = sorted(each for each in path.iterdir() if each.suffix in {".yaml", ".yml", ".json"})
-        return [item for each in paths for item in _objects(_read(each), str(each))]
-    return _objects(_read(path), name)
+        return [item for each in paths for item in _objects(read_file(each), str(each))]
+    return _objects(read_file(path), name)
 
 
 def _objects(text: bytes, source: str) -> list[Mapping[str, Any]]:
@@ -104,6 +108,23 @@ def schedule_objects(objects: Iterable[Mapping[str, Any]], policy_text: bytes | 
         newest = max(newest, (thing.get("metadata") or {}).get("creationTimestamp") or "")
     decisions = cycle.plan(cluster.snapshot(), chosen, now=instant.parse_instant(newest), extra_plugins=extra)
     return as_data(decisions)
+
+
+def plan_view(objects: Iterable[Struct], policy_text: bytes | None, *, source: str, now: Instant) -> Views:
+    """The view of one cycle over objects that were listed; room that is being made stays with the gangs that it is made for."""
+    extra = plugins_from_outside()
+    chosen = policies.checked(builtin.TEXT if policy_text is None else policy_text, source, extra)
+    cluster = Cluster()
+    intake = Intake(cluster)
+    for thing in objects:
+        intake.apply(changes.Upserted(object=thing))
+    for claim in reserved_room.rebuilt(cluster.snapshot(), now + build_decisions.CLAIM_SECONDS * instant.SECOND):
+        intake.apply(changes.Claimed(claim=claim))
+    snapshot = cluster.snapshot()
+    decisions = cycle.plan(snapshot, chosen, now=now, extra_plugins=extra)
+    views = Views()
+    views.publish(Cycle(number=1, at=now, snapshot=snapshot, decisions=decisions, policy=chosen))
+    return views
 
 
 def _joined(objects: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -1,103 +1,71 @@
-"""How much room nodes have, reckoned from a listing of nodes and pods: pure, for `pumice nodes` and `pumice explain`."""
+"""Cards on nodes, and the largest gang that would start: the scheduler's engine is asked about pods that nobody has created."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pumice.api import changes
-from pumice.api.core import Taint
-from pumice.api.pods import PodSpec
-from pumice.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
+from pumice.api.meta import ObjectMeta
+from pumice.api.pods import Container, Pod, PodSpec, ResourceRequirements
 from pumice.cluster import amounts
 from pumice.cluster.intake import Intake
-from pumice.cluster.matching import compiled_terms
 from pumice.cluster.state import Cluster
+from pumice.cluster.tasks import task_of
+from pumice.scheduling.core import builtin, cycle
+from pumice.scheduling.core.verdict import count_reasons
+from pumice.scheduling.placing import feasibility
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from numpy.typing import NDArray
-
     from pumice.api.core import Node
-    from pumice.api.pods import Pod
     from pumice.cluster.columns import NodeTable
-
-    Amounts2D = NDArray[np.int64]
+    from pumice.instant import Instant
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
 
 GPU = "nvidia.com/gpu"
-ANY_POD = PodSpec()  # asks for no labels and tolerates nothing
-_REPELLING = frozenset({NO_SCHEDULE, NO_EXECUTE})
-_CORDON = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
+_REPELLING = frozenset({"NoSchedule", "NoExecute"})
 
 
-def table_of(nodes: Iterable[Node], pods: Iterable[Pod]) -> NodeTable:
-    """The nodes with what their pods hold, in the scheduler's own reckoning."""
+def session_of(nodes: Iterable[Node], pods: Iterable[Pod], now: Instant) -> Session:
+    """The engine with the built-in policy over these nodes and pods; nothing is planned."""
     cluster = Cluster()
     intake = Intake(cluster)
     for each in (*nodes, *pods):
         intake.apply(changes.Upserted(object=each))
-    return cluster.snapshot().nodes
+    return cycle.open_session(cluster.snapshot(), builtin.parse(builtin.TEXT, "built-in policy"), now=now)
+
+
+def _shape(session: Session, each: Mapping[str, float]) -> Shape:
+    """A pod that asks for so much, wants no labels and tolerates nothing."""
+    requests = {name: amounts.quantity_text(name, value) for name, value in each.items()}
+    container = Container(name="worker", resources=ResourceRequirements(requests=requests))
+    pod = Pod(
+        metadata=ObjectMeta(name="worker", uid=repr(sorted(requests.items()))), spec=PodSpec(containers=(container,))
+    )
+    return session.shape(task_of(pod, gang=""))
+
+
+def workers(session: Session, each: Mapping[str, float]) -> int:
+    """How many pods that ask for `each` would fit now."""
+    if any(name not in session.room.table.axis.rows for name, value in each.items() if value > 0):
+        return 0
+    return int(feasibility.fits_now(session, _shape(session, each))[1].sum())
 
 
 def state_of(node: Node) -> str:
     """As kubectl prints it, and whether a taint keeps pods away."""
-    words = [_readiness(node)]
+    ready = next((each.status for each in node.status.conditions if each.type == "Ready"), "Unknown")
+    words = [{"True": "Ready", "False": "NotReady"}.get(ready, "Unknown")]
     if node.spec.unschedulable:
         words.append("SchedulingDisabled")
     if any(taint.effect in _REPELLING for taint in node.spec.taints):
         words.append("Tainted")
     return ",".join(words)
-
-
-def _readiness(node: Node) -> str:
-    ready = next((each.status for each in node.status.conditions if each.type == "Ready"), "Unknown")
-    return {"True": "Ready", "False": "NotReady"}.get(ready, "Unknown")
-
-
-def barred(node: Node, spec: PodSpec = ANY_POD) -> str:
-    """What keeps such a pod off the node, however empty it is; empty where nothing does."""
-    if _readiness(node) != "Ready":
-        return "not ready"
-    if node.spec.unschedulable and not any(tolerates(each, _CORDON) for each in spec.tolerations):
-        return "cordoned"
-    for taint in node.spec.taints:
-        if taint.effect in _REPELLING and not any(tolerates(each, taint) for each in spec.tolerations):
-            return f"taint {taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}"
-    return "" if _selects(spec, node) else "other labels than the pods want"
-
-
-def _selects(spec: PodSpec, node: Node) -> bool:
-    labels = node.metadata.labels
-    if any(labels.get(key) != value for key, value in spec.node_selector.items()):
-        return False
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    if affinity is None or affinity.required is None:
-        return True
-    return compiled_terms(affinity.required).matches(labels, node_name=node.metadata.name)
-
-
-def fits(table: NodeTable, each: Mapping[str, float], spec: PodSpec = ANY_POD) -> list[int]:
-    """For each node, how many pods that ask for `each` it still takes; none where something keeps such pods away."""
-    if not len(table):
-        return []
-    free = free_of(table)
-    counts = np.full(len(table), np.iinfo(np.int64).max)
-    for name, asked in {amounts.PODS: amounts.MILLI, **each}.items():
-        if asked > 0:
-            row = table.axis.rows.get(name)
-            counts = np.minimum(counts, free[row] // int(asked)) if row is not None else np.zeros_like(counts)
-    usable = np.array([not barred(node, spec) for node in table.objects])
-    return [int(count) for count in np.where(usable, counts, 0)]
-
-
-def free_of(table: NodeTable) -> Amounts2D:
-    """What is free of each resource (row) on each node (column)."""
-    free: Amounts2D = np.maximum(table.allocatable - table.used, 0)
-    return free
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -111,21 +79,16 @@ class NodeRoom:
     free: int
     fragmented: int
     pods: int
-    barred: str  # what keeps pods away that tolerate nothing; empty where nothing does
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rooms:
-    """All nodes' cards, and for workers of so many cards each, how many fit at once on nodes that nothing bars."""
+    """All nodes' cards, for workers of so many cards each how many fit at once, and why nodes are left out of that."""
 
     resource: str
     nodes: tuple[NodeRoom, ...]
     gangs: Mapping[int, int]
-
-    @property
-    def left_out(self) -> Counter[str]:
-        """How many nodes do not count for gangs, by what keeps pods away."""
-        return Counter(each.barred for each in self.nodes if each.barred)
+    left_out: Mapping[str, int]
 
     def data(self) -> dict[str, Any]:
         return {
@@ -136,24 +99,33 @@ class Rooms:
         }
 
 
-def rooms(table: NodeTable, resource: str = "") -> Rooms:
+def rooms(session: Session, resource: str = "") -> Rooms:
     """Cards of one resource on every node; without a name, of the GPU that there is most of."""
+    table = session.room.table
     resource = resource or _commonest_gpu(table)
     row = table.axis.rows.get(resource)
     found = []
     for index, node in enumerate(table.objects):
         cards = int(table.allocatable[row, index]) // amounts.MILLI if row is not None else 0
         used = -(-int(table.used[row, index]) // amounts.MILLI) if row is not None else 0
-        bar = barred(node)
-        # A taint leaves its cards free for those who tolerate it; a node that takes nobody has none free.
-        is_open = _readiness(node) == "Ready" and not node.spec.unschedulable
-        free = max(cards - used, 0) if is_open else 0
-        tasks, name = len(table.tasks[index]), table.names[index]
-        found.append(NodeRoom(name, state_of(node), cards, used, free, free if used else 0, tasks, bar))
+        state = state_of(node)
+        # A taint leaves its cards free for those who tolerate it; a node that takes no pods has none free.
+        free = max(cards - used, 0) if state in {"Ready", "Ready,Tainted"} else 0
+        found.append(
+            NodeRoom(table.names[index], state, cards, used, free, free if used else 0, len(table.tasks[index]))
+        )
     most = max((each.cards for each in found), default=0)
     sizes = [2**power for power in range(most.bit_length()) if 2**power <= most]
-    gangs = {size: sum(fits(table, {resource: size * amounts.MILLI})) for size in sorted({*sizes, most} - {0})}
-    return Rooms(resource, tuple(found), gangs)
+    gangs = {size: workers(session, {resource: size * amounts.MILLI}) for size in sorted({*sizes, most} - {0})}
+    return Rooms(resource, tuple(found), gangs, _left_out(session))
+
+
+def _left_out(session: Session) -> dict[str, int]:
+    """How many nodes refuse even the smallest pod, by the reason that the engine gives."""
+    shape = _shape(session, {})
+    session.placer.allowed(shape)
+    everywhere = np.ones(len(session.room.table), dtype=bool)
+    return {reason.text: reason.nodes for reason in count_reasons(shape.denials or (), everywhere)}
 
 
 def _commonest_gpu(table: NodeTable) -> str:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from pumice.api import names
 from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.clock import RealClock
 from pumice.dispatch.evictor import EvictionSettings
+from pumice.dispatch.memory_store import MemoryPlace
 from pumice.errors import BadInput
 from pumice.kube import config
 from pumice.processes import lifecycle
@@ -21,7 +23,9 @@ from pumice.processes.health import HealthServer
 from pumice.processes.policies import PolicyFile
 from pumice.processes.queues import make_queues, read_queues
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.processes.view_server import ViewServer
 from pumice.processes.volcano_guard import VOLCANO_LEASES, refuse_two_masters
+from pumice.readmodel.build import Views
 from pumice.runtime import Runtime
 from pumice.scheduling.core.cycle import GRACE_SECONDS
 from pumice.telemetry import logs, traces
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
 @click.option(
     "--policy", "policy_file", type=click.Path(dir_okay=False), help="Policy file; without it the built-in policy."
 )
-@click.option("--scheduler-name", "names", multiple=True, default=SCHEDULER_NAMES, show_default=True)
+@click.option("--scheduler-name", "scheduler_names", multiple=True, default=SCHEDULER_NAMES, show_default=True)
 @click.option("--default-queue", default="default", show_default=True)
 @click.option(
     "--queues",
@@ -52,7 +56,7 @@ if TYPE_CHECKING:
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True)
 @click.option("--lease-namespace", default="kube-system", show_default=True)
 @click.option(
-    "--listen", default="127.0.0.1:8080", show_default=True, help="Address of /metrics, /livez, /readyz and /explain."
+    "--listen", default="127.0.0.1:8080", show_default=True, help="Address of /metrics, /livez, /readyz and /v1."
 )
 @click.option(
     "--price", "prices", multiple=True, metavar="RESOURCE=DOLLARS", help="Dollars per hour of one card, core or GiB."
@@ -60,7 +64,7 @@ if TYPE_CHECKING:
 @click.option(
     "--volcano-metrics/--no-volcano-metrics", default=True, show_default=True, help="Export Volcano's metric names too."
 )
-@click.option("--lease-name", default="pumice-scheduler", show_default=True)
+@click.option("--lease-name", default=names.SCHEDULER_LEASE, show_default=True)
 @click.option(
     "--gang-grace",
     "grace_s",
@@ -89,7 +93,7 @@ def scheduler(
     kubeconfig: str,
     context: str,
     policy_file: str | None,
-    names: tuple[str, ...],
+    scheduler_names: tuple[str, ...],
     default_queue: str,
     queue_file: str | None,
     leader_elect: bool,
@@ -109,12 +113,13 @@ def scheduler(
     extra = plugins_from_outside()
     policies = PolicyFile(policy_file, extra=extra, log=log)
     served = Served(
-        scheduler_names=frozenset(names),
+        scheduler_names=frozenset(scheduler_names),
         default_queue=default_queue,
         extra_plugins=extra,
         volcano_metrics=volcano_metrics,
         prices=dict(_price(text) for text in prices),
         grace_s=grace_s,
+        memory_place=MemoryPlace(lease_namespace, lease_name),
         eviction_settings=EvictionSettings(patience_s, delete_then=fallback == "delete"),
     )
     queues = read_queues(queue_file) if queue_file else {}
@@ -150,9 +155,9 @@ async def _run(
         client = here.client
         await refuse_two_masters(client, served.scheduler_names, clock=clock, lease=VOLCANO_LEASES[0])
         worker = Scheduler(client, here.informers, lambda: policies.current, here.runtime, served)
-        health = HealthServer(
-            worker.pulse, worker.meters, client=client, explain=worker.explain, election=here.election
-        )
+        view = ViewServer(Views(), client, here.election)
+        worker.tell(view.publish)
+        health = HealthServer(worker.pulse, worker.meters, election=here.election, view=view)
         beside = [
             policies.run(clock, worker.policy_refused),
             worker.idle_pulse(),

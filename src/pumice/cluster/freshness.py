@@ -2,10 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.api import versions
+from pumice.api.core import Node
+from pumice.api.native import NativePodGroup
 from pumice.api.pods import Pod
+from pumice.api.scheduling import PodGroup
+from pumice.cluster.state import native_key
+
+if TYPE_CHECKING:
+    from pumice.cluster.state import Cluster
+
+V = TypeVar("V")
+
+
+def remember(memory: dict[str, V], key: str, value: V, *, most: int) -> None:
+    """Keep the first value of a key, and of too many keys those that came last."""
+    memory.setdefault(key, value)
+    if len(memory) > most:
+        del memory[next(iter(memory))]
+
+
+def last_seen(cluster: Cluster, thing: Any) -> Any:
+    """The object of that name, no pod, as it was last taken in; None where there is none, or where its version is not kept."""
+    meta = thing.metadata
+    match thing:
+        case Node():
+            slot = cluster.nodes.get(meta.name)
+            return None if slot is None else slot.node
+        case PodGroup() | NativePodGroup():
+            is_ours = isinstance(thing, PodGroup)
+            gang = cluster.gangs.get(meta.key if is_ours else native_key(meta.namespace, meta.name))
+            return None if gang is None else gang.group
+        case _:
+            return cluster.others.get(type(thing), {}).get(meta.key)
 
 
 def is_past(thing: Any, known: Any) -> bool:

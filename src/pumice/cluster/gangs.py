@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
 from pumice.api import names
@@ -10,7 +11,8 @@ from pumice.api.batch import TopologyMode
 from pumice.api.meta import NO_RESOURCES
 from pumice.api.scheduling import PodGroup, PodGroupPhase, SubGroupPolicy
 from pumice.cluster import amounts
-from pumice.cluster.matching import compiled
+from pumice.cluster.fingerprints import fingerprint
+from pumice.cluster.matching import compile_selector
 from pumice.cluster.tasks import OCCUPYING, Status, Task, go_bool, preemptable
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pumice.api.scheduling import PodGroupCondition
     from pumice.cluster.amounts import Amounts
 
+OUR_NOTES = frozenset({names.VERDICT, names.ATTEMPT, names.LEADER})  # annotations that we write onto groups
 NO_POLICY = -1  # of a sub gang that no subGroupPolicy made
 
 
@@ -85,7 +88,7 @@ class GangSpec:
         return written is not None and go_bool(written) is not True
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False)  # no slots: `fingerprint` is kept
 class Gang:
     """A gang and its members at one moment; `counts` is indexed by Status."""
 
@@ -98,6 +101,26 @@ class Gang:
     @property
     def key(self) -> str:
         return self.spec.key
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Of what the gang asks for and how far it got; what we write onto its group ourselves does not count."""
+        spec = self.spec
+        theirs = {key: value for key, value in spec.annotations.items() if key not in OUR_NOTES}
+        members = [
+            (
+                task.uid,
+                task.status,
+                task.node,
+                task.priority,
+                task.gates,
+                task.pod.metadata.labels,
+                task.request.amounts,
+            )
+            for task in self.tasks
+        ]
+        wants = spec.min_member, spec.role_minimums, spec.minimum, spec.closeness, spec.policies
+        return fingerprint(spec.uid, spec.queue, spec.priority, spec.phase, theirs, spec.labels, wants, members)
 
 
 def gang_of(spec: GangSpec, tasks: Iterable[Task]) -> Gang:
@@ -136,7 +159,7 @@ def spec_of_pod_group(group: PodGroup, *, priority: int, default_queue: str) -> 
 
 
 def spec_of_native(group: NativePodGroup, *, key: str, priority: int, default_queue: str) -> GangSpec:
-    """A group of scheduling.k8s.io: it names no queue, so an annotation may, and it asks nobody to be admitted."""
+    """A group of scheduling.k8s.io: it names no queue, so an annotation may, and it needs no admission."""
     meta, spec = group.metadata, group.spec
     policy = spec.scheduling_policy
     return GangSpec(
@@ -225,7 +248,7 @@ class _Picker:
         self.index = index
         self.keys = policy.match_label_keys
         wanted = policy.label_selector
-        self.selector = None if wanted is None else compiled(wanted)
+        self.selector = None if wanted is None else compile_selector(wanted)
 
     def pick(self, task: Task) -> tuple[int, tuple[str, ...]] | None:
         labels = task.pod.metadata.labels

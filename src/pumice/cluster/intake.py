@@ -7,7 +7,6 @@ watch says afterwards may be older (docs/adr/0016).
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import PodGroup, Queue, implied_group, is_workload
 from pumice.api.topology import HyperNode
 from pumice.cluster import amounts, cards, freshness, relevance, state
+from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.queues import queue_of
 from pumice.cluster.tasks import EVICTABLE, FINISHED, ON_A_NODE, Status, Task, task_of
 
@@ -45,16 +45,16 @@ class Intake:
         self.cluster = cluster
         self._pods: dict[str, Pod] = {}
         self._uid_by_key: dict[str, str] = {}
-        self._uids_by_implied: dict[
-            str, set[str]
-        ] = {}  # of pods, by the key of the group that is made for such as name none
+        self._uids_by_implied: dict[str, set[str]] = {}  # pods that name no group, by the key of the one made for them
         self._assumed: dict[str, changes.Assumed] = {}
         self._evicting: set[str] = set()
-        self._gone: collections.OrderedDict[str, None] = collections.OrderedDict()
+        self._gone: dict[str, None] = {}
 
     def apply(self, change: changes.Change) -> None:
         self.cluster.revision += 1
-        self.cluster.ground += relevance.shifts_ground(self.cluster, change)
+        self.cluster.shifts += relevance.shifts_rules(self.cluster, change)
+        if relevance.changes_rules(self.cluster, change):
+            self.cluster.rules = None
         match change:
             case changes.Upserted(object=thing):
                 self._upsert(thing)
@@ -67,16 +67,17 @@ class Intake:
             case changes.Unclaimed(gang=gang):
                 self.cluster.claims.pop(gang, None)
             case changes.AttemptSeen(attempt=attempt, at=at):
-                if len(self.cluster.seen_at) >= ATTEMPTS_MAX:
-                    del self.cluster.seen_at[next(iter(self.cluster.seen_at))]
-                self.cluster.seen_at.setdefault(attempt, at)
+                freshness.remember(self.cluster.seen_at, attempt, at, most=ATTEMPTS_MAX)
             case _:
                 self._outcome(change)
 
     # ------------------------------------------------------------------------------------------------- news
 
     def _upsert(self, thing: Struct) -> None:
-        known = self._known(thing)
+        if isinstance(thing, Pod):
+            known: Any = self._pods.get(self._uid_by_key.get(thing.metadata.key, ""))
+        else:
+            known = freshness.last_seen(self.cluster, thing)
         if known is not None and freshness.is_past(thing, known):
             return
         match thing:
@@ -92,22 +93,6 @@ class Intake:
                 self.cluster.queues[thing.metadata.name] = queue_of(thing)
             case _:
                 self._set_other(thing, present=True)
-
-    def _known(self, thing: Any) -> Any:
-        """The object of that name as it was last taken in."""
-        cluster, meta = self.cluster, thing.metadata
-        match thing:
-            case Pod():
-                return self._pods.get(self._uid_by_key.get(meta.key, ""))
-            case Node():
-                slot = cluster.nodes.get(meta.name)
-                return None if slot is None else slot.node
-            case PodGroup() | NativePodGroup():
-                is_ours = isinstance(thing, PodGroup)
-                gang = cluster.gangs.get(meta.key if is_ours else state.native_key(meta.namespace, meta.name))
-                return None if gang is None else gang.group
-            case _:
-                return cluster.others.get(type(thing), {}).get(meta.key)
 
     def _delete(self, thing: Struct) -> None:
         match thing:
@@ -189,9 +174,7 @@ class Intake:
     def _delete_pod(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
         if pod is not None and pod.metadata.uid:
-            self._gone[uid] = None
-            if len(self._gone) > GONE_MAX:
-                self._gone.popitem(last=False)
+            freshness.remember(self._gone, uid, None, most=GONE_MAX)
         self._assumed.pop(uid, None)
         self._evicting.discard(uid)
         self._unimply(uid, pod)
@@ -222,7 +205,7 @@ class Intake:
                 if pod.uid in self._pods:
                     self._evicting.add(pod.uid)
             case changes.BindUnknown(pod=pod):
-                pass  # the charge stays as it is until somebody has read the pod back
+                pass  # the charge stays as it is until the pod has been read back
             case _:
                 raise TypeError(f"{type(change).__name__} is no Change that the state knows")
         self._refresh(pod.uid)
@@ -235,7 +218,9 @@ class Intake:
         task = task_of(pod, gang=self._gang_of(pod))
         assumed = self._assumed.get(uid)
         if assumed is not None and task.status is Status.PENDING:
-            task = dataclasses.replace(task, status=Status.BINDING, node=assumed.node, pod=_annotated(pod, assumed))
+            task = dataclasses.replace(
+                task, status=Status.BINDING, node=assumed.node, pod=_with_annotations(pod, assumed)
+            )
         elif uid in self._evicting and task.status in EVICTABLE:
             task = dataclasses.replace(task, status=Status.RELEASING)
         elif task.status is Status.BOUND and self._is_nowhere(task):
@@ -266,7 +251,8 @@ class Intake:
         if task is None:
             return
         cluster.enlist(task)
-        self._learn(task.request.amounts)  # a resource that no node has must not look like one that nobody asks for
+        # a resource that no node has must not look like one that no pod asks for
+        _learn(cluster, task.request.amounts)
         self._charge(task)
         if task.gang:
             slot = self._gang(task.gang)
@@ -289,42 +275,30 @@ class Intake:
     def _charge(self, task: Task, sign: int = 1) -> None:
         if not task.node or task.status not in ON_A_NODE:
             return
-        slot = self._node(task.node)
+        slot = _node(self.cluster, task.node)
         if sign > 0:
             slot.tasks[task.uid] = task
         else:
             slot.tasks.pop(task.uid, None)
         slot.frozen = None
         if slot.column is not None:
-            self._add(slot.column, task, sign)
+            _add(self.cluster, slot.column, task, sign)
         elif not slot.tasks and slot.node is None:
             self.cluster.nodes.pop(task.node, None)
 
     def _uncharge(self, task: Task) -> None:
         self._charge(task, -1)
 
-    def _add(self, column: int, task: Task, sign: int) -> None:
-        cluster = self.cluster
-        self._learn(task.request.amounts)
-        demand: Column = cluster.axis.demand(task.request) * sign
-        cluster.used[:, column] += demand
-        if task.status is Status.RELEASING:
-            cluster.releasing[:, column] += demand
-
-    def _node(self, name: str) -> NodeSlot:
-        slot = self.cluster.nodes.get(name)
-        if slot is None:
-            slot = self.cluster.nodes[name] = state.NodeSlot()
-        return slot
-
     def _upsert_node(self, node: Node) -> None:
         cluster, name = self.cluster, node.metadata.name
-        slot = self._node(name)
+        slot = _node(self.cluster, name)
         former, slot.node = slot.node, node
+        if former is None or relevance.offers(former) != relevance.offers(node):
+            slot.offers = fingerprint(*relevance.offers(node))
         if slot.column is None:
-            slot.column = self._new_column()
+            slot.column = _new_column(self.cluster)
             for task in slot.tasks.values():
-                self._add(slot.column, task, 1)
+                _add(self.cluster, slot.column, task, 1)
             cluster.node_order = None
             for uid in list(slot.tasks):
                 self._refresh(uid)
@@ -335,7 +309,7 @@ class Intake:
         ):
             cluster.node_order = cluster.tree = None
         room = allocatable_of(node)
-        self._learn(room)
+        _learn(self.cluster, room)
         cluster.allocatable[:, slot.column] = cluster.axis.vector(room)
 
     def _delete_node(self, name: str) -> None:
@@ -353,25 +327,40 @@ class Intake:
             self._refresh(uid)
         cluster.node_order = cluster.tree = None
 
-    def _learn(self, new: amounts.Amounts) -> None:
-        """Make room for resources never seen before: a new row is zero for every node that lacks it."""
-        cluster = self.cluster
-        cluster.axis.learn(new)
-        missing = len(cluster.axis) - len(cluster.used)
-        if missing:
-            for name in ("allocatable", "used", "releasing"):
-                rows = getattr(cluster, name)
-                setattr(cluster, name, np.vstack([rows, np.zeros((missing, rows.shape[1]), dtype=np.int64)]))
 
-    def _new_column(self) -> int:
-        cluster = self.cluster
-        if not cluster.free_columns:
-            size = cluster.used.shape[1]
-            cluster.free_columns = list(range(2 * size - 1, size - 1, -1))
-            for name in ("allocatable", "used", "releasing"):
-                rows = getattr(cluster, name)
-                setattr(cluster, name, np.hstack([rows, np.zeros_like(rows)]))
-        return cluster.free_columns.pop()
+def _node(cluster: Cluster, name: str) -> NodeSlot:
+    slot = cluster.nodes.get(name)
+    if slot is None:
+        slot = cluster.nodes[name] = state.NodeSlot()
+    return slot
+
+
+def _add(cluster: Cluster, column: int, task: Task, sign: int) -> None:
+    _learn(cluster, task.request.amounts)
+    demand: Column = cluster.axis.demand(task.request) * sign
+    cluster.used[:, column] += demand
+    if task.status is Status.RELEASING:
+        cluster.releasing[:, column] += demand
+
+
+def _learn(cluster: Cluster, new: amounts.Amounts) -> None:
+    """Make room for resources never seen before: a new row is zero for every node that lacks it."""
+    cluster.axis.learn(new)
+    missing = len(cluster.axis) - len(cluster.used)
+    if missing:
+        for name in ("allocatable", "used", "releasing"):
+            rows = getattr(cluster, name)
+            setattr(cluster, name, np.vstack([rows, np.zeros((missing, rows.shape[1]), dtype=np.int64)]))
+
+
+def _new_column(cluster: Cluster) -> int:
+    if not cluster.free_columns:
+        size = cluster.used.shape[1]
+        cluster.free_columns = list(range(2 * size - 1, size - 1, -1))
+        for name in ("allocatable", "used", "releasing"):
+            rows = getattr(cluster, name)
+            setattr(cluster, name, np.hstack([rows, np.zeros_like(rows)]))
+    return cluster.free_columns.pop()
 
 
 def _gang_key(pod: Pod, scheduler_names: frozenset[str]) -> str:
@@ -396,7 +385,7 @@ def _implied_key(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{implied_group(pod.metadata)}"
 
 
-def _annotated(pod: Pod, assumed: changes.Assumed) -> Pod:
+def _with_annotations(pod: Pod, assumed: changes.Assumed) -> Pod:
     """The pod as it will be once its bind has taken effect: cards and CPUs that were chosen for it are taken from now on."""
     if not assumed.annotations:
         return pod
@@ -415,5 +404,5 @@ def allocatable_of(node: Node) -> amounts.MutableAmounts:
         oversold = node.metadata.annotations.get(annotation, "")
         if _NUMBER.fullmatch(oversold):  # milli-CPUs and bytes, as plain numbers
             amounts.add(room, {name: int(oversold)})
-    room = {**cards.registered_totals(node), **room}
+    room = {**cards.register_totals(node), **room}
     return {name: min(value, amounts.OFFERED_MAX) for name, value in room.items()}

@@ -6,29 +6,35 @@ the answer is yes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from pumice.api import changes, names
+from pumice.api import changes
 from pumice.api.core import Node
+from pumice.api.meta import Struct
 from pumice.api.pods import Pod
 from pumice.api.policy import PodDisruptionBudget
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import PodGroup, Queue
+from pumice.cluster.gangs import OUR_NOTES
 from pumice.cluster.queues import queue_of
 from pumice.cluster.tasks import Status, preemptable, status_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pumice.api.meta import Struct
     from pumice.cluster.state import Cluster
 
-_OUR_NOTES = frozenset({names.VERDICT, names.ATTEMPT, names.LEADER})
+
+# By kind, those who say whether an object concerns them, as it was and as it is; None: it was, or is, not there.
+Concerns = Mapping[type[Struct], Sequence[Callable[[Any, Any], bool]]]
 
 
-def matters(cluster: Cluster, change: changes.Change) -> bool:
+def matters(cluster: Cluster, change: changes.Change, concerns: Concerns) -> bool:
     """Whether a cycle after this change could decide, or say, something that the one before could not."""
     match change:
+        case changes.Upserted(object=thing) | changes.Deleted(object=thing) if type(thing) in concerns:
+            known = cluster.others.get(type(thing), {}).get(thing.metadata.key)  # type: ignore[attr-defined]
+            fresh = thing if isinstance(change, changes.Upserted) else None
+            return any(is_concerned(known, fresh) for is_concerned in concerns[type(thing)])
         case changes.Upserted(object=thing):
             return _is_news(cluster, thing)
         case changes.Assumed() | changes.Evicting() | changes.Claimed() | changes.BindUnknown() | changes.AttemptSeen():
@@ -37,29 +43,44 @@ def matters(cluster: Cluster, change: changes.Change) -> bool:
             return True
 
 
-def shifts_ground(cluster: Cluster, change: changes.Change) -> bool:
-    """Whether the rules of who may leave for whom, or where, are different after this change.
+# The rules of which pods may be evicted for which, or where, change rarely, unlike the pods. What the first of the following
+# two answers for is compared by content (`Cluster.rules`), also after a restart; what the second answers for comes and goes with
+# pods, and can only be counted while we watch (`Cluster.shifts`). Both are asked before the change is applied, too.
 
-    That is rare, unlike the coming and going of pods, which only changes who is there. Asked before the change is applied, too.
-    """
+
+def changes_rules(cluster: Cluster, change: changes.Change) -> bool:
+    """Whether nodes, queues, priority classes or disruption budgets may differ after this change in what they allow."""
     match change:
-        case changes.Upserted(object=Pod() as pod):
-            task = cluster.tasks.get(pod.metadata.uid or pod.metadata.key)
-            return task is not None and _is_other_victim(task.pod, pod)
         case changes.Upserted(object=Node() as node):
             slot = cluster.nodes.get(node.metadata.name)
             known = slot.node if slot is not None else None
-            return known is None or _offers(known) != _offers(node)
-        case changes.Upserted(object=PodGroup() as group):
-            return group.metadata.key in cluster.gangs and _group_is_news(cluster, group, phase=False)
+            return known is None or offers(known) != offers(node)
         case changes.Upserted(object=PodDisruptionBudget() as budget):
-            return _allows_more(cluster, budget)
+            found = cluster.others.get(PodDisruptionBudget, {}).get(budget.metadata.key)
+            return found is None or found.spec != budget.spec
         case changes.Upserted(object=Queue() | PriorityClass() as thing):
             return _is_news(cluster, thing)
         case changes.Deleted(object=PodDisruptionBudget() | Queue() | PriorityClass() | Node()):
             return True
         case changes.Relisted(struct=kind):
-            return kind is not Pod
+            return kind in {Node, PodDisruptionBudget, Queue, PriorityClass}
+        case _:
+            return False
+
+
+def shifts_rules(cluster: Cluster, change: changes.Change) -> bool:
+    """Whether a pod or group that was there already may leave more easily after this change, or a budget allows more."""
+    match change:
+        case changes.Upserted(object=Pod() as pod):
+            task = cluster.tasks.get(pod.metadata.uid or pod.metadata.key)
+            return task is not None and _is_other_victim(task.pod, pod)
+        case changes.Upserted(object=PodGroup() as group):
+            slot = cluster.gangs.get(group.metadata.key)
+            is_known = slot is not None and slot.group is not None
+            return is_known and _group_is_news(cluster, group, phase=False)
+        case changes.Upserted(object=PodDisruptionBudget() as budget):
+            known = cluster.others.get(PodDisruptionBudget, {}).get(budget.metadata.key)
+            return known is not None and known.status.disruptions_allowed < budget.status.disruptions_allowed
         case _:
             return False
 
@@ -72,15 +93,9 @@ def _is_other_victim(known: Pod, pod: Pod) -> bool:
     return before != after or known.metadata.labels != pod.metadata.labels
 
 
-def _offers(node: Node) -> tuple[object, ...]:
+def offers(node: Node) -> tuple[object, ...]:
+    """What of a node decides who may be placed there."""
     return node.metadata.labels, node.spec, node.status.allocatable
-
-
-def _allows_more(cluster: Cluster, budget: PodDisruptionBudget) -> bool:
-    known = cluster.others.get(PodDisruptionBudget, {}).get(budget.metadata.key)
-    return known is not None and (
-        known.spec != budget.spec or known.status.disruptions_allowed < budget.status.disruptions_allowed
-    )
 
 
 def _is_news(cluster: Cluster, thing: Struct) -> bool:
@@ -139,7 +154,7 @@ def _group_is_news(cluster: Cluster, group: PodGroup, *, phase: bool = True) -> 
 
 
 def _theirs(annotations: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in annotations.items() if key not in _OUR_NOTES}
+    return {key: value for key, value in annotations.items() if key not in OUR_NOTES}
 
 
 def _queue_is_news(cluster: Cluster, queue: Queue) -> bool:

@@ -1,4 +1,4 @@
-"""What is true now. Only intake.py writes here; everybody else takes snapshots, which never change.
+"""What is true now. Only intake.py writes here; all other code takes snapshots, which never change.
 
 A snapshot shares whatever has not changed since the last one: nodes' tasks, gangs and the other objects are frozen once and
 reused until intake touches them again.
@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from pumice.api.policy import PodDisruptionBudget
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.cluster import gangs
 from pumice.cluster.columns import Axis, NodeTable
+from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.residents import Residents
 from pumice.cluster.tasks import ON_A_NODE, Status, Task
 from pumice.cluster.topology import HyperTree, hyper_tree
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 COLUMNS_AT_FIRST = 64  # room for nodes before the arrays grow; they double
+_NOTHING_HELD: Mapping[str, str | float] = {}
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -44,6 +47,7 @@ class NodeSlot:
 
     node: Node | None = None
     column: int | None = None
+    offers: str = ""  # a fingerprint of what decides who may be placed there
     tasks: dict[str, Task] = dataclasses.field(default_factory=dict)
     frozen: Residents | None = None
 
@@ -70,7 +74,8 @@ class Snapshot:
     with_terms: tuple[Task, ...]  # on nodes or waiting, that ask something of other pods
     with_mounts: tuple[Task, ...]  # on nodes or waiting, whose volumes tie them to a place
     orphans: Mapping[str, tuple[Task, ...]]  # by the key of the group that they name and that does not exist
-    ground: int  # rises when the rules of who may leave for whom, or where, have changed
+    rules: str  # a fingerprint of what decides which pods may be evicted for which, or where: nodes, queues, classes, budgets
+    shifts: int  # rises with each change of such a rule that is in no fingerprint; begins anew with each process
     seen_at: Mapping[str, Instant] = dataclasses.field(
         default_factory=dict
     )  # attempts stamped in the future: when they were first seen
@@ -89,7 +94,8 @@ class Cluster:
         self.scheduler_names = scheduler_names
         self.default_queue = default_queue
         self.revision = 0
-        self.ground = 0
+        self.rules: str | None = None  # None: they changed since the last snapshot
+        self.shifts = 0
         self.axis = Axis()
         self.nodes: dict[str, NodeSlot] = {}
         self.tasks: dict[str, Task] = {}
@@ -133,9 +139,24 @@ class Cluster:
             tuple(self.with_terms.values()),
             tuple(self.with_mounts.values()),
             MappingProxyType(dict(sorted(self._orphans.items()))),
-            self.ground,
+            self._rules(),
+            self.shifts,
             MappingProxyType(dict(self.seen_at)),
         )
+
+    def _rules(self) -> str:
+        if self.rules is None:
+            budgets = self.others.get(PodDisruptionBudget, {})
+            self.rules = fingerprint(
+                sorted((name, slot.offers) for name, slot in self.nodes.items() if slot.node is not None),
+                [
+                    dataclasses.replace(queue, written_allocated=_NOTHING_HELD)
+                    for _, queue in sorted(self.queues.items())
+                ],
+                sorted(self.others.get(PriorityClass, {}).items()),
+                sorted((key, budget.spec) for key, budget in budgets.items()),
+            )
+        return self.rules
 
     def _node_table(self) -> NodeTable:
         if self.node_order is None:
@@ -149,7 +170,7 @@ class Cluster:
             names=self.node_order,
             index={name: index for index, name in enumerate(self.node_order)},
             objects=[slot.node for slot in slots if slot.node is not None],
-            tasks=[_frozen_tasks(slot) for slot in slots],
+            tasks=[_freeze_tasks(slot) for slot in slots],
             # take, because an index would give columns that lie apart in memory, and rows are what is read.
             allocatable=self.allocatable.take(where, axis=1),
             used=self.used.take(where, axis=1),
@@ -273,7 +294,7 @@ def namespace_of(key: str) -> str:
     return key.partition("/")[0]
 
 
-def _frozen_tasks(slot: NodeSlot) -> Residents:
+def _freeze_tasks(slot: NodeSlot) -> Residents:
     if slot.frozen is None:
         slot.frozen = Residents(sorted(slot.tasks.values(), key=lambda task: task.uid))
     return slot.frozen

@@ -68,7 +68,7 @@ class Carrier:
         reach: Callable[[str], None] = _nowhere,
         fillings: Mapping[str, Callable[[Json], Awaitable[Json]]] = MappingProxyType({}),
     ) -> None:
-        self._client = client.guarded(guard)
+        self._client = client.with_guard(guard)
         self._guard = guard
         self._known = known
         self._recorder = recorder

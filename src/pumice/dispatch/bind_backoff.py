@@ -5,7 +5,11 @@ Without a rest, a gang that the API server refuses for good would be planned and
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
+
+from pumice import instant
+from pumice.scheduling.core.ports import Resting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,8 +41,13 @@ class Refusals:
         rest_s = min(REST_S_FIRST * 2.0 ** min(count - 2, 10), REST_S_MAX) if count > 1 else 0.0
         self._failures[gang] = _Failures(count, why, self._clock.monotonic() + rest_s)
 
-    def resting(self) -> Mapping[str, str]:
-        """Why the last attempt of each gang failed that is not to be tried yet."""
+    def resting(self) -> Mapping[str, Resting]:
+        """Gangs that are not to be tried yet, until when, and why their last attempt failed."""
         now = self._clock.monotonic()
         self._failures = {gang: each for gang, each in self._failures.items() if now < each.until + FORGOTTEN_S}
-        return {gang: each.why for gang, each in self._failures.items() if now < each.until}
+        day = self._clock.now()
+        return {
+            gang: Resting(each.why, day + math.ceil((each.until - now) * instant.SECOND))
+            for gang, each in self._failures.items()
+            if now < each.until
+        }

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pumice.kube.recorder import Recorder
     from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Decisions
+    from pumice.scheduling.core.ports import Resting
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Dispatcher:
         *,
         eviction_settings: EvictionSettings | None = None,
     ) -> None:
-        client = client.guarded(runtime.guard)
+        client = client.with_guard(runtime.guard)
         self._client = client
         self._cluster = cluster
         self._learn = learn
@@ -73,8 +74,8 @@ class Dispatcher:
         """Whether a status waits to be written again."""
         return self._statuses.unwritten or self._gates.unwritten
 
-    def resting(self) -> Mapping[str, str]:
-        """Gangs whose attempts have failed more than once lately, with the reason: others have their turn."""
+    def resting(self) -> Mapping[str, Resting]:
+        """Gangs whose attempts have failed more than once lately: others have their turn."""
         return self._binder.refusals.resting()
 
     async def take_over(self, *, since: str) -> None:

@@ -62,6 +62,7 @@ class Election:
         self._clock = clock
         self._chance = chance
         self._log = log
+        self.annotations: Json = {}  # what a leader writes onto the lease: where it can be asked, say
         self._deadline = float("-inf")
         self._held: Json | None = None  # the lease as we last wrote it
         self._holder = ""  # who held it when we last looked
@@ -84,6 +85,16 @@ class Election:
     def stands_by(self) -> bool:
         """True while another is known to hold the lease: this process has nothing to do, and is ready to take over."""
         return self._holder not in {"", self._identity}
+
+    @property
+    def identity(self) -> str:
+        """Ours, as it stands in the lease when we hold it."""
+        return self._identity
+
+    @property
+    def holder(self) -> str:
+        """Who held the lease when we last looked; empty for none."""
+        return self._holder
 
     async def lead(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Waits for the lease and runs `work` while holding it; returns what it returns.
@@ -135,7 +146,7 @@ class Election:
             return False
         try:
             await self._write(self._held)
-        except errors.StatusError:  # somebody touched or deleted it: look who holds it
+        except errors.StatusError:  # another process touched or deleted it: look who holds it
             self._held = None
             return False
         return True
@@ -173,8 +184,11 @@ class Election:
             "acquireTime": (spec.get("acquireTime") if is_ours else None) or now,
             "leaseTransitions": (spec.get("leaseTransitions") or 0) + (bool(spec) and not is_ours),
         }
+        metadata = lease["metadata"]
+        if self.annotations:
+            metadata = metadata | {"annotations": (metadata.get("annotations") or {}) | self.annotations}
         sent_at = self._clock.monotonic()
-        self._held = await self._put(lease | {"spec": fresh})
+        self._held = await self._put(lease | {"metadata": metadata, "spec": fresh})
         self._holder = self._identity
         self._deadline = sent_at + RENEW_S
 
@@ -197,7 +211,7 @@ class Election:
             self._log("lease_not_released", lease=f"{self._namespace}/{self._name}", error=str(error))
 
     async def _wait_for_news(self) -> None:
-        """Returns when somebody has written the lease since we last looked, or after the retry time."""
+        """Returns when another process has written the lease since we last looked, or after the retry time."""
         query = {
             "watch": "true",
             "fieldSelector": f"metadata.name={self._name}",

@@ -1,6 +1,6 @@
 """A whole cluster in one process: the embedded API server, our kinds, the scheduler, the controllers, and nodes.
 
-Everything inside talks to the server without a socket; everybody else uses the kubeconfig that it writes.
+Everything inside talks to the server without a socket; all others use the kubeconfig that it writes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ import msgspec
 
 from pumice import yamltext
 from pumice.api import kinds
+from pumice.api.scheduling import Queue
 from pumice.clock import RealClock
+from pumice.dispatch.memory_store import MemoryPlace
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.transport import Request
+from pumice.local import viewer
 from pumice.local.apiserver.admission import Hook
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Settings
@@ -30,8 +33,12 @@ from pumice.local.nodes.lifecycle import NodeLifecycle
 from pumice.local.nodes.ordinary import OrdinaryPods
 from pumice.local.nodes.pretend import PretendAgent
 from pumice.local.nodes.process.agent import ProcessAgent
+from pumice.processes import lifecycle
 from pumice.processes.controllers import Controllers
+from pumice.processes.health import HealthServer
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.processes.view_server import ViewServer
+from pumice.readmodel.build import Views
 from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 from pumice.webhooks.lookups import InformerLookup
@@ -42,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
+    from pumice.kube.informer import News
     from pumice.local.apiserver.serving import Place
     from pumice.local.nodes.process.machine import ProcessSettings
     from pumice.local.nodes.registration import NodeFacts
@@ -50,6 +58,7 @@ if TYPE_CHECKING:
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 READY_S_MAX = 60.0
+MEMORY_PLACE = MemoryPlace("kube-system", "pumice-scheduler")
 
 
 class Up:
@@ -69,6 +78,7 @@ class Up:
         self.client: Client
         self.scheduler: Scheduler
         self.controllers: Controllers
+        self.port = 0  # of the scheduler's view, once it is there
 
     @property
     def kubeconfig(self) -> pathlib.Path:
@@ -95,7 +105,8 @@ class Up:
         informers = Informers(self.client, clock=clock, chance=chance, log=self._runtime.log)
         self._reviewer = Reviewer(InformerLookup(informers))
         self._run(informers.run())
-        self.scheduler = Scheduler(self.client, informers, self._policy, runtime, Served())
+        self.scheduler = Scheduler(self.client, informers, self._policy, runtime, Served(memory_place=MEMORY_PLACE))
+        await self._serve_view()
         self._run(self.scheduler.run())
         self.controllers = Controllers(self.client, informers, runtime)
         self._run(self.controllers.run())
@@ -106,9 +117,39 @@ class Up:
         async with asyncio.timeout(READY_S_MAX):
             await self.add_nodes(self._nodes)
             await informers.synced()
+            await self._default_queue()
+
+    async def _default_queue(self) -> None:
+        """Returns when admission knows the default queue: the first Job of a new cluster would be refused before that."""
+        queues, known = self._informers.of(Queue), asyncio.Event()
+
+        def look(_: Sequence[News]) -> None:
+            if queues.get("", Served().default_queue) is not None:
+                known.set()
+
+        leave = queues.subscribe(look)
+        await known.wait()
+        leave()
+
+    async def _serve_view(self) -> None:
+        """What the scheduler knows, for commands on this machine; the lease tells where, as a real scheduler's does."""
+        view = ViewServer(Views(), self.client)
+        self.scheduler.tell(view.publish)
+        health = HealthServer(self.scheduler.pulse, self.scheduler.meters, view=view)
+        self.port = await health.start("127.0.0.1:0")
+        self._stack.push_async_callback(health.stop)
+        for path, manifest in viewer.manifests(lifecycle.address("127.0.0.1:0", self.port)):
+            await self._replace(path, manifest)
+
+    async def _replace(self, path: str, manifest: dict[str, Any]) -> None:
+        """A data folder may have it from before, with another address."""
+        content = {"content-type": "application/json"}
+        with contextlib.suppress(errors.NotFound):
+            await self.client.call(Request("DELETE", f"{path}/{manifest['metadata']['name']}"))
+        await self.client.call(Request("POST", path, {}, content, msgspec.json.encode(manifest)))
 
     def _hook(self, path: Path) -> Hook:
-        """Our admission rules, in process. They come with the informers; until then nobody but ourselves writes."""
+        """Our admission rules, in process. They come with the informers; until then there is no other writer."""
 
         def review(request: dict[str, Any]) -> dict[str, Any]:
             if self._reviewer is None:

@@ -27,7 +27,9 @@ def plugins_from_outside() -> Mapping[str, type[Plugin]]:
             raise BadInput(
                 f"plugin {entry.name} of {entry.value} cannot be loaded: {error}; repair or uninstall it"
             ) from error
-        if not hasattr(loaded, "args_type") or not hasattr(loaded, "open"):
-            raise BadInput(f"plugin {entry.name} of {entry.value} has no args_type or no open(session); see pumice.sdk")
+        if not isinstance(loaded, type) or not issubclass(loaded, sdk.Plugin):
+            raise BadInput(
+                f"plugin {entry.name} of {entry.value} is no subclass of pumice.sdk.Plugin; derive it from that, or uninstall it"
+            )
         found[entry.name] = loaded
     return found

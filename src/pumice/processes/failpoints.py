@@ -11,6 +11,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from pumice.errors import BadInput
+from pumice.runtime import no_fail_point
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,16 +20,11 @@ VARIABLE = "PUMICE_FAIL_POINT"
 STEPS = ("assumed", "binding", "bound", "dispatched", "evicting", "status")
 
 
-def _pass_by(reached: str) -> None:
-    """No fail point is set."""
-    del reached
-
-
 def from_environment(environment: Mapping[str, str] = os.environ) -> Callable[[str], None]:
     """The function that dispatch calls at each step."""
     wanted = environment.get(VARIABLE, "")
     if not wanted:
-        return _pass_by
+        return no_fail_point
     step, _, number = wanted.partition(":")
     if step not in STEPS or not (number or "1").isdigit():
         raise BadInput(f"{VARIABLE}={wanted}: expected one of {', '.join(STEPS)}, and a number after a colon")

@@ -12,6 +12,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from pumice import __version__
+from pumice.api import names
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 from pumice.kube.informer import Informers
@@ -42,7 +43,10 @@ class Process:
         beside: Sequence[Coroutine[Any, Any, None]],
     ) -> None:
         """Run until stopped, with informers and `beside`, and serve health on the address meanwhile."""
-        self.runtime.log("listening", port=await health.start(listen))
+        port = await health.start(listen)
+        self.runtime.log("listening", port=port)
+        if self.election is not None:
+            self.election.annotations = {names.VIEW_ADDRESS: address(listen, port)}
         try:
             work = run() if self.election is None else self.election.lead(run)
             await until_stopped(work, [self.informers.run(), *beside])
@@ -72,6 +76,15 @@ async def connect(
 def identity() -> str:
     """Who we are in a lease: no two processes are the same, whatever host and number they have."""
     return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
+
+
+def address(listen: str, port: int) -> str:
+    """Where a process can be asked: through the API server if it is a pod that says so, else by whoever is on its machine."""
+    namespace, pod = os.environ.get("KUBE_POD_NAMESPACE", ""), os.environ.get("KUBE_POD_NAME", "")
+    if namespace and pod:
+        return f"pods/{namespace}/{pod}:{port}"
+    host = listen.rpartition(":")[0]
+    return f"http://{host if host not in {'', '0.0.0.0', '[::]'} else '127.0.0.1'}:{port}"  # noqa: S104  compared
 
 
 async def until_stopped(work: Coroutine[Any, Any, None], beside: Sequence[Coroutine[Any, Any, None]]) -> None:

@@ -58,11 +58,15 @@ class NotMeasured(PumiceError):
 class MeasuredLoads:
     """`current` is replaced as a whole, and never changed."""
 
-    def __init__(self, client: Client, chosen: Callable[[], Policy], *, clock: Clock, log: Log) -> None:
+    def __init__(
+        self, client: Client, chosen: Callable[[], Policy], *, clock: Clock, log: Log, tell: Callable[[], None]
+    ) -> None:
+        """`tell` hears of each new measurement."""
         self._client = client
         self._policy = chosen
         self._clock = clock
         self._log = log
+        self._tell_of_loads = tell
         self._settings: Settings | None = None
         self._failure: str | None = None  # None before the first answer, empty while all is well
         self.current: Mapping[str, NodeLoad] = {}
@@ -93,6 +97,7 @@ class MeasuredLoads:
             node: NodeLoad(cpu_percent=cpu[node], memory_percent=memory[node], measured_at=now)
             for node in sorted(cpu.keys() & memory.keys())
         }
+        self._tell_of_loads()
         self._tell("")
 
     def _tell(self, failure: str) -> None:

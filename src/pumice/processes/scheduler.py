@@ -16,18 +16,9 @@ from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.api import (
-    apps,
-    core,
     names,
-    native,
-    nodeinfo,
     pods,
-    policy,
-    priority,
-    resource,
     scheduling,
-    storage,
-    topology,
 )
 from pumice.api.changes import AttemptSeen, Claimed, Upserted
 from pumice.api.meta import ObjectReference
@@ -36,18 +27,22 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
 from pumice.cluster.tasks import Status
+from pumice.dispatch import takeover
 from pumice.dispatch.dispatcher import Dispatcher
 from pumice.dispatch.evictor import EvictionSettings
+from pumice.dispatch.memory_store import MemoryPlace, MemoryStore
 from pumice.errors import NotFound
 from pumice.kube import errors
-from pumice.kube.discovery import served_kinds
 from pumice.kube.recorder import Recorder
 from pumice.processes.extender_client import Extending
 from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
+from pumice.processes.requirements import STATE_KINDS, Requirements
 from pumice.processes.scheduler_metrics import Observer
-from pumice.scheduling.core import cycle
+from pumice.readmodel.build import Cycle
+from pumice.scheduling.core import cycle, memory
 from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
+from pumice.scheduling.core.memory import Memory
 from pumice.scheduling.core.ports import Ports
 from pumice.scheduling.evicting import mend, reserved_room
 from pumice.telemetry.meters import Meters
@@ -55,24 +50,24 @@ from pumice.telemetry.meters import Meters
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import msgspec
+
     from pumice.api.changes import Change
-    from pumice.api.meta import Struct
     from pumice.cluster.state import Snapshot
     from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
     from pumice.runtime import Runtime
-    from pumice.scheduling.core.decisions import Decisions, GangReport
+    from pumice.scheduling.core.decisions import Decisions
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.plugins import Plugin
 
-# Claims expire, mending has a grace time and deadlines pass without any news: then there is a cycle at least so often.
+# The heart beats so often; and work that the budget of a cycle has cut off goes on after so long.
 TICK_S = 1.0
+TICK = round(TICK_S * instant.SECOND)
+SOONEST_S = 0.01  # a clock that is set, or a plugin that names the past, must not make the loop spin
 # Everything is looked at again so often, whether or not anything seems to have changed.
 SWEEP_S = 60.0
-TIMED_PLUGINS = frozenset(
-    {"sla", "tdm", "cdp", "rescheduling", "usage", "extender"}
-)  # what they say changes with the clock
 # The most that one cycle may work beyond giving everybody his turns: nodes tried for evictions, some 30 to 50 microseconds each.
 CYCLE_UNITS = 30_000
 TURNS = 4  # that a waiting gang may have in one cycle: allocate, preempt (from others, from itself) and reclaim
@@ -80,35 +75,6 @@ TURNS = 4  # that a waiting gang may have in one cycle: allocate, preempt (from 
 GATHER_S = 0.005
 
 _QUEUES = "scheduling.volcano.sh/v1beta1"
-
-WATCHED: tuple[type[Struct], ...] = (
-    pods.Pod,
-    core.Node,
-    scheduling.PodGroup,
-    scheduling.Queue,
-    priority.PriorityClass,
-    topology.HyperNode,
-    nodeinfo.Numatopology,
-    core.Namespace,
-    core.ResourceQuota,
-    core.Service,
-    core.PersistentVolumeClaim,
-    core.PersistentVolume,
-    apps.ReplicaSet,
-    apps.StatefulSet,
-    apps.ReplicationController,
-    storage.StorageClass,
-    storage.CSINode,
-    storage.CSIDriver,
-    storage.CSIStorageCapacity,
-    storage.VolumeAttachment,
-    policy.PodDisruptionBudget,
-    # Not every API server serves these; pods that need them wait there.
-    resource.ResourceClaim,
-    resource.ResourceSlice,
-    resource.DeviceClass,
-    native.NativePodGroup,
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -124,11 +90,16 @@ class Served:
     eviction_settings: EvictionSettings = dataclasses.field(
         default_factory=EvictionSettings
     )  # towards pods that have to go
+    memory_place: MemoryPlace | None = None  # where persistent memory is kept; None: it ends with the process
 
 
 def units_for(snapshot: Snapshot) -> int:
     """The budget of one cycle: however many gangs wait, their turns leave enough of it to those whose turn comes last."""
     return CYCLE_UNITS + TURNS * sum(bool(gang.counts[Status.PENDING]) for gang in snapshot.gangs.values())
+
+
+def _unheard(_: Cycle) -> None:
+    """Nobody listens."""
 
 
 class Scheduler:
@@ -150,25 +121,33 @@ class Scheduler:
         self._tracing = runtime.tracing
         self._observer = Observer(self.meters, served.prices, runtime.tracing)
         self._extending = Extending()
-        self._loads = MeasuredLoads(client, chosen, clock=runtime.clock, log=runtime.log)
+        self._loads = MeasuredLoads(client, chosen, clock=runtime.clock, log=runtime.log, tell=self._news.set)
         self._ports = Ports(measure=self._observer.measure)
-        self._reports: Mapping[str, GangReport] = {}
+        self._publish: Callable[[Cycle], None] = _unheard
+        self._refused = ""  # why the newest policy is not in force
         self._extra_plugins = served.extra_plugins
         self._grace_s = served.grace_s
         self._recorder = Recorder(client, component="pumice-scheduler", clock=runtime.clock, log=runtime.log)
         self.dispatcher = Dispatcher(
             client, self._cluster, self._learn, self._recorder, runtime, eviction_settings=served.eviction_settings
         )
+        self._store = MemoryStore(client, self._recorder, runtime, served.memory_place)
+        self._requirements = Requirements(client, informers, self._receive, served.extra_plugins)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan")
         self.cycles = 0
+        self._failures: frozenset[tuple[str, str, str]] = frozenset()  # of plugins, in the last cycle
         self._planned_at = float("-inf")
-        self._planned_by: Policy | None = None  # a file that was read anew since is as good as news
-        self._restless = False  # time alone may change the next decision
+        self._in_force: Policy | None = None  # all that its plugins need is there
+        self._entering: asyncio.Task[None] | None = None
+        self._memory = memory.EMPTY
+        self._loaded: dict[str, msgspec.Struct] = {}  # slots that a former leader has left, for the next cycle
+        self._oversized: frozenset[str] = frozenset()
+        self._next_change: Instant | None = None  # when time alone may change a decision
 
     # ------------------------------------------------------------------------------------------------- news
 
     def _learn(self, change: Change) -> None:
-        if matters(self._cluster, change):
+        if matters(self._cluster, change, self._requirements.concerns):
             self._news.set()
         self._intake.apply(change)
 
@@ -189,15 +168,13 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled. Informers must be running."""
-        since = await self._client.latest_version(pods.Pod)
-        served = await served_kinds(self._client, WATCHED)
+        since = await takeover.version_now(self._client)
+        served = await self._requirements.watch(STATE_KINDS)
         if scheduling.PodGroup not in served or scheduling.Queue not in served:
             raise NotFound(
                 "the API server does not know PodGroups and Queues; install them with `pumice crds | kubectl apply --server-side -f -`"
             )
-        for struct in served:
-            self._informers.of(struct).subscribe(self._receive)
-        await self._informers.synced()
+        await self._enter(self._policy())
         gc.freeze()  # what was listed stays: the collector need not look at it again
         if scheduling.ROOT_QUEUE in self._cluster.queues:  # else no scheduler has ever decided anything here
             await self.dispatcher.take_over(since=since)
@@ -208,15 +185,17 @@ class Scheduler:
             self._learn(Claimed(claim=claim))
         self.pulse.ready = True
         self._log("scheduler_started", nodes=len(self._cluster.nodes), pods=len(self._cluster.tasks))
-        beside = [asyncio.create_task(each) for each in (self._recorder.run(), self._loads.run())]
+        works = (self._recorder.run(), self._loads.run(), self._store.run())
+        beside = [asyncio.create_task(each) for each in works]
         try:
             while True:
                 await self._wait_for_news()
                 await self._cycle()
         finally:
-            for task in beside:
+            for task in (*beside, *filter(None, [self._entering])):
                 task.cancel()
             await self.dispatcher.stop()
+            await self._store.flush()
             self._thread.submit(self._extending.close)  # after a plan that may still be asking
             self._thread.shutdown(wait=False)
 
@@ -227,17 +206,36 @@ class Scheduler:
             await self._clock.sleep(TICK_S)
         await asyncio.Event().wait()
 
+    async def _enter(self, chosen: Policy) -> None:
+        """Puts a policy in force once all that its plugins read has been listed, and what they remember has been loaded."""
+        await self._requirements.meet(chosen)
+        for metric in self._requirements.metrics(chosen):
+            self.meters.add(metric)
+        self._loaded |= await self._store.load(self._requirements.slots(chosen))
+        self._in_force = chosen
+        self._news.set()
+
+    def _look_for_policy(self) -> None:
+        """A file that was read anew is entered beside the work; until it is in force the former one is."""
+        chosen = self._policy()
+        if chosen is not self._in_force and (self._entering is None or self._entering.done()):
+            self._entering = asyncio.create_task(self._enter(chosen))
+
     async def _wait_for_news(self) -> None:
-        """Returns when there is something to plan for: news, a deadline that may have passed, or the sweep."""
+        """Returns when there is something to plan for: news, the time at which the last cycle may change its mind, or the sweep."""
         while True:
+            self._look_for_policy()
+            due_s = TICK_S
+            if self._next_change is not None:
+                due_s = min(TICK_S, (self._next_change - self._clock.now()) / instant.SECOND)
             try:
-                async with asyncio.timeout(TICK_S):
+                async with asyncio.timeout(max(due_s, SOONEST_S)):
                     await self._news.wait()
                 break
             except TimeoutError:
                 self.pulse.beat()
-                restless = self._restless or self.dispatcher.has_unwritten or self._policy() is not self._planned_by
-                if restless or self._clock.monotonic() - self._planned_at >= SWEEP_S:
+                is_due = self._next_change is not None and self._clock.now() >= self._next_change
+                if is_due or self.dispatcher.has_unwritten or self._clock.monotonic() - self._planned_at >= SWEEP_S:
                     return
         await self._clock.sleep(GATHER_S)
 
@@ -251,7 +249,8 @@ class Scheduler:
             now = self._clock.now()
             decisions = await self._plan(snapshot, now)
             self.cycles += 1
-            self._reports = decisions.gangs
+            self._tell_failures(decisions)
+            self._tell(snapshot, decisions, now)
             self.dispatcher.carry_out(decisions)
             seconds = self._clock.monotonic() - began
             binds, evictions = sum(len(commit.binds) for commit in decisions.commits), len(decisions.evictions)
@@ -263,7 +262,11 @@ class Scheduler:
 
     async def _plan(self, snapshot: Snapshot, now: Instant) -> Decisions:
         """What one cycle decides, found in the worker thread."""
-        chosen = self._planned_by = self._policy()
+        chosen = self._in_force
+        assert chosen is not None
+        if self._loaded:
+            self._memory = Memory({**self._loaded, **self._memory.values})
+            self._loaded = {}
         ports = dataclasses.replace(
             self._ports,
             extender=self._extending.of(chosen),
@@ -279,16 +282,54 @@ class Scheduler:
             grace_s=self._grace_s,
         )
         in_context = contextvars.copy_context().run  # so that spans of the plan lie within the cycle's
-        decisions = await asyncio.get_running_loop().run_in_executor(self._thread, in_context, plan, snapshot, chosen)
-        self._restless = decisions.restless or any(option.name in TIMED_PLUGINS for option in chosen.options)
+        decisions = await asyncio.get_running_loop().run_in_executor(
+            self._thread, in_context, plan, snapshot, chosen, self._memory
+        )
+        self._memory = decisions.memory
+        self._store.offer(decisions.memory)
+        for slot in decisions.refused_memory.keys() - self._oversized:
+            self._store.set_aside(slot, decisions.refused_memory[slot])
+        self._oversized = frozenset(decisions.refused_memory)
+        self._next_change = now + TICK if decisions.unfinished else decisions.next_change
         return decisions
 
-    def explain(self, gang: str) -> GangReport | None:
-        """What the last cycle knows of a gang."""
-        return self._reports.get(gang)
+    def tell(self, publish: Callable[[Cycle], None]) -> None:
+        """From now on, every cycle is published."""
+        self._publish = publish
+
+    def _tell(self, snapshot: Snapshot, decisions: Decisions, now: Instant) -> None:
+        assert self._in_force is not None
+        self._publish(
+            Cycle(
+                number=self.cycles,
+                at=now,
+                snapshot=snapshot,
+                decisions=decisions,
+                policy=self._in_force,
+                refused=self._refused,
+                resting={gang: each.why for gang, each in self.dispatcher.resting().items()},
+            )
+        )
+
+    def _tell_failures(self, decisions: Decisions) -> None:
+        """A plugin that fails is counted with every cycle, and told of when it begins to fail or fails on something else."""
+        failures = {(each.plugin, each.gang, each.error): each for each in decisions.failures}
+        for failure in failures.values():
+            self.meters.count("pumice_plugin_failures_total", plugin=failure.plugin)
+        for key in failures.keys() - self._failures:
+            failure = failures[key]
+            self._log(
+                "plugin_failed", plugin=failure.plugin, gang=failure.gang, error=failure.error, trace=failure.trace
+            )
+            everything = ObjectReference(kind="Queue", name=scheduling.ROOT_QUEUE, api_version=_QUEUES)
+            without = f"gang {failure.gang}" if failure.gang else "it"
+            text = f"plugin {failure.plugin} failed, and cycles are planned without {without}: {failure.error}"
+            self._recorder.record(everything, "Warning", "PluginFailed", text)
+        self._failures = frozenset(failures)
 
     def policy_refused(self, why: str) -> None:
         """The policy file as it is now cannot be used, and the last good one stays in force; empty: it can be used again."""
+        self._refused = why
         self.meters.set("pumice_policy_refused", bool(why))
         if why:
             self.meters.count("pumice_policy_refusals_total")

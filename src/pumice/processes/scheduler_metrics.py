@@ -59,6 +59,8 @@ class Observer:
         self._evictions(decisions)
         self._queues(snapshot, decisions)
         self._bill(snapshot, decisions)
+        for name, series in decisions.metrics.items():
+            meters.replace(name, series.items())
 
     def _gangs(self, snapshot: Snapshot, decisions: Decisions, now: Instant) -> None:
         meters = self._meters

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
 
 VOLCANO_LEASES = ("volcano", "vc-controller-manager")  # of its scheduler and its controllers
-VOLCANOSPACE = "volcano-system"
+VOLCANO_NAMESPACE = "volcano-system"
+SKEW_S_MAX = 300.0  # by so much another machine's clock may be behind ours
 
 
 async def refuse_two_masters(client: Client, names: frozenset[str], *, clock: Clock, lease: str) -> None:
@@ -25,18 +26,32 @@ async def refuse_two_masters(client: Client, names: frozenset[str], *, clock: Cl
     holder = await _live_holder(client, lease, clock)
     if holder:
         raise Conflict(
-            f"Volcano is running here (lease {VOLCANOSPACE}/{lease} is held by {holder}): two schedulers must not serve the "
+            f"Volcano is running here (lease {VOLCANO_NAMESPACE}/{lease} is held by {holder}): two schedulers must not serve the "
             f"name {VOLCANO!r}; scale it down, or serve another name with --scheduler-name pumice"
         )
 
 
 async def _live_holder(client: Client, name: str, clock: Clock) -> str:
     try:
-        lease = (await client.get(Lease, name, namespace=VOLCANOSPACE)).into(Lease)
+        lease = (await client.get(Lease, name, namespace=VOLCANO_NAMESPACE)).into(Lease)
     except (errors.NotFound, errors.Refused):
         return ""
     spec = lease.spec
     if not spec.holder_identity or spec.renew_time is None:
         return ""
-    age = clock.now() - instant.parse_instant(spec.renew_time)
-    return spec.holder_identity if age < (spec.lease_duration_seconds or 15) * instant.SECOND else ""
+    lasts_s = spec.lease_duration_seconds or 15
+    age_s = (clock.now() - instant.parse_instant(spec.renew_time)) / instant.SECOND
+    if 0 <= age_s < lasts_s:
+        return spec.holder_identity
+    if age_s >= SKEW_S_MAX:
+        return ""
+    # By our clock it has just ended, or not even begun. Clocks differ: whoever is alive renews while we look.
+    await clock.sleep(lasts_s)
+    return spec.holder_identity if await _renewed(client, name) != spec.renew_time else ""
+
+
+async def _renewed(client: Client, name: str) -> str | None:
+    try:
+        return (await client.get(Lease, name, namespace=VOLCANO_NAMESPACE)).into(Lease).spec.renew_time
+    except (errors.NotFound, errors.Refused):
+        return None

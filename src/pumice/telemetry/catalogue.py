@@ -194,6 +194,12 @@ PUMICE: tuple[Metric, ...] = (
         "When the webhooks' certificate expires, in seconds since 1970.",
     ),
     Metric("pumice_policy_refusals_total", Kind.COUNTER, "Policy files that were refused."),
+    Metric(
+        "pumice_plugin_failures_total",
+        Kind.COUNTER,
+        "Errors of plugins; the gang or the plugin was set aside for the cycle.",
+        ("plugin",),
+    ),
 )
 
 CATALOGUE: tuple[Metric, ...] = (*VOLCANO, *PUMICE)

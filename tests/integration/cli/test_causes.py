@@ -94,7 +94,7 @@ Queue:      default (Open, weight 1, below root)
 Members:    3 pods: 0 run, 3 wait; 3 must start together
 Asks for:   cpu 3, nvidia.com/gpu 15
 
-Why it waits, as the scheduler wrote AGE ago:
+Why it waits, as the scheduler says now:
   the whole gang: can never run here: 3 such pods must start together (cpu 1, nvidia.com/gpu 5 each), and the nodes that may take them hold 2 even when empty
     says cluster; what could change it: a change of the job, its queue or the nodes
   2 of 2 nodes: Insufficient nvidia.com/gpu
@@ -110,7 +110,7 @@ All nodes:
   cpu              3       0      0          64
   nvidia.com/gpu   15      0      0          16
 
-Room now, by resources, taints and node labels alone:
+Room now, each pod by itself:
   cpu 1, nvidia.com/gpu 5 each: 2 of 3 pods would fit; 2 of 2 nodes may take them
     nvidia.com/gpu: 16 free on those, at most 8 on one of them
 
@@ -138,7 +138,7 @@ Queue:      default (Open, weight 1, below root)
 Members:    1 pod: 0 run, 1 wait; 1 must start together
 Asks for:   nvidia.com/gpu 6
 
-Why it waits, as the scheduler wrote AGE ago:
+Why it waits, as the scheduler says now:
   2 of 2 nodes: Insufficient nvidia.com/gpu
     says resources; what could change it: pods that end, or are evicted
 
@@ -150,12 +150,12 @@ All nodes:
   RESOURCE         ASKED   USED   PROMISED   TOTAL
   nvidia.com/gpu   6       8      0          16
 
-Room now, by resources, taints and node labels alone:
+Room now, each pod by itself:
   nvidia.com/gpu 6 each: 0 of 1 pods would fit; 2 of 2 nodes may take them
     nvidia.com/gpu: 8 free on those, at most 4 on one of them
 
-Who could be evicted:
-  nobody: no pod of lower priority in queue default holds nvidia.com/gpu, and no queue more than it deserves
+What could be evicted:
+  none: no pod of lower priority in queue default holds nvidia.com/gpu, and no queue more than it deserves
 
 What the pods were told:
   1 pod: 0/2 nodes are unavailable: 2 Insufficient nvidia.com/gpu.
@@ -176,7 +176,7 @@ Queue:      default (Open, weight 1, below root)
 Members:    1 pod: 0 run, 1 wait; 1 must start together
 Asks for:   cpu 1
 
-Why it waits, as the scheduler wrote AGE ago:
+Why it waits, as the scheduler says now:
   the whole gang: can never run here: 1 such pods must start together (cpu 1 each), and the nodes that may take them hold 0 even when empty
     says cluster; what could change it: a change of the job, its queue or the nodes
   2 of 2 nodes: node(s) had untolerated taint(s)
@@ -190,7 +190,7 @@ All nodes:
   RESOURCE   ASKED   USED   PROMISED   TOTAL
   cpu        1       0      0          64
 
-Room now, by resources, taints and node labels alone:
+Room now, each pod by itself:
   cpu 1 each: 0 of 1 pods would fit; 0 of 2 nodes may take them
 
 What the pods were told:
@@ -211,7 +211,7 @@ Queue:      default (Open, weight 1, below root)
 Members:    2 pods: 0 run, 2 wait; 2 must start together
 Asks for:   cpu 2
 
-Why it waits, as the scheduler wrote AGE ago:
+Why it waits, as the scheduler says now:
   the whole gang: can never run here: 2 such pods must start together (cpu 1 each), and the nodes that may take them hold 0 even when empty
     says cluster; what could change it: a change of the job, its queue or the nodes
   2 of 2 nodes: node(s) didn't match Pod's node affinity/selector
@@ -225,7 +225,7 @@ All nodes:
   RESOURCE   ASKED   USED   PROMISED   TOTAL
   cpu        2       0      0          64
 
-Room now, by resources, taints and node labels alone:
+Room now, each pod by itself:
   cpu 1 each: 0 of 2 pods would fit; 0 of 2 nodes may take them
 
 What the pods were told:
@@ -248,7 +248,7 @@ Queue:      default (Open, weight 1, below root)
 Members:    1 pod: 0 run, 1 wait; 1 must start together
 Asks for:   cpu 1
 
-Why it waits, as the scheduler wrote AGE ago:
+Why it waits, as the scheduler says now:
   the whole gang: can never run here: 1 such pods must start together (cpu 1 each), and the nodes that may take them hold 0 even when empty
     says cluster; what could change it: a change of the job, its queue or the nodes
   2 of 2 nodes: node(s) didn't match Pod's node affinity/selector
@@ -262,7 +262,7 @@ All nodes:
   RESOURCE   ASKED   USED   PROMISED   TOTAL
   cpu        1       0      0          64
 
-Room now, by resources, taints and node labels alone:
+Room now, each pod by itself:
   cpu 1 each: 0 of 1 pods would fit; 0 of 2 nodes may take them
 
 What the pods were told:
@@ -284,7 +284,7 @@ Queue:      default (Open, weight 1, below root)
 Members:    2 pods: 0 run, 2 wait; 2 must start together
 Asks for:   nvidia.com/gpu 16
 
-Why it waits, as the scheduler wrote AGE ago:
+Why it waits, as the scheduler says now:
   the whole gang: can never run here: 2 such pods must start together (nvidia.com/gpu 8 each), and the nodes that may take them hold 1 even when empty
     says cluster; what could change it: a change of the job, its queue or the nodes
   1 of 2 nodes: Insufficient nvidia.com/gpu
@@ -300,7 +300,7 @@ All nodes:
   RESOURCE         ASKED   USED   PROMISED   TOTAL
   nvidia.com/gpu   16      0      0          16
 
-Room now, by resources, taints and node labels alone:
+Room now, each pod by itself:
   nvidia.com/gpu 8 each: 1 of 2 pods would fit; 1 of 2 nodes may take them
     nvidia.com/gpu: 8 free on those, at most 8 on one of them
 
@@ -329,7 +329,7 @@ Queue:      tiny (Open, weight 1, below root)
 Members:    0 pods: 0 run, 0 wait; 3 must start together
 Asks for:   nvidia.com/gpu 3
 
-Why it waits, as the scheduler wrote AGE ago:
+Why it waits, as the scheduler says now:
   the whole gang: queue resource quota insufficient: insufficient nvidia.com/gpu
     says proportion; what could change it: a change of the job, its queue or the nodes
 
@@ -361,7 +361,7 @@ Queue:      small (Open, weight 1, below root)
 Members:    0 pods: 0 run, 0 wait; 3 must start together
 Asks for:   nvidia.com/gpu 3
 
-Why it waits, as the scheduler wrote AGE ago:
+Why it waits, as the scheduler says now:
   the whole gang: queue resource quota insufficient: insufficient nvidia.com/gpu
     says proportion; what could change it: time alone
 
@@ -392,7 +392,7 @@ Queue:      closing (Closing, weight 1, below root)
 Members:    0 pods: 0 run, 0 wait; 1 must start together
 Asks for:   nvidia.com/gpu 3
 
-Why it waits, as the scheduler wrote AGE ago:
+Why it waits, as the scheduler says now:
   the whole gang: queue closing is Closing: open it to admit gangs
     says proportion; what could change it: a change of the job, its queue or the nodes
 
@@ -420,7 +420,7 @@ Queue:      default (Open, weight 1, below root)
 Members:    0 pods: 0 run, 0 wait; 2 must start together
 Asks for:   nvidia.com/gpu 198
 
-Why it waits, as the scheduler wrote AGE ago:
+Why it waits, as the scheduler says now:
   the whole gang: can never run here: its minimum asks for more than the whole cluster has (nvidia.com/gpu 198 of 16)
     says cluster; what could change it: a change of the job, its queue or the nodes
   the whole gang: resource in cluster is overused: overused nvidia.com/gpu
@@ -447,12 +447,12 @@ def test_room_that_is_promised_to_a_gang_that_was_admitted_first(made, until, te
         """
 PodGroup:   default/second-UID
 Job:        default/second
-Phase:      Pending, AGE old
+Phase:      Pending, AGE old, number 2 in its queue
 Queue:      default (Open, weight 1, below root)
 Members:    0 pods: 0 run, 0 wait; 4 must start together
 Asks for:   nvidia.com/gpu 4
 
-Why it waits, as the scheduler wrote AGE ago:
+Why it waits, as the scheduler says now:
   the whole gang: queue resource quota insufficient: insufficient nvidia.com/gpu
     says proportion; what could change it: time alone
 
@@ -480,11 +480,11 @@ Phase:      Inqueue, AGE old
 Queue:      default (Open, weight 1, below root)
 Members:    2 pods: 0 run, 2 wait; 4 must start together
 
-Why it waits, as the scheduler wrote AGE ago:
+Why it waits, as the scheduler says now:
   the whole gang: Not enough valid tasks for gang-scheduling, valid: 2, min: 4
     says gang; what could change it: time alone
 
-Room now, by resources, taints and node labels alone:
+Room now, each pod by itself:
   cpu 1 each: 2 of 2 pods would fit (and 62 more would); 2 of 2 nodes may take them
 """,
     )
@@ -500,7 +500,7 @@ Phase:      Inqueue, AGE old
 Queue:      default (Open, weight 1, below root)
 Members:    0 pods: 0 run, 0 wait; 4 must start together
 
-Why it waits, as the scheduler wrote AGE ago:
+Why it waits, as the scheduler says now:
   the whole gang: no pods yet: 0 of 4 members are created
     says gang; what could change it: time alone
 """,
@@ -533,7 +533,7 @@ Queue:      default (Open, weight 1, below root)
 Members:    2 pods: 0 run, 2 wait, 2 of them behind a scheduling gate; 2 must start together
 Asks for:   cpu 2
 
-Why it waits:
+Why it waits, as the scheduler says now:
   the whole gang: 2 of 2 pods are held by the scheduling gate example.com/hold
     says gates; what could change it: a change of the job, its queue or the nodes
 
@@ -545,11 +545,8 @@ All nodes:
   RESOURCE   ASKED   USED   PROMISED   TOTAL
   cpu        2       0      0          64
 
-Room now, by resources, taints and node labels alone:
+Room now, each pod by itself:
   cpu 1 each: 2 of 2 pods would fit (and 62 more would); 2 of 2 nodes may take them
-
-What the pods were told:
-  2 pods: Scheduling is blocked due to non-empty scheduling gates
 """,
     )
 
@@ -572,7 +569,7 @@ Queue:      default (Open, weight 1, below root)
 Members:    1 pod: 0 run, 1 wait; 1 must start together
 Asks for:   cpu 1
 
-Why it waits, as the scheduler wrote AGE ago:
+Why it waits, as the scheduler says now:
   the whole gang: plugin VolumeBinding pre-predicates failed pod has unbound immediate PersistentVolumeClaims
     says predicates; what could change it: time alone
 
@@ -587,7 +584,7 @@ All nodes:
   RESOURCE   ASKED   USED   PROMISED   TOTAL
   cpu        1       0      0          64
 
-Room now, by resources, taints and node labels alone:
+Room now, each pod by itself:
   cpu 1 each: 1 of 1 pods would fit (and 63 more would); 2 of 2 nodes may take them
 
 What the pods were told:
@@ -631,14 +628,14 @@ Phase:      Inqueue, AGE old
 Queue:      default (Open, weight 1, below root)
 Members:    2 pods: 0 run, 2 wait; 2 must start together
 
-Why it waits:
+Why it waits, as the scheduler says now:
   the whole gang: 2 of its 2 pods have got a place that others must leave first
     says claims; what could change it: time alone
 
 Room that is being made for it:
   node-0, for 2 pods of it: 2 pods with nvidia.com/gpu 8 must end there, within 119m
 
-Room now, by resources, taints and node labels alone:
+Room now, each pod by itself:
   nvidia.com/gpu 4 each: 0 of 2 pods would fit; 2 of 2 nodes may take them
     nvidia.com/gpu: 0 free on those, at most 0 on one of them
 
@@ -657,20 +654,23 @@ def test_room_that_another_gang_has_claimed(crowded, made, until, tells):
         "pg/third",
         """
 PodGroup:   default/third
-Phase:      Inqueue, AGE old
+Phase:      Inqueue, AGE old, number 2 in its queue
 Queue:      default (Open, weight 1, below root)
 Members:    1 pod: 0 run, 1 wait; 1 must start together
 
-Why it waits, as the scheduler wrote AGE ago:
+Why it waits, as the scheduler says now:
   the whole gang: queue default has no share left (nvidia.com/gpu: 0 left of 16, the gang asks for 4)
     says proportion; what could change it: pods that end, or are evicted
 
 Room that others have claimed:
   default/dearer: nvidia.com/gpu 8 on node-0, for 2 pods
 
-Room now, by resources, taints and node labels alone:
+Room now, each pod by itself:
   nvidia.com/gpu 4 each: 0 of 1 pods would fit; 2 of 2 nodes may take them
     nvidia.com/gpu: 0 free on those, at most 0 on one of them
+
+What could be evicted:
+  none: no pod of lower priority in queue default holds nvidia.com/gpu, and no queue more than it deserves
 """,
     )
 
@@ -695,7 +695,7 @@ Queue:      default (Open, weight 1, below root)
 Members:    3 pods: 0 run, 3 wait; 3 must start together
 Asks for:   nvidia.com/gpu 12
 
-Why it waits, as the scheduler wrote AGE ago:
+Why it waits, as the scheduler says now:
   the whole gang: no hyper node within tier 1 has room for its minimum (nvidia.com/gpu 12, pods 3)
     says network-topology-aware; what could change it: pods that end, or are evicted
 
@@ -707,7 +707,7 @@ All nodes:
   RESOURCE         ASKED   USED   PROMISED   TOTAL
   nvidia.com/gpu   12      0      0          16
 
-Room now, by resources, taints and node labels alone:
+Room now, each pod by itself:
   nvidia.com/gpu 4 each: 3 of 3 pods would fit (and 1 more would); 2 of 2 nodes may take them
     of hyper nodes within tier 1, switch-0 has most room, for 2 of them
 """,

@@ -138,6 +138,30 @@ def test_a_budget_is_asked_until_it_allows_the_eviction():
     play(body)
 
 
+@pytest.mark.parametrize("loses", ["the call", "the answer"])
+def test_an_eviction_that_nobody_has_answered_is_asked_for_until_somebody_does(loses):
+    """Until then the victim is on its way out, and nobody else is evicted in its place."""
+
+    async def body(place):
+        times = 0
+
+        async def cut(request):
+            nonlocal times
+            if request.path.endswith("/eviction") and times < 3:
+                times += 1
+                if loses == "the answer":
+                    await place.transport.inner.call(request)
+                raise errors.Unreachable("cut off", acted=True)
+            return await place.transport.inner.call(request)
+
+        place.transport.call = cut
+        await place.evict()
+        assert not await place.is_there()
+        assert place.outcomes() == [Evicting]
+
+    play(body)
+
+
 def test_a_victim_whose_budget_refuses_for_too_long_stays_and_the_claim_ends():
     async def body(place):
         await place.forbid()

@@ -6,10 +6,10 @@ queues, at most once a second, and counts for nobody.
 
 import asyncio
 import collections
-import concurrent.futures
 import random
 
 import pytest
+from tests.bodies.inline import Inline
 
 from pumice import instant
 from pumice.api import kinds
@@ -33,15 +33,6 @@ from pumice.scheduling.core import builtin
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 GPU = "nvidia.com/gpu"
 REFUSAL = b'{"kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "not today", "code": 403}'
-
-
-class Inline(concurrent.futures.Executor):
-    """Plans where it is asked to: under virtual time there are no threads."""
-
-    def submit(self, work, /, *arguments, **named):
-        done = concurrent.futures.Future()
-        done.set_result(work(*arguments, **named))
-        return done
 
 
 class Counting:

@@ -1,5 +1,6 @@
 """Room on literal nodes."""
 
+from pumice import instant
 from pumice.api import decoding
 from pumice.api.core import Node
 from pumice.api.pods import Pod
@@ -7,6 +8,9 @@ from pumice.cli import nodes, room
 
 
 def a_node(name, gpus, *, ready="True", cordoned=False, resource="nvidia.com/gpu", taints=(), labels=None):
+    taints = list(taints)
+    if ready != "True":  # as the controllers of every cluster do
+        taints.append({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"})
     return decoding.decode_value(
         Node,
         {
@@ -16,7 +20,7 @@ def a_node(name, gpus, *, ready="True", cordoned=False, resource="nvidia.com/gpu
                 "creationTimestamp": "2026-01-01T00:00:00Z",
                 "labels": labels or {},
             },
-            "spec": {"unschedulable": cordoned, "taints": list(taints)},
+            "spec": {"unschedulable": cordoned, "taints": taints},
             "status": {
                 "allocatable": {"cpu": "16", "memory": "64Gi", "pods": "10", resource: str(gpus)},
                 "conditions": [{"type": "Ready", "status": ready}],
@@ -37,9 +41,13 @@ def a_pod(name, node, gpus):
     )
 
 
+def of(nodes, pods):
+    return room.session_of(nodes, pods, instant.parse_instant("2026-01-01T01:00:00Z"))
+
+
 def test_free_cards_beside_used_ones_are_fragmented():
-    table = room.table_of([a_node("a", 8), a_node("b", 8), a_node("c", 4)], [a_pod("p", "a", 3), a_pod("q", "c", 4)])
-    assert nodes.rooms_text(room.rooms(table)) == (
+    session = of([a_node("a", 8), a_node("b", 8), a_node("c", 4)], [a_pod("p", "a", 3), a_pod("q", "c", 4)])
+    assert nodes.rooms_text(room.rooms(session)) == (
         "NAME        STATUS   GPUS   USED   FREE   FRAGMENTED   PODS\n"
         "a           Ready    8      3      5      5            1\n"
         "b           Ready    8      0      8      0            0\n"
@@ -51,34 +59,32 @@ def test_free_cards_beside_used_ones_are_fragmented():
 
 
 def test_nodes_that_take_no_pods_have_nothing_free():
-    table = room.table_of(
-        [a_node("a", 8, ready="False"), a_node("b", 8, cordoned=True), a_node("c", 8, ready="Unknown")], []
-    )
-    seen = room.rooms(table)
+    session = of([a_node("a", 8, ready="False"), a_node("b", 8, cordoned=True), a_node("c", 8, ready="Unknown")], [])
+    seen = room.rooms(session)
     assert [(each.state, each.free) for each in seen.nodes] == [
-        ("NotReady", 0),
+        ("NotReady,Tainted", 0),
         ("Ready,SchedulingDisabled", 0),
-        ("Unknown", 0),
+        ("Unknown,Tainted", 0),
     ]
     assert seen.gangs == {1: 0, 2: 0, 4: 0, 8: 0}
 
 
 def test_a_worker_must_fit_in_every_resource():
-    table = room.table_of([a_node("a", 8), a_node("b", 8)], [a_pod("p", "a", 1)])
-    assert room.fits(table, {"cpu": 4000, "nvidia.com/gpu": 1000}) == [3, 4]
-    assert room.fits(table, {"cpu": 1}) == [9, 10]  # pod slots
-    assert room.fits(table, {"amd.com/gpu": 1000}) == [0, 0]
+    session = of([a_node("a", 8), a_node("b", 8)], [a_pod("p", "a", 1)])
+    assert room.workers(session, {"cpu": 4000, "nvidia.com/gpu": 1000}) == 3 + 4
+    assert room.workers(session, {"cpu": 1}) == 9 + 10  # pod slots
+    assert room.workers(session, {"amd.com/gpu": 1000}) == 0
 
 
 def test_the_commonest_gpu_is_counted_unless_another_is_named():
-    table = room.table_of([a_node("a", 2), a_node("b", 4, resource="amd.com/gpu")], [])
-    assert room.rooms(table).resource == "amd.com/gpu"
-    assert room.rooms(table, "nvidia.com/gpu").gangs == {1: 2, 2: 1}
+    session = of([a_node("a", 2), a_node("b", 4, resource="amd.com/gpu")], [])
+    assert room.rooms(session).resource == "amd.com/gpu"
+    assert room.rooms(session, "nvidia.com/gpu").gangs == {1: 2, 2: 1}
 
 
 def test_a_cluster_without_gpus_says_so():
-    assert nodes.rooms_text(room.rooms(room.table_of([a_node("a", 0)], []))).endswith("No node has any nvidia.com/gpu.")
-    assert nodes.rooms_text(room.rooms(room.table_of([], []))).endswith("No node has any nvidia.com/gpu.")
+    assert nodes.rooms_text(room.rooms(of([a_node("a", 0)], []))).endswith("No node has any nvidia.com/gpu.")
+    assert nodes.rooms_text(room.rooms(of([], []))).endswith("No node has any nvidia.com/gpu.")
 
 
 TAINT = {"key": "team", "value": "a", "effect": "NoSchedule"}
@@ -92,37 +98,17 @@ def test_nodes_that_are_tainted_cordoned_or_not_ready_do_not_count_for_a_gang_an
         a_node("gone", 8, ready="False"),
         a_node("mild", 8, taints=[{"key": "slow", "effect": "PreferNoSchedule"}]),
     ]
-    seen = room.rooms(room.table_of(listed, [a_pod("p", "kept", 2)]))
+    seen = room.rooms(of(listed, [a_pod("p", "kept", 2)]))
     assert nodes.rooms_text(seen) == (
         "NAME        STATUS                     GPUS   USED   FREE   FRAGMENTED   PODS\n"
         "free        Ready                      8      0      8      0            0\n"
-        "gone        NotReady                   8      0      0      0            0\n"
+        "gone        NotReady,Tainted           8      0      0      0            0\n"
         "kept        Ready,Tainted              8      2      6      6            1\n"
         "mild        Ready                      8      0      8      0            0\n"
         "shut        Ready,SchedulingDisabled   8      0      0      0            0\n"
         "(5 nodes)                              40     2      22     6            1\n"
         "\n"
         "Largest gang that fits now, by nvidia.com/gpu of each worker: 16 of 1, 8 of 2, 4 of 4, 2 of 8\n"
-        "Not counted in it: 1 node (not ready), 1 node (taint team=a:NoSchedule), 1 node (cordoned)"
+        "Not counted in it: 1 node (node(s) were unschedulable), 2 nodes (node(s) had untolerated taint(s))"
     )
-    assert seen.data()["leftOut"][1] == {"nodes": 1, "because": "taint team=a:NoSchedule"}
-
-
-def spec_of(**spec):
-    return decoding.decode_value(Pod, {"spec": spec}).spec
-
-
-def test_what_a_pod_tolerates_and_which_labels_it_wants_decide_where_it_may_go():
-    node = a_node("n", 8, taints=[TAINT], labels={"disk": "ssd"})
-    tolerant = {"tolerations": [{"key": "team", "operator": "Exists"}]}
-    assert room.barred(node) == "taint team=a:NoSchedule"
-    assert room.barred(node, spec_of(**tolerant)) == ""
-    assert room.barred(node, spec_of(**tolerant, nodeSelector={"disk": "ssd"})) == ""
-    assert room.barred(node, spec_of(**tolerant, nodeSelector={"disk": "hdd"})) == "other labels than the pods want"
-    term = {"matchExpressions": [{"key": "disk", "operator": "NotIn", "values": ["ssd"]}]}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    affine = spec_of(**tolerant, affinity={"nodeAffinity": required})
-    assert room.barred(node, affine) == "other labels than the pods want"
-    everything = {"tolerations": [{"operator": "Exists"}]}
-    assert room.barred(a_node("c", 8, cordoned=True), spec_of(**everything)) == ""
-    assert room.fits(room.table_of([node], []), {"nvidia.com/gpu": 1000}, spec_of(**tolerant)) == [8]
+    assert {"nodes": 2, "because": "node(s) had untolerated taint(s)"} in seen.data()["leftOut"]

@@ -44,7 +44,7 @@ def cluster():
     ids=["node again", "heartbeat", "pod again", "readiness", "our verdict", "our counters", "our holdings"],
 )
 def test_what_cannot_change_a_decision_does_not_matter(cluster, news):
-    assert not matters(cluster, changes.Upserted(object=news))
+    assert not matters(cluster, changes.Upserted(object=news), {})
 
 
 @pytest.mark.parametrize(
@@ -66,15 +66,15 @@ def test_what_cannot_change_a_decision_does_not_matter(cluster, news):
     ],
 )
 def test_what_can_change_a_decision_matters(cluster, news):
-    assert matters(cluster, changes.Upserted(object=news))
+    assert matters(cluster, changes.Upserted(object=news), {})
 
 
 def test_a_deletion_matters(cluster):
-    assert matters(cluster, changes.Deleted(object=POD))
+    assert matters(cluster, changes.Deleted(object=POD), {})
 
 
 def test_our_own_assumptions_do_not_matter_but_failures_do(cluster):
     Intake(cluster).apply(changes.Upserted(object=a_pod("w", gang="g")))
     ref = changes.PodRef(namespace="default", name="w", uid="default/w")
-    assert not matters(cluster, changes.Assumed(pod=ref, node="n1", attempt="1-a", at=0))
-    assert matters(cluster, changes.BindFailed(pod=ref, node="n1", attempt="1-a", at=0))
+    assert not matters(cluster, changes.Assumed(pod=ref, node="n1", attempt="1-a", at=0), {})
+    assert matters(cluster, changes.BindFailed(pod=ref, node="n1", attempt="1-a", at=0), {})

@@ -54,3 +54,17 @@ def test_the_example_plugin_keeps_reserved_nodes_for_their_queue(reserved_nodes)
     policy = builtin.parse(POLICY, "test", extra=extra)
     decisions = cycle.plan(snapshot, policy, now=clusters.NOW, extra_plugins=extra)
     assert {commit.gang: commit.binds[0].node for commit in decisions.commits} == {"default/b": "n2", "default/r": "n1"}
+
+
+@pytest.mark.parametrize("name", ["day_limit", "reserved_nodes"])
+def test_the_example_plugins_fit_a_screen_and_their_types_are_right(name, tmp_path):
+    path = ROOT / "docs" / "examples" / f"{name}.py"
+    assert len(path.read_text().splitlines()) <= 60
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(ROOT / ".mypy_cache"), str(path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_guide_shows_the_examples_as_they_are():
+    guide = (ROOT / "docs" / "guides" / "writing-a-plugin.md").read_text()
+    assert (ROOT / "docs" / "examples" / "day_limit.py").read_text().partition("class DayLimit")[2] in guide

@@ -40,7 +40,11 @@ class Measuring:
     def __init__(self, client=None, **metrics):
         self.policy = a_policy(**metrics)
         self.heard = Heard()
-        self.loads = MeasuredLoads(client, lambda: self.policy, clock=RealClock(), log=self.heard)
+        self.measurements = 0
+        self.loads = MeasuredLoads(client, lambda: self.policy, clock=RealClock(), log=self.heard, tell=self.count)
+
+    def count(self):
+        self.measurements += 1
 
     async def __call__(self):
         await self.loads.measure(settings_of(self.policy))
@@ -73,6 +77,7 @@ async def test_prometheus_is_asked_two_questions_for_all_nodes():
     assert queries == [[loads.CPU_QUERY], [loads.MEMORY_QUERY]]
     assert {first.split("?")[0] for first, _, _ in peer.requests} == {"GET /api/v1/query"}
     assert measuring.told == ["loads_measured"]
+    assert measuring.measurements == 1  # so that a scheduler plans with them
 
 
 async def test_elasticsearch_is_asked_one_question_with_its_login_and_index():
@@ -213,7 +218,7 @@ def test_the_source_is_asked_at_its_interval_and_another_policy_at_once():
 
     async def main():
         client = Client(Counting("v1beta2", values), clock=clock, chance=random.Random(0))
-        measuring = MeasuredLoads(client, lambda: policies[-1], clock=clock, log=Heard())
+        measuring = MeasuredLoads(client, lambda: policies[-1], clock=clock, log=Heard(), tell=bool)
         task = asyncio.create_task(measuring.run())
         await clock.sleep(125)
         assert measuring.current["n1"].measured_at == NOON + 120 * instant.SECOND

@@ -8,11 +8,12 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import Args
 from pumice.scheduling.core.builtin import parse
+from pumice.scheduling.plugins import Plugin
 
 POLICY = b'{"actions": "allocate", "tiers": [{"plugins": [{"name": "gang"}, {"name": "cards"}]}]}'
 
 
-class Cards:
+class Cards(Plugin):
     """Gives every pod a card, and wants the node locked for the first."""
 
     args_type = Args

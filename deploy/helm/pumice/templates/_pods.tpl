@@ -16,6 +16,10 @@
   env:
   - name: KUBE_POD_NAMESPACE
     valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+{{- if eq $process "scheduler" }}
+  - name: KUBE_POD_NAME  # its lease says that this pod can be asked
+    valueFrom: {fieldRef: {fieldPath: metadata.name}}
+{{- end }}
 {{- if eq $process "controllers" }}
   - name: HELM_RELEASE_NAME  # the ConfigMap of discovery is named after it
     value: {{ include "pumice.fullname" $root }}
@@ -64,10 +68,10 @@
 {{- define "pumice.args.election" -}}
 {{- if .Values.leaderElection -}}
 - --leader-elect
-- --lease-namespace=$(KUBE_POD_NAMESPACE)
 {{- else -}}
 - --no-leader-elect
-{{- end -}}
+{{- end }}
+- --lease-namespace=$(KUBE_POD_NAMESPACE)
 {{- end -}}
 
 {{- define "pumice.args.scheduler" -}}

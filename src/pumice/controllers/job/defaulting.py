@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from pumice.api.batch import ABSENT, Job, JobVolume
 from pumice.api.decoding import decode_value
-from pumice.api.defaults import applied, job_patch
+from pumice.api.defaults import apply_patch, job_patch
 from pumice.api.validation.limits import JOB_REPLICAS_MAX, TASKS_MAX
 
 
@@ -15,7 +15,7 @@ def defaulted(job: Job) -> Job:
     """The Job with what admission fills in, for clusters without our webhooks."""
     told = msgspec.json.decode(msgspec.json.encode({"spec": job.spec}, enc_hook=dict))
     patch = job_patch(told)
-    return replace(job, spec=decode_value(Job, applied(told, patch)).spec) if patch else job
+    return replace(job, spec=decode_value(Job, apply_patch(told, patch)).spec) if patch else job
 
 
 def pod_name(job: Job, task: str, index: int) -> str:

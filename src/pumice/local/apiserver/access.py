@@ -77,10 +77,12 @@ class AccessReviews:
         return {"resourceRules": on_resources, "nonResourceRules": on_paths, "incomplete": False}
 
     def _token(self, spec: dict[str, Any]) -> dict[str, Any]:
-        caller = self.authenticator.by_token(spec.get("token", ""))
+        asked, token = spec.get("audiences") or [ISSUER], spec.get("token", "")
+        meant = [each for each in asked if self.authenticator.by_token(token, (each,)) is not None]
+        caller = self.authenticator.by_token(token, meant)
         if caller is None:
             return {"user": {}, "error": "invalid bearer token"}
-        return {"authenticated": True, "user": _user(caller), "audiences": spec.get("audiences") or [ISSUER]}
+        return {"authenticated": True, "user": _user(caller), "audiences": meant}
 
     def request_token(self, call: Call, request: Object) -> Object:
         """serviceaccounts/token."""

@@ -13,7 +13,7 @@ from pumice.local.apiserver.request_parsing import Caller
 from pumice.local.apiserver.store import decode, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pumice.local.apiserver.backend import Backend
 
@@ -35,14 +35,14 @@ class Authenticator:
         # Compared by digest, so that the time of a look-up says nothing about a token.
         self._tokens = {hashlib.sha256(token.encode()).digest(): caller for token, caller in tokens.items()}
 
-    def by_token(self, token: str) -> Caller | None:
+    def by_token(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> Caller | None:
         if len(token) > TOKEN_CHARS_MAX:
             return None
         known = self._tokens.get(hashlib.sha256(token.encode()).digest())
         if known is not None:
-            return known
+            return known if ISSUER in audiences else None
         claims = self.claims(token)
-        return self._account(claims) if claims else None
+        return self._account(claims, audiences) if claims else None
 
     def by_certificate(self, name: str, organisations: tuple[str, ...]) -> Caller | None:
         """The caller that a certificate names, once TLS has verified it."""
@@ -88,11 +88,11 @@ class Authenticator:
         now = self.backend.now() // instant.SECOND
         return claims if claims["nbf"] <= now < claims["exp"] else None
 
-    def _account(self, claims: dict[str, Any]) -> Caller | None:
+    def _account(self, claims: dict[str, Any], audiences: Sequence[str]) -> Caller | None:
         """The account, while it (and the pod that the token is bound to) still stands."""
         inner = claims["kubernetes.io"]
         namespace, account = inner["namespace"], inner["serviceaccount"]
-        if ISSUER not in claims["aud"]:
+        if not set(audiences) & set(claims["aud"]):
             return None
         for kind, held in (("serviceaccounts", account), ("pods", inner.get("pod")), ("secrets", inner.get("secret"))):
             if held:

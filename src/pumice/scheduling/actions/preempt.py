@@ -16,7 +16,7 @@ from pumice import instant
 from pumice.cluster.tasks import EVICTABLE, Status
 from pumice.scheduling.core.arguments import CachingArgs, read_action
 from pumice.scheduling.core.statement import Placement
-from pumice.scheduling.evicting import eviction
+from pumice.scheduling.evicting import backoff, eviction
 from pumice.scheduling.evicting.eviction import Pool
 from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.heap import Heap
@@ -74,11 +74,15 @@ class _Preempting:
         heap = Heap(session.gang_before, self.gangs)
         while heap and session.spend(1):
             gang = heap.pop()
-            if not eviction.is_vain(session, NAME, gang):
-                self._between_gangs(gang, pool)
+            if (until := backoff.waits_until(session, NAME, gang)) is None:
+                with session.turn_of(gang):
+                    self._between_gangs(gang, pool)
+            else:
+                session.changes_at.append(until)
         for gang in self.gangs:
             if session.spend(1):
-                self._within(gang, pool)
+                with session.turn_of(gang):
+                    self._within(gang, pool)
 
     def _between_gangs(self, gang: GangState, pool: Pool) -> None:
         """Free room first costs the fewest victims. Where that fails, in the order of scores: a share rule may refuse the last
@@ -92,7 +96,7 @@ class _Preempting:
             eviction.spare(session, statement, check_queue=True)
             statement.commit()
         else:
-            eviction.note_vain(session, NAME, gang, budget)
+            backoff.record(session, NAME, gang, budget)
 
     def _plan(self, statement: Statement, gang: GangState, pool: Pool, *, free_first: bool) -> bool:
         """Whether victims were found in the statement that are worth it; if not, nothing is left in it."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.statement import Placement
-from pumice.scheduling.evicting import eviction
+from pumice.scheduling.evicting import backoff, eviction
 from pumice.scheduling.evicting.eviction import Pool
 from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.heap import Heap
@@ -38,8 +38,11 @@ def run(session: Session) -> None:
         heap = Heap(session.gang_before, starving[queue.name])
         while heap and session.spend(1):
             gang = heap.pop()
-            if not eviction.is_vain(session, NAME, gang):
-                _reclaim(session, queue, gang, pool)
+            if (until := backoff.waits_until(session, NAME, gang)) is None:
+                with session.turn_of(gang):
+                    _reclaim(session, queue, gang, pool)
+            else:
+                session.changes_at.append(until)
 
 
 def _pool(session: Session, queue: QueueSpec) -> Pool:
@@ -62,7 +65,7 @@ def _reclaim(session: Session, queue: QueueSpec, gang: GangState, pool: Pool) ->
         statement.commit()
     else:
         statement.rollback()
-        eviction.note_vain(session, NAME, gang, budget)
+        backoff.record(session, NAME, gang, budget)
 
 
 def _reclaim_for(session: Session, statement: Statement, gang: GangState, task: Task, pool: Pool) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from pumice import instant
 from pumice.api.changes import Claim
@@ -22,13 +25,16 @@ from pumice.scheduling.core.decisions import (
     Shortage,
 )
 from pumice.scheduling.core.statement import Eviction, Placement
-from pumice.scheduling.evicting import mend
+from pumice.scheduling.evicting import backoff, mend
 from pumice.scheduling.placing import feasibility
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pumice.cluster.amounts import Amounts
     from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.memory import Slot
     from pumice.scheduling.core.session import Session
 
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is anybody's again
@@ -45,8 +51,8 @@ def close(session: Session) -> Decisions:
         if status is Status.PIPELINED
     }
     _give_up_hopes(session)
-    everyone = {**session.gangs, **session.stranded}
     claims = _claims(session)
+    memory, refused = session.memory.after(_learned(session))
     return Decisions(
         commits=_commits(session),
         evictions=_evictions(session),
@@ -55,25 +61,45 @@ def close(session: Session) -> Decisions:
         releases=tuple(session.releases),
         ungated=tuple(session.ungated),
         pipelined=pipelined,
-        gangs={key: _report(session, gang) for key, gang in everyone.items()},
+        gangs=_reports(session),
         queues=_allocated(session),
         figures=dict(session.figures),
         shares=dict(session.shares),
         unfinished=session.budget <= 0,
-        restless=_is_restless(session) or bool(claims),
+        next_change=_next_change(session, claims),
+        memory=memory,
+        refused_memory=refused,
+        metrics={
+            metric.name: session.published.get(metric.name, {})
+            for plugin in session.plugins
+            for metric in plugin.metrics
+        },
+        failures=session.aside.failures,
         orphans=messages.orphan_verdicts(session.snapshot.orphans),
     )
 
 
-def _is_restless(session: Session) -> bool:
-    """Whether time alone may change the next decision."""
-    memory = session.ports.memory
-    memory.is_behind = session.budget <= 0
-    for known in [known for known in memory.vain if known[1] not in session.gangs]:
-        del memory.vain[known]
-    rests = any(session.takes_part(session.gangs[key]) for key in session.ports.resting if key in session.gangs)
-    waits = session.has_cut_commits or session.has_postponed or bool(session.reserved_room.held)
-    return rests or waits or session.budget <= 0
+def _learned(session: Session) -> list[tuple[Slot[Any], msgspec.Struct]]:
+    """What the next cycle is to know, slot by slot."""
+    learned: list[tuple[Slot[Any], msgspec.Struct]] = [(backoff.SLOT, backoff.next_value(session))]
+    for plugin in session.plugins:
+        value = plugin.learn(session)
+        if value is not None:
+            assert plugin.memory is not None, f"{type(plugin).__name__} learns something and declares no memory"
+            learned.append((plugin.memory, value))
+    return learned
+
+
+def _next_change(session: Session, claims: Sequence[Claim]) -> Instant | None:
+    """When the clock alone may change a decision; None where only news can. What the budget cut off is told by `unfinished`."""
+    times = [
+        *session.changes_at,
+        *(claim.until for claim in claims),
+        *(claim.until for gang, claim in session.snapshot.claims.items() if gang not in session.reserved_room.ended),
+        *(resting.until for gang, resting in session.ports.resting.items() if gang in session.gangs),
+        *(when for plugin in session.plugins if (when := plugin.next_change(session)) is not None),
+    ]
+    return min(times, default=None)
 
 
 def _give_up_hopes(session: Session) -> None:
@@ -129,10 +155,42 @@ def _claims(session: Session) -> tuple[Claim, ...]:
     return tuple(claims)
 
 
-def _report(session: Session, gang: GangState) -> GangReport:
+def _reports(session: Session) -> dict[str, GangReport]:
+    positions = _positions(session)
+    found = {}
+    for key, gang in {**session.gangs, **session.stranded}.items():
+        if (failure := session.aside.gangs.get(key) or session.closed_by) is not None:
+            found[key] = _report_aside(gang, failure.reason)
+        else:
+            with session.turn_of(gang):
+                found[key] = _report(session, gang, positions.get(key, 0))
+    return found
+
+
+def _report_aside(gang: GangState, why: verdict.Reason) -> GangReport:
+    """What can be said of a gang on which a plugin failed, without asking any plugin about it."""
+    waits = gang.tally[Status.PENDING] > 0 or gang.is_waiting_for_admission
+    shortage = Shortage(gang.tally[Status.PENDING], len(gang.tasks), why)
+    unschedulable = Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, "NotEnoughResources", shortage)
+    return GangReport(
+        gang=gang.key,
+        phase=gang.phase or PodGroupPhase.PENDING.value,
+        running=gang.tally[Status.RUNNING],
+        succeeded=gang.tally[Status.SUCCEEDED],
+        failed=gang.tally[Status.FAILED],
+        conditions=(unschedulable,) if waits else (),
+        why=shortage,
+        reasons=(why,),
+        pods=(),
+        uid=gang.spec.uid,
+    )
+
+
+def _report(session: Session, gang: GangState, position: int) -> GangReport:
     has_queue = gang.key in session.gangs
     ready = has_queue and session.is_ready(gang)
-    if has_queue and not ready and (hopeless := feasibility.never(session, gang)) is not None:
+    hopeless = feasibility.never(session, gang) if has_queue and not ready else None
+    if hopeless is not None:
         gang.reasons.insert(0, hopeless)
     if not gang.tasks and gang.phase == PodGroupPhase.INQUEUE.value and gang.minimum > 0:
         facts = Facts(wanted=gang.minimum)
@@ -154,15 +212,53 @@ def _report(session: Session, gang: GangState) -> GangReport:
         failed=gang.tally[Status.FAILED],
         conditions=conditions,
         why=Shortage(gang.tally[Status.PENDING], len(gang.tasks), why) if why is not None else None,
-        reasons=_reasons(gang),
+        reasons=_reasons(session, gang, hopeless=hopeless is not None),
         pods=tuple(messages.pod_verdicts(session, gang, why)) if has_queue else (),
         uid=gang.spec.uid,
+        room=feasibility.room_for(session, gang) if has_queue and gang.gang.counts[Status.PENDING] else (),
+        position=position,
     )
 
 
-def _reasons(gang: GangState) -> tuple[verdict.Reason, ...]:
+def _positions(session: Session) -> dict[str, int]:
+    """Where each waiting gang stands in its queue, from 1, in the order in which actions ask."""
+    lines: dict[str, list[GangState]] = {}
+    for key, gang in session.gangs.items():
+        waits = gang.tally[Status.PENDING] or gang.tally[Status.PIPELINED] or gang.is_waiting_for_admission
+        if waits and key not in session.aside.gangs:
+            lines.setdefault(gang.queue, []).append(gang)
+            with session.turn_of(gang):
+                session.gang_key(gang)
+    found = {}
+    for line in lines.values():
+        line.sort(key=lambda gang: (session.gang_key(gang), gang.spec.created, gang.key))
+        found.update({gang.key: number for number, gang in enumerate(line, start=1)})
+    return found
+
+
+def _reasons(session: Session, gang: GangState, *, hopeless: bool) -> tuple[verdict.Reason, ...]:
     own = [reason for error in gang.fit_errors.values() for reason in error.reasons]
-    return verdict.merged([*gang.reasons, *own])
+    said = list(verdict.merged([*gang.reasons, *own]))
+    placed = gang.tally[Status.PIPELINED]
+    if placed and (not said or gang.key in session.made_room_for):  # what was said before room was made no longer holds
+        facts = Facts(free=placed, wanted=len(gang.tasks))
+        said = [verdict.Reason(Code.PLACES_PROMISED, "claims", facts, cure=verdict.Cure.WAITING)]
+    found = [*_gates(gang), *said]
+    if found and (hopeless or (gang.key in session.gangs and feasibility.exceeds_queue(session, gang))):
+        # Neither time nor evictions help.
+        found = [msgspec.structs.replace(each, cure=verdict.Cure.CHANGE) for each in found]
+    return tuple(found)
+
+
+def _gates(gang: GangState) -> list[verdict.Reason]:
+    """Members that wait behind a gate, which plugins are never asked about."""
+    if not gang.tally[Status.PENDING]:
+        return []
+    gates = Counter(name for task in gang.tasks_in(Status.PENDING) for name in task.gates)
+    return [
+        verdict.Reason(Code.GATED, "gates", Facts(name=name, free=count, wanted=len(gang.tasks)))
+        for name, count in gates.items()
+    ]
 
 
 def _conditions(
@@ -219,6 +315,8 @@ def _phase(gang: GangState, *, unschedulable: bool, promised: bool, now: Instant
     if tally[Status.RUNNING] and unschedulable and not mend.cut_short(gang, now):
         return PodGroupPhase.UNKNOWN.value
     scheduled = _scheduled(gang)
+    if not gang.tasks and gang.spec.min_member == 0:
+        return PodGroupPhase.COMPLETED.value  # it asks for nothing; with its first pod it waits like any other
     if scheduled >= max(gang.spec.min_member, 1):  # with minMember 0 nothing at all would do, and look completed
         return PodGroupPhase.COMPLETED.value if scheduled == finished else PodGroupPhase.RUNNING.value
     is_whole_again = tally[Status.RUNNING] and tally.ready >= gang.spec.min_member and gang.phase in _RUNS
@@ -240,7 +338,7 @@ def _allocated(session: Session) -> dict[str, Amounts]:
     for gang in session.gangs.values():
         if not any(gang.tally[status] for status in OCCUPYING):
             continue
-        held = amounts.summed([gang.occupied, kept.get(gang.key, {})])
+        held = amounts.sum_of([gang.occupied, kept.get(gang.key, {})])
         name, seen = gang.queue, set()
         while name in totals and name not in seen:
             amounts.add(totals[name], held)

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from pumice.cluster.amounts import Amounts
 from pumice.cluster.tasks import Task
+from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.core.verdict import FitError, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from pumice.api.changes import Claim
-    from pumice.cluster.amounts import Amounts
+    from pumice.instant import Instant
+    from pumice.scheduling.core.failures import Failure
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -153,10 +156,39 @@ class PodVerdict(Struct, frozen=True):
     reason: str
     why: GangSummary | FitError | Reason
     nominated_node: str = ""
+    of_gang: bool = False  # the message speaks of the whole gang, and is the same for all such members
 
     @property
     def message(self) -> str:
         return self.why.text
+
+
+class ShortResource(Struct, frozen=True):
+    """A resource of which equal pods would need more than is free on the nodes that may take them."""
+
+    resource: str
+    free: float
+    most_on_one_node: float
+
+
+class HyperNodeRoom(Struct, frozen=True):
+    """The hyper node within a tier that has most room for equal pods; the name is empty where there is none."""
+
+    tier: int
+    hyper_node: str
+    fit: int
+
+
+class ShapeRoom(Struct, frozen=True):
+    """Equal members that wait, and the room for them at the end of the cycle, each pod looked at by itself."""
+
+    each: Amounts
+    waiting: int
+    fit: int
+    nodes: int
+    may_take: int  # nodes that no filter refuses
+    short: tuple[ShortResource, ...]
+    within: HyperNodeRoom | None = None  # where the gang must stay in one hyper node
 
 
 class GangReport(Struct, frozen=True):
@@ -172,6 +204,8 @@ class GangReport(Struct, frozen=True):
     reasons: tuple[Reason, ...]
     pods: tuple[PodVerdict, ...]
     uid: str = ""  # of the group that was looked at: a restarted Job's next group has the same name
+    room: tuple[ShapeRoom, ...] = ()
+    position: int = 0  # among the waiting gangs of its queue, from 1; 0 for one that does not wait
 
     @property
     def message(self) -> str:
@@ -206,7 +240,13 @@ class Decisions:
     figures: Mapping[str, QueueFigures] = dataclasses.field(default_factory=dict)
     shares: Mapping[str, float] = dataclasses.field(default_factory=dict)  # gang -> dominant share
     unfinished: bool = False  # the budget ended before the work did: plan again soon
-    restless: bool = False  # a claim or a cut commit waits for time to pass
+    next_change: Instant | None = None  # when the clock alone may change a decision
+    memory: Memory = EMPTY  # for the next cycle
+    refused_memory: Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )  # slot -> why its new value is not in it
+    metrics: Mapping[str, Mapping[tuple[str, ...], float]] = dataclasses.field(default_factory=dict)  # of plugins
+    failures: tuple[Failure, ...] = ()  # of plugins; what they broke on was planned without
     queues: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)  # allocated, descendants included
     orphans: Mapping[str, tuple[PodVerdict, ...]] = dataclasses.field(
         default_factory=dict

@@ -103,6 +103,7 @@ class GangState:
         self.gang = gang
         self.spec = gang.spec
         self.key = gang.spec.key
+        self.uid = gang.spec.uid or gang.spec.key  # of this gang, and not of a later one of the same name
         self.queue = gang.spec.queue
         self.priority = gang.spec.priority
         self.phase = gang.spec.phase

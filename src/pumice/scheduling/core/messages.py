@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from pumice.api import names
+from pumice.api.groups import group_of
 from pumice.cluster.state import NATIVE_PREFIX, is_native
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core.codes import Code, Facts
@@ -69,8 +69,8 @@ def pod_verdicts(session: Session, gang: GangState, of_gang: GangSummary | Reaso
             node = session.room.table.names[gang.places[task][1]]
         code = _HOPES.get(status)
         hope = Reason(code, "gang", Facts(pod=task.key, node=node)) if code is not None else None
-        why = hope or gang.fit_errors.get(task) or of_gang
-        found.append(PodVerdict(task, word, why, session.nominations.get(task, "")))
+        own = hope or gang.fit_errors.get(task)
+        found.append(PodVerdict(task, word, own or of_gang, session.nominations.get(task, ""), of_gang=own is None))
     return found
 
 
@@ -86,8 +86,7 @@ def orphan_verdicts(orphans: Mapping[str, Sequence[Task]]) -> dict[str, tuple[Po
 
 
 def _orphan_code(key: str, task: Task) -> Code:
-    notes = task.pod.metadata.annotations
     if is_native(key):
         return Code.NATIVE_GROUP_MISSING
-    is_named = names.GROUP_NAME in notes or names.VOLCANO_GROUP_NAME in notes
+    is_named = not group_of(task.pod).is_implied
     return Code.GROUP_MISSING if is_named else Code.GROUP_NOT_MADE

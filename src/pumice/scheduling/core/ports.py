@@ -1,4 +1,4 @@
-"""What the engine cannot know by itself, handed in by the process that runs it: answers of an HTTP extender, measured loads, memories.
+"""What the engine cannot know by itself, handed in by the process that runs it: answers of an HTTP extender, measured loads.
 
 Every port is plain data or a plain call, so that the simulator and the tests can stand in, and a cycle can be replayed.
 """
@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
-    from pumice.cluster.gangs import Gang
-    from pumice.instant import Duration, Instant
-    from pumice.scheduling.core.policy import Policy
+    from pumice.instant import Instant
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,30 +36,11 @@ class ExtenderFailed(Exception):
     """The extender did not answer, or answered something else than 200 with JSON."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Vain:
-    """Evictions were planned for a gang as it was, without success; they are not planned again before `until`.
+class Resting(NamedTuple):
+    """A gang that is not to be tried before `until`, and what failed when it last was."""
 
-    Unless there is something new: other rules (`ground`, the snapshot's, and the policy), or more places that stand free.
-    """
-
-    gang: Gang
-    policy: Policy
-    ground: int
-    free: int
-    pause: Duration
+    why: str
     until: Instant
-
-
-@dataclasses.dataclass(slots=True)
-class Memory:
-    """What is carried from one cycle to the next: times of plugins' last evictions and runs, and for whom evictions were
-    planned in vain, by action and gang. Kept by the caller of `plan`.
-    """
-
-    instants: dict[str, Instant] = dataclasses.field(default_factory=dict)
-    vain: dict[tuple[str, str], Vain] = dataclasses.field(default_factory=dict)
-    is_behind: bool = False  # the last cycle's budget ended before everybody had his turn
 
 
 class Stopwatch(Protocol):
@@ -78,10 +57,9 @@ def unmeasured(what: str, name: str, /) -> AbstractContextManager[object]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ports:
-    """Everything injected; the defaults are a world without extender, measurements and past."""
+    """Everything injected; the defaults are a world without extender and measurements."""
 
     extender: Extender | None = None
     loads: Mapping[str, NodeLoad] = dataclasses.field(default_factory=dict)
-    memory: Memory = dataclasses.field(default_factory=Memory)
     measure: Stopwatch = unmeasured
-    resting: Mapping[str, str] = dataclasses.field(default_factory=dict)  # gangs not to be tried now, and what failed
+    resting: Mapping[str, Resting] = dataclasses.field(default_factory=dict)  # by gang

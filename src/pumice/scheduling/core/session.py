@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.failures import NOTHING_ASIDE
 from pumice.scheduling.core.gangstate import GangState, SubState
 from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
@@ -25,10 +27,15 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
     from pumice.scheduling.core.decisions import QueueFigures, Release
+    from pumice.scheduling.core.failures import Aside, Failure
+    from pumice.scheduling.core.memory import Memory
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.ports import Ports
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Operation
+    from pumice.scheduling.evicting.backoff import Backoff
+    from pumice.scheduling.plugins import Plugin
+    from pumice.telemetry.catalogue import Metric
 
 T = TypeVar("T")
 
@@ -41,12 +48,24 @@ class Session:
     """What actions and plugins work on. Nothing here outlives the cycle but the accepted operations."""
 
     def __init__(
-        self, snapshot: Snapshot, policy: Policy, *, now: Instant, ports: Ports, budget: int = UNLIMITED_BUDGET
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        memory: Memory,
+        *,
+        now: Instant,
+        ports: Ports,
+        budget: int,
+        aside: Aside = NOTHING_ASIDE,
     ) -> None:
         self.snapshot = snapshot
         self.policy = policy
         self.now = now
         self.ports = ports
+        self.memory = memory  # of the cycles before; what this one learns is in the decisions
+        self.aside = aside  # gangs and plugins on which an earlier attempt at this cycle broke
+        self.closed_by: Failure | None = None  # of a plugin that this cycle cannot do without
+        self.turn: GangState | None = None  # the gang that is worked on
         self.queues = snapshot.queues
         self.gangs: dict[str, GangState] = {}
         self.stranded: dict[str, GangState] = {}  # gangs whose queue does not exist
@@ -59,6 +78,7 @@ class Session:
         self.total: MutableAmounts = snapshot.nodes.total()
         self.units = self.budget = budget
         self.points = Points()
+        self.plugins: list[Plugin] = []  # in the policy's order
         self.shapes = ShapeBook(snapshot.nodes.axis)
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
@@ -66,10 +86,12 @@ class Session:
         self.releases: list[Release] = []
         self.ungated: list[Task] = []
         self.mended: set[str] = set()
-        self.has_cut_commits = False  # some attempt could not be completed yet
-        self.has_postponed = False  # somebody is to be planned for again later
+        self.backoffs: dict[str, dict[str, Backoff]] = {}  # evictions that came to nothing, by action and gang
+        self.changes_at: list[Instant] = []  # the clock alone may change a decision then
+        self.published: dict[str, dict[tuple[str, ...], float]] = {}  # plugins' own metrics, by labels
         self.figures: dict[str, QueueFigures] = {}  # what plugins publish when they close
         self.shares: dict[str, float] = {}
+        self.shapes_examined = 0  # for which the room that is left was found out
         self.kept: list[Statement] = []  # neither committed nor undone: they hold room until the cycle ends
         self._shared: dict[Callable[[Session], Any], Any] = {}
 
@@ -77,6 +99,10 @@ class Session:
     def on(self) -> Points:
         """Where a plugin registers while it opens."""
         return self.points
+
+    def publish(self, metric: Metric, value: float, *labels: str) -> None:
+        """The value of a gauge that a plugin has declared; what is not published in a cycle is not exported after it."""
+        self.published.setdefault(metric.name, {})[labels] = value
 
     def shared(self, kind: Callable[[Session], T]) -> T:
         """Machinery that several plugins use, made once a session, by whoever asks first."""
@@ -91,6 +117,13 @@ class Session:
         self.shapes.traits = self.points.traits
         self.reserved_room = ReservedRoom(self)
         self.made_room_for.update(self.reserved_room.held)
+
+    @contextlib.contextmanager
+    def turn_of(self, gang: GangState) -> Iterator[None]:
+        """Inside is the gang's turn: what raises there sets the gang aside (core/failures.py), so an error must not end the turn."""
+        self.turn = gang
+        yield
+        self.turn = None
 
     def spend(self, units: int) -> bool:
         """Count work; False once the budget is used up: what has been decided stands, the rest waits for the next cycle."""
@@ -200,8 +233,10 @@ class Session:
 
     def obstacle(self, gang: GangState) -> Reason | None:
         """Why no action may work on the gang in this cycle; None where all may."""
+        if (failure := self.aside.gangs.get(gang.key)) is not None:
+            return failure.reason
         if (failed := self.ports.resting.get(gang.key)) is not None:
-            return Reason(Code.ATTEMPT_FAILED, "dispatch", Facts(text=failed), cure=Cure.WAITING)
+            return Reason(Code.ATTEMPT_FAILED, "dispatch", Facts(text=failed.why), cure=Cure.WAITING)
         return self.points.valid.of(gang)
 
     def is_ready(self, gang: GangState) -> bool:
@@ -236,6 +271,11 @@ class Session:
         self.accepted += [(operation, claimant) for operation in operations]
         if claimant is not None and any(isinstance(operation, Eviction) for operation in operations):
             self.made_room_for.add(claimant.key)
+
+    @property
+    def evicted(self) -> set[str]:
+        """The uids of all that this cycle evicts so far."""
+        return {operation.task.uid for operation, _ in self.accepted if isinstance(operation, Eviction)}
 
     @functools.cached_property
     def committed(self) -> set[Task]:

@@ -131,6 +131,7 @@ class Shape:
     denials: list[Denial] | None = None  # of the fixed filters; filled once a cycle
     allowed: Mask | None = None  # nodes that no fixed filter refuses
     most: int | None = None  # how many such pods the allowed nodes hold when empty
+    now: tuple[Mask, Column] | None = None  # nodes that may take them, and how many each has room for; at a cycle's end
 
     def copies(self, free: Column) -> Column:
         """How many such pods fit into each column of free room."""

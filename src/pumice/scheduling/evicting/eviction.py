@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pumice import instant
 from pumice.cluster import amounts
 from pumice.cluster.tasks import EVICTABLE, Status
-from pumice.scheduling.core.ports import Vain
 from pumice.scheduling.core.statement import Eviction, Placement
 
 if TYPE_CHECKING:
@@ -30,12 +28,6 @@ if TYPE_CHECKING:
 
 # Sparing replays the plan once per victim that might stay: a larger plan is left as it is.
 SPARED_BY_REPLAY_MAX = 256
-# To find out that evictions cannot help costs a look at every node: it is not found out with every cycle.
-PAUSE_FIRST = 2 * instant.SECOND
-PAUSE_MAX = instant.MINUTE
-PAUSE_BEHIND_MAX = (
-    10 * instant.MINUTE
-)  # where there is more to find out than time: else the first would have every turn
 
 
 class Pool:
@@ -135,50 +127,6 @@ def in_need(session: Session, gang: GangState) -> list[Task]:
 
     waiting = [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
     return session.ordered(task for task in waiting if not (task.is_best_effort and finds_a_slot(task)))
-
-
-def is_vain(session: Session, action: str, gang: GangState) -> bool:
-    """Whether evictions for this gang came to nothing a while ago, and it is still the same: others have their turn."""
-    memory = session.ports.memory
-    known = memory.vain.get((action, gang.key))
-    if known is None or known.gang is not gang.gang or session.now >= known.until:
-        return False
-    # While some have had no turn at all, news give nobody a second one so soon.
-    waits_for_others = memory.is_behind and session.now < known.until - known.pause + PAUSE_MAX
-    if not waits_for_others and (not _is_same(session, known) or _free_places(session, gang) > known.free):
-        return False
-    session.has_postponed = True
-    return True
-
-
-def note_vain(session: Session, action: str, gang: GangState, budget: int) -> None:
-    """Leave the gang alone for a moment, and for longer each time; `budget` is what was left when its turn came.
-
-    Not where the budget ended too early for it. But whoever had most of a cycle's may not have that of the next one as well.
-    """
-    if session.budget > 0 or 2 * budget >= session.units:
-        memory = session.ports.memory
-        known = memory.vain.get((action, gang.key))
-        pause = PAUSE_FIRST
-        if known is not None and known.gang is gang.gang and (memory.is_behind or _is_same(session, known)):
-            pause = min(2 * known.pause, PAUSE_BEHIND_MAX if memory.is_behind else PAUSE_MAX)
-        free, until = _free_places(session, gang), session.now + pause
-        memory.vain[action, gang.key] = Vain(
-            gang.gang, session.policy, session.snapshot.ground, free, pause=pause, until=until
-        )
-
-
-def _is_same(session: Session, known: Vain) -> bool:
-    return known.policy is session.policy and known.ground == session.snapshot.ground
-
-
-def _free_places(session: Session, gang: GangState) -> int:
-    """How many of the gang's first waiting member find room without anybody's leaving: with more of them, fewer need go."""
-    first = next(iter(gang.tasks_in(Status.PENDING)), None)
-    if first is None:
-        return 0
-    shape = session.shape(first)
-    return int(shape.copies(session.room.future)[session.placer.allowed(shape)].sum())
 
 
 def is_lost(session: Session, gang: GangState, left: int) -> bool:

@@ -143,6 +143,19 @@ def releases(session: Session, left: Sequence[GangState], *, grace_s: int) -> li
     return chosen
 
 
+def deadlines(session: Session, left: Sequence[GangState], *, grace_s: int) -> list[Instant]:
+    """When the clock alone may change what `releases` and `belies` answer."""
+    grace, now = grace_s * instant.SECOND, session.now
+    youngest = [max(_began(session, task) for task in cut_short(gang, now)) for gang in left]
+    refused = [
+        attempt_started(gang.spec.annotations.get(names.ATTEMPT, "")) or 0
+        for gang in session.gangs.values()
+        if gang.tally[Status.FAILED] and any(is_refused(task) for task in gang.tasks)
+    ]
+    ends = [*(age + grace for age in youngest), *(age + LAST_CALL * grace for age in youngest)]
+    return [end for end in (*ends, *(run + REFUSAL_S * instant.SECOND for run in refused)) if end > now]
+
+
 def _release(session: Session, gang: GangState, grace_s: int) -> Release | None:
     """Everybody who can be released; None where that is nobody."""
     bound = tuple(

@@ -1,4 +1,4 @@
-"""What can never run here, said at once and in numbers instead of waiting in silence."""
+"""What can never run here, said at once and in numbers instead of waiting in silence; and what room there is for those that wait."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ import numpy as np
 
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
+from pumice.cluster.topology import ROOT
 from pumice.scheduling.core.codes import Amount, Code, Facts, wanted
+from pumice.scheduling.core.decisions import HyperNodeRoom, ShapeRoom, ShortResource
 from pumice.scheduling.core.verdict import Reason
 
 if TYPE_CHECKING:
+    from pumice.cluster.columns import Column, Mask
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
+
+SHAPES_TOLD_MAX = 5  # of one gang: those with the most members
+SHAPES_EXAMINED_MAX = 1_000  # in one cycle: each costs some 100 microseconds on 5,000 nodes
 
 
 def exceeds_cluster(session: Session, gang: GangState) -> Reason | None:
@@ -28,6 +34,12 @@ def exceeds_cluster(session: Session, gang: GangState) -> Reason | None:
         return None
     parts = (Amount.of(name, wanted=minimum[name], limit=session.total.get(name, 0)) for name in over)
     return Reason(Code.EXCEEDS_CLUSTER, "cluster", Facts(amounts=tuple(parts)))
+
+
+def exceeds_queue(session: Session, gang: GangState) -> bool:
+    """A minimum beyond the capability of its queue: neither time nor evictions help."""
+    minimum, limit = gang.spec.minimum or {}, session.queue_of(gang).capability
+    return any(value > limit.get(name, amounts.UNLIMITED) for name, value in minimum.items())
 
 
 def never(session: Session, gang: GangState) -> Reason | None:
@@ -59,3 +71,65 @@ def capacity_when_empty(session: Session, shape: Shape) -> int:
             copies = shape.copies(table.allocatable)
             shape.most = int(np.sum(copies[session.placer.conceivable(shape)]))
     return shape.most
+
+
+# ----------------------------------------------------------------------------------------------------- room now
+
+
+def fits_now(session: Session, shape: Shape) -> tuple[Mask, Column]:
+    """Nodes that no filter refuses, and for every node how many such pods have room on it now, each looked at by itself."""
+    if shape.now is None:
+        placer, idle = session.placer, session.room.idle
+        may_take = placer.allowed(shape).copy()
+        for denial in placer.live_denials(shape):
+            may_take &= ~denial.nodes
+        copies = np.zeros(len(may_take), dtype=np.int64)
+        nodes = np.flatnonzero(may_take & shape.fits(idle))  # most clusters that make gangs wait have few of them
+        if len(nodes):
+            copies[nodes] = placer.copies(shape, nodes, pipelining=False)
+        shape.now = (may_take, copies)
+    return shape.now
+
+
+def room_for(session: Session, gang: GangState) -> tuple[ShapeRoom, ...]:
+    """The room for members that wait at the end of the cycle, by their shapes; the largest shapes first."""
+    waiting = [task for task in gang.tasks if task.status is Status.PENDING and task not in session.committed]
+    shapes = Counter(session.shape(task) for task in waiting)
+    found = []
+    for shape, count in shapes.most_common(SHAPES_TOLD_MAX):
+        if shape.now is None:
+            if session.shapes_examined >= SHAPES_EXAMINED_MAX:
+                continue
+            session.shapes_examined += 1
+        found.append(_shape_room(session, gang, shape, count))
+    return tuple(found)
+
+
+def _shape_room(session: Session, gang: GangState, shape: Shape, count: int) -> ShapeRoom:
+    may_take, copies = fits_now(session, shape)
+    asked = {name: value for name, value in shape.request.amounts.items() if name != amounts.PODS}
+    rows, short = session.room.table.axis.rows, []
+    for name, value in asked.items():
+        free = np.maximum(session.room.idle[rows[name]][may_take], 0)
+        enough = free[free >= value]
+        if value > 0 and int(np.sum(enough // int(value))) < count:
+            short.append(ShortResource(name, int(free.sum()), int(free.max(initial=0))))
+    fit, within = int(copies.sum()), _closest(session, gang, copies)
+    return ShapeRoom(asked, count, fit, len(may_take), int(np.count_nonzero(may_take)), tuple(short), within)
+
+
+def _closest(session: Session, gang: GangState, copies: Column) -> HyperNodeRoom | None:
+    """The hyper node with the most room, for a gang that must stay in one."""
+    tree, wish = session.snapshot.tree, gang.spec.closeness
+    if wish is None or not wish.hard or len(tree.tier) == 1:
+        return None
+    limit = wish.tier if wish.tier is not None else tree.tier_by_name.get(wish.tier_name)
+    if limit is None:
+        return None
+    fit = {
+        name: int(copies[tree.nodes[name]].sum())
+        for name in sorted(tree.tier)
+        if tree.tier[name] <= limit and name != ROOT
+    }
+    best = max(fit, key=lambda name: fit[name], default="")
+    return HyperNodeRoom(limit, best, fit.get(best, 0))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pumice.cluster.columns import Column, Mask
+    from pumice.instant import Instant
     from pumice.scheduling.core.session import Session
 
 DATA_AGE_MAX = 5 * MINUTE  # older measurements say nothing about now
@@ -44,3 +45,9 @@ def load_columns(session: Session) -> LoadColumns:
             found.memory[node] = load.memory_percent / 100
             found.measured_at[node] = load.measured_at
     return found
+
+
+def expiry(session: Session) -> Instant | None:
+    """When the next of the measurements that count now becomes too old."""
+    ends = (load.measured_at + DATA_AGE_MAX + 1 for load in session.ports.loads.values())
+    return min((end for end in ends if end > session.now), default=None)

@@ -209,7 +209,7 @@ class Placer:
         first = fixed + self._first_load(shape, candidates, pipelining=pipelining)
         top = _best_first(first, count)
         nodes, fixed = candidates[top], fixed[top]
-        caps = np.minimum(self._copies(shape, nodes, pipelining=pipelining), count)
+        caps = np.minimum(self.copies(shape, nodes, pipelining=pipelining), count)
         depth = int(caps.max())
         copies = np.tile(np.arange(depth), len(nodes))
         scores = fixed.repeat(depth) + self._load(shape, nodes.repeat(depth), copies, pipelining=pipelining)
@@ -239,7 +239,8 @@ class Placer:
                     return number
         return len(sequence)
 
-    def _copies(self, shape: Shape, nodes: Indexes, *, pipelining: bool) -> Column:
+    def copies(self, shape: Shape, nodes: Indexes, *, pipelining: bool) -> Column:
+        """How many such pods each of the nodes still takes, by its room and by what plugins limit."""
         copies = shape.copies(self.room.future[:, nodes])
         if not pipelining:
             copies = np.minimum(copies, shape.copies(self.room.idle[:, nodes]))

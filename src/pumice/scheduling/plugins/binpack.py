@@ -10,6 +10,7 @@ import numpy as np
 
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from pumice.scheduling.core.points import Scores
@@ -42,7 +43,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
         return {name: 1 if weight < 0 else weight for name, weight in found.items()}
 
 
-class Binpack:
+class Binpack(Plugin):
     """Score: the weighted mean share of the requested resources that would be in use, times 100 and the weight."""
 
     args_type = Args

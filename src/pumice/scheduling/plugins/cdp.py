@@ -11,22 +11,26 @@ from pumice.api import names
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.placing import annotation_values
+from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Kind
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
 
 
-class Cdp:
+class Cdp(Plugin):
     """`volcano.sh/cooldown-time: 10m` on a pod, as a label or an annotation, counted from when it got its node.
 
     It holds whichever tier chooses the victims.
     """
+
+    essential = True
 
     args_type = NoArgs
 
@@ -35,6 +39,7 @@ class Cdp:
 
     def open(self, session: Session) -> None:
         self.now = session.now
+        self.next_end: Instant | None = None
         on = session.on
         for point in (on.preemptable, on.reclaimable):
             point(lambda _, candidates: self.cooled_down(candidates))
@@ -48,15 +53,25 @@ class Cdp:
         return self.cooled_down(candidates)
 
     def cooled_down(self, victims: Sequence[Task]) -> list[Task]:
-        return [task for task in victims if not self.is_protected(task)]
+        """Those that may go; when the first of the others may is kept for the end of the cycle."""
+        ends = [(task, self.protection_ends(task)) for task in victims]
+        known = [end for _, end in ends if end is not None]
+        self.next_end = min(known if self.next_end is None else [*known, self.next_end], default=None)
+        return [task for task, end in ends if end is None]
 
-    def is_protected(self, task: Task) -> bool:
+    def next_change(self, session: Session) -> Instant | None:
+        """Only pods that this cycle would have evicted otherwise make a difference."""
+        del session
+        return self.next_end
+
+    def protection_ends(self, task: Task) -> Instant | None:
+        """None for a pod that is not protected, or no longer."""
         meta = task.pod.metadata
         cooldown = annotation_values.positive_duration(meta.labels, names.COOLDOWN_TIME)
         if cooldown is None:
             cooldown = annotation_values.positive_duration(meta.annotations, names.COOLDOWN_TIME)
         if cooldown is None or task.status is not Status.RUNNING:
-            return False
+            return None
         scheduled = next((each for each in task.pod.status.conditions if each.type == "PodScheduled"), None)
         since = annotation_values.instant_of(scheduled.last_transition_time) if scheduled is not None else None
-        return since is not None and self.now < since + cooldown
+        return since + cooldown if since is not None and self.now < since + cooldown else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.scheduling.core.arguments import Args as NoArgs
+from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +20,10 @@ PROTECTED_NAMESPACE = "kube-system"
 PROTECTED_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
-class Conformance:
+class Conformance(Plugin):
     """Protects kube-system and the critical priority classes from eviction, whichever tier chooses the victims."""
+
+    essential = True
 
     args_type = NoArgs
 

@@ -21,6 +21,7 @@ from pumice.scheduling.placing.constraints import shared_gpus
 from pumice.scheduling.placing.constraints.gpu_sharing_modes import ByNumber, Slices, Where
 from pumice.scheduling.placing.constraints.shared_gpus import Board
 from pumice.scheduling.placing.node_cache import NodeCache, NodeLog
+from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,10 +96,11 @@ class Args(arguments.Args, frozen=True, kw_only=True):
                 raise ValueError(f"{name}: Ascend NPUs are not supported; remove it")
 
 
-class DeviceShare:
+class DeviceShare(Plugin):
     """Limits each node to what its cards still hold, scores by their policy, and remembers who got which."""
 
     args_type = Args
+    essential = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
 from pumice.scheduling.core.arguments import Args as NoArgs
+from pumice.scheduling.plugins import Plugin
 from pumice.scheduling.sharing import hdrf
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 SHARE_NOISE = 1e-6  # shares closer than this count as equal between preemptor and victim
 
 
-class Drf:
+class Drf(Plugin):
     """Dominant resource fairness between gangs, and with enableHierarchy between queues."""
 
     args_type = NoArgs
@@ -58,7 +59,7 @@ class Drf:
                 path=self.paths[gang.queue],
                 weights=weights[gang.queue],
                 held=gang.occupied,
-                wanted=amounts.summed(task.request.amounts for task in gang.tasks),
+                wanted=amounts.sum_of(task.request.amounts for task in gang.tasks),
             )
             for gang in sorted(session.gangs.values(), key=lambda gang: (gang.queue, gang.key))
         ]
@@ -109,7 +110,7 @@ class Drf:
         own = self.session.gangs.get(claimant.gang)
         if own is None:
             return []
-        mine = amounts.dominant_share(amounts.summed([self._held(own), claimant.request.amounts]), self.total)
+        mine = amounts.dominant_share(amounts.sum_of([self._held(own), claimant.request.amounts]), self.total)
         left: dict[str, MutableAmounts] = {}
         chosen = []
         for task in candidates:

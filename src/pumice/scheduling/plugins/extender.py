@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import numpy as np
 
+from pumice import instant
+from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.points import Vote
@@ -20,6 +22,7 @@ from pumice.scheduling.core.ports import ExtenderFailed
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
 from pumice.scheduling.placing import extender_wire
+from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
     from pumice.cluster.queues import QueueSpec
     from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.policy import PluginOption
@@ -40,6 +44,9 @@ UNSCHEDULABLE = 2  # of Volcano's codes the one that evictions may cure; 0 is su
 
 _Refusal = tuple[Code, Facts, Cure]  # what it says of one node
 Verb = Annotated[str, msgspec.Meta(description="path below the prefix; empty: not asked")]
+
+
+ASK_AGAIN = instant.SECOND
 
 
 class Args(arguments.Args, frozen=True, kw_only=True):
@@ -77,7 +84,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
             )
 
 
-class Extender:
+class Extender(Plugin):
     """One call per question; what it said about a node holds until something on that node changes."""
 
     args_type = Args
@@ -111,6 +118,11 @@ class Extender:
             on.ready(self.is_ready)
         if args.on_close:
             on.close(lambda: self._tell(args.on_close, {}))
+
+    def next_change(self, session: Session) -> Instant | None:
+        """A program may change its mind at any time, and tells nobody: while a gang waits, it is asked again."""
+        waits = any(gang.is_waiting_for_admission or gang.tally[Status.PENDING] for gang in session.gangs.values())
+        return session.now + ASK_AGAIN if waits else None
 
     def _register_nodes(self) -> None:
         args, on = self.args, self.session.on

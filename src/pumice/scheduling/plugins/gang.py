@@ -9,6 +9,7 @@ from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.points import Kind, Vote
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
 
 
-class GangPlugin:
+class GangPlugin(Plugin):
     """minMember, minTaskMember and sub groups decide when a gang is valid, ready, pipelined and starving."""
+
+    essential = True
 
     args_type = NoArgs
 

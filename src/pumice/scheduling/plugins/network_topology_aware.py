@@ -21,6 +21,7 @@ from pumice.scheduling.core.gangstate import GangState
 from pumice.scheduling.core.points import Pull
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +85,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
         return {name: 1 if weight < 0 else weight for name, weight in found.items()}
 
 
-class NetworkTopologyAware:
+class NetworkTopologyAware(Plugin):
     """Gradients by tier, scores of hyper nodes by how full they would be, scores of nodes by closeness."""
 
     args_type = Args
@@ -231,7 +232,7 @@ def _wanted(subject: GangState | SubState) -> Amounts:
     if isinstance(subject, GangState):
         return subject.spec.minimum or {}
     waiting = (task for task in subject.sub.tasks if subject.gang.status(task) is Status.PENDING)
-    return amounts.summed(task.request.amounts for task in waiting)
+    return amounts.sum_of(task.request.amounts for task in waiting)
 
 
 class _Rooms:

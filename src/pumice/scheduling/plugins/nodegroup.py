@@ -20,6 +20,7 @@ from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
+from pumice.scheduling.plugins import Plugin
 from pumice.scheduling.sharing.queue_tree import queue_tree
 
 if TYPE_CHECKING:
@@ -50,10 +51,11 @@ class Args(arguments.Args, frozen=True, kw_only=True):
     ] = msgspec.field(name="enablePreferredOrder", default=False)
 
 
-class NodeGroup:
+class NodeGroup(Plugin):
     """Filters and scores by the groups that a pod's queue names, or with enableHierarchy its nearest ancestor that names any."""
 
     args_type = Args
+    essential = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         self.args = args

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import numpy as np
 
-from pumice.api import names
+from pumice.api import apps, core, names
 from pumice.cluster import amounts
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW, SCORED_CPU_ROW, SCORED_MEMORY_ROW
-from pumice.cluster.matching import compiled_term
+from pumice.cluster.matching import compile_term
 from pumice.digits import whole_number
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.points import Pull
@@ -22,6 +22,7 @@ from pumice.scheduling.placing.constraints.labels import NodeLabels
 from pumice.scheduling.placing.constraints.spread import Defaults, PodSpread
 from pumice.scheduling.placing.constraints.taints import NodeTaints
 from pumice.scheduling.placing.placement import BATCH_MAX
+from pumice.scheduling.plugins import Plugin, Watch
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column, NodeTable
@@ -58,10 +59,14 @@ class Args(arguments.Args, frozen=True, kw_only=True):
     spread: Weight = _weight("podtopologyspread", 2)
 
 
-class NodeOrder:
+class NodeOrder(Plugin):
     """The sum of the weighted scores. A score that does not concern a pod adds nothing to any node."""
 
     args_type = Args
+    watches = tuple(
+        Watch(kind)
+        for kind in (core.Namespace, core.Service, apps.ReplicaSet, apps.StatefulSet, apps.ReplicationController)
+    )
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option
@@ -162,7 +167,7 @@ class NodeOrder:
         )
         total = np.zeros(len(nodes), dtype=np.int64)
         for term in preferred:
-            total += term.weight * self.labels.selected(compiled_term(term.preference))[nodes]
+            total += term.weight * self.labels.selected(compile_term(term.preference))[nodes]
         best = int(total.max(initial=0))
         return None if not best else (self.weights.node_affinity * (BEST * total // best)).astype(np.float64)
 

@@ -25,6 +25,7 @@ from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints import cpus as cpu_sets
 from pumice.scheduling.placing.constraints.cpus import Layout, cpuset, cpuset_text, layout_of
 from pumice.scheduling.placing.node_cache import NodeCache, NodeLog
+from pumice.scheduling.plugins import Plugin, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -58,10 +59,11 @@ class Ask:
     wanted: tuple[int, ...]
 
 
-class NumaAware:
+class NumaAware(Plugin):
     """Filters by what the kubelet would refuse, scores by how few NUMA nodes are needed, and remembers what it gave away."""
 
     args_type = Args
+    watches = (Watch(Numatopology),)
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option

@@ -12,6 +12,7 @@ from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.plugins import Plugin
 from pumice.scheduling.sharing import admitted
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
     ] = msgspec.field(name="overcommit-factor", default=FACTOR_DEFAULT)
 
 
-class Overcommit:
+class Overcommit(Plugin):
     """Budget: all nodes' allocatable times the factor, less what is used and what admitted gangs still wait for."""
 
     args_type = Args
@@ -55,7 +56,7 @@ class Overcommit:
         minimum = gang.spec.minimum
         if minimum is None:
             return Vote.PERMIT
-        over = amounts.beyond(amounts.summed([self.admitted, minimum]), self.budget, asked=minimum)
+        over = amounts.beyond(amounts.sum_of([self.admitted, minimum]), self.budget, asked=minimum)
         if not over:
             return Vote.PERMIT
         return Reason(Code.CLUSTER_OVERCOMMITTED, "overcommit", Facts(names=tuple(over)), cure=Cure.WAITING)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.api.policy import PodDisruptionBudget
-from pumice.cluster.matching import compiled
+from pumice.cluster.matching import compile_selector
 from pumice.cluster.tasks import EVICTABLE
 from pumice.scheduling.core.arguments import Args as NoArgs
+from pumice.scheduling.plugins import Plugin, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,7 @@ class _Budget:
     """One budget, and how much of it this cycle has used up."""
 
     def __init__(self, budget: PodDisruptionBudget) -> None:
-        self.selector: selectors.LabelSelector = compiled(budget.spec.selector)
+        self.selector: selectors.LabelSelector = compile_selector(budget.spec.selector)
         self.granted = budget.status.disrupted_pods  # evictions that the API server counts already
         self.left = budget.status.disruptions_allowed
 
@@ -33,13 +34,16 @@ class _Budget:
         return task.name not in self.granted and self.selector.matches(task.pod.metadata.labels)
 
 
-class Pdb:
+class Pdb(Plugin):
     """Of the candidates, in their order, as many as the budgets allow; a pod under several budgets needs all of them.
 
     Budgets hold whichever tier chooses the victims.
     """
 
+    essential = True
+
     args_type = NoArgs
+    watches = (Watch(PodDisruptionBudget),)
 
     def __init__(self, args: NoArgs, option: PluginOption) -> None:
         del args, option

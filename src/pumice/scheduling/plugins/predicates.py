@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
+from pumice.api import core, resource, storage
 from pumice.cluster.amounts import MILLI
 from pumice.cluster.columns import PODS_ROW
 from pumice.scheduling.core import arguments
@@ -20,6 +21,7 @@ from pumice.scheduling.placing.constraints.labels import NodeLabels
 from pumice.scheduling.placing.constraints.spread import PodSpread
 from pumice.scheduling.placing.constraints.taints import NodeTaints
 from pumice.scheduling.placing.constraints.volumes import PodVolumes
+from pumice.scheduling.plugins import Plugin, Watch
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column
@@ -68,10 +70,27 @@ class Args(arguments.Args, frozen=True, kw_only=True):
     )
 
 
-class Predicates:
+class Predicates(Plugin):
     """Kubernetes' filters, each once per shape; what depends on other pods follows every placement."""
 
     args_type = Args
+    essential = True
+    watches = tuple(
+        Watch(kind)
+        for kind in (
+            core.Namespace,
+            core.PersistentVolume,
+            core.PersistentVolumeClaim,
+            storage.StorageClass,
+            storage.CSIDriver,
+            storage.CSINode,
+            storage.CSIStorageCapacity,
+            storage.VolumeAttachment,
+            resource.DeviceClass,
+            resource.ResourceClaim,
+            resource.ResourceSlice,
+        )
+    )
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option

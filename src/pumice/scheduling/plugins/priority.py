@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.points import Kind
+from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
 
 
-class Priority:
+class Priority(Plugin):
     """Gangs by the class of their group, members by their pods' own priority."""
 
     args_type = NoArgs

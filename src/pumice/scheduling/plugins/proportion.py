@@ -10,6 +10,7 @@ from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Amount, Code, Facts
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.plugins import Plugin
 from pumice.scheduling.sharing import admitted, quotas
 
 if TYPE_CHECKING:
@@ -29,8 +30,10 @@ NAME = "proportion"
 HAIR, HAIR_PART = 1e-6, 1e-12  # thousandths of a card or bytes, and parts of the amount: what adding up floats may miss
 
 
-class Proportion:
+class Proportion(Plugin):
     """A queue may hold its deserved part and no more; others may take back what lies beyond it."""
+
+    essential = True
 
     args_type = NoArgs
 
@@ -83,7 +86,7 @@ class Proportion:
             facts = Facts(queue=queue.name, amounts=too_much)
             return Reason(Code.QUEUE_SHARE_TOO_SMALL, NAME, facts, cure=Cure.EVICTION)
         asked = shape.request.amounts
-        over = amounts.beyond(amounts.summed([account.allocated, asked]), account.deserved, asked=asked)
+        over = amounts.beyond(amounts.sum_of([account.allocated, asked]), account.deserved, asked=asked)
         facts = Facts(queue=queue.name, amounts=quotas.shortage(account, account.deserved, over, gang))
         return Reason(Code.QUEUE_SHARE_USED, NAME, facts, cure=Cure.EVICTION)
 
@@ -91,8 +94,8 @@ class Proportion:
         account = self.accounts.get(queue.name)
         if account is None or not queue.is_open:
             return False
-        asked = amounts.summed(task.request.amounts for task in tasks)
-        return not amounts.beyond(amounts.summed([account.allocated, asked]), account.deserved, asked=asked)
+        asked = amounts.sum_of(task.request.amounts for task in tasks)
+        return not amounts.beyond(amounts.sum_of([account.allocated, asked]), account.deserved, asked=asked)
 
     def reclaimable(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
         """Tasks of queues that hold more than they deserve, until they no longer do; guarantees are kept."""

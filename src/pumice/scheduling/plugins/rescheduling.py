@@ -15,7 +15,9 @@ import numpy as np
 from pumice.cluster import amounts
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.scheduling.core import arguments
-from pumice.scheduling.placing.loads import load_columns
+from pumice.scheduling.core.memory import Slot
+from pumice.scheduling.placing.loads import expiry, load_columns
+from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,10 +26,10 @@ if TYPE_CHECKING:
 
     from pumice.api.pods import Pod
     from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
 
-LAST_RUN = "rescheduling.last-eviction"  # in the memory between cycles
 _ROWS = (CPU_ROW, MEMORY_ROW)
 _NAMES = (amounts.CPU, amounts.MEMORY)
 
@@ -77,13 +79,24 @@ class Args(arguments.Args, frozen=True, kw_only=True):
         arguments.duration("interval", self.interval)
 
 
-class Rescheduling:
+class ReschedulingMemory(msgspec.Struct, frozen=True):
+    """When pods were last moved."""
+
+    last_run: int | None = None
+
+
+MEMORY = Slot("rescheduling", ReschedulingMemory, persistent=True)
+
+
+class Rescheduling(Plugin):
     """Only where loads are known; only pods that may be preempted; no gang is broken for it."""
 
     args_type = Args
+    memory = MEMORY
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option
+        self.chosen: frozenset[str] = frozenset()
         self.interval = arguments.duration("interval", args.interval)
         self.strategies = args.strategies
 
@@ -92,8 +105,7 @@ class Rescheduling:
         session.on.shuffled(self.choose)
 
     def choose(self, running: Sequence[Task]) -> Sequence[Task]:
-        memory = self.session.ports.memory.instants
-        last = memory.get(LAST_RUN)
+        last = self.session.memory.of(MEMORY).last_run
         if last is not None and self.session.now < last + self.interval:
             return []
         chosen = {
@@ -101,9 +113,18 @@ class Rescheduling:
             for strategy in self.strategies
             for task in _Balancing(self.session, strategy.params).victims(running)
         }
-        if chosen:
-            memory[LAST_RUN] = self.session.now
+        self.chosen = frozenset(chosen)
         return list(chosen.values())
+
+    def learn(self, session: Session) -> ReschedulingMemory | None:
+        return ReschedulingMemory(session.now) if self.chosen & session.evicted else None
+
+    def next_change(self, session: Session) -> Instant | None:
+        """The end of the interval, or when a measurement becomes too old; a new measurement is news."""
+        last = session.now if self.chosen & session.evicted else session.memory.of(MEMORY).last_run
+        interval_ends = None if last is None else last + self.interval
+        times = [interval_ends, expiry(session)]
+        return min((when for when in times if when is not None and when > session.now), default=None)
 
 
 class _Balancing:

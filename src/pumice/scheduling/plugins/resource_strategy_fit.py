@@ -20,6 +20,7 @@ from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure
+from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column
@@ -99,7 +100,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
             raise ValueError("resources: * alone names every resource; write a longer prefix, such as nvidia.com/*")
 
 
-class ResourceStrategyFit:
+class ResourceStrategyFit(Plugin):
     """Score: the weighted mean of used or free shares after placement, each resource by its strategy."""
 
     args_type = Args

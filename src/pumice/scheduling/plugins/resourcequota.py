@@ -16,6 +16,7 @@ from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Amount, Code, Facts
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.plugins import Plugin, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,13 +37,16 @@ class _Quota:
     promised: dict[str, int]  # to gangs that are admitted and whose pods do not exist yet
 
 
-class ResourceQuotaPlugin:
+class ResourceQuotaPlugin(Plugin):
     """Used, promised and asked for together must not exceed what is hard; in every quota of the namespace that has no scopes.
 
     A quota with scopes limits some pods and not others, which a minimum cannot tell: the API server has the last word there.
     """
 
+    essential = True
+
     args_type = NoArgs
+    watches = (Watch(ResourceQuota),)
 
     def __init__(self, args: NoArgs, option: PluginOption) -> None:
         del args, option

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from pumice.api import names
+from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.placing import annotation_values
+from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from pumice.instant import Duration, Instant
@@ -38,7 +40,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
         return None if self.waiting_time is None else arguments.duration(WAITING_TIME, self.waiting_time)
 
 
-class Sla:
+class Sla(Plugin):
     """Deadline = creation + waiting time; before it the plugin only orders, after it it also insists."""
 
     args_type = Args
@@ -60,6 +62,14 @@ class Sla:
             return None
         created = annotation_values.instant_of(gang.spec.created)
         return (self.now if created is None else created) + waiting
+
+    def next_change(self, session: Session) -> Instant | None:
+        """The next deadline of a gang that waits."""
+        waiting = (
+            gang for gang in session.gangs.values() if gang.is_waiting_for_admission or gang.tally[Status.PENDING]
+        )
+        deadlines = (self.deadline(gang) for gang in waiting if gang.spec.created)
+        return min((when for when in deadlines if when is not None and when > self.now), default=None)
 
     def order(self, gang: GangState) -> float:
         """Whoever has a deadline before all who have none, the earliest first."""

@@ -21,6 +21,7 @@ from pumice.cluster.columns import SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,7 +47,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
     )
 
 
-class TaskTopology:
+class TaskTopology(Plugin):
     """Orders members bucket by bucket, and draws each to the node of its bucket."""
 
     args_type = Args

@@ -19,16 +19,18 @@ import numpy as np
 
 from pumice.api import names
 from pumice.cluster.tasks import Status, preemptable
-from pumice.instant import SECOND
+from pumice.instant import MINUTE, SECOND
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.memory import Slot
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.evicting import disruption
+from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pumice.cluster.columns import Mask
     from pumice.cluster.tasks import Task
@@ -41,8 +43,10 @@ if TYPE_CHECKING:
 
 ZONE_PREFIX = "tdm.revocable-zone."
 EVICT_PERIOD = "tdm.evict.period"
-LAST_EVICTION = "tdm.last-eviction"  # in the memory between cycles
 REVOCABLE_SCORE = 100.0
+_DAY_MINUTES = 24 * 60
+_DAY_S = _DAY_MINUTES * 60
+_QUARTER = 15 * MINUTE
 _WINDOW = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])-([01]?[0-9]|2[0-3]):([0-5][0-9])")
 
 Window = tuple[int, int]  # minutes of the day
@@ -97,13 +101,37 @@ def is_within(minute: int, window: Window) -> bool:
     return start <= minute < end if start < end else minute >= start or minute < end
 
 
-class Tdm:
+class TdmMemory(msgspec.Struct, frozen=True):
+    """When nodes were last emptied."""
+
+    last_eviction: int | None = None
+
+
+MEMORY = Slot("tdm", TdmMemory, persistent=True)
+
+
+def next_edge(windows: Iterable[Window], now: Instant, clock: dt.tzinfo) -> Instant | None:
+    """When a window opens or closes next; around a change of the clocks perhaps too early, never too late."""
+    local = dt.datetime.fromtimestamp(now // SECOND, clock)
+    edges = {minute for window in windows for minute in window}
+    if not edges:
+        return None
+    if local.utcoffset() != dt.datetime.fromtimestamp(now // SECOND + _DAY_S, clock).utcoffset():
+        return (now // _QUARTER + 1) * _QUARTER  # clocks change at a quarter of an hour, wherever they do
+    minute = minute_of_day(now, clock)
+    ahead = min((edge - minute - 1) % _DAY_MINUTES + 1 for edge in edges)
+    return now - now % MINUTE + ahead * MINUTE
+
+
+class Tdm(Plugin):
     """Zones open and close; ordinary nodes are none of its business."""
 
     args_type = Args
+    memory = MEMORY
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option
+        self.chosen: frozenset[str] = frozenset()
         self.windows = args.windows()
         self.clock = args.clock()
         self.period = arguments.duration(EVICT_PERIOD, args.evict_period)
@@ -164,17 +192,31 @@ class Tdm:
 
     def overstayed(self, running: Sequence[Task]) -> Sequence[Task]:
         """Preemptable pods on nodes whose window is over, within budgets, now and then."""
-        memory = self.session.ports.memory.instants
-        last = memory.get(LAST_EVICTION)
-        if last is not None and self.session.now < last + self.period:
+        pause_ends = self._pause_ends()
+        if pause_ends is not None and self.session.now < pause_ends:
             return []
-        closed = self.windows.keys() - self.active
-        chosen = disruption.within_budgets(
-            self.session, (task for task in running if self._is_fair_game(task) and self._zone(task) in closed)
-        )
-        if chosen:
-            memory[LAST_EVICTION] = self.session.now
+        chosen = disruption.within_budgets(self.session, (task for task in running if self._overstays(task)))
+        self.chosen = frozenset(task.uid for task in chosen)
         return chosen
+
+    def _pause_ends(self) -> Instant | None:
+        last = self.session.memory.of(MEMORY).last_eviction
+        return None if last is None else last + self.period
+
+    def _overstays(self, task: Task) -> bool:
+        return self._is_fair_game(task) and self._zone(task) in self.windows.keys() - self.active
+
+    def learn(self, session: Session) -> TdmMemory | None:
+        return TdmMemory(session.now) if self.chosen & session.evicted else None
+
+    def next_change(self, session: Session) -> Instant | None:
+        """The next edge of a window, or the end of the pause between evictions where there are more to come."""
+        running = (task for gang in session.gangs.values() for task in gang.tasks_in(Status.RUNNING))
+        pause_ends = session.now + self.period if self.chosen & session.evicted else self._pause_ends()
+        times = [next_edge(self.windows.values(), session.now, self.clock)]
+        if pause_ends is not None and pause_ends > session.now and any(self._overstays(task) for task in running):
+            times.append(pause_ends)
+        return min((when for when in times if when is not None), default=None)
 
     def _is_fair_game(self, task: Task) -> bool:
         gang = self.session.gangs.get(task.gang)

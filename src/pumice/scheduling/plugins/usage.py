@@ -21,7 +21,8 @@ from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing import annotation_values
-from pumice.scheduling.placing.loads import load_columns
+from pumice.scheduling.placing.loads import expiry, load_columns
+from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Scores
     from pumice.scheduling.core.policy import PluginOption
@@ -86,7 +88,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
     )
 
 
-class Usage:
+class Usage(Plugin):
     """Composite load of a node: the measured part plus estimates of pods that are not in it yet."""
 
     args_type = Args
@@ -112,6 +114,10 @@ class Usage:
         on.moved(self.moved)
         if self.args.weight and sum(self.weights):
             on.load_score(self.score)
+
+    def next_change(self, session: Session) -> Instant | None:
+        """When a measurement becomes too old; a new one is news."""
+        return expiry(session)
 
     def _set_risks(self) -> None:
         total = sum(self.weights) or 1

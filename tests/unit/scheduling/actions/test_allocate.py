@@ -20,6 +20,7 @@ from tests.unit.scheduling.clusters import (
 
 from pumice.scheduling.core.arguments import Args
 from pumice.scheduling.core.policy import PluginOption
+from pumice.scheduling.plugins import Plugin
 
 POLICY = policy("allocate", "priority gang", "predicates")
 LEAVING = {"deletionTimestamp": "2026-01-01T00:30:00Z"}
@@ -167,7 +168,7 @@ def test_queues_take_turns_by_what_they_hold():
 
 
 def test_a_queue_that_is_overused_gets_no_more_turns():
-    class Lid:
+    class Lid(Plugin):
         args_type = Args
 
         def __init__(self, args, option):

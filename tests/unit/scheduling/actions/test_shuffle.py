@@ -2,6 +2,7 @@ from tests.unit.scheduling.clusters import a_gang, a_node, evicted, plan_for, po
 
 from pumice.instant import parse_instant
 from pumice.scheduling.core.arguments import Args
+from pumice.scheduling.plugins import Plugin
 
 NOON = parse_instant("2026-01-01T12:00:00Z")
 
@@ -9,7 +10,7 @@ NOON = parse_instant("2026-01-01T12:00:00Z")
 def wishing(*suffixes, as_guard=False):
     """A plugin that wants those pods evicted, or as a guard wants them kept."""
 
-    class Wishing:
+    class Wishing(Plugin):
         args_type = Args
 
         def __init__(self, args, option):

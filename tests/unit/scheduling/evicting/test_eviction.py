@@ -20,9 +20,9 @@ from pumice.api.changes import Deleted, Upserted
 from pumice.cluster.intake import Intake
 from pumice.processes import scheduler
 from pumice.scheduling.actions import preempt, reclaim
-from pumice.scheduling.core import cycle
-from pumice.scheduling.core.ports import Ports
-from pumice.scheduling.evicting.eviction import PAUSE_FIRST, PAUSE_MAX
+from pumice.scheduling.core import build_decisions, cycle, memory
+from pumice.scheduling.evicting import backoff
+from pumice.scheduling.evicting.backoff import PAUSE_FIRST, PAUSE_MAX
 
 NODES = 20
 BUDGET = 10_000
@@ -51,48 +51,71 @@ def queue_for(action):
     return "poor" if action is reclaim else "rich"
 
 
-def looks(cluster, action, chosen, *, ports, now=NOW, budget=BUDGET):
+class Past:
+    """The memory from cycle to cycle; each time it goes through its encoding, as over a restart."""
+
+    def __init__(self):
+        self.memory = memory.EMPTY
+
+    def plan(self, snapshot, chosen, now=NOW, **more):
+        decisions = cycle.plan(snapshot, chosen, self.memory, now=now, **more)
+        self.keep(decisions.memory)
+        return decisions
+
+    def keep(self, learned):
+        self.memory = memory.decode(memory.encode(learned, [backoff.SLOT]), [backoff.SLOT])
+
+    @property
+    def gangs(self):
+        """Those that back off."""
+        actions = self.memory.of(backoff.SLOT).actions
+        return sorted(gang for known in actions.values() for gang in known)
+
+
+def looks(cluster, action, chosen, *, past, now=NOW, budget=BUDGET):
     """How often one action has looked at all nodes."""
-    session = cycle.open_session(cluster.snapshot(), chosen, now=now, ports=ports, budget=budget)
+    session = cycle.open_session(cluster.snapshot(), chosen, past.memory, now=now, budget=budget)
     action.run(session)
-    return (budget - session.budget) // NODES
+    spent = budget - session.budget
+    past.keep(build_decisions.close(session).memory)
+    return spent // NODES
 
 
 @ACTIONS
 def test_a_gang_whose_first_member_finds_no_room_is_given_up_at_once(action, chosen):
-    few, many = (looks(full(waiting("g", size, queue_for(action))), action, chosen, ports=Ports()) for size in (2, 12))
+    few, many = (looks(full(waiting("g", size, queue_for(action))), action, chosen, past=Past()) for size in (2, 12))
     assert few == many == 1
 
 
 @ACTIONS
 def test_a_gang_that_needs_only_some_of_its_members_tries_until_too_few_are_left(action, chosen):
     elastic = waiting("g", 12, queue_for(action), min_member=10)
-    assert looks(full(elastic), action, chosen, ports=Ports()) == 3
+    assert looks(full(elastic), action, chosen, past=Past()) == 3
 
 
 @ACTIONS
 def test_what_was_in_vain_is_tried_again_after_a_pause_that_grows(action, chosen):
-    cluster, ports = full(waiting("g", 2, queue_for(action))), Ports()
-    tried = [second for second in range(200) if looks(cluster, action, chosen, ports=ports, now=NOW + second * SECOND)]
+    cluster, past = full(waiting("g", 2, queue_for(action))), Past()
+    tried = [second for second in range(200) if looks(cluster, action, chosen, past=past, now=NOW + second * SECOND)]
     assert tried == [0, 2, 6, 14, 30, 62, 122, 182]
     assert (PAUSE_FIRST, PAUSE_MAX) == (2 * SECOND, 60 * SECOND)
 
 
 @ACTIONS
 def test_a_gang_that_has_changed_is_tried_at_once(action, chosen):
-    cluster, ports = full(waiting("g", 2, queue_for(action))), Ports()
-    assert [looks(cluster, action, chosen, ports=ports) for _ in range(2)] == [1, 0]
+    cluster, past = full(waiting("g", 2, queue_for(action))), Past()
+    assert [looks(cluster, action, chosen, past=past) for _ in range(2)] == [1, 0]
     Intake(cluster).apply(Upserted(a_pod("g-w-2", gang="g")))
-    assert looks(cluster, action, chosen, ports=ports) == 2  # the minimum of two leaves one to spare
+    assert looks(cluster, action, chosen, past=past) == 2  # the minimum of two leaves one to spare
 
 
 @ACTIONS
 def test_where_the_budget_ends_the_next_ones_have_their_turn_in_the_next_cycle(action, chosen):
     gangs = [waiting(name, 2, queue_for(action), created=number) for number, name in enumerate("abc")]
-    cluster, ports = full(*gangs), Ports()
+    cluster, past = full(*gangs), Past()
     for number in range(3):
-        looks(cluster, action, chosen, ports=ports, budget=NODES + 15, now=NOW + number)
-    assert sorted(gang for _, gang in ports.memory.vain) == ["default/a", "default/b", "default/c"]
+        looks(cluster, action, chosen, past=past, budget=NODES + 15, now=NOW + number)
+    assert past.gangs == ["default/a", "default/b", "default/c"]
 
 
 def budget_of(name="b", allowed=0):
@@ -119,31 +142,31 @@ def budget_of(name="b", allowed=0):
     ids=["queue", "new node", "labels", "cordon", "class", "budget", "no budget", "group", "pod"],
 )
 def test_where_the_rules_have_changed_everybody_is_tried_at_once(action, chosen, news):
-    cluster, ports = full(waiting("g", 2, queue_for(action)), budget_of()), Ports()
+    cluster, past = full(waiting("g", 2, queue_for(action)), budget_of()), Past()
     intake = Intake(cluster)
-    assert [looks(cluster, action, chosen, ports=ports) for _ in range(2)] == [1, 0]
+    assert [looks(cluster, action, chosen, past=past) for _ in range(2)] == [1, 0]
     intake.apply(news)
-    assert [looks(cluster, action, chosen, ports=ports) > 0 for _ in range(2)] == [True, False]
+    assert [looks(cluster, action, chosen, past=past) > 0 for _ in range(2)] == [True, False]
 
 
 @ACTIONS
 def test_under_another_policy_everybody_is_tried_at_once(action, chosen):
-    cluster, ports = full(waiting("g", 2, queue_for(action))), Ports()
-    other = policy(chosen.actions[0], " ".join(option.name for option in chosen.options))
-    assert [looks(cluster, action, each, ports=ports) for each in (chosen, chosen, other)] == [1, 0, 1]
+    cluster, past = full(waiting("g", 2, queue_for(action))), Past()
+    other = policy(chosen.actions[0], " ".join(option.name for option in chosen.options), "binpack")
+    assert [looks(cluster, action, each, past=past) for each in (chosen, chosen, other)] == [1, 0, 1]
 
 
 @ACTIONS
 def test_where_more_places_stand_free_everybody_is_tried_at_once(action, chosen):
     """One that goes by itself is one that need not be evicted."""
-    cluster, ports = full(waiting("g", 2, queue_for(action))), Ports()
+    cluster, past = full(waiting("g", 2, queue_for(action))), Past()
     alone = a_pod("alone", node="n0", spec={"schedulerName": "default-scheduler"})
     intake = Intake(cluster)
     intake.apply(Upserted(a_node("n0", cpu="3")))
     intake.apply(Upserted(alone))
-    assert [looks(cluster, action, chosen, ports=ports) for _ in range(2)] == [1, 0]
+    assert [looks(cluster, action, chosen, past=past) for _ in range(2)] == [1, 0]
     intake.apply(Deleted(alone))
-    assert looks(cluster, action, chosen, ports=ports) > 0
+    assert looks(cluster, action, chosen, past=past) > 0
 
 
 @ACTIONS
@@ -159,32 +182,32 @@ def test_where_more_places_stand_free_everybody_is_tried_at_once(action, chosen)
     ids=["holdings", "heartbeat", "less budget", "somebody else", "phase"],
 )
 def test_what_happens_all_the_time_does_not_end_a_pause(action, chosen, news):
-    cluster, ports = full(waiting("g", 2, queue_for(action)), budget_of()), Ports()
+    cluster, past = full(waiting("g", 2, queue_for(action)), budget_of()), Past()
     intake = Intake(cluster)
-    looks(cluster, action, chosen, ports=ports)
+    looks(cluster, action, chosen, past=past)
     intake.apply(news)
-    assert looks(cluster, action, chosen, ports=ports) == 0
+    assert looks(cluster, action, chosen, past=past) == 0
 
 
 @ACTIONS
 def test_news_without_end_do_not_keep_the_last_from_having_a_turn(action, chosen):
     gangs = [waiting(name, 2, queue_for(action), created=number) for number, name in enumerate("abc")]
-    cluster, ports = full(*gangs), Ports()
+    cluster, past = full(*gangs), Past()
     intake = Intake(cluster)
     for number in range(6):
         intake.apply(Upserted(a_queue("rich", weight=2 + number)))
         snapshot = cluster.snapshot()
-        cycle.plan(snapshot, chosen, now=NOW + number * SECOND, ports=ports, budget=NODES + 15)
-    assert sorted(gang for _, gang in ports.memory.vain) == ["default/a", "default/b", "default/c"]
+        past.plan(snapshot, chosen, now=NOW + number * SECOND, budget=NODES + 15)
+    assert past.gangs == ["default/a", "default/b", "default/c"]
 
 
 @ACTIONS
 def test_a_gang_that_takes_more_than_a_cycle_has_does_not_keep_others_from_their_turn(action, chosen):
     elastic = waiting("a", 12, queue_for(action), min_member=1)
-    cluster, ports = full(elastic, waiting("b", 1, queue_for(action), created=1)), Ports()
+    cluster, past = full(elastic, waiting("b", 1, queue_for(action), created=1)), Past()
     for number in range(2):
-        looks(cluster, action, chosen, ports=ports, budget=4 * NODES, now=NOW + number)
-    assert sorted(gang for _, gang in ports.memory.vain) == ["default/a", "default/b"]
+        looks(cluster, action, chosen, past=past, budget=4 * NODES, now=NOW + number)
+    assert past.gangs == ["default/a", "default/b"]
 
 
 def test_nodes_that_have_nobody_to_give_are_looked_at_once_and_not_once_for_each_member():
@@ -205,23 +228,69 @@ def test_however_many_gangs_wait_their_turns_leave_time_for_evictions(monkeypatc
     cluster = full(a_node("weak", cpu="1"), victim, many, waiting("first", 1, "rich", created=0))
     chosen = policy("allocate, preempt, reclaim", "gang conformance predicates priority")
     snapshot = cluster.snapshot()
-    ports = Ports()
-    plans = [
-        cycle.plan(snapshot, chosen, now=NOW + number, ports=ports, budget=scheduler.units_for(snapshot))
-        for number in range(2)
-    ]
+    past = Past()
+    plans = [past.plan(snapshot, chosen, now=NOW + number, budget=scheduler.units_for(snapshot)) for number in range(2)]
     assert [evicted(each) for each in plans] == [["v-w-0"], ["v-w-0"]]
 
 
 def test_whoever_is_postponed_is_not_forgotten_until_the_next_news():
-    cluster, ports = full(waiting("g", 2, "poor")), Ports()
-    first, second = (cycle.plan(cluster.snapshot(), RECLAIM, now=NOW, ports=ports).restless for _ in range(2))
-    assert (first, second) == (False, True)  # what was just tried needs no second look before something happens
+    cluster, past = full(waiting("g", 2, "poor")), Past()
+    first, second = (past.plan(cluster.snapshot(), RECLAIM).next_change for _ in range(2))
+    # What was just tried needs no second look before something happens.
+    assert (first, second) == (None, NOW + PAUSE_FIRST)
 
 
 def test_who_is_gone_is_forgotten():
-    cluster, ports = full(waiting("g", 2, "poor")), Ports()
-    cycle.plan(cluster.snapshot(), RECLAIM, now=NOW, ports=ports)
-    assert list(ports.memory.vain) == [("reclaim", "default/g")]
-    cycle.plan(full().snapshot(), RECLAIM, now=NOW, ports=ports)
-    assert ports.memory.vain == {}
+    cluster, past = full(waiting("g", 2, "poor")), Past()
+    past.plan(cluster.snapshot(), RECLAIM)
+    assert past.gangs == ["default/g"]
+    past.plan(full().snapshot(), RECLAIM)
+    assert past.gangs == []
+
+
+def test_a_gang_of_the_same_name_is_another_one():
+    past = Past()
+    for uid, looked in (("one", 1), ("one", 0), ("two", 1)):
+        group = {"queue": "poor", "priority_class": "high", "uid": uid}
+        assert looks(full(a_gang("g", 2, group=group)), reclaim, RECLAIM, past=past) == looked
+
+
+def test_back_offs_hold_in_another_process_that_has_listed_the_same_objects():
+    """What a process counts begins anew with it."""
+    past, former = Past(), full(waiting("g", 2, "poor"))
+    Intake(former).apply(Upserted(a_pod("old0-w-0", gang="old0", node="n0", labels={"any": "thing"})))
+    assert former.shifts == 1
+    assert looks(former, reclaim, RECLAIM, past=past) == 1
+    again = full(waiting("g", 2, "poor"))
+    assert again.shifts == 0
+    assert looks(again, reclaim, RECLAIM, past=past) == 0
+
+
+def test_what_we_write_onto_its_group_ends_no_back_off():
+    past, cluster = Past(), full(waiting("g", 2, "poor"))
+    assert looks(cluster, reclaim, RECLAIM, past=past) == 1
+    group = a_group("g", 2, queue="poor", priority_class="high", annotations={"pumice.dev/verdict": "{}"})
+    Intake(cluster).apply(Upserted(group))
+    assert looks(cluster, reclaim, RECLAIM, past=past) == 0
+
+
+def test_an_equal_policy_that_is_read_anew_ends_no_back_off():
+    past, cluster = Past(), full(waiting("g", 2, "poor"))
+    equal = policy("reclaim", "gang conformance predicates proportion")
+    assert [looks(cluster, reclaim, each, past=past) for each in (RECLAIM, equal)] == [1, 0]
+
+
+def test_beyond_the_limit_those_back_offs_are_dropped_that_end_first(monkeypatch):
+    monkeypatch.setattr(backoff, "BACKOFFS_MAX", 2)
+    past, gangs = Past(), [waiting(name, 2, "poor", created=number) for number, name in enumerate("abc")]
+    looks(full(gangs[0]), reclaim, RECLAIM, past=past)
+    looks(full(*gangs), reclaim, RECLAIM, past=past, now=NOW + 1)
+    assert past.gangs == ["default/b", "default/c"]
+
+
+def test_the_largest_back_off_slot_is_within_its_bound():
+    longest = "f" * 253  # a uid is 36 characters long; a key stands in where an object has none
+    entry = backoff.Backoff("f" * 16, "f" * 16, 10**6, 10**6, pause=10**12, until=2 * 10**18)
+    uids = [f"{number:036}" for number in range(backoff.BACKOFFS_MAX)]
+    full_slot = backoff.EvictionBackoff(True, {"gangpreempt": dict.fromkeys([*uids, longest], entry)})
+    assert len(backoff.SLOT.encode(full_slot)) <= backoff.SLOT.bytes_max

@@ -2,9 +2,10 @@ import pytest
 from tests.unit.scheduling.clusters import NOW, a_gang, a_group, a_node, a_pod, evicted, plan_for, policy
 
 from pumice.instant import MINUTE
+from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.core.policy import PolicyError
-from pumice.scheduling.core.ports import Memory, NodeLoad, Ports
-from pumice.scheduling.plugins.rescheduling import LAST_RUN, quality_of_service
+from pumice.scheduling.core.ports import NodeLoad, Ports
+from pumice.scheduling.plugins.rescheduling import MEMORY, ReschedulingMemory, quality_of_service
 
 
 def strategy(low=30, target=60, **params):
@@ -12,13 +13,17 @@ def strategy(low=30, target=60, **params):
     return {"strategies": [{"name": "lowNodeUtilization", "params": {**percents, **params}}]}
 
 
-def moved(*objects, memory=None, age=0, arguments=None, also=(), **loads):
+def moved(*objects, **arguments):
     """Pods that are evicted, given nodes' cpu percents (or cpu and memory percents)."""
+    return evicted(decide(*objects, **arguments))
+
+
+def decide(*objects, memory=EMPTY, age=0, arguments=None, also=(), **loads):
     arguments = strategy() if arguments is None else arguments
     pairs = {name: load if isinstance(load, tuple) else (load, load) for name, load in loads.items()}
     found = {name: NodeLoad(cpu, mem, measured_at=NOW - age) for name, (cpu, mem) in pairs.items()}
     chosen = policy("shuffle", [{"name": "rescheduling", "arguments": arguments}, *also])
-    return evicted(plan_for(*objects, policy=chosen, ports=Ports(loads=found, memory=memory or Memory())))
+    return plan_for(*objects, policy=chosen, memory=memory, ports=Ports(loads=found))
 
 
 def two_nodes():
@@ -137,14 +142,21 @@ def test_disruption_budgets_and_cool_downs_hold_here_too():
 
 
 def test_pods_are_moved_at_most_once_in_an_interval():
-    memory = Memory()
-    assert moved(*two_nodes(), residents(), memory=memory, busy=20, idle=10) == []
-    assert moved(*two_nodes(), residents(), memory=memory, busy=75, idle=10)
-    assert memory.instants == {LAST_RUN: NOW}
-    memory.instants[LAST_RUN] = NOW - 5 * MINUTE + 1
-    assert not moved(*two_nodes(), residents(), memory=memory, busy=75, idle=10)
-    memory.instants[LAST_RUN] = NOW - 5 * MINUTE
-    assert moved(*two_nodes(), residents(), memory=memory, busy=75, idle=10)
+    quiet, busy = (
+        decide(*two_nodes(), residents(), busy=20, idle=10),
+        decide(*two_nodes(), residents(), busy=75, idle=10),
+    )
+    assert (evicted(quiet), quiet.memory.of(MEMORY)) == ([], ReschedulingMemory(None))
+    assert (bool(evicted(busy)), busy.memory.of(MEMORY)) == (True, ReschedulingMemory(NOW))
+    for ago, has_moved in ((5 * MINUTE - 1, False), (5 * MINUTE, True)):
+        memory = Memory({"rescheduling": ReschedulingMemory(NOW - ago)})
+        assert bool(moved(*two_nodes(), residents(), memory=memory, busy=75, idle=10)) is has_moved
+
+
+def test_it_is_time_to_look_again_when_the_interval_ends_or_a_measurement_is_too_old():
+    assert decide(*two_nodes(), residents(), busy=75, idle=10).next_change == NOW + 5 * MINUTE
+    assert decide(*two_nodes(), residents(), busy=20, idle=10, age=MINUTE).next_change == NOW + 4 * MINUTE + 1
+    assert decide(*two_nodes(), residents()).next_change is None
 
 
 def test_volcanos_files_are_read_as_they_are():

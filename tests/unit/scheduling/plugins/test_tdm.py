@@ -1,3 +1,5 @@
+import zoneinfo
+
 import pytest
 from tests.unit.scheduling.clusters import (
     a_gang,
@@ -14,10 +16,10 @@ from tests.unit.scheduling.clusters import (
 )
 
 from pumice.instant import MINUTE, parse_instant
+from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.core.policy import PolicyError
-from pumice.scheduling.core.ports import Memory, Ports
 from pumice.scheduling.core.verdict import Cure
-from pumice.scheduling.plugins.tdm import LAST_EVICTION
+from pumice.scheduling.plugins.tdm import MEMORY, TdmMemory, is_within, minute_of_day, next_edge
 
 PREEMPTABLE = {"volcano.sh/preemptable": "true"}
 
@@ -141,9 +143,12 @@ def night_shift(size=3, notes=None, node="n1", **pods):
     return a_gang("night-job", size, min_member=1, running=[node] * size, group=group, **pods)
 
 
-def shuffle(*objects, clock, memory=None, **windows):
-    ports = Ports(memory=memory or Memory())
-    return plan_for(*objects, policy=tdm("shuffle", **windows), now=at(clock), ports=ports)
+def shuffle(*objects, clock, memory=EMPTY, **windows):
+    return plan_for(*objects, policy=tdm("shuffle", **windows), now=at(clock), memory=memory)
+
+
+def evicted_at(when):
+    return Memory({"tdm": TdmMemory(when)})
 
 
 def test_nodes_are_emptied_after_their_window_one_pod_of_a_gang_at_a_time():
@@ -169,16 +174,48 @@ def test_a_pod_that_is_not_preemptable_is_never_moved():
 
 
 def test_evictions_happen_at_most_once_in_a_period_and_only_they_start_it():
-    memory = Memory()
-    quiet = [a_revocable_node(), night_shift(0)]
     busy = [a_revocable_node(), night_shift()]
-    assert evicted(shuffle(*quiet, clock="06:00", memory=memory, night="22:00-06:00")) == []
-    assert evicted(shuffle(*busy, clock="06:00", memory=memory, night="22:00-06:00")) == ["night-job-w-0"]
-    assert memory.instants == {LAST_EVICTION: at("06:00")}
-    memory.instants[LAST_EVICTION] = at("06:00") - MINUTE + 1
-    assert evicted(shuffle(*busy, clock="06:00", memory=memory, night="22:00-06:00")) == []
-    memory.instants[LAST_EVICTION] = at("06:00") - MINUTE
-    assert evicted(shuffle(*busy, clock="06:00", memory=memory, night="22:00-06:00")) == ["night-job-w-0"]
+    quiet = shuffle(a_revocable_node(), night_shift(0), clock="06:00", night="22:00-06:00")
+    assert (evicted(quiet), quiet.memory.of(MEMORY)) == ([], TdmMemory(None))
+    first = shuffle(*busy, clock="06:00", memory=quiet.memory, night="22:00-06:00")
+    assert (evicted(first), first.memory.of(MEMORY)) == (["night-job-w-0"], TdmMemory(at("06:00")))
+    too_soon = shuffle(*busy, clock="06:00", memory=evicted_at(at("06:00") - MINUTE + 1), night="22:00-06:00")
+    assert (evicted(too_soon), too_soon.next_change) == ([], at("06:00") + 1)
+    again = shuffle(*busy, clock="06:00", memory=evicted_at(at("06:00") - MINUTE), night="22:00-06:00")
+    assert evicted(again) == ["night-job-w-0"]
+
+
+# ----------------------------------------------------------------------------------------------- the clock
+
+
+@pytest.mark.parametrize(
+    ("clock", "windows", "expected"),
+    [
+        ("12:00", {"night": "22:00-06:00"}, "22:00"),
+        ("21:59", {"night": "22:00-06:00"}, "22:00"),
+        ("05:59", {"night": "22:00-06:00"}, "06:00"),
+        ("12:00", {"night": "22:00-06:00", "noon": "12:00-12:30"}, "12:30"),
+    ],
+)
+def test_the_next_change_is_the_next_edge_of_a_window(clock, windows, expected):
+    assert shuffle(a_revocable_node(), clock=clock, **windows).next_change == at(expected)
+
+
+def test_an_edge_that_has_just_passed_is_a_day_away():
+    assert shuffle(a_revocable_node(), clock="22:00", all="22:00-22:00").next_change == at("22:00") + 1440 * MINUTE
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe", "America/Sao_Paulo", "UTC"])
+def test_no_zone_opens_or_closes_before_the_next_change(zone):
+    """Over two days around each change of the clocks of 2026, minute by minute."""
+    place, windows = zoneinfo.ZoneInfo(zone), [(135, 165), (60, 210)]
+    for day in ("2026-03-28", "2026-04-04", "2026-10-03", "2026-10-24"):
+        begin, known, due = parse_instant(f"{day}T00:00:00Z"), None, 0
+        for now in range(begin, begin + 2 * 1440 * MINUTE, MINUTE):
+            is_open = [is_within(minute_of_day(now, place), window) for window in windows]
+            if is_open != known or now >= due:
+                assert known is None or now >= due, (zone, now)
+                known, due = is_open, next_edge(windows, now, place)
 
 
 # ----------------------------------------------------------------------------------------------- preempting

@@ -1,0 +1,151 @@
+"""Where an explanation comes from: the leader's view, the same engine over a listing, or what the scheduler wrote in the PodGroup."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from pumice.api import names
+from pumice.cli.leader import Unanswered, ask
+from pumice.errors import Refused
+from pumice.readmodel import model
+
+if TYPE_CHECKING:
+    from pumice.api.meta import Struct
+    from pumice.api.pods import Pod
+    from pumice.api.scheduling import PodGroup
+    from pumice.cli.cluster_command import Reach
+
+LEADER, LISTING, PODGROUP = "leader", "listing", "podgroup"
+_FINISHED = frozenset({"Succeeded", "Failed"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """A gang as the engine sees it, and who said so when."""
+
+    detail: model.GangDetail
+    source: str
+    at: str = ""  # when it was written, where it is not of this moment
+
+
+class _Verdict(msgspec.Struct, frozen=True):
+    """The annotation in which the scheduler writes why a gang waits."""
+
+    at: str = ""
+    reasons: tuple[model.Reason, ...] = ()
+
+
+def group_of(pod: Pod) -> str:
+    """The name of the PodGroup that a pod is a member of; empty for none."""
+    annotations = pod.metadata.annotations
+    return annotations.get(names.GROUP_NAME) or annotations.get(names.VOLCANO_GROUP_NAME) or ""
+
+
+async def explain(reach: Reach, group: PodGroup, policy_file: str | None) -> Answer:
+    """The first of the sources that knows the gang."""
+    if policy_file is None:
+        try:
+            told = await ask(reach, f"/v1/gangs/{group.metadata.key}")
+            return Answer(msgspec.json.decode(told, type=model.GangDetail), LEADER)
+        except (Unanswered, msgspec.MsgspecError) as error:
+            click.echo(f"pumice: no leading scheduler answers ({error})", err=True)
+    try:
+        found = await _from_listing(reach, group, policy_file)
+    except Refused as error:
+        click.echo(f"pumice: the cluster cannot be listed ({error}): what the PodGroup says is shown", err=True)
+        return await _from_group(reach, group)
+    if policy_file is None:
+        click.echo("pumice: one cycle was planned over a listing, with the built-in policy", err=True)
+    return Answer(found, LISTING)
+
+
+async def _from_listing(reach: Reach, group: PodGroup, policy_file: str | None) -> model.GangDetail:
+    """What the engine decides about the cluster as it is listed; nothing is written."""
+    from pumice.api import nodeinfo, resource, storage, topology
+    from pumice.cli import offline
+    from pumice.kube.discovery import served_kinds
+    from pumice.processes.entry_points import plugins_from_outside
+    from pumice.processes.requirements import kinds_of
+    from pumice.scheduling.core import builtin
+
+    # Without these the engine says less of a pod that needs them; without the others it would be wrong about all.
+    spared = {nodeinfo.Numatopology, topology.HyperNode, *_of(storage), *_of(resource)}
+    objects: list[Struct] = []
+    text = offline.read_file(Path(policy_file)) if policy_file else None
+    source = policy_file or "built-in policy"
+    extra = plugins_from_outside()
+    chosen = builtin.parse(builtin.TEXT if text is None else text, source, extra=extra)
+    for struct in await served_kinds(reach.client, kinds_of(chosen, extra)):
+        try:
+            objects += (await reach.client.list(struct)).items
+        except Refused:
+            if struct not in spared:
+                raise
+    views = offline.plan_view(objects, text, source=source, now=reach.clock.now())
+    found = views.gang(group.metadata.key)
+    assert found is not None, f"{group.metadata.key} was listed"
+    return found
+
+
+def _of(module: object) -> set[type]:
+    return {each for each in vars(module).values() if isinstance(each, type)}
+
+
+async def _from_group(reach: Reach, group: PodGroup) -> Answer:
+    """What anybody who may see the group and its pods can know."""
+    from pumice.api.pods import Pod
+
+    pods = (await reach.client.list(Pod, namespace=group.metadata.namespace)).items
+    members = [pod for pod in pods if group_of(pod) == group.metadata.name]
+    waiting = [pod for pod in members if not pod.spec.node_name and pod.status.phase not in _FINISHED]
+    try:
+        verdict = msgspec.json.decode(group.metadata.annotations.get(names.VERDICT, "{}"), type=_Verdict)
+    except msgspec.MsgspecError:
+        verdict = _Verdict()  # another program wrote it
+    meta = group.metadata
+    gang = model.Gang(
+        key=meta.key,
+        namespace=meta.namespace,
+        name=meta.name,
+        queue=group.spec.queue,
+        phase=group.status.phase or "Pending",
+        created=meta.creation_timestamp or "",
+        reasons=verdict.reasons,
+        members=model.Members(
+            minimum=group.spec.min_member,
+            pods=len(members),
+            running=sum(pod.status.phase == "Running" for pod in members),
+            waiting=len(waiting),
+            gated=sum(bool(pod.spec.scheduling_gates) for pod in waiting),
+            finished=sum(pod.status.phase in _FINISHED for pod in members),
+        ),
+    )
+    policy = model.Policy(source="", actions=(), plugins=())
+    totals = model.Totals(nodes=0, allocatable={}, used={})
+    detail = model.GangDetail(
+        version=model.VERSION,
+        leader="",
+        cycle=0,
+        at=verdict.at,
+        policy=policy,
+        totals=totals,
+        gang=gang,
+        pods=tuple(_pod(pod) for pod in members),
+    )
+    return Answer(detail, PODGROUP, verdict.at)
+
+
+def _pod(pod: Pod) -> model.Pod:
+    told = (each.message for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "False")
+    return model.Pod(
+        name=pod.metadata.name,
+        status=pod.status.phase or "Pending",
+        node=pod.spec.node_name,
+        gates=tuple(gate.name for gate in pod.spec.scheduling_gates),
+        message=next(told, ""),
+    )

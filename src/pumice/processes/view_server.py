@@ -1,0 +1,199 @@
+"""What the leader knows, over HTTP: the read model behind a token and access reviews.
+
+/v1/state                     everything; ?kind=nodes,queues,gangs,claims,attempts,evictions ?queue=Q ?namespace=NS
+/v1/gangs/NAMESPACE/NAME      one gang and what it waits for, for those who may `get` that PodGroup
+/v1/changes                   JSON lines: everything, then after each cycle what has changed
+
+Whoever asks for one namespace must be able to list its PodGroups, whoever asks for all of them those of all, and nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from aiohttp import web
+
+from pumice.api import names
+from pumice.processes import lifecycle
+from pumice.processes.access import NODES, PODGROUPS, Denied, Reviewer
+from pumice.readmodel import changes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pumice.kube.client import Client
+    from pumice.kube.lease import Election
+    from pumice.readmodel import model
+    from pumice.readmodel.build import Cycle, Views
+
+ANSWERS_AT_ONCE = 8  # more wait for their turn
+STREAMS_MAX = 32
+STREAM_S_MAX = 600.0  # then the reader comes again, and is reviewed again
+HEARTBEAT_S = 30.0  # an empty line at least so often: readers that are gone are noticed
+KINDS = ("nodes", "queues", "gangs", "claims", "attempts", "evictions")
+_JSON = "application/json"
+
+
+class ViewServer:
+    """Publishes cycles and answers about the last one; belongs to one event loop."""
+
+    def __init__(self, views: Views, client: Client, election: Election | None = None) -> None:
+        self._views = views
+        self._reviewer = Reviewer(client)
+        self._election = election
+        self._leader = election.identity if election is not None else lifecycle.identity()
+        self._published = asyncio.Event()
+        self._one_builds = asyncio.Lock()
+        self._turns = asyncio.Semaphore(ANSWERS_AT_ONCE)
+        self._streams = 0
+        self._stopping = False
+
+    def publish(self, cycle: Cycle) -> None:
+        """A cycle is over: those who follow are woken."""
+        self._views.publish(dataclasses.replace(cycle, leader=self._leader))
+        self._wake()
+
+    def close(self) -> None:
+        """End the streams: each would otherwise hold its connection for as long as its reader likes."""
+        self._stopping = True
+        self._wake()
+
+    def _wake(self) -> None:
+        former, self._published = self._published, asyncio.Event()
+        former.set()
+
+    @property
+    def routes(self) -> list[web.RouteDef]:
+        answers = {"/v1/state": self._state, "/v1/gangs/{namespace}/{name}": self._gang, "/v1/changes": self._changes}
+        return [web.get(path, self._guarded(answer)) for path, answer in answers.items()]
+
+    def _guarded(self, answer: Any) -> Any:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            try:
+                self._demand_leading()
+                user = await self._reviewer.user(_token(request.headers))
+                response: web.StreamResponse = await answer(request, user)
+            except Denied as denied:
+                return web.json_response({"error": str(denied)}, status=denied.status)
+            return response
+
+        return handle
+
+    def _demand_leading(self) -> None:
+        if self._election is not None and self._election.stands_by:
+            raise Denied(503, f"another process leads: {self._election.holder}; ask it, as the lease says where")
+        if self._views.cycle is None:
+            raise Denied(503, "no cycle has been planned yet; ask again in a moment")
+
+    async def _current(self) -> model.State:
+        """Built beside the event loop: for the largest clusters it takes a second."""
+        async with self._one_builds:
+            state = await asyncio.to_thread(self._views.state)
+        assert state is not None
+        return state
+
+    async def _state(self, request: web.Request, user: Mapping[str, Any]) -> web.StreamResponse:
+        wanted = _Filter(request.query)
+        await self._demand_lists(user, wanted.namespace)
+        async with self._turns:
+            body = msgspec.json.encode(wanted.apply(await self._current()))
+        return web.Response(body=body, content_type=_JSON)
+
+    async def _demand_lists(self, user: Mapping[str, Any], namespace: str = "") -> None:
+        await self._reviewer.demand(user, "list", {**PODGROUPS, "namespace": namespace})
+        if not namespace:
+            await self._reviewer.demand(user, "list", NODES)
+
+    async def _gang(self, request: web.Request, user: Mapping[str, Any]) -> web.StreamResponse:
+        namespace, name = request.match_info["namespace"], request.match_info["name"]
+        await self._reviewer.demand(user, "get", {**PODGROUPS, "namespace": namespace, "name": name})
+        sees_all = await self._reviewer.may(user, "list", PODGROUPS)
+        async with self._turns, self._one_builds:
+            found = await asyncio.to_thread(self._views.gang, f"{namespace}/{name}")
+        if found is None:
+            raise Denied(404, f"no gang {namespace}/{name} was seen in the last cycle of this scheduler")
+        if not sees_all:
+            own = tuple(each for each in found.claims if each.gang == found.gang.key)
+            found = msgspec.structs.replace(found, claims=own)
+        return web.Response(body=msgspec.json.encode(found), content_type=_JSON)
+
+    async def _changes(self, request: web.Request, user: Mapping[str, Any]) -> web.StreamResponse:
+        await self._demand_lists(user)
+        if self._streams >= STREAMS_MAX:
+            raise Denied(503, f"{STREAMS_MAX} readers follow already; ask again later, or poll /v1/state")
+        response = web.StreamResponse(headers={"content-type": "application/x-ndjson"})
+        self._streams += 1
+        try:
+            await response.prepare(request)
+            async with asyncio.timeout(STREAM_S_MAX):
+                await self._follow(response)
+        except (TimeoutError, ConnectionError):
+            pass  # it comes again, or is gone
+        finally:
+            self._streams -= 1
+        return response
+
+    async def _follow(self, response: web.StreamResponse) -> None:
+        former = None
+        while not self._stopping:
+            news = self._published
+            state = await self._current()
+            line = changes.between(former, state)
+            if former is None or not changes.is_empty(line):
+                await response.write(msgspec.json.encode(line) + b"\n")
+            former = state
+            try:
+                async with asyncio.timeout(HEARTBEAT_S):
+                    await news.wait()
+            except TimeoutError:
+                await response.write(b"\n")
+
+
+def _token(headers: Mapping[str, str]) -> str:
+    """The token for us: in a header of its own where the API server stands between, else as everywhere."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return headers.get(names.VIEW_HEADER) or (token if scheme.lower() == "bearer" else "")
+
+
+class _Filter:
+    """What of the view is wanted."""
+
+    def __init__(self, query: Mapping[str, str]) -> None:
+        unknown = sorted(set(query) - {"kind", "queue", "namespace"})
+        if unknown:
+            raise Denied(400, f"unknown parameter {unknown[0]!r}; there are kind, queue and namespace")
+        self.kinds = frozenset(query["kind"].split(",") if query.get("kind") else KINDS)
+        if strange := sorted(self.kinds - set(KINDS)):
+            raise Denied(400, f"kind {strange[0]!r}: there are {', '.join(KINDS)}")
+        self.queue = query.get("queue", "")
+        self.namespace = query.get("namespace", "")
+
+    def apply(self, state: model.State) -> model.State:
+        gangs = [each for each in state.gangs if self._concerns(each)]
+        keys = {each.key for each in gangs}
+        is_all = not self.queue and not self.namespace
+        parts = {
+            "nodes": () if self.namespace else state.nodes,
+            "queues": tuple(each for each in state.queues if self.queue in {"", each.name}),
+            "gangs": tuple(gangs),
+            "claims": tuple(each for each in state.claims if is_all or each.gang in keys),
+            "attempts": tuple(each for each in state.attempts if is_all or each.gang in keys),
+            "evictions": tuple(self._evictions(state, keys)),
+        }
+        return msgspec.structs.replace(
+            state, **{name: part if name in self.kinds else () for name, part in parts.items()}
+        )
+
+    def _evictions(self, state: model.State, keys: set[str]) -> Iterator[model.Eviction]:
+        """Victims that are wanted; for whom they left is told only where that gang may be seen, too."""
+        for each in state.evictions:
+            if not self.namespace and (not self.queue or each.gang in keys):
+                yield each
+            elif each.gang in keys:
+                yield each if each.claimant in keys else msgspec.structs.replace(each, claimant="", why="")
+
+    def _concerns(self, gang: model.Gang) -> bool:
+        return self.queue in {"", gang.queue} and self.namespace in {"", gang.namespace}

@@ -1,0 +1,453 @@
+"""A snapshot and its decisions become the view. Nothing is built before it is asked for, and what has not changed is shared."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice import instant
+from pumice.api.core import PersistentVolumeClaim
+from pumice.api.scheduling import PodGroupConditionType, PodGroupPhase
+from pumice.cluster import amounts
+from pumice.cluster.columns import SCORED_CPU_ROW, SCORED_MEMORY_ROW
+from pumice.cluster.tasks import FINISHED, ON_A_NODE, Status
+from pumice.readmodel import model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pumice.api.changes import Claim
+    from pumice.cluster.gangs import Gang
+    from pumice.cluster.state import Snapshot
+    from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
+    from pumice.scheduling.core.decisions import Decisions, GangReport, ShapeRoom
+    from pumice.scheduling.core.policy import Policy
+    from pumice.scheduling.core.verdict import Reason
+
+ATTEMPTS_KEPT_MAX = 1_000  # newest; the oldest are forgotten
+EVICTIONS_KEPT_MAX = 1_000
+REASONS_TOLD_MAX = 10  # of one gang
+_TURNING_POINTS = frozenset({PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cycle:
+    """One cycle, as it was planned."""
+
+    number: int
+    at: Instant
+    snapshot: Snapshot
+    decisions: Decisions
+    policy: Policy
+    leader: str = ""
+    refused: str = ""  # why a newer policy is not in force
+    resting: Mapping[str, str] = dataclasses.field(default_factory=dict)  # what failed in gangs' last attempts
+
+    @functools.cached_property
+    def bound(self) -> Mapping[str, int]:
+        """How many pods of each gang this cycle binds."""
+        return collections.Counter(commit.gang for commit in self.decisions.commits for _ in commit.binds)
+
+    @functools.cached_property
+    def placed(self) -> Mapping[str, tuple[Task, ...]]:
+        """What this cycle sends to each node."""
+        found: dict[str, list[Task]] = {}
+        for commit in self.decisions.commits:
+            for bind in commit.binds:
+                found.setdefault(bind.node, []).append(bind.task)
+        return {node: tuple(tasks) for node, tasks in found.items()}
+
+
+class Views:
+    """The view of the last cycle, built when it is first asked for: by one thread at a time, beside the one that publishes."""
+
+    def __init__(self) -> None:
+        self.cycle: Cycle | None = None  # the last one
+        self._built: tuple[Cycle, model.State] | None = None
+        self._attempts: tuple[model.Attempt, ...] = ()
+        self._evictions: tuple[model.Eviction, ...] = ()
+        self._nodes: dict[str, tuple[object, model.Node]] = {}
+        self._gangs: dict[str, tuple[object, model.Gang]] = {}
+
+    def publish(self, cycle: Cycle) -> None:
+        """Make this the last cycle, and add it to the histories."""
+        if cycle.decisions.commits:
+            self._attempts = (*self._attempts, *_attempts(cycle))[-ATTEMPTS_KEPT_MAX:]
+        if cycle.decisions.evictions:
+            self._evictions = (*self._evictions, *_evictions(cycle))[-EVICTIONS_KEPT_MAX:]
+        self.cycle = cycle
+
+    def state(self) -> model.State | None:
+        """Everything; None before the first cycle."""
+        return self._of(self.cycle) if self.cycle is not None else None
+
+    def gang(self, key: str) -> model.GangDetail | None:
+        """One gang and what it waits for; None where the last cycle did not know it."""
+        cycle = self.cycle
+        if cycle is None or key not in cycle.decisions.gangs:
+            return None
+        return _Detail(cycle, self._of(cycle)).of(key)
+
+    def _of(self, cycle: Cycle) -> model.State:
+        if self._built is None or self._built[0] is not cycle:
+            self._built = (cycle, self._build(cycle))
+        return self._built[1]
+
+    def _build(self, cycle: Cycle) -> model.State:
+        snapshot, decisions = cycle.snapshot, cycle.decisions
+        promised = _admitted_by_queue(cycle)
+        nodes = self._all_nodes(cycle)
+        return model.State(
+            version=model.VERSION,
+            leader=cycle.leader,
+            cycle=cycle.number,
+            at=instant.format_instant(cycle.at),
+            policy=model.Policy(
+                source=cycle.policy.source,
+                actions=cycle.policy.actions,
+                plugins=tuple(option.name for option in cycle.policy.options),
+                refused=cycle.refused,
+            ),
+            totals=_totals(cycle, promised),
+            nodes=nodes,
+            queues=_queues(cycle, promised),
+            gangs=self._all_gangs(cycle),
+            claims=tuple(
+                _claim(snapshot, claim)
+                for key, claim in sorted({**snapshot.claims, **{each.gang: each for each in decisions.claims}}.items())
+                if key not in decisions.unclaims
+            ),
+            attempts=self._attempts,
+            evictions=self._evictions,
+        )
+
+    def _all_nodes(self, cycle: Cycle) -> tuple[model.Node, ...]:
+        table, placed = cycle.snapshot.nodes, cycle.placed
+        former, self._nodes = self._nodes, {}
+        rows = [
+            (row, name) for row, name in enumerate(table.axis.names) if row not in {SCORED_CPU_ROW, SCORED_MEMORY_ROW}
+        ]
+        found = []
+        for index, name in enumerate(table.names):
+            own = placed.get(name, ())
+            basis = (table.tasks[index], table.objects[index], own)
+            known = former.get(name)
+            if known is None or not _same(known[0], basis):
+                allocatable = {each: int(table.allocatable[row, index]) for row, each in rows}
+                held = {each: int(table.used[row, index]) for row, each in rows}
+                for task in own:
+                    amounts.add(held, task.request.amounts)  # type: ignore[arg-type]
+                gangs = collections.Counter(task.gang for task in (*table.tasks[index], *own))
+                known = (basis, _node(name, allocatable, held, gangs))
+            self._nodes[name] = known
+            found.append(known[1])
+        return tuple(found)
+
+    def _all_gangs(self, cycle: Cycle) -> tuple[model.Gang, ...]:
+        former, self._gangs = self._gangs, {}
+        found = []
+        for key, report in cycle.decisions.gangs.items():
+            gang, rests = cycle.snapshot.gangs[key], cycle.resting.get(key, "")
+            basis = (gang, report.phase, report.position, report.reasons, rests, cycle.bound.get(key, 0))
+            known = former.get(key)
+            if known is None or known[0] != basis:
+                known = (basis, _gang(gang, report, rests, cycle.bound.get(key, 0)))
+            self._gangs[key] = known
+            found.append(known[1])
+        return tuple(found)
+
+
+def _attempts(cycle: Cycle) -> Iterable[model.Attempt]:
+    for commit in cycle.decisions.commits:
+        yield model.Attempt(
+            cycle=cycle.number,
+            at=instant.format_instant(cycle.at),
+            gang=commit.gang,
+            pods=len(commit.binds),
+            nodes=len({bind.node for bind in commit.binds}),
+            mends=commit.mends,
+        )
+
+
+def _evictions(cycle: Cycle) -> Iterable[model.Eviction]:
+    for each in cycle.decisions.evictions:
+        yield model.Eviction(
+            cycle=cycle.number,
+            at=instant.format_instant(cycle.at),
+            pod=each.task.key,
+            node=each.task.node,
+            gang=each.task.gang,
+            action=each.reason,
+            claimant=each.claimant,
+            why=each.why,
+        )
+
+
+def _same(left: object, right: tuple[object, ...]) -> bool:
+    return isinstance(left, tuple) and all(one is other or one == other for one, other in zip(left, right, strict=True))
+
+
+def quantities(values: Mapping[str, float], *, pods: bool = False) -> model.Amounts:
+    """Amounts as quantities; the number of pods is told elsewhere more often than not."""
+    return {
+        name: amounts.quantity_text(name, value)
+        for name, value in sorted(values.items())
+        if (pods or name != amounts.PODS) and np.isfinite(value)
+    }
+
+
+def _node(
+    name: str, allocatable: Mapping[str, float], held: Mapping[str, float], gangs: Mapping[str, int]
+) -> model.Node:
+    names = {each for each, value in allocatable.items() if value or held.get(each)}
+    free = {each: max(allocatable[each] - held.get(each, 0), 0) for each in names}
+    return model.Node(
+        name=name,
+        allocatable=quantities({each: allocatable[each] for each in names}, pods=True),
+        used=quantities({each: held.get(each, 0) for each in names}, pods=True),
+        free=quantities(free, pods=True),
+        gangs=dict(sorted(gangs.items())),
+    )
+
+
+def reason(own: Reason) -> model.Reason:
+    return model.Reason(
+        code=own.code.value, plugin=own.plugin, reason=own.text, facts=own.facts, nodes=own.nodes, cure=own.cure.value
+    )
+
+
+def _gang(gang: Gang, report: GangReport, rests: str, bound: int) -> model.Gang:
+    spec = gang.spec
+    return model.Gang(
+        key=spec.key,
+        namespace=spec.namespace,
+        name=spec.name,
+        uid=spec.uid,
+        queue=spec.queue,
+        phase=report.phase,
+        members=_members(gang, bound),
+        priority=spec.priority,
+        created=spec.created,
+        since=_since(gang),
+        position=report.position,
+        asks=quantities(spec.minimum or {}),
+        holds=quantities(gang.occupied),
+        reasons=tuple(reason(each) for each in report.reasons[:REASONS_TOLD_MAX]),
+        rests=rests,
+    )
+
+
+def _members(gang: Gang, bound: int) -> model.Members:
+    counts = gang.counts
+    return model.Members(
+        minimum=gang.spec.min_member,
+        pods=len(gang.tasks),
+        running=counts[Status.RUNNING],
+        waiting=counts[Status.PENDING] - bound,
+        gated=sum(bool(task.gates) for task in gang.tasks if task.status is Status.PENDING),
+        leaving=counts[Status.RELEASING],
+        finished=sum(counts[status] for status in FINISHED),
+    )
+
+
+def _since(gang: Gang) -> str:
+    """When it last became schedulable, or stopped being so; else its beginning."""
+    turns = [each.last_transition_time or "" for each in gang.spec.conditions if each.type in _TURNING_POINTS]
+    return max([gang.spec.created, *turns])
+
+
+def _admitted_by_queue(cycle: Cycle) -> dict[str, amounts.MutableAmounts]:
+    """What gangs that were admitted and have not started will take, by queue."""
+    found: dict[str, amounts.MutableAmounts] = {}
+    for key, report in cycle.decisions.gangs.items():
+        spec = cycle.snapshot.gangs[key].spec
+        if report.phase == PodGroupPhase.INQUEUE.value and spec.minimum and not cycle.bound.get(key, 0):
+            amounts.add(found.setdefault(spec.queue, {}), spec.minimum)
+    return found
+
+
+def _totals(cycle: Cycle, promised: Mapping[str, amounts.Amounts]) -> model.Totals:
+    table = cycle.snapshot.nodes
+    total = table.total()
+    used: amounts.MutableAmounts = {name: sum(table.used[table.axis.rows[name]].tolist()) for name in total}
+    for tasks in cycle.placed.values():
+        for task in tasks:
+            amounts.add(used, {name: value for name, value in task.request.amounts.items() if name in total})
+    return model.Totals(
+        nodes=len(table),
+        allocatable=quantities(total),
+        used=quantities(used),
+        promised=quantities(amounts.sum_of(promised.values())),
+    )
+
+
+def _queues(cycle: Cycle, promised: Mapping[str, amounts.Amounts]) -> tuple[model.Queue, ...]:
+    decisions, found = cycle.decisions, []
+    waiting = collections.Counter(
+        cycle.snapshot.gangs[key].spec.queue for key, report in decisions.gangs.items() if report.position
+    )
+    for name, spec in cycle.snapshot.queues.items():
+        figures, held = decisions.figures.get(name), decisions.queues.get(name, {})
+        beyond = {each: held[each] - limit for each, limit in spec.deserved.items() if held.get(each, 0) > limit}
+        found.append(
+            model.Queue(
+                name=name,
+                state=spec.state or "Open",
+                weight=spec.weight,
+                parent=spec.parent,
+                reclaimable=spec.reclaimable,
+                allocated=quantities(held),
+                promised=quantities(promised.get(name, {})),
+                deserved=quantities(spec.deserved),
+                guarantee=quantities(spec.guarantee),
+                capability=quantities(spec.capability),
+                fair=quantities(figures.deserved) if figures is not None else {},
+                borrowed=quantities(beyond),
+                overused=figures is not None and figures.overused,
+                waiting=waiting[name],
+            )
+        )
+    return tuple(found)
+
+
+def _claim(snapshot: Snapshot, claim: Claim) -> model.Claim:
+    gang = snapshot.gangs.get(claim.gang)
+    asked = {task.uid: task.request.amounts for task in gang.tasks} if gang is not None else {}
+    want: dict[str, amounts.MutableAmounts] = {}
+    for uid, node in claim.places:
+        amounts.add(want.setdefault(node, {}), asked.get(uid, {}))
+    places = collections.Counter(node for _, node in claim.places)
+    return model.Claim(
+        gang=claim.gang,
+        until=instant.format_instant(claim.until),
+        places=dict(sorted(places.items())),
+        want={node: quantities(values) for node, values in sorted(want.items())},
+        leaving=tuple(_leaving(snapshot, claim, node, count) for node, count in sorted(places.items())),
+    )
+
+
+def _leaving(snapshot: Snapshot, claim: Claim, node: str, count: int) -> model.Leaving:
+    """The victims on one node that are still there."""
+    index = snapshot.nodes.index.get(node)
+    there = snapshot.nodes.tasks[index] if index is not None else ()
+    ending = [task for task in there if task.uid in claim.victims]
+    ends = [task.pod.metadata.deletion_timestamp or "" for task in ending]
+    return model.Leaving(
+        node=node,
+        for_pods=count,
+        pods=len(ending),
+        hold=quantities(amounts.sum_of(task.request.amounts for task in ending)),
+        until=max(ends, default=""),
+    )
+
+
+class _Detail:
+    """Finds what one gang waits for."""
+
+    def __init__(self, cycle: Cycle, state: model.State) -> None:
+        self._cycle = cycle
+        self._state = state
+
+    def of(self, key: str) -> model.GangDetail:
+        state = self._state
+        gang, report = self._cycle.snapshot.gangs[key], self._cycle.decisions.gangs[key]
+        own = next(each for each in state.gangs if each.key == key)
+        room = tuple(_room(each) for each in report.room)
+        has_claim = any(each.gang == key for each in state.claims)
+        is_hopeless = bool(own.reasons) and all(each.cure == "change" for each in own.reasons)
+        return model.GangDetail(
+            version=state.version,
+            leader=state.leader,
+            cycle=state.cycle,
+            at=state.at,
+            policy=state.policy,
+            totals=state.totals,
+            gang=own,
+            queue=next((each for each in state.queues if each.name == own.queue), None),
+            pods=tuple(self._pods(gang, report)),
+            room=room,
+            volumes=tuple(self._volumes(gang)),
+            claims=state.claims,
+            evictable=() if has_claim or is_hopeless else tuple(self._evictable(gang, room)),
+        )
+
+    def _pods(self, gang: Gang, report: GangReport) -> Iterable[model.Pod]:
+        said = {verdict.task.uid: verdict for verdict in report.pods}
+        commits = (each for each in self._cycle.decisions.commits if each.gang == gang.key)
+        bound = {bind.task.uid: bind.node for commit in commits for bind in commit.binds}
+        for task in gang.tasks:
+            verdict = said.get(task.uid)
+            yield model.Pod(
+                name=task.name,
+                status=Status.BINDING.text if task.uid in bound else task.status.text,
+                node=bound.get(task.uid, task.node),
+                nominated_node=(verdict.nominated_node if verdict is not None else "") or task.nominated_node,
+                gates=task.gates,
+                message=verdict.message if verdict is not None and not verdict.of_gang else "",
+            )
+
+    def _volumes(self, gang: Gang) -> Iterable[model.Volume]:
+        claims = self._cycle.snapshot.objects(PersistentVolumeClaim)
+        wanted = {
+            volume.persistent_volume_claim.claim_name
+            for task in gang.tasks
+            if task.status is Status.PENDING
+            for volume in task.pod.spec.volumes
+            if volume.persistent_volume_claim is not None
+        }
+        for name in sorted(wanted):
+            claim = claims.get(f"{gang.spec.namespace}/{name}")
+            phase = (claim.status.phase or "Pending") if claim is not None else "does not exist"
+            if phase != "Bound":
+                of = claim.spec.storage_class_name if claim is not None else None
+                yield model.Volume(claim=name, phase=phase, storage_class=of or "")
+
+    def _evictable(self, gang: Gang, room: Iterable[model.Room]) -> Iterable[model.Evictable]:
+        rank = max((task.priority for task in gang.tasks), default=0)
+        others = [each for each in self._cycle.snapshot.gangs.values() if each.spec.queue == gang.spec.queue]
+        lower = [
+            task
+            for other in others
+            if other.key != gang.key
+            for task in other.tasks
+            if task.priority < rank and task.status in ON_A_NODE
+        ]
+        for name in dict.fromkeys(short.resource for each in room for short in each.short):
+            held = [value for task in lower if (value := task.request.amounts.get(name, 0)) > 0]
+            beyond = {
+                queue.name: queue.borrowed[name]
+                for queue in self._state.queues
+                if name in queue.borrowed and queue.reclaimable and queue.name != gang.spec.queue
+            }
+            yield model.Evictable(
+                resource=name,
+                lower_priority_pods=len(held),
+                held_by_them=amounts.quantity_text(name, sum(held)),
+                beyond_deserved=beyond,
+            )
+
+
+def _room(own: ShapeRoom) -> model.Room:
+    return model.Room(
+        each=quantities(own.each),
+        waiting=own.waiting,
+        fit=own.fit,
+        nodes=own.nodes,
+        may_take=own.may_take,
+        short=tuple(
+            model.Shortage(
+                resource=each.resource,
+                free=amounts.quantity_text(each.resource, each.free),
+                most_on_one_node=amounts.quantity_text(each.resource, each.most_on_one_node),
+            )
+            for each in own.short
+        ),
+        within=model.HyperNodeRoom(tier=own.within.tier, hyper_node=own.within.hyper_node, fit=own.within.fit)
+        if own.within is not None
+        else None,
+    )

@@ -1,0 +1,279 @@
+"""What the leading scheduler tells: the structures of /v1/state, /v1/gangs and /v1/changes.
+
+Amounts are Kubernetes quantities by resource name. Times are RFC 3339. `cycle` counts the leader's cycles and rises by one with each;
+another leader begins anew, and `leader` tells them apart. A field that has its default is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from pumice.api.meta import Struct
+from pumice.scheduling.core.codes import NO_FACTS, Facts
+
+VERSION = 1  # rises when a field changes its meaning or goes; new fields do not change it
+
+Amounts = Mapping[str, str]
+
+
+class Reason(Struct):
+    """Why something waits: on so many nodes, or (0) for the whole gang; `cure` is eviction, waiting or change.
+
+    Programs match on the code and read the facts; `reason` is the sentence that both make.
+    """
+
+    code: str
+    plugin: str
+    reason: str
+    facts: Facts = NO_FACTS
+    nodes: int = 0
+    cure: str = "change"
+
+
+class Members(Struct):
+    """The pods of a gang, counted; `minimum` of them start together."""
+
+    minimum: int
+    pods: int = 0
+    running: int = 0
+    waiting: int = 0
+    gated: int = 0
+    leaving: int = 0
+    finished: int = 0
+
+
+class Gang(Struct):
+    """How a gang stands after the cycle."""
+
+    key: str
+    namespace: str
+    name: str
+    queue: str
+    phase: str
+    members: Members
+    uid: str = ""
+    priority: int = 0
+    created: str = ""
+    since: str = ""  # it has been schedulable, or not, since then
+    position: int = 0  # among those that wait in its queue, from 1
+    asks: Amounts = msgspec.field(default_factory=dict)  # its minimum, as admission counts it
+    holds: Amounts = msgspec.field(default_factory=dict)
+    reasons: tuple[Reason, ...] = ()
+    rests: str = ""  # what failed in its last attempts, after which it is not tried for a while
+
+
+class Pod(Struct):
+    """A member: bound, hoping for a node, or waiting; the message is its own, or empty where it waits as its gang does."""
+
+    name: str
+    status: str
+    node: str = ""
+    nominated_node: str = ""
+    gates: tuple[str, ...] = ()
+    message: str = ""
+
+
+class Shortage(Struct):
+    """A resource of which there is too little on the nodes that may take such pods."""
+
+    resource: str
+    free: str
+    most_on_one_node: str
+
+
+class HyperNodeRoom(Struct):
+    """The hyper node within a tier that has room for the most of them; the name is empty where there is none."""
+
+    tier: int
+    hyper_node: str = ""
+    fit: int = 0
+
+
+class Room(Struct):
+    """Equal members that wait, and how many of them would fit now, each pod looked at by itself."""
+
+    each: Amounts
+    waiting: int
+    fit: int
+    nodes: int
+    may_take: int
+    short: tuple[Shortage, ...] = ()
+    within: HyperNodeRoom | None = None
+
+
+class Volume(Struct):
+    """A claim of the gang's pods that has no volume."""
+
+    claim: str
+    phase: str
+    storage_class: str = ""
+
+
+class Leaving(Struct):
+    """Pods that have to end on a node before others get their room."""
+
+    node: str
+    for_pods: int
+    pods: int
+    hold: Amounts
+    until: str = ""  # when the last of them has to be gone
+
+
+class Claim(Struct):
+    """Room that is kept for a gang while others leave it."""
+
+    gang: str
+    until: str
+    places: Mapping[str, int]  # pods by node
+    want: Mapping[str, Amounts]  # by node
+    leaving: tuple[Leaving, ...] = ()
+
+
+class Queue(Struct):
+    """A queue's limits and what is held of them; `promised` is for gangs that were admitted and have not started."""
+
+    name: str
+    state: str = "Open"
+    weight: int = 1
+    parent: str = ""
+    reclaimable: bool = True
+    allocated: Amounts = msgspec.field(default_factory=dict)
+    promised: Amounts = msgspec.field(default_factory=dict)
+    deserved: Amounts = msgspec.field(default_factory=dict)
+    guarantee: Amounts = msgspec.field(default_factory=dict)
+    capability: Amounts = msgspec.field(default_factory=dict)
+    fair: Amounts = msgspec.field(default_factory=dict)  # what it deserves by the plugin that divides the cluster
+    borrowed: Amounts = msgspec.field(default_factory=dict)  # held beyond `deserved`
+    overused: bool = False
+    waiting: int = 0  # gangs
+
+
+class Node(Struct):
+    """A node with what this cycle placed there; `gangs` counts pods by gang, pods without a gang under an empty name."""
+
+    name: str
+    allocatable: Amounts
+    used: Amounts
+    free: Amounts
+    gangs: Mapping[str, int]
+
+
+class Attempt(Struct):
+    """A gang whose pods were sent to nodes."""
+
+    cycle: int
+    at: str
+    gang: str
+    pods: int
+    nodes: int
+    mends: bool = False  # completes an attempt that was cut short
+
+
+class Eviction(Struct):
+    """A victim: which gang it made room for, by which action, and why it was this one."""
+
+    cycle: int
+    at: str
+    pod: str
+    node: str
+    gang: str = ""
+    action: str = ""
+    claimant: str = ""
+    why: str = ""
+
+
+class Policy(Struct):
+    """The policy in force, and why a newer one was refused (empty: it was not)."""
+
+    source: str
+    actions: tuple[str, ...]
+    plugins: tuple[str, ...]
+    refused: str = ""
+
+
+class Totals(Struct):
+    """All nodes together."""
+
+    nodes: int
+    allocatable: Amounts
+    used: Amounts
+    promised: Amounts = msgspec.field(default_factory=dict)
+
+
+class Evictable(Struct):
+    """Who holds what a gang is short of: pods of lower priority in its queue, and queues beyond what they deserve."""
+
+    resource: str
+    lower_priority_pods: int = 0
+    held_by_them: str = "0"
+    beyond_deserved: Amounts = msgspec.field(default_factory=dict)  # by queue
+
+
+class State(Struct):
+    """/v1/state: everything; filters leave lists empty. The histories hold the newest entries, oldest first."""
+
+    version: int
+    leader: str
+    cycle: int
+    at: str
+    policy: Policy
+    totals: Totals
+    nodes: tuple[Node, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    gangs: tuple[Gang, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+
+
+class GangDetail(Struct):
+    """/v1/gangs/NAMESPACE/NAME: one gang, and what it waits for."""
+
+    version: int
+    leader: str
+    cycle: int
+    at: str
+    policy: Policy
+    totals: Totals
+    gang: Gang
+    queue: Queue | None = None  # none where it does not exist
+    pods: tuple[Pod, ...] = ()
+    room: tuple[Room, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    claims: tuple[Claim, ...] = ()  # its own, and those of others that come first
+    evictable: tuple[Evictable, ...] = ()
+
+
+class Gone(Struct):
+    """Names of what is no longer there."""
+
+    nodes: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    gangs: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
+
+
+class Changes(Struct):
+    """A line of /v1/changes: what differs from the line before; the first one holds everything."""
+
+    version: int
+    leader: str
+    cycle: int
+    at: str
+    policy: Policy
+    totals: Totals
+    nodes: tuple[Node, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    gangs: tuple[Gang, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+    gone: Gone = Gone()
+
+
+def schema() -> Mapping[str, object]:
+    """The JSON Schema of all that is told."""
+    _, parts = msgspec.json.schema_components((State, GangDetail, Changes), ref_template="#/$defs/{name}")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": parts}

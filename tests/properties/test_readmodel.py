@@ -1,0 +1,76 @@
+"""What the view says of a gang is what the cycle decided, on whatever cluster."""
+
+import collections
+
+from hypothesis import given
+from tests.properties.worlds import worlds
+from tests.unit.scheduling.clusters import NOW, a_cluster
+
+from pumice.cluster import amounts
+from pumice.readmodel import build, changes
+from pumice.scheduling.core import builtin, cycle
+
+POLICY = builtin.parse(builtin.TEXT, "built-in policy")
+
+
+@given(worlds())
+def test_the_view_says_of_every_gang_what_was_decided(world):
+    snapshot = a_cluster(*world.objects).snapshot()
+    decisions = cycle.plan(snapshot, POLICY, now=NOW)
+    views = build.Views()
+    views.publish(build.Cycle(number=1, at=NOW, snapshot=snapshot, decisions=decisions, policy=POLICY))
+    state = views.state()
+    assert [each.key for each in state.gangs] == list(decisions.gangs)
+    bound = {bind.task.key: bind.node for commit in decisions.commits for bind in commit.binds}
+    for key, report in decisions.gangs.items():
+        detail, gang = views.gang(key), snapshot.gangs[key]
+        told = [(each.plugin, each.reason, each.nodes, each.cure) for each in detail.gang.reasons]
+        assert told == [(each.plugin, each.text, each.nodes, each.cure.value) for each in report.reasons[: len(told)]]
+        assert (detail.gang.phase, detail.gang.position) == (report.phase, report.position)
+        for pod, task in zip(detail.pods, gang.tasks, strict=True):
+            assert pod.node == bound.get(task.key, task.node)
+        fit = [(each.waiting, each.fit, each.may_take) for each in report.room]
+        assert [(each.waiting, each.fit, each.may_take) for each in detail.room] == fit
+    assert [each.gang for each in state.attempts] == [commit.gang for commit in decisions.commits]
+    assert [each.pod for each in state.evictions] == [each.task.key for each in decisions.evictions]
+
+
+@given(worlds())
+def test_nodes_hold_what_their_pods_ask_for(world):
+    snapshot = a_cluster(*world.objects).snapshot()
+    decisions = cycle.plan(snapshot, POLICY, now=NOW)
+    views = build.Views()
+    views.publish(build.Cycle(number=1, at=NOW, snapshot=snapshot, decisions=decisions, policy=POLICY))
+    held = collections.defaultdict(list)
+    for node, tasks in zip(snapshot.nodes.names, snapshot.nodes.tasks, strict=True):
+        held[node] += [task.request.amounts for task in tasks]
+    for commit in decisions.commits:
+        for bind in commit.binds:
+            held[bind.node].append(bind.task.request.amounts)
+    for node in views.state().nodes:
+        expected = amounts.sum_of(held[node.name])
+        for name, value in amounts.read(node.used).items():
+            assert value == expected.get(name, 0), (node.name, name)
+    positions = collections.defaultdict(list)
+    for gang in views.state().gangs:
+        if gang.position:
+            positions[gang.queue].append(gang.position)
+    for line in positions.values():
+        assert sorted(line) == list(range(1, len(line) + 1))
+
+
+@given(worlds(), worlds())
+def test_a_reader_of_changes_knows_what_a_reader_of_the_state_knows(first, second):
+    """Whoever keeps the lines of a stream by name has the whole state."""
+    views, known, former = build.Views(), {}, None
+    for number, world in enumerate((first, second, first)):
+        snapshot = a_cluster(*world.objects).snapshot()
+        decisions = cycle.plan(snapshot, POLICY, now=NOW)
+        views.publish(build.Cycle(number=number, at=NOW, snapshot=snapshot, decisions=decisions, policy=POLICY))
+        state = views.state()
+        line = changes.between(former, state)
+        former = state
+        known.update({gang.key: gang for gang in line.gangs})
+        for gone in line.gone.gangs:
+            del known[gone]
+        assert known == {gang.key: gang for gang in state.gangs}

@@ -1,0 +1,38 @@
+"""What the scheduler may list and keep follows from what the built-in policy's plugins declare."""
+
+from pathlib import Path
+
+from pumice import yamltext
+from pumice.api import kinds
+from pumice.processes.requirements import kinds_of
+from pumice.scheduling import plugins
+from pumice.scheduling.core import builtin
+from pumice.scheduling.evicting import backoff
+
+MANIFEST = Path(__file__).parents[3] / "deploy" / "pumice.yaml"
+POLICY = builtin.parse(builtin.TEXT, "built-in policy")
+CLASSES = plugins.of_policy(POLICY, {})
+
+
+def rules(kind, name):
+    documents = [each for each in yamltext.load_all(MANIFEST.read_text(), source="plain") if each]
+    (role,) = [each for each in documents if each["kind"] == kind and each["metadata"]["name"] == name]
+    return role["rules"]
+
+
+def test_the_scheduler_may_list_exactly_what_its_state_and_its_plugins_are_made_of():
+    wanted = {(kinds.by_struct(struct).group, kinds.by_struct(struct).plural) for struct in kinds_of(POLICY, {})}
+    granted = {
+        (group, resource)
+        for rule in rules("ClusterRole", "pumice-scheduler")
+        if {"list", "watch"} <= set(rule["verbs"])
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert granted == wanted
+
+
+def test_the_scheduler_may_keep_exactly_the_slots_that_are_persistent():
+    slots = [backoff.SLOT, *(plugin.memory for plugin in CLASSES if plugin.memory is not None)]
+    (named,) = [rule for rule in rules("Role", "pumice-scheduler-memory") if "resourceNames" in rule]
+    assert named["resourceNames"] == [f"pumice-scheduler-memory-{slot.name}" for slot in slots if slot.persistent]

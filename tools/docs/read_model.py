@@ -1,0 +1,81 @@
+"""docs/reference/read-model.md: the structures of the leader's view, and their JSON Schema."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from typing import Any
+
+import msgspec
+
+from pumice.processes import view_server
+from pumice.readmodel import build, model
+from pumice.scheduling.core import codes
+
+_HEAD = """# Read model
+
+After each cycle the leading scheduler publishes what it saw and decided, as JSON (version {version}). `pumice explain` reads it; so may any
+program that has a token for the audience `pumice.dev` of an account with the rights below. How it is found and who may ask is
+[ADR 15](../adr/0015-the-leader-is-asked-through-the-api-server.md).
+
+| path | answer | who may |
+| --- | --- | --- |
+| `/v1/state` | [State](#state) | who may list PodGroups and nodes everywhere |
+| `/v1/state?namespace=NS` | gangs of one namespace and queues, no nodes | who may list its PodGroups |
+| `/v1/gangs/NAMESPACE/NAME` | [GangDetail](#gangdetail) | who may get the PodGroup; claims of others are told to those who may list all |
+| `/v1/changes` | [Changes](#changes), a line of JSON each | as `/v1/state` |
+
+`?kind=` takes a list of {kinds}; `?queue=` leaves out gangs of other queues. Errors are `{{"error": "..."}}` with status 400, 401, 403, 404 or, where
+another process leads, no cycle has been planned or the API server does not answer, 503.
+
+{about}
+
+Limits: {answers} answers at once (others wait), {streams} streams of at most {stream_s:.0f} s each (readers come again), an empty line every {heartbeat:.0f} s,
+the last {attempts} attempts and {evictions} evictions, {reasons} reasons a gang.
+"""
+
+
+def reference() -> str:
+    parts = [
+        _HEAD.format(
+            version=model.VERSION,
+            kinds=", ".join(f"`{kind}`" for kind in view_server.KINDS),
+            about=inspect.cleandoc(model.__doc__ or "").partition("\n\n")[2],
+            answers=view_server.ANSWERS_AT_ONCE,
+            streams=view_server.STREAMS_MAX,
+            stream_s=view_server.STREAM_S_MAX,
+            heartbeat=view_server.HEARTBEAT_S,
+            attempts=f"{build.ATTEMPTS_KEPT_MAX:,}",
+            evictions=f"{build.EVICTIONS_KEPT_MAX:,}",
+            reasons=build.REASONS_TOLD_MAX,
+        )
+    ]
+    for struct in _structs():
+        parts.append(
+            f"\n## {struct.__name__}\n\n{inspect.cleandoc(struct.__doc__ or '')}\n\n| field | type |\n| --- | --- |\n"
+        )
+        hints = typing.get_type_hints(struct)
+        parts += [f"| `{each.encode_name}` | {_type(hints[each.name])} |\n" for each in msgspec.structs.fields(struct)]
+    schema = msgspec.json.format(msgspec.json.encode(model.schema(), order="sorted"), indent=1).decode()
+    return "".join([*parts, f"\n## JSON Schema\n\n```json\n{schema}\n```\n"])
+
+
+def _structs() -> list[type[msgspec.Struct]]:
+    own = [each for each in vars(model).values() if isinstance(each, type) and each.__module__ == model.__name__]
+    answers: list[type[msgspec.Struct]] = [model.State, model.GangDetail, model.Changes]
+    return answers + [each for each in own if each not in answers]
+
+
+def _type(hint: Any) -> str:
+    if hint is codes.Facts:
+        return "[facts](reasons.md)"
+    if isinstance(hint, type) and hint.__module__ == model.__name__:
+        return f"[{hint.__name__}](#{hint.__name__.lower()})"
+    arguments = typing.get_args(hint)
+    if not arguments:
+        return {str: "text", int: "number", bool: "true or false"}.get(hint, str(hint))
+    if arguments[-1] is type(None):
+        return f"{_type(arguments[0])} or nothing"
+    if arguments[-1] is Ellipsis:
+        return f"list of {_type(arguments[0])}"
+    return f"{_type(arguments[1])} by name"
