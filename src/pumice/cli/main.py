@@ -129,9 +129,17 @@ def run(arguments: list[str] | None = None, command: click.Command = pumice, *, 
         click.echo(f"{name}: {_NOT_IN_THIS_IMAGE}", err=True)
         return ExitCode.FAILED
     except errors.PumiceError as error:
-        from pumice.cli import colours
-
-        red = colours.wanted(sys.stderr)
-        click.echo(f"{click.style(f'{name}:', fg='red') if red else f'{name}:'} {error}", err=True, color=red)
-        return next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
+        return _tell(name, error)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        hint = "check the path, its permissions and the room on the disk"
+        return _tell(name, errors.PumiceError(f"{where}{error.strerror or error}; {hint}"))
     return ExitCode.OK
+
+
+def _tell(name: str, error: errors.PumiceError) -> ExitCode:
+    from pumice.cli import colours
+
+    red = colours.wanted(sys.stderr)
+    click.echo(f"{click.style(f'{name}:', fg='red') if red else f'{name}:'} {error}", err=True, color=red)
+    return next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
