@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from pumice.clock import Clock
     from pumice.runtime import Log
+    from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
-    from pumice.scheduling.plugins import Plugin
 
 LOOK_S = 1.0  # a ConfigMap's files are swapped by the kubelet about once a minute: looking is cheaper than watching
 
