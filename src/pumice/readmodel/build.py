@@ -1,4 +1,4 @@
-"""A snapshot and its decisions become the view. Nothing is built before somebody asks, and what has not changed is shared."""
+"""A snapshot and its decisions become the view. It is built on the first question after a cycle, and shares what has not changed."""
 
 from __future__ import annotations
 
