@@ -288,6 +288,17 @@ def test_every_process_has_two_replicas_a_budget_and_a_network_policy(helm):
         assert {each["metadata"]["name"] for each in of_kind(objects, kind)} == names
 
 
+@pytest.mark.parametrize("mode", ["separate", "single"])
+def test_probes_of_flows_reach_pods_of_every_namespace(helm, mode):
+    found = of_kind(template(helm, {"mode": mode}), "NetworkPolicy")
+    wide = [each["metadata"]["name"] for each in found if {"to": [{"namespaceSelector": {}}]} in each["spec"]["egress"]]
+    assert wide == [
+        each["metadata"]["name"] for each in found if mode == "single" or "controllers" in each["metadata"]["name"]
+    ]
+    closed = template(helm, {"mode": mode, "networkPolicies": {"controllersEgress": []}})
+    assert all(rule.get("ports") for each in of_kind(closed, "NetworkPolicy") for rule in each["spec"]["egress"])
+
+
 def test_those_who_may_ask_the_leader_are_named_and_get_no_more(helm):
     subject = {"kind": "Group", "name": "ml-platform", "apiGroup": "rbac.authorization.k8s.io"}
     made = template(helm, {"viewers": [subject]})

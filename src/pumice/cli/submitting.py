@@ -128,4 +128,4 @@ def scaled(job: Json, replicas: int, *, task: str, minimum: int | None) -> Json:
     chosen[0]["replicas"] = replicas
     if minimum is not None:
         wanted["spec"]["minAvailable"] = minimum
-    return defaults.applied(wanted, defaults.job_update_patch(wanted, job))
+    return defaults.apply_patch(wanted, defaults.job_update_patch(wanted, job))

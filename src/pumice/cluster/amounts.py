@@ -21,7 +21,7 @@ MILLI = 1000  # thousandths of one core, card or pod
 # Differences below a tenth of a unit are noise of fractional shares, not room (Volcano parity: minResource).
 EPSILON = 0.1
 UNLIMITED = float("inf")
-# Whoever may create pods may ask for 16 EiB. In the columns that stays more than any node may have, and small enough for the sum
+# A user who may create pods may ask for 16 EiB. In the columns that stays more than any node may have, and small enough for the sum
 # of 2,000 such pods on one node.
 ASKED_MAX = 2**52
 OFFERED_MAX = ASKED_MAX - 1
@@ -71,14 +71,14 @@ def add(total: MutableAmounts, more: Amounts, times: int = 1) -> None:
         total[name] = total.get(name, 0) + value * times
 
 
-def summed(parts: Iterable[Amounts]) -> MutableAmounts:
+def sum_of(parts: Iterable[Amounts]) -> MutableAmounts:
     total: MutableAmounts = {}
     for part in parts:
         add(total, part)
     return total
 
 
-def scaled(amounts: Amounts, factor: float) -> MutableAmounts:
+def multiply(amounts: Amounts, factor: float) -> MutableAmounts:
     return {name: value * factor for name, value in amounts.items()}
 
 

@@ -12,7 +12,7 @@ from pumice.api.meta import NO_RESOURCES
 from pumice.api.scheduling import PodGroup, PodGroupPhase, SubGroupPolicy
 from pumice.cluster import amounts
 from pumice.cluster.fingerprints import fingerprint
-from pumice.cluster.matching import compiled
+from pumice.cluster.matching import compile_selector
 from pumice.cluster.tasks import OCCUPYING, Status, Task, go_bool, preemptable
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def spec_of_pod_group(group: PodGroup, *, priority: int, default_queue: str) -> 
 
 
 def spec_of_native(group: NativePodGroup, *, key: str, priority: int, default_queue: str) -> GangSpec:
-    """A group of scheduling.k8s.io: it names no queue, so an annotation may, and it asks nobody to be admitted."""
+    """A group of scheduling.k8s.io: it names no queue, so an annotation may, and it needs no admission."""
     meta, spec = group.metadata, group.spec
     policy = spec.scheduling_policy
     return GangSpec(
@@ -248,7 +248,7 @@ class _Picker:
         self.index = index
         self.keys = policy.match_label_keys
         wanted = policy.label_selector
-        self.selector = None if wanted is None else compiled(wanted)
+        self.selector = None if wanted is None else compile_selector(wanted)
 
     def pick(self, task: Task) -> tuple[int, tuple[str, ...]] | None:
         labels = task.pod.metadata.labels

@@ -37,7 +37,7 @@ class QueueSpec:
 
     @property
     def is_open(self) -> bool:
-        """A queue that nobody has given a state yet is as open as its creator meant it."""
+        """A queue that has no state yet is as open as its creator meant it."""
         return self.state in {"", QueueState.OPEN.value}
 
     @property

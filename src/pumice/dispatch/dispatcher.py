@@ -47,7 +47,7 @@ class Dispatcher:
         *,
         eviction_settings: EvictionSettings | None = None,
     ) -> None:
-        client = client.guarded(runtime.guard)
+        client = client.with_guard(runtime.guard)
         self._client = client
         self._cluster = cluster
         self._learn = learn

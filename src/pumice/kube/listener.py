@@ -2,7 +2,7 @@
 
 A connection costs memory before it has said a word (a quarter of a MiB with TLS), so there is a largest number of them. Where it is
 reached, the connection that has been idle for longest is closed for the next one; where every one has a request under way, new ones
-wait in the backlog. A client that keeps connections opens another; one that only holds them open keeps nobody out.
+wait in the backlog. A client that keeps connections opens another; one that only holds them open keeps no other client out.
 """
 
 from __future__ import annotations
@@ -214,5 +214,5 @@ def _raise_descriptor_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MAX)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(OSError, ValueError):  # somebody has forbidden it
+        with contextlib.suppress(OSError, ValueError):  # the system forbids it
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

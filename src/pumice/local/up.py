@@ -1,6 +1,6 @@
 """A whole cluster in one process: the embedded API server, our kinds, the scheduler, the controllers, and nodes.
 
-Everything inside talks to the server without a socket; everybody else uses the kubeconfig that it writes.
+Everything inside talks to the server without a socket; all others use the kubeconfig that it writes.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Up:
         await self.client.call(Request("POST", path, {}, content, msgspec.json.encode(manifest)))
 
     def _hook(self, path: Path) -> Hook:
-        """Our admission rules, in process. They come with the informers; until then nobody but ourselves writes."""
+        """Our admission rules, in process. They come with the informers; until then there is no other writer."""
 
         def review(request: dict[str, Any]) -> dict[str, Any]:
             if self._reviewer is None:

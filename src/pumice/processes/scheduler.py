@@ -27,6 +27,7 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
 from pumice.cluster.tasks import Status
+from pumice.dispatch import takeover
 from pumice.dispatch.dispatcher import Dispatcher
 from pumice.dispatch.evictor import EvictionSettings
 from pumice.dispatch.memory_store import MemoryPlace, MemoryStore
@@ -134,6 +135,7 @@ class Scheduler:
         self._requirements = Requirements(client, informers, self._receive, served.extra_plugins)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan")
         self.cycles = 0
+        self._failures: frozenset[tuple[str, str, str]] = frozenset()  # of plugins, in the last cycle
         self._planned_at = float("-inf")
         self._in_force: Policy | None = None  # all that its plugins need is there
         self._entering: asyncio.Task[None] | None = None
@@ -166,7 +168,7 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled. Informers must be running."""
-        since = await self._client.latest_version(pods.Pod)
+        since = await takeover.version_now(self._client)
         served = await self._requirements.watch(STATE_KINDS)
         if scheduling.PodGroup not in served or scheduling.Queue not in served:
             raise NotFound(
@@ -247,6 +249,7 @@ class Scheduler:
             now = self._clock.now()
             decisions = await self._plan(snapshot, now)
             self.cycles += 1
+            self._tell_failures(decisions)
             self._tell(snapshot, decisions, now)
             self.dispatcher.carry_out(decisions)
             seconds = self._clock.monotonic() - began
@@ -307,6 +310,22 @@ class Scheduler:
                 resting={gang: each.why for gang, each in self.dispatcher.resting().items()},
             )
         )
+
+    def _tell_failures(self, decisions: Decisions) -> None:
+        """A plugin that fails is counted with every cycle, and told of when it begins to fail or fails on something else."""
+        failures = {(each.plugin, each.gang, each.error): each for each in decisions.failures}
+        for failure in failures.values():
+            self.meters.count("pumice_plugin_failures_total", plugin=failure.plugin)
+        for key in failures.keys() - self._failures:
+            failure = failures[key]
+            self._log(
+                "plugin_failed", plugin=failure.plugin, gang=failure.gang, error=failure.error, trace=failure.trace
+            )
+            everything = ObjectReference(kind="Queue", name=scheduling.ROOT_QUEUE, api_version=_QUEUES)
+            without = f"gang {failure.gang}" if failure.gang else "it"
+            text = f"plugin {failure.plugin} failed, and cycles are planned without {without}: {failure.error}"
+            self._recorder.record(everything, "Warning", "PluginFailed", text)
+        self._failures = frozenset(failures)
 
     def policy_refused(self, why: str) -> None:
         """The policy file as it is now cannot be used, and the last good one stays in force; empty: it can be used again."""

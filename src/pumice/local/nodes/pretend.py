@@ -87,7 +87,7 @@ class _PretendNode:
 
 
 class PretendAgent:
-    """Plays the kubelets of all its nodes. Somebody else runs the informers."""
+    """Plays the kubelets of all its nodes. The caller runs the informers."""
 
     def __init__(
         self,
@@ -136,8 +136,8 @@ class PretendAgent:
             async with asyncio.TaskGroup() as crew:
                 crew.create_task(self._heartbeats.run())
                 crew.create_task(self._recorder.run())
-                crew.create_task(self._due.run(self._play, failed=self._failed, workers=WRITES_AT_ONCE))
-                crew.create_task(self._ailing.run(self._report_node, failed=self._failed))
+                crew.create_task(self._due.run(self._play, failed=self._log_failure, workers=WRITES_AT_ONCE))
+                crew.create_task(self._ailing.run(self._report_node, failed=self._log_failure))
         finally:
             for unsubscribe in leave:
                 unsubscribe()
@@ -147,7 +147,7 @@ class PretendAgent:
         self._nodes[name].told = trouble
         self._ailing.add(name)
 
-    def _failed(self, key: str, error: Exception, retry_s: float) -> None:
+    def _log_failure(self, key: str, error: Exception, retry_s: float) -> None:
         life = self._lives.get(key)
         self._log(
             "write_failed",

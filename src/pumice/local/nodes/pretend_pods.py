@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pumice.local.nodes.distributions import Seconds
 
 NEVER = float("inf")
-AT_ONCE = distributions.fixed(0.0)
+AT_ONCE = distributions.constant(0.0)
 _TERMINATED = KILLED + signal.SIGTERM
 
 
@@ -74,10 +74,10 @@ def plan_of(pod: Pod, behaviour: Behaviour, chance: random.Random) -> Plan:
         exit_code=1 if chance.random() < behaviour.failure_rate else 0,
         stop_s=behaviour.stop(chance),
     )
-    return annotated(pod, plan)
+    return with_annotations(pod, plan)
 
 
-def annotated(pod: Pod, plan: Plan) -> Plan:
+def with_annotations(pod: Pod, plan: Plan) -> Plan:
     """The plan with the pod's own wishes laid over it."""
     wishes = pod.metadata.annotations
     try:
@@ -136,7 +136,7 @@ class Life:
         self._run(since)
         for record in self.report.records:
             record.restarts = known[record.name].restart_count if record.name in known else 0
-        self.version = 0  # nobody need be told what was told before
+        self.version = 0  # what was written before is not written again
         self.due = at + max(0.0, self.plan.run_s - (now - since) / instant.SECOND)
 
     def reject(self, rejection: Rejection) -> None:
@@ -152,7 +152,7 @@ class Life:
     def see(self, pod: Pod, at: float) -> None:
         """Takes note of a newer state of the pod: its wishes may have changed, or it is to go."""
         self.pod = pod
-        before, self.plan = self.plan, annotated(pod, self.plan)
+        before, self.plan = self.plan, with_annotations(pod, self.plan)
         self.report.generation = pod.metadata.generation
         if self.stage is Stage.RUNNING and self.plan.run_s != before.run_s:
             started_at = self.due - before.run_s if before.run_s != NEVER else at

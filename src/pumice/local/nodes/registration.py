@@ -74,7 +74,7 @@ class NodeFacts:
             "capacity": dict(self.capacity),
             "allocatable": dict(self.capacity),
             "conditions": [*pressures(now), readiness(now, is_ready=True)],
-            # No Hostname: an API server would try that one first, and nobody can resolve it.
+            # No Hostname: an API server would try that one first, and no resolver knows it.
             "addresses": [{"type": "InternalIP", "address": self.address}],
             "nodeInfo": {
                 "architecture": architecture,
@@ -138,7 +138,7 @@ async def _take_over(client: Client, name: str, manifest: Json, now: Instant) ->
 
 
 async def _beats(client: Client, name: str, now: Instant) -> bool:
-    """Whether somebody renewed the node's lease in time."""
+    """Whether the node's lease was renewed in time."""
     try:
         lease = (await client.get(Lease, name, namespace=LEASE_NAMESPACE)).into(Lease)
     except errors.NotFound:
@@ -166,7 +166,7 @@ async def register_all(client: Client, nodes: Iterable[NodeFacts], clock: Clock)
 
 
 async def report_readiness(client: Client, name: str, *, now: Instant, is_ready: bool, message: str = "") -> None:
-    """Whoever is Ready knows of its pressures too: somebody may have called them unknown meanwhile."""
+    """A node that is Ready knows of its pressures too: the lifecycle controller may have called them unknown meanwhile."""
     ready = readiness(now, is_ready=is_ready, message=message)
     status = {"conditions": [*pressures(now), ready] if is_ready else [ready]}
     await client.patch(Node, name, {"status": status}, how=PatchType.STRATEGIC, subresource="status")
@@ -196,7 +196,7 @@ class Heartbeats:
         self._uids.pop(name, None)
 
     async def run(self) -> None:
-        await self._queue.run(self._beat, failed=self._failed, workers=CALLS_AT_ONCE)
+        await self._queue.run(self._beat, failed=self._log_failure, workers=CALLS_AT_ONCE)
 
     async def _beat(self, name: str) -> None:
         if name not in self._uids:
@@ -226,5 +226,5 @@ class Heartbeats:
         except errors.AlreadyExists:
             await self._client.patch(Lease, name, lease, namespace=LEASE_NAMESPACE)
 
-    def _failed(self, name: str, error: Exception, retry_s: float) -> None:
+    def _log_failure(self, name: str, error: Exception, retry_s: float) -> None:
         self._log("heartbeat_failed", node=name, error=str(error), retry_s=round(retry_s, 3))

@@ -29,7 +29,8 @@ def run(session: Session) -> None:
     claimants: dict[str, GangState] = {}
     for gang in turns.contenders(session):
         has_claim = gang.key in session.reserved_room.held
-        pending = PendingMembers(session, gang, held=has_claim)
+        with session.turn_of(gang):
+            pending = PendingMembers(session, gang, held=has_claim)
         if pending:
             pending_of[gang.key] = pending
             heaps.setdefault(gang.queue, Heap(session.gang_before)).push(gang)
@@ -42,12 +43,15 @@ def run(session: Session) -> None:
             continue
         gang = heaps[queue.name].pop()
         claimants.pop(gang.key, None)
-        if turns.take(session, gang, pending_of[gang.key]):
+        with session.turn_of(gang):
+            comes_back = turns.take(session, gang, pending_of[gang.key])
+        if comes_back:
             heaps[queue.name].push(gang)
         queues.push(queue)
     # Room that was made for a gang counts against its queue already: it gets its turn even where that is used up by it.
     for gang in claimants.values():
-        turns.take(session, gang, pending_of[gang.key])
+        with session.turn_of(gang):
+            turns.take(session, gang, pending_of[gang.key])
     session.ungated += queue_gate.passing(session)
 
 

@@ -23,7 +23,9 @@ def run(session: Session) -> None:
     for queue, gangs in gang_eviction.starving(session):
         rules = _rules(session, queue)
         while gangs and session.spend(1):
-            gang_eviction.pursue(session, gangs.pop(), rules, arguments)
+            gang = gangs.pop()
+            with session.turn_of(gang):
+                gang_eviction.pursue(session, gang, rules, arguments)
 
 
 def _rules(session: Session, queue: QueueSpec) -> gang_eviction.Rules:

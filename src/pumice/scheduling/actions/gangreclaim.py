@@ -28,8 +28,9 @@ def run(session: Session) -> None:
         rules = _rules(session, queue)
         while gangs and session.spend(1):
             gang = gangs.pop()
-            if session.points.preemptive.holds(queue, gang_eviction.Wanted(session, gang).tasks):
-                gang_eviction.pursue(session, gang, rules, arguments)
+            with session.turn_of(gang):
+                if session.points.preemptive.holds(queue, gang_eviction.Wanted(session, gang).tasks):
+                    gang_eviction.pursue(session, gang, rules, arguments)
 
 
 def _rules(session: Session, queue: QueueSpec) -> gang_eviction.Rules:

@@ -75,12 +75,14 @@ class _Preempting:
         while heap and session.spend(1):
             gang = heap.pop()
             if (until := backoff.waits_until(session, NAME, gang)) is None:
-                self._between_gangs(gang, pool)
+                with session.turn_of(gang):
+                    self._between_gangs(gang, pool)
             else:
                 session.changes_at.append(until)
         for gang in self.gangs:
             if session.spend(1):
-                self._within(gang, pool)
+                with session.turn_of(gang):
+                    self._within(gang, pool)
 
     def _between_gangs(self, gang: GangState, pool: Pool) -> None:
         """Free room first costs the fewest victims. Where that fails, in the order of scores: a share rule may refuse the last

@@ -39,7 +39,8 @@ def run(session: Session) -> None:
         while heap and session.spend(1):
             gang = heap.pop()
             if (until := backoff.waits_until(session, NAME, gang)) is None:
-                _reclaim(session, queue, gang, pool)
+                with session.turn_of(gang):
+                    _reclaim(session, queue, gang, pool)
             else:
                 session.changes_at.append(until)
 

@@ -51,10 +51,8 @@ def close(session: Session) -> Decisions:
         if status is Status.PIPELINED
     }
     _give_up_hopes(session)
-    everyone = {**session.gangs, **session.stranded}
     claims = _claims(session)
     memory, refused = session.memory.after(_learned(session))
-    positions = _positions(session)
     return Decisions(
         commits=_commits(session),
         evictions=_evictions(session),
@@ -63,7 +61,7 @@ def close(session: Session) -> Decisions:
         releases=tuple(session.releases),
         ungated=tuple(session.ungated),
         pipelined=pipelined,
-        gangs={key: _report(session, gang, positions.get(key, 0)) for key, gang in everyone.items()},
+        gangs=_reports(session),
         queues=_allocated(session),
         figures=dict(session.figures),
         shares=dict(session.shares),
@@ -71,7 +69,12 @@ def close(session: Session) -> Decisions:
         next_change=_next_change(session, claims),
         memory=memory,
         refused_memory=refused,
-        metrics=session.published,
+        metrics={
+            metric.name: session.published.get(metric.name, {})
+            for plugin in session.plugins
+            for metric in plugin.metrics
+        },
+        failures=session.aside.failures,
         orphans=messages.orphan_verdicts(session.snapshot.orphans),
     )
 
@@ -152,6 +155,37 @@ def _claims(session: Session) -> tuple[Claim, ...]:
     return tuple(claims)
 
 
+def _reports(session: Session) -> dict[str, GangReport]:
+    positions = _positions(session)
+    found = {}
+    for key, gang in {**session.gangs, **session.stranded}.items():
+        if (failure := session.aside.gangs.get(key) or session.closed_by) is not None:
+            found[key] = _report_aside(gang, failure.reason)
+        else:
+            with session.turn_of(gang):
+                found[key] = _report(session, gang, positions.get(key, 0))
+    return found
+
+
+def _report_aside(gang: GangState, why: verdict.Reason) -> GangReport:
+    """What can be said of a gang on which a plugin failed, without asking any plugin about it."""
+    waits = gang.tally[Status.PENDING] > 0 or gang.is_waiting_for_admission
+    shortage = Shortage(gang.tally[Status.PENDING], len(gang.tasks), why)
+    unschedulable = Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, "NotEnoughResources", shortage)
+    return GangReport(
+        gang=gang.key,
+        phase=gang.phase or PodGroupPhase.PENDING.value,
+        running=gang.tally[Status.RUNNING],
+        succeeded=gang.tally[Status.SUCCEEDED],
+        failed=gang.tally[Status.FAILED],
+        conditions=(unschedulable,) if waits else (),
+        why=shortage,
+        reasons=(why,),
+        pods=(),
+        uid=gang.spec.uid,
+    )
+
+
 def _report(session: Session, gang: GangState, position: int) -> GangReport:
     has_queue = gang.key in session.gangs
     ready = has_queue and session.is_ready(gang)
@@ -189,9 +223,12 @@ def _report(session: Session, gang: GangState, position: int) -> GangReport:
 def _positions(session: Session) -> dict[str, int]:
     """Where each waiting gang stands in its queue, from 1, in the order in which actions ask."""
     lines: dict[str, list[GangState]] = {}
-    for gang in session.gangs.values():
-        if gang.tally[Status.PENDING] or gang.tally[Status.PIPELINED] or gang.is_waiting_for_admission:
+    for key, gang in session.gangs.items():
+        waits = gang.tally[Status.PENDING] or gang.tally[Status.PIPELINED] or gang.is_waiting_for_admission
+        if waits and key not in session.aside.gangs:
             lines.setdefault(gang.queue, []).append(gang)
+            with session.turn_of(gang):
+                session.gang_key(gang)
     found = {}
     for line in lines.values():
         line.sort(key=lambda gang: (session.gang_key(gang), gang.spec.created, gang.key))
@@ -278,6 +315,8 @@ def _phase(gang: GangState, *, unschedulable: bool, promised: bool, now: Instant
     if tally[Status.RUNNING] and unschedulable and not mend.cut_short(gang, now):
         return PodGroupPhase.UNKNOWN.value
     scheduled = _scheduled(gang)
+    if not gang.tasks and gang.spec.min_member == 0:
+        return PodGroupPhase.COMPLETED.value  # it asks for nothing; with its first pod it waits like any other
     if scheduled >= max(gang.spec.min_member, 1):  # with minMember 0 nothing at all would do, and look completed
         return PodGroupPhase.COMPLETED.value if scheduled == finished else PodGroupPhase.RUNNING.value
     is_whole_again = tally[Status.RUNNING] and tally.ready >= gang.spec.min_member and gang.phase in _RUNS
@@ -299,7 +338,7 @@ def _allocated(session: Session) -> dict[str, Amounts]:
     for gang in session.gangs.values():
         if not any(gang.tally[status] for status in OCCUPYING):
             continue
-        held = amounts.summed([gang.occupied, kept.get(gang.key, {})])
+        held = amounts.sum_of([gang.occupied, kept.get(gang.key, {})])
         name, seen = gang.queue, set()
         while name in totals and name not in seen:
             amounts.add(totals[name], held)

@@ -224,6 +224,8 @@ class Code(enum.Enum):
     EXCEEDS_NODES = "ExceedsNodes", "even empty, the nodes that may take the gang's pods hold too few", _exceeds_nodes
     ATTEMPT_FAILED = "AttemptFailed", "binding the gang failed, and is tried again after a pause", (
         "the last attempt failed, and the next one follows: {text}")
+    PLUGIN_FAILED = "PluginFailed", "a plugin raised an error; other gangs are served", (
+        "not planned in this cycle: plugin {name} failed ({text}); see the scheduler's log, and correct the plugin or the object")
     ROLE_FAILED = "RoleFailed", "another pod of the same task found no node in this cycle", (
         "Task {pod} with role spec {role} has already predicated failed, skip")
     PREEMPTION_FALLS_SHORT = "PreemptionFallsShort", "evicting all gangs of lower priority would not be enough", (

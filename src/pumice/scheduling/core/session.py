@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.failures import NOTHING_ASIDE
 from pumice.scheduling.core.gangstate import GangState, SubState
 from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
     from pumice.scheduling.core.decisions import QueueFigures, Release
+    from pumice.scheduling.core.failures import Aside, Failure
     from pumice.scheduling.core.memory import Memory
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.ports import Ports
@@ -45,13 +48,24 @@ class Session:
     """What actions and plugins work on. Nothing here outlives the cycle but the accepted operations."""
 
     def __init__(
-        self, snapshot: Snapshot, policy: Policy, memory: Memory, *, now: Instant, ports: Ports, budget: int
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        memory: Memory,
+        *,
+        now: Instant,
+        ports: Ports,
+        budget: int,
+        aside: Aside = NOTHING_ASIDE,
     ) -> None:
         self.snapshot = snapshot
         self.policy = policy
         self.now = now
         self.ports = ports
         self.memory = memory  # of the cycles before; what this one learns is in the decisions
+        self.aside = aside  # gangs and plugins on which an earlier attempt at this cycle broke
+        self.closed_by: Failure | None = None  # of a plugin that this cycle cannot do without
+        self.turn: GangState | None = None  # the gang that is worked on
         self.queues = snapshot.queues
         self.gangs: dict[str, GangState] = {}
         self.stranded: dict[str, GangState] = {}  # gangs whose queue does not exist
@@ -103,6 +117,13 @@ class Session:
         self.shapes.traits = self.points.traits
         self.reserved_room = ReservedRoom(self)
         self.made_room_for.update(self.reserved_room.held)
+
+    @contextlib.contextmanager
+    def turn_of(self, gang: GangState) -> Iterator[None]:
+        """Inside is the gang's turn: what raises there sets the gang aside (core/failures.py), so an error must not end the turn."""
+        self.turn = gang
+        yield
+        self.turn = None
 
     def spend(self, units: int) -> bool:
         """Count work; False once the budget is used up: what has been decided stands, the rest waits for the next cycle."""
@@ -212,6 +233,8 @@ class Session:
 
     def obstacle(self, gang: GangState) -> Reason | None:
         """Why no action may work on the gang in this cycle; None where all may."""
+        if (failure := self.aside.gangs.get(gang.key)) is not None:
+            return failure.reason
         if (failed := self.ports.resting.get(gang.key)) is not None:
             return Reason(Code.ATTEMPT_FAILED, "dispatch", Facts(text=failed.why), cure=Cure.WAITING)
         return self.points.valid.of(gang)

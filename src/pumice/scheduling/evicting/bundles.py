@@ -46,8 +46,8 @@ class Bundle:
         """What it gives of what is needed, for what it costs its gang; safe bundles cost nothing."""
         if not self.whole:
             return float("inf")
-        gives = amounts.summed(task.request.amounts for task in self.tasks)
-        costs = amounts.summed(task.request.amounts for task in self.gang.tasks)
+        gives = amounts.sum_of(task.request.amounts for task in self.tasks)
+        costs = amounts.sum_of(task.request.amounts for task in self.gang.tasks)
         useful = sum(min(gives.get(name, 0), value) / value for name, value in need.items() if value > 0)
         price = sum(costs.get(name, 0) / value for name, value in need.items() if value > 0)
         return useful / price if price else 0.0

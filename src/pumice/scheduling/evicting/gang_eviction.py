@@ -126,7 +126,7 @@ class Wanted:
             self.by_sub = {first: self.by_sub[first]}
         self.tasks = [task for tasks in self.by_sub.values() for task in tasks]
         self.least = len(self.tasks) if self.was_ready else session.shortfall(gang)
-        self.need = amounts.summed(task.request.amounts for task in self.tasks)
+        self.need = amounts.sum_of(task.request.amounts for task in self.tasks)
 
 
 class _Domain:

@@ -71,6 +71,7 @@ class Plugin:
     args_type: ClassVar[type[Args]] = Args
     watches: ClassVar[tuple[Watch, ...]] = ()
     memory: ClassVar[Slot[Any] | None] = None  # what it knows of earlier cycles: `session.memory.of(slot)`
+    essential: ClassVar[bool] = False  # it protects something: where it fails as such, nothing is started or evicted
     metrics: ClassVar[tuple[Metric, ...]] = ()  # gauges; `session.publish` sets them
 
     def __init__(self, args: Any, option: PluginOption) -> None:

@@ -62,6 +62,7 @@ class Capacity(Plugin):
 
     # Each queue has a path of accounts: its own, then those of its ancestors up to the root; flat, its own alone.
     args_type = Args
+    essential = True
     watches = (Watch(ResourceClaim),)
 
     def __init__(self, args: Args, option: PluginOption) -> None:
@@ -168,7 +169,7 @@ class Capacity(Plugin):
             return refusal
         asked = shape.request.amounts
         for account in self.paths[queue.name]:
-            over = amounts.beyond(amounts.summed([account.allocated, asked]), account.ceiling, asked=asked)
+            over = amounts.beyond(amounts.sum_of([account.allocated, asked]), account.ceiling, asked=asked)
             if over:
                 left = quotas.shortage(account, account.ceiling, over, gang)
                 facts = Facts(queue=account.queue.name, amounts=left)
@@ -240,9 +241,9 @@ class Capacity(Plugin):
         """May take back from others while it stays within what it deserves in at least one resource that it asks for."""
         if self._refusal(queue) is not None:
             return False
-        asked = amounts.summed(task.request.amounts for task in tasks)
+        asked = amounts.sum_of(task.request.amounts for task in tasks)
         path = self.paths[queue.name]
-        wanted = amounts.summed([path[0].allocated, asked])
+        wanted = amounts.sum_of([path[0].allocated, asked])
         if amounts.beyond(wanted, path[0].ceiling, asked=asked):
             return False
         if self.leaves_shares_to_weights and not path[0].deserved:

@@ -30,6 +30,8 @@ class Cdp(Plugin):
     It holds whichever tier chooses the victims.
     """
 
+    essential = True
+
     args_type = NoArgs
 
     def __init__(self, args: NoArgs, option: PluginOption) -> None:

@@ -23,6 +23,8 @@ PROTECTED_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"
 class Conformance(Plugin):
     """Protects kube-system and the critical priority classes from eviction, whichever tier chooses the victims."""
 
+    essential = True
+
     args_type = NoArgs
 
     def __init__(self, args: NoArgs, option: PluginOption) -> None:

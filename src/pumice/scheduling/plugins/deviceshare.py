@@ -100,6 +100,7 @@ class DeviceShare(Plugin):
     """Limits each node to what its cards still hold, scores by their policy, and remembers who got which."""
 
     args_type = Args
+    essential = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option

@@ -59,7 +59,7 @@ class Drf(Plugin):
                 path=self.paths[gang.queue],
                 weights=weights[gang.queue],
                 held=gang.occupied,
-                wanted=amounts.summed(task.request.amounts for task in gang.tasks),
+                wanted=amounts.sum_of(task.request.amounts for task in gang.tasks),
             )
             for gang in sorted(session.gangs.values(), key=lambda gang: (gang.queue, gang.key))
         ]
@@ -110,7 +110,7 @@ class Drf(Plugin):
         own = self.session.gangs.get(claimant.gang)
         if own is None:
             return []
-        mine = amounts.dominant_share(amounts.summed([self._held(own), claimant.request.amounts]), self.total)
+        mine = amounts.dominant_share(amounts.sum_of([self._held(own), claimant.request.amounts]), self.total)
         left: dict[str, MutableAmounts] = {}
         chosen = []
         for task in candidates:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class GangPlugin(Plugin):
     """minMember, minTaskMember and sub groups decide when a gang is valid, ready, pipelined and starving."""
 
+    essential = True
+
     args_type = NoArgs
 
     def __init__(self, args: NoArgs, option: PluginOption) -> None:

@@ -232,7 +232,7 @@ def _wanted(subject: GangState | SubState) -> Amounts:
     if isinstance(subject, GangState):
         return subject.spec.minimum or {}
     waiting = (task for task in subject.sub.tasks if subject.gang.status(task) is Status.PENDING)
-    return amounts.summed(task.request.amounts for task in waiting)
+    return amounts.sum_of(task.request.amounts for task in waiting)
 
 
 class _Rooms:

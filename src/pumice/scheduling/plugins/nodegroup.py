@@ -55,6 +55,7 @@ class NodeGroup(Plugin):
     """Filters and scores by the groups that a pod's queue names, or with enableHierarchy its nearest ancestor that names any."""
 
     args_type = Args
+    essential = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         self.args = args

@@ -10,7 +10,7 @@ import numpy as np
 
 from pumice.api import apps, core, names
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW, SCORED_CPU_ROW, SCORED_MEMORY_ROW
-from pumice.cluster.matching import compiled_term
+from pumice.cluster.matching import compile_term
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.points import Pull
 from pumice.scheduling.core.shapes import Reads
@@ -165,7 +165,7 @@ class NodeOrder(Plugin):
         )
         total = np.zeros(len(nodes), dtype=np.int64)
         for term in preferred:
-            total += term.weight * self.labels.selected(compiled_term(term.preference))[nodes]
+            total += term.weight * self.labels.selected(compile_term(term.preference))[nodes]
         best = int(total.max(initial=0))
         return None if not best else (self.weights.node_affinity * (BEST * total // best)).astype(np.float64)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.api.policy import PodDisruptionBudget
-from pumice.cluster.matching import compiled
+from pumice.cluster.matching import compile_selector
 from pumice.cluster.tasks import EVICTABLE
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.plugins import Plugin, Watch
@@ -26,7 +26,7 @@ class _Budget:
     """One budget, and how much of it this cycle has used up."""
 
     def __init__(self, budget: PodDisruptionBudget) -> None:
-        self.selector: selectors.LabelSelector = compiled(budget.spec.selector)
+        self.selector: selectors.LabelSelector = compile_selector(budget.spec.selector)
         self.granted = budget.status.disrupted_pods  # evictions that the API server counts already
         self.left = budget.status.disruptions_allowed
 
@@ -39,6 +39,8 @@ class Pdb(Plugin):
 
     Budgets hold whichever tier chooses the victims.
     """
+
+    essential = True
 
     args_type = NoArgs
     watches = (Watch(PodDisruptionBudget),)

@@ -33,6 +33,8 @@ HAIR, HAIR_PART = 1e-6, 1e-12  # thousandths of a card or bytes, and parts of th
 class Proportion(Plugin):
     """A queue may hold its deserved part and no more; others may take back what lies beyond it."""
 
+    essential = True
+
     args_type = NoArgs
 
     def __init__(self, args: NoArgs, option: PluginOption) -> None:
@@ -84,7 +86,7 @@ class Proportion(Plugin):
             facts = Facts(queue=queue.name, amounts=too_much)
             return Reason(Code.QUEUE_SHARE_TOO_SMALL, NAME, facts, cure=Cure.EVICTION)
         asked = shape.request.amounts
-        over = amounts.beyond(amounts.summed([account.allocated, asked]), account.deserved, asked=asked)
+        over = amounts.beyond(amounts.sum_of([account.allocated, asked]), account.deserved, asked=asked)
         facts = Facts(queue=queue.name, amounts=quotas.shortage(account, account.deserved, over, gang))
         return Reason(Code.QUEUE_SHARE_USED, NAME, facts, cure=Cure.EVICTION)
 
@@ -92,8 +94,8 @@ class Proportion(Plugin):
         account = self.accounts.get(queue.name)
         if account is None or not queue.is_open:
             return False
-        asked = amounts.summed(task.request.amounts for task in tasks)
-        return not amounts.beyond(amounts.summed([account.allocated, asked]), account.deserved, asked=asked)
+        asked = amounts.sum_of(task.request.amounts for task in tasks)
+        return not amounts.beyond(amounts.sum_of([account.allocated, asked]), account.deserved, asked=asked)
 
     def reclaimable(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
         """Tasks of queues that hold more than they deserve, until they no longer do; guarantees are kept."""

@@ -43,6 +43,8 @@ class ResourceQuotaPlugin(Plugin):
     A quota with scopes limits some pods and not others, which a minimum cannot tell: the API server has the last word there.
     """
 
+    essential = True
+
     args_type = NoArgs
     watches = (Watch(ResourceQuota),)
 

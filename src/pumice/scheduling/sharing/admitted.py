@@ -20,7 +20,7 @@ def is_held_back(gates: tuple[str, ...]) -> bool:
 
 
 def _gated(gang: GangState) -> MutableAmounts:
-    return amounts.summed(task.request.amounts for task in gang.tasks if is_held_back(task.gates))
+    return amounts.sum_of(task.request.amounts for task in gang.tasks if is_held_back(task.gates))
 
 
 def ungated_minimum(gang: GangState) -> MutableAmounts:

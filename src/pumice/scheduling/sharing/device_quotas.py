@@ -50,7 +50,7 @@ class Claims:
         return self._demands[key]
 
     def total(self, keys: Iterable[str]) -> MutableAmounts:
-        return amounts.summed(self.demand(key) for key in keys)
+        return amounts.sum_of(self.demand(key) for key in keys)
 
     def of_minimum(self, gang: GangState) -> set[str]:
         """Claims of as many members as the gang needs to start: of each role its minimum, else the first ones by name."""
@@ -90,7 +90,7 @@ class DeviceAccount:
     def lacking(self, keys: Iterable[str], *, with_admitted: bool = False) -> list[str]:
         """The limits that these claims would break, leaving out those that the queue pays for already."""
         asked = self.claims.total(key for key in keys if not self._users.get(key))
-        held = amounts.summed([self.allocated, self.admitted]) if with_admitted else self.allocated
+        held = amounts.sum_of([self.allocated, self.admitted]) if with_admitted else self.allocated
         return sorted(name for name, value in asked.items() if self._exceeds(name, held.get(name, 0) + value))
 
     def _exceeds(self, name: str, wanted: float) -> bool:

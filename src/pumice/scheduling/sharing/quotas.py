@@ -52,7 +52,7 @@ class Account:
 
     def beyond_ceiling(self, minimum: Amounts) -> list[str]:
         """Resources in which admitting a minimum would exceed the ceiling; what is held beyond minimums can be given back."""
-        wanted = amounts.summed([minimum, self.allocated, self.admitted])
+        wanted = amounts.sum_of([minimum, self.allocated, self.admitted])
         amounts.add(wanted, self.elastic, -1)
         return amounts.beyond(wanted, self.ceiling, asked=minimum)
 
@@ -68,7 +68,7 @@ class Account:
 
 def flat_accounts(session: Session) -> dict[str, Account]:
     """Books of all queues that have gangs, side by side: guarantees of all queues are set aside before anybody borrows."""
-    guaranteed = amounts.summed(queue.guarantee for queue in session.queues.values())
+    guaranteed = amounts.sum_of(queue.guarantee for queue in session.queues.values())
     accounts: dict[str, Account] = {}
     for gang in session.gangs.values():
         account = accounts.get(gang.queue)
@@ -125,11 +125,11 @@ def _set_ceilings(total: Amounts, tree: QueueTree, accounts: dict[str, Account])
     capabilities = {ROOT_QUEUE: _capability(root.queue)}
     unlimited = dict.fromkeys(total, amounts.UNLIMITED)
     root.ceiling = amounts.at_most(unlimited, capabilities[ROOT_QUEUE], absent=amounts.UNLIMITED)
-    root.deserved = amounts.summed(accounts[name].deserved for name in tree.children.get(ROOT_QUEUE, ()))
+    root.deserved = amounts.sum_of(accounts[name].deserved for name in tree.children.get(ROOT_QUEUE, ()))
     parents = [ROOT_QUEUE]
     for parent in parents:
         children = tree.children.get(parent, ())
-        guaranteed = amounts.summed(tree.queues[name].guarantee for name in children)
+        guaranteed = amounts.sum_of(tree.queues[name].guarantee for name in children)
         for name in children:
             free = amounts.surplus(accounts[parent].ceiling, guaranteed)
             amounts.add(free, tree.queues[name].guarantee)
@@ -199,7 +199,7 @@ def beyond_share(account: Account, gang: GangState) -> tuple[Amount, ...]:
     """
     cheapest = sorted((task.request.amounts for task in gang.tasks), key=lambda each: sorted(each.items()))
     alike = cheapest[:1] == cheapest[-1:]  # else who makes up the minimum is open, and only what is written counts
-    minimum = gang.spec.minimum or (amounts.summed(cheapest[: gang.spec.min_member]) if alike else {})
+    minimum = gang.spec.minimum or (amounts.sum_of(cheapest[: gang.spec.min_member]) if alike else {})
     over = amounts.beyond(minimum, account.deserved, asked=minimum)
     return tuple(Amount.of(name, limit=account.deserved.get(name, 0), wanted=minimum[name]) for name in over)
 
@@ -207,8 +207,8 @@ def beyond_share(account: Account, gang: GangState) -> tuple[Amount, ...]:
 def shortage(account: Account, limit: Amounts, over: list[str], gang: GangState) -> tuple[Amount, ...]:
     """What is left of a limit, and what the gang asks for; what was tried out for the gang itself counts as left."""
     waiting = gang.tasks_in(Status.PENDING, Status.ALLOCATED, Status.PIPELINED)
-    asked = amounts.summed(task.request.amounts for task in waiting)
-    tried = amounts.summed(task.request.amounts for task in gang.tasks_in(Status.ALLOCATED, Status.PIPELINED))
+    asked = amounts.sum_of(task.request.amounts for task in waiting)
+    tried = amounts.sum_of(task.request.amounts for task in gang.tasks_in(Status.ALLOCATED, Status.PIPELINED))
     left = {name: limit.get(name, 0) - account.allocated.get(name, 0) + tried.get(name, 0) for name in over}
     return tuple(
         Amount.of(name, free=max(left[name], 0), limit=limit.get(name, 0), wanted=asked.get(name, 0)) for name in over

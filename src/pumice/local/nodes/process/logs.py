@@ -164,7 +164,7 @@ async def read(folder: Path, options: LogOptions, writer: LogWriter | None = Non
                 yield text
             if wording.is_full:
                 return
-            await asyncio.sleep(0)  # a long log must not hold up everyone else
+            await asyncio.sleep(0)  # a long log must not hold up all other tasks
         if not options.follow or changed is None:
             return
         await changed.wait()

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from pumice.api import names
-from pumice.cluster.matching import compiled_terms
+from pumice.cluster.matching import compile_terms
 from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.decisions import DeviceChoice
@@ -174,7 +174,7 @@ class PodClaims:
         for claim in self._of(shape) if shape.example.pod.spec.resource_claims else ():
             allocation = claim.status.allocation
             if allocation is not None and allocation.node_selector is not None:
-                selected = self._labels.selected(compiled_terms(allocation.node_selector))
+                selected = self._labels.selected(compile_terms(allocation.node_selector))
                 found.append(Denial(Code.DEVICES_ELSEWHERE, plugin, ~selected))
         return found
 

@@ -16,7 +16,7 @@ import numpy as np
 from pumice import cel, quantity
 from pumice.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from pumice.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
-from pumice.cluster.matching import compiled_terms
+from pumice.cluster.matching import compile_terms
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Reason
 from pumice.scheduling.placing.constraints import device_cel
@@ -155,7 +155,7 @@ class Inventory:
             nodes = np.ones(len(index), dtype=bool)
         elif where.node_selector is not None:
             selector = where.node_selector
-            nodes = self._labels.selected(compiled_terms(selector))
+            nodes = self._labels.selected(compile_terms(selector))
         driver, pool, _ = identity
         takes = {
             (driver, pool, use.counter_set, name): quantity.parse_milli(counter.value)

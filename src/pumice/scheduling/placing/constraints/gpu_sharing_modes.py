@@ -99,7 +99,7 @@ class Slices:
         text = notes.get(names.VGPU_NODE_REGISTER)
         if not text or _is_gone(notes.get(names.VGPU_HANDSHAKE, ""), now):
             return None
-        return registers.registered(text)
+        return registers.parse_register(text)
 
     def ask_of(self, task: Task, rules: frozenset[str]) -> Ask | None:
         containers = tuple(_wanted_slices(container) for container in task.pod.spec.containers)

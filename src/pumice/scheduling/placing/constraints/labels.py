@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pumice.cluster.matching import compiled_terms
+from pumice.cluster.matching import compile_terms
 from pumice.selectors import NODE_NAME_FIELD, LabelSelector, equality_of
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class NodeLabels(LabelColumns):
         selected = self.matching(equality_of(spec.node_selector)) if spec.node_selector else None
         if required is None:
             return selected
-        terms = self.selected(compiled_terms(required))
+        terms = self.selected(compile_terms(required))
         return terms if selected is None else selected & terms
 
     def selected(self, selector: NodeSelector) -> Mask:

@@ -19,7 +19,7 @@ from pumice.api import names
 from pumice.api.core import PersistentVolume, PersistentVolumeClaim, storage_class_of
 from pumice.api.meta import LabelSelector
 from pumice.api.storage import CSIDriver, CSIStorageCapacity, StorageClass
-from pumice.cluster.matching import compiled, compiled_terms
+from pumice.cluster.matching import compile_selector, compile_terms
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.placing.constraints.labels import ABSENT, NodeLabels
@@ -145,7 +145,9 @@ class Storage:
         """Free volumes that would do, smallest first, wherever they are."""
         found = self._fitting.get(need)
         if found is None:
-            selector = compiled(msgspec.msgpack.decode(need.selector, type=LabelSelector)) if need.selector else None
+            selector = (
+                compile_selector(msgspec.msgpack.decode(need.selector, type=LabelSelector)) if need.selector else None
+            )
             fits = [
                 volume
                 for volume in self._free.get(need.storage_class, ())
@@ -188,7 +190,7 @@ class Storage:
             if affinity is None or affinity.required is None:
                 mask = np.ones(len(self._labels), dtype=bool)
             else:
-                mask = self._labels.selected(compiled_terms(affinity.required))
+                mask = self._labels.selected(compile_terms(affinity.required))
             self._reach[name] = mask
         return mask
 
@@ -255,7 +257,7 @@ class Storage:
             limit = each.capacity if each.maximum_volume_size is None else each.maximum_volume_size
             enough = limit is not None and quantity.parse_value(limit) >= need.size
             if each.storage_class_name == kind.metadata.name and enough and each.node_topology is not None:
-                roomy |= self._labels.matching(compiled(each.node_topology))
+                roomy |= self._labels.matching(compile_selector(each.node_topology))
         return roomy
 
 
