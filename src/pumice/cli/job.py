@@ -84,7 +84,7 @@ async def viewed(reach: Reach, name: str) -> Report:
     from pumice.cli import describe
 
     found = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
-    events = await describe.events_of(reach.client, found)
+    events = await describe.events_of_job(reach.client, found)
     return Report(describe.job_text(found, events, reach.clock.now()), describe.tidy(found))
 
 
@@ -242,11 +242,14 @@ async def logs(
 
     if follow and previous:
         raise BadInput("-f and --previous exclude each other: a container that has ended writes nothing more; drop one")
-    await reach.client.get(Job, name, namespace=reach.namespace)
+    job = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
     labels = f"{names.JOB_NAME}={name}"
     pods = await reach.client.list_json(by_struct(Pod), namespace=reach.namespace, labels=labels)
     chosen = logs.chosen_pods(pods, task=task, index=index)
     if not chosen:
         raise NotFound(f"job {reach.namespace}/{name} has no such pod; `pumice pod list -j {name}` lists them")
     wanted = logs.Wanted(reach.namespace, container, tail, previous)
-    await (logs.follow if follow else logs.print_all)(reach.client, chosen, wanted)
+    if follow:
+        await logs.follow(reach.client, chosen, wanted)
+    elif not await logs.print_all(reach.client, chosen, wanted):
+        raise NotFound(logs.no_former_container(job))
