@@ -66,6 +66,7 @@ def merge(events: Sequence[Json]) -> list[Json]:
             (each.get("message") or "").replace(f"{about.get('namespace', '')}/{about.get('name', '')}", "").strip()
         )
         same = said.pop((each.get("reason") or "", message), {})
+        same.pop(named, None)  # so that it stands last now
         said[each.get("reason") or "", message] = {**same, named: each}
     return [{**next(reversed(found.values())), "about": _subjects(list(found))} for found in said.values()]
 
