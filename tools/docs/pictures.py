@@ -288,10 +288,10 @@ def _stages() -> str:
 
 def _beside() -> str:
     jobs = ("Jobs, groups, queues:", "objects in, operations", "out; plans are pure")
-    rules = ("defaults, rules, who", "may submit where: the", "pure rules of api")
+    rules = ("defaults, rules, who", "may submit: the pure", "rules of api")
     view = ("what a cycle saw and", "decided, for explain", "and programs; pure")
     people = ("which parts make up", "a process; what", "people type")
-    machine = ("one machine: a server,", "nodes that pretend,", "one that runs things")
+    machine = ("one machine: server,", "nodes that pretend,", "one that runs things")
     said = "Controllers, webhooks and nodes are clients of the API server like all others, and meet the scheduler only in its objects."
     return "\n".join(
         [
