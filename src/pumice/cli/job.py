@@ -210,7 +210,7 @@ async def scale(reach: Reach, name: str, replicas: int, task: str, minimum: int 
 
     found = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
     wanted = submitting.scaled(found, replicas, task=task, minimum=minimum)
-    # The version read goes along, so that a change by somebody else in between is a conflict and not lost.
+    # The version read goes along, so that a change by another client in between is a conflict and not lost.
     written = await reach.client.update(Job, name, wanted, namespace=reach.namespace)
     return Done(by_struct(Job), written.json(), "scaled")
 

@@ -38,7 +38,7 @@ _PREEMPTION, _TOPOLOGY = "preemption-and-reclaim", "topology-numa-and-devices"
 class Severity(enum.StrEnum):
     """How much it matters, the worst first."""
 
-    BREAKS = "breaks"  # it will not work until somebody changes it
+    BREAKS = "breaks"  # it will not work until it is changed
     DIFFERS = "differs"  # it works, and does something else
     HINT = "hint"  # good to know
 
@@ -177,7 +177,7 @@ def _config_map(world: World, each: Json) -> Iterator[Finding]:
 
 def _policy(world: World, subject: str, text: str) -> Iterator[Finding]:
     try:
-        policy = policies.checked(text, subject, world.extra)
+        policy = policies.parse_policy(text, subject, world.extra)
     except BadInput as error:
         yield Finding(Severity.BREAKS, subject, str(error).removeprefix(f"policy {subject}: "), "policy-file")
         return

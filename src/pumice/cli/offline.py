@@ -96,7 +96,7 @@ def _opened(documents: Iterable[Any], source: str) -> Iterable[Mapping[str, Any]
 def schedule_objects(objects: Iterable[Mapping[str, Any]], policy_text: bytes | None, *, source: str) -> dict[str, Any]:
     """The answer of `pumice schedule -o json` as data."""
     extra = plugins_from_outside()
-    chosen = policies.checked(builtin.TEXT if policy_text is None else policy_text, source, extra)
+    chosen = policies.parse_policy(builtin.TEXT if policy_text is None else policy_text, source, extra)
     cluster = Cluster()
     intake = Intake(cluster)
     newest = _EPOCH
@@ -113,7 +113,7 @@ def schedule_objects(objects: Iterable[Mapping[str, Any]], policy_text: bytes | 
 def plan_view(objects: Iterable[Struct], policy_text: bytes | None, *, source: str, now: Instant) -> Views:
     """The view of one cycle over objects that were listed; room that is being made stays with the gangs that it is made for."""
     extra = plugins_from_outside()
-    chosen = policies.checked(builtin.TEXT if policy_text is None else policy_text, source, extra)
+    chosen = policies.parse_policy(builtin.TEXT if policy_text is None else policy_text, source, extra)
     cluster = Cluster()
     intake = Intake(cluster)
     for thing in objects:

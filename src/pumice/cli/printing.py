@@ -49,7 +49,7 @@ class Form:
 
 
 async def show(answer: Answer, reach: Reach, form: Form) -> None:
-    """Print the answer; with a watch, until somebody ends it."""
+    """Print the answer; with a watch, until the user ends it."""
     match answer:
         case Query():
             await _show_query(answer, reach, form)

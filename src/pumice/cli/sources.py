@@ -97,7 +97,7 @@ def _of(module: object) -> set[type]:
 
 
 async def _from_group(reach: Reach, group: PodGroup) -> Answer:
-    """What anybody who may see the group and its pods can know."""
+    """What every user who may see the group and its pods can know."""
     from pumice.api.pods import Pod
 
     pods = (await reach.client.list(Pod, namespace=group.metadata.namespace)).items

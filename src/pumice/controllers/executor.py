@@ -3,7 +3,7 @@
 | operation | what may be in the way              | what that means                                       |
 |-----------|-------------------------------------|-------------------------------------------------------|
 | Create    | AlreadyExists, with our controller  | done before; its state is taken in                    |
-| Create    | AlreadyExists, of somebody else     | Taken: tried again later, people are told             |
+| Create    | AlreadyExists, of another owner     | Taken: tried again later, people are told             |
 | Patch     | Conflict, NotFound                  | Stale: look again, plan again                         |
 | Apply     | Conflict, NotFound (with a uid)     | Stale: look again, plan again                         |
 | Delete    | NotFound, another uid or owner      | it is gone, and its namesake is none of our business  |
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pumice.kube.requests import KindLike
 
 WRITES_AT_ONCE = 64  # of all controllers of the process: enough to keep an API server busy, few enough for others
-WRITES_OF_ONE_PLAN = 32  # so that a Job of thousands of pods does not keep everybody else waiting
+WRITES_OF_ONE_PLAN = 32  # so that a Job of thousands of pods does not keep all other keys waiting
 FIELD_MANAGER = "pumice-controllers"
 Call: TypeAlias = Create | Apply | Patch | Delete | Look
 
@@ -43,11 +43,11 @@ class Stale(errors.KubeError):
 
 
 class Taken(errors.KubeError):
-    """A name that we need belongs to somebody else's object."""
+    """A name that we need belongs to an object of another owner."""
 
 
 def _always() -> None:
-    """Nobody else may lead."""
+    """The guard of a process without a lease: it may always write."""
 
 
 def _nowhere(point: str) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.decisions import Bind, GangCommit
     from pumice.telemetry.traces import Fact, Span
 
-BIND_WINDOW = 64  # calls in flight: enough to keep an API server busy, few enough not to starve everybody else
+BIND_WINDOW = 64  # calls in flight: enough to keep an API server busy, few enough not to starve all other clients
 RESEND_S_FIRST = 0.1
 RESEND_S_MAX = 5.0
 CHANGES_MAX = 5  # how often a pod may change between our look at it and our bind
@@ -124,7 +124,7 @@ class Binder:
         )
 
     async def _bind_locked(self, bind: Bind, attempt: str) -> str:
-        """Bind under the lock that the node's device plugin wants held; whoever waits for it waits outside the window."""
+        """Bind under the lock that the node's device plugin wants held; a bind that waits for it waits outside the window."""
         try:
             held = await self._locks.take(bind.node, bind.lock)
         except PumiceError as error:

@@ -125,7 +125,7 @@ class Evictor:
     # ------------------------------------------------------------------------------------------------- releasing
 
     def announce_release(self, release: Release) -> None:
-        """From now on the members' room is on its way out: nobody releases them twice, and older attempts may count on it."""
+        """From now on the members' room is on its way out: they are not released twice, and older attempts may count on it."""
         for task in release.tasks:
             self._leaves(task, claimant="", reason=RELEASED)
 
@@ -166,7 +166,7 @@ class Evictor:
     # ------------------------------------------------------------------------------------------------- both
 
     async def _until_known(self, task: Task, call: Callable[[], Awaitable[object]]) -> None:
-        """Make the call until it is answered. One without an answer may still take effect, so that nobody can say the pod stays."""
+        """Make the call until it is answered. One without an answer may still take effect, so it is not certain that the pod stays."""
         delay = RESEND_S_FIRST
         while True:
             try:

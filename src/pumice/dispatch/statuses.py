@@ -128,7 +128,7 @@ class Statuses:
             "failed": report.failed,
         }
         changed = {name: value for name, value in wanted.items() if getattr(status, name) != value}
-        # Who is controlled by somebody is deleted by him when all is done, more often than not.
+        # A group that has a controller is mostly deleted by it when all is done.
         waits = "phase" not in changed or (
             report.phase == PodGroupPhase.COMPLETED.value and group.metadata.controller is not None
         )
@@ -248,7 +248,7 @@ class Statuses:
     # ------------------------------------------------------------------------------------------------- pods
 
     def _forget_pods(self, decisions: Decisions) -> None:
-        """Of pods that no longer wait nothing is kept: nobody would ask for it again."""
+        """Of pods that no longer wait nothing is kept: it is never read again."""
         reports = [report.pods for report in decisions.gangs.values()]
         waiting = {each.task.uid for verdicts in (*reports, *decisions.orphans.values()) for each in verdicts}
         for gone in self._pod_topics.keys() - waiting:

@@ -126,7 +126,7 @@ class Controllers:
             await self._clock.sleep(OBSERVE_S)
 
     async def beat(self) -> None:
-        """The event loop comes round, whoever leads."""
+        """The event loop comes round, also while another process leads."""
         while True:
             self.pulse.beat()
             await self._clock.sleep(BEAT_S)

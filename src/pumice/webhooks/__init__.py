@@ -22,7 +22,7 @@ What the process needs of an API server, and nothing else (`pumice webhooks --he
                                      (admissionregistration.k8s.io), only the one named --configuration; with --inject-ca
     own namespace  get update        secrets, only the one named --secret; without --certificate-folder
 
-The Secret and the two configurations are made by whoever installs (`pumice webhooks manifests` prints the configurations), so
+The Secret and the two configurations are made by the installation (`pumice webhooks manifests` prints the configurations), so
 that removing the installation removes them: a configuration that outlives its server would refuse our kinds for ever. An empty
 Secret will do; if there is none, the process tries to create it and says so where it may not. It listens on --bind (HTTPS,
 8443 for the Service's 443) and on --listen (plain HTTP: /livez, /readyz, /metrics). Keys pass through files in $TMPDIR,

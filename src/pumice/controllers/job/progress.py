@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RESTARTS_KEPT = 5  # the last ones, for people; the sum of what they cost is kept for ever
 TIMERS_MAX = 64  # delayed actions of one Job
 RANGES_CACHED_MAX = 4_096
-INDEXES_MAX = 1_000_000  # of one task; more is somebody's joke
+INDEXES_MAX = 1_000_000  # of one task; more is no real Job
 
 
 class Target(Struct):
@@ -73,7 +73,7 @@ _ENCODER = msgspec.json.Encoder(enc_hook=dict)
 
 
 def progress_of(status: JobStatus) -> Progress:
-    """What the status records; nothing if it records nothing, or what somebody has spoilt."""
+    """What the status records; nothing if it records nothing, or what cannot be read."""
     text = status.controlled_resources.get(names.PROGRESS)
     if not text:
         return NO_PROGRESS
@@ -83,7 +83,7 @@ def progress_of(status: JobStatus) -> Progress:
         return NO_PROGRESS
 
 
-def recorded(controlled: Mapping[str, str], progress: Progress) -> Mapping[str, str]:
+def record_progress(controlled: Mapping[str, str], progress: Progress) -> Mapping[str, str]:
     """The controlled resources with the progress among them."""
     others = {key: value for key, value in controlled.items() if key != names.PROGRESS}
     if progress != NO_PROGRESS:

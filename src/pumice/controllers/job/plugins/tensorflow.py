@@ -32,7 +32,7 @@ class TensorFlow(MakesNothing):
     def on_pod(self, pod: Json, job: Job, task: Task, index: int) -> None:
         tasks = job.spec.tasks
         if len(tasks) == 1 and tasks[0].replicas == 1:
-            return  # nobody to talk to
+            return  # no peer to talk to
         text = msgspec.json.encode({"cluster": self._cluster(job), "task": {"type": self._role(task), "index": index}})
         for container in containers(pod["spec"], init=False):
             add_env(container, {"name": "TF_CONFIG", "value": text.decode()})
