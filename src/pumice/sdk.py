@@ -10,6 +10,8 @@ may change. `docs/guides/writing-a-plugin.md` has a worked example.
 """
 
 from pumice.api.core import ConfigMap
+from pumice.api.kinds import Kind as ResourceKind
+from pumice.api.meta import Object
 from pumice.cluster.amounts import Amounts
 from pumice.cluster.columns import Column, Mask, NodeTable
 from pumice.cluster.queues import QueueSpec
@@ -51,6 +53,7 @@ __all__ = [
     "Metric",
     "MetricKind",
     "NodeTable",
+    "Object",
     "Pairs",
     "Plugin",
     "PluginOption",
@@ -60,6 +63,7 @@ __all__ = [
     "QueueSpec",
     "Reads",
     "Reason",
+    "ResourceKind",
     "Scores",
     "Session",
     "Shape",

@@ -19,6 +19,7 @@ from pumice.cli import colours
 from pumice.errors import PumiceError
 from pumice.local.demo_stage import (
     NAMESPACE,
+    SPREADING,
     DemoFailed,
     count_all_bound,
     count_bound,
@@ -146,22 +147,24 @@ async def _two_gangs() -> str:
 
 
 async def _fragmentation() -> str:
-    _tell("Eight one-GPU jobs on four nodes of 8 GPUs. Is there room left for a worker that needs all 8 of a node?")
+    _tell(
+        "Eight jobs of one GPU and 4 CPUs on four nodes of 8 GPUs. Is there room left for a worker that needs a whole node?"
+    )
     whole = {}
-    for packing, policy in ((False, "spread over the nodes"), (True, "packed by the plugin binpack")):
-        async with start_cluster(gpus=8, nodes=4, packing=packing) as cluster:
+    for policy_text, policy in ((SPREADING, "spread over the nodes"), ("", "packed by Pumice's built-in policy")):
+        async with start_cluster(gpus=8, nodes=4, policy_text=policy_text) as cluster:
             for number in range(8):
-                await create_pod(cluster, f"small-{number}-0", scheduler="pumice")
+                await create_pod(cluster, f"small-{number}-0", scheduler="pumice", cpu="4")
             await until(lambda cluster=cluster: count_bound(cluster, "small"), 8)  # type: ignore[misc]
             taken = {pod["spec"]["nodeName"] for pod in await pods(cluster, "small")}
-            whole[packing] = 4 - len(taken)
-            _see(f"{policy}: {whole[packing]} of 4 nodes whole, 24 of 32 GPUs free")
+            whole[policy_text] = 4 - len(taken)
+            _see(f"{policy}: {whole[policy_text]} of 4 nodes whole, 24 of 32 GPUs free")
             await _run(cluster, "nodes", parts=("Largest gang",))
-    if whole[True] <= whole[False]:
+    if whole[""] <= whole[SPREADING]:
         raise DemoFailed(
             "packing left no more whole nodes than spreading; please report this with the output of `pumice version`"
         )
-    return f"{whole[False]} whole nodes left when spread, {whole[True]} when packed"
+    return f"{whole[SPREADING]} whole nodes left when spread, {whole['']} when packed"
 
 
 async def _real_processes() -> str:

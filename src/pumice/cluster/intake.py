@@ -7,7 +7,6 @@ watch says afterwards may be older (docs/adr/0016).
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
@@ -49,7 +48,7 @@ class Intake:
         self._uids_by_implied: dict[str, set[str]] = {}  # pods that name no group, by the key of the one made for them
         self._assumed: dict[str, changes.Assumed] = {}
         self._evicting: set[str] = set()
-        self._gone: collections.OrderedDict[str, None] = collections.OrderedDict()
+        self._gone: dict[str, None] = {}
 
     def apply(self, change: changes.Change) -> None:
         self.cluster.revision += 1
@@ -68,9 +67,7 @@ class Intake:
             case changes.Unclaimed(gang=gang):
                 self.cluster.claims.pop(gang, None)
             case changes.AttemptSeen(attempt=attempt, at=at):
-                if len(self.cluster.seen_at) >= ATTEMPTS_MAX:
-                    del self.cluster.seen_at[next(iter(self.cluster.seen_at))]
-                self.cluster.seen_at.setdefault(attempt, at)
+                freshness.remember(self.cluster.seen_at, attempt, at, most=ATTEMPTS_MAX)
             case _:
                 self._outcome(change)
 
@@ -177,9 +174,7 @@ class Intake:
     def _delete_pod(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
         if pod is not None and pod.metadata.uid:
-            self._gone[uid] = None
-            if len(self._gone) > GONE_MAX:
-                self._gone.popitem(last=False)
+            freshness.remember(self._gone, uid, None, most=GONE_MAX)
         self._assumed.pop(uid, None)
         self._evicting.discard(uid)
         self._unimply(uid, pod)

@@ -13,11 +13,13 @@ from __future__ import annotations
 import asyncio
 import collections
 import dataclasses
+import traceback
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pumice import instant
 from pumice.controllers.executor import Stale
 from pumice.controllers.operations import Emit, Patch, Plan
+from pumice.errors import PumiceError
 from pumice.kube.informer import Key
 from pumice.kube.workqueue import WorkQueue
 
@@ -49,13 +51,20 @@ class Wake:
     gather_s: float = 0.0
 
 
+class PlanFailed(PumiceError):
+    """A plan could not be made, by a fault of ours."""
+
+
 # Work that runs beside the loop for as long as it does, such as asking the outside; it is given the way to wake a key.
 Beside: TypeAlias = "Callable[[Callable[[Key], None]], Coroutine[Any, Any, None]]"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Controller:
-    """What sets one controller apart: `plan` gathers what it needs from what is known, and is pure otherwise."""
+    """What sets one controller apart: `plan` gathers what it needs from what is known, and is pure otherwise.
+
+    The first of `wakes` is the kind that keys name.
+    """
 
     name: str
     plan: Callable[[Known, Key, Instant], Plan]
@@ -147,7 +156,7 @@ class Driver:
             self._queue.add_after(key, resting_s)
             return
         now = self._clock.now()
-        plan = self._news(key, self._without_unhurried(key, self._controller.plan(self._known, key, now)))
+        plan = self._news(key, self._without_unhurried(key, self._plan(key, now)))
         planned_s = self._clock.monotonic() - began
         self._rests[key] = began + planned_s * (1.0 + REST_SHARE)
         self.plans += 1
@@ -157,6 +166,17 @@ class Driver:
             self._queue.add_after(key, min(max((plan.again_at - now) / instant.SECOND, 0.0), AGAIN_S_MAX))
         self._observe(self._controller.name, self._clock.monotonic() - began)
         await self._clock.sleep(0.0)  # others have their turn, though nothing had to be done
+
+    def _plan(self, key: Key, now: Instant) -> Plan:
+        try:
+            return self._controller.plan(self._known, key, now)
+        except Exception as error:
+            # A fault of ours that one object has brought to light: the others are served, and its owner hears of it.
+            regarding = self._known.of(self._controller.wakes[0].struct).get(key.namespace, key.name)
+            if regarding is not None:
+                text = f"the {self.name} controller cannot plan it: {error!r}; it is tried again ever more rarely, please report it"
+                self._carrier.tell(Emit(regarding, "Warning", "PlanFailed", text))
+            raise PlanFailed(repr(error)) from error
 
     def _without_unhurried(self, key: Key, plan: Plan) -> Plan:
         """The plan without what may still wait."""
@@ -185,7 +205,7 @@ class Driver:
         return _only(plan, lambda each: not isinstance(each, Emit) or (each.reason, each.message) not in told)
 
     def _record_failure(self, key: Key, error: Exception, retry_s: float) -> None:
-        self.retries["stale" if isinstance(error, Stale) else "error"] += 1
+        self.retries[_why(error)] += 1
         if isinstance(error, Stale):
             return  # the news that made it so is on its way
         self._log(
@@ -194,6 +214,7 @@ class Driver:
             namespace=key.namespace,
             name=key.name,
             error=str(error) or repr(error),
+            where=_where(error),
             retry_s=round(retry_s, 3),
         )
 
@@ -205,6 +226,17 @@ class Driver:
             at = self._clock.monotonic()
             self._rests = {key: until for key, until in self._rests.items() if until > at}
             self._paces = {key: each for key, each in self._paces.items() if at - each[0] <= 2 * each[1]}
+
+
+def _why(error: Exception) -> str:
+    return "stale" if isinstance(error, Stale) else "plan" if isinstance(error, PlanFailed) else "error"
+
+
+def _where(error: Exception) -> str:
+    """Where in our code a plan failed; nothing for other errors, which say enough themselves."""
+    cause = error.__cause__ if isinstance(error, PlanFailed) else None
+    frames = traceback.extract_tb(cause.__traceback__) if cause is not None else []
+    return f"{frames[-1].name}, line {frames[-1].lineno}" if frames else ""
 
 
 def _only(plan: Plan, test: Callable[[Operation], bool]) -> Plan:

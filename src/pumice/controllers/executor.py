@@ -86,7 +86,7 @@ class Carrier:
         for stage in plan.stages:
             for operation in stage:
                 if isinstance(operation, Emit):
-                    self._recorder.record(operation.regarding, operation.type, operation.reason, operation.message)
+                    self.tell(operation)
             calls = [operation for operation in stage if not isinstance(operation, Emit)]
             lane = asyncio.Semaphore(WRITES_OF_ONE_PLAN)
             async with asyncio.TaskGroup() as group:
@@ -97,15 +97,18 @@ class Carrier:
                 raise failure
         return changed
 
+    def tell(self, told: Emit) -> None:
+        self._recorder.record(told.regarding, told.type, told.reason, told.message)
+
     async def _one(self, operation: Call, lane: asyncio.Semaphore) -> bool | Exception:
         async with lane, self._window:
             try:
                 return await self._carry(operation)
             except (errors.KubeError, BadInput) as error:
-                self._tell(operation.blame if not isinstance(operation, Look) else None, error)
+                self._complain(operation.blame if not isinstance(operation, Look) else None, error)
                 return error
 
-    def _tell(self, blame: Blame | None, error: Exception) -> None:
+    def _complain(self, blame: Blame | None, error: Exception) -> None:
         if blame is not None and isinstance(error, Taken | errors.StatusError | BadInput):
             self._recorder.record(blame.regarding, "Warning", blame.reason, str(error))
 
@@ -150,8 +153,7 @@ class Carrier:
         try:
             await self._client.get(create.kind, create.name, namespace=create.namespace)
         except errors.NotFound:
-            told = create.restored
-            self._recorder.record(told.regarding, told.type, told.reason, told.message)
+            self.tell(create.restored)
             return False
         return True
 

@@ -51,9 +51,9 @@ class NodeLocks:
     def __init__(self, client: Client, runtime: Runtime) -> None:
         self._client = client
         self._runtime = runtime
-        # Members of a gang come in their order, and do not race one another for the same annotation.
         # Of locks that were found: their text and since when it has stood there, by our own clock.
         self._found: dict[tuple[str, str], tuple[str, float]] = {}
+        # Members of a gang come in their order, and do not race one another for the same annotation.
         self._turns: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def take(self, node: str, name: str) -> Held:
@@ -95,7 +95,9 @@ class NodeLocks:
         return None
 
     def _is_old(self, ours: Held, holder: str) -> bool:
-        """Whether the lock has stood unchanged for as long as it may: its own time may be that of a clock that is ahead."""
+        """Whether a lock whose time has not come, by a clock that was ahead, has stood unchanged for as long as it may."""
+        if not _is_ahead(holder, self._runtime.clock.now()):
+            return False
         key, now = (ours.node, ours.name), self._runtime.clock.monotonic()
         if self._found.get(key, ("", 0.0))[0] != holder:
             self._found[key] = (holder, now)
@@ -126,6 +128,13 @@ class NodeLocks:
     async def _write(self, node: Node, name: str, text: str | None) -> None:
         metadata = {"resourceVersion": node.metadata.resource_version, "annotations": {name: text}}
         await self._client.patch(Node, node.metadata.name, {"metadata": metadata})
+
+
+def _is_ahead(text: str, now: Instant) -> bool:
+    try:
+        return instant.parse_instant(text.partition(",")[0]) > now
+    except instant.InstantError:
+        return False
 
 
 def _is_expired(text: str, now: Instant) -> bool:

@@ -75,12 +75,7 @@ class Client:
     """One API server's verbs. A namespace of "" means all of them, or a kind that has none."""
 
     def __init__(
-        self,
-        transport: Transport,
-        *,
-        clock: Clock,
-        chance: random.Random,
-        guard: Callable[[], None] | None = None,
+        self, transport: Transport, *, clock: Clock, chance: random.Random, guard: Callable[[], None] | None = None
     ) -> None:
         self._transport = transport
         self._clock = clock
@@ -122,12 +117,6 @@ class Client:
             return await paging.collect(self._pages(where, query, paging.PAGE_ITEMS), struct, bad)
         except errors.Expired:
             return await paging.collect(self._pages(where, query, 0), struct, bad)
-
-    async def latest_version(self, struct: type[T]) -> str:
-        """The version of now: whatever has another one in a later answer, and a larger one, has changed since."""
-        reply = await self._ask("GET", requests.collection_path(struct, ""), requests.query(limit=1))
-        metadata: Json = reply.json().get("metadata") or {}
-        return str(metadata.get("resourceVersion", ""))
 
     async def list_json(self, kind: Kind, *, namespace: str = "", labels: str = "", fields: str = "") -> Sequence[Json]:
         """All objects of a kind, whole; for people and tools, not for hot paths."""

@@ -34,25 +34,26 @@ class DemoFailed(PumiceError):
     """The story did not go as told; that is a bug, and the exit code says so."""
 
 
-_SPREADING = """\
+# What many clusters have: every pod to the node with the most room.
+SPREADING = """\
 actions: "enqueue, allocate, backfill"
 tiers:
 - plugins: [{name: priority}, {name: gang}]
-- plugins: [{name: predicates}, {name: nodeorder, arguments: {leastrequested.weight: 0, balancedresource.weight: 0}}, PACKING]
+- plugins:
+  - name: predicates
+  - name: resource-strategy-fit
+    arguments: {resources: {nvidia.com/gpu: {type: LeastAllocated, weight: 1}}}
 """
-_PACK = "{name: binpack, arguments: {binpack.weight: 10, binpack.resources: nvidia.com/gpu, binpack.resources.nvidia.com/gpu: 10}}"
-_SPREAD = "{name: resource-strategy-fit, arguments: {resources: {nvidia.com/gpu: {type: LeastAllocated, weight: 1}}}}"
 
 
 @contextlib.asynccontextmanager
-async def start_cluster(*, gpus: int, nodes: int = 1, packing: bool | None = None) -> AsyncIterator[Up]:
+async def start_cluster(*, gpus: int, nodes: int = 1, policy_text: str = "") -> AsyncIterator[Up]:
     from pumice.local.apiserver.serving import Place
     from pumice.local.up import Up
     from pumice.runtime import silent
     from pumice.scheduling.core import builtin
 
-    text = builtin.TEXT if packing is None else _SPREADING.replace("PACKING", _PACK if packing else _SPREAD)
-    policy = builtin.parse(text, "demo policy")
+    policy = builtin.parse(policy_text or builtin.TEXT, "demo policy")
     facts = [node(f"node-{number}", gpus) for number in range(nodes)]
     with tempfile.TemporaryDirectory(prefix="pumice-demo-") as folder:
         async with Up(Place(Path(folder)), facts, log=silent, policy=lambda: policy) as cluster:
@@ -65,7 +66,8 @@ def node(name: str, gpus: int) -> NodeFacts:
     return pretend_nodes(1, prefix=f"{name}-", gpus=gpus)[0]
 
 
-async def create_pod(cluster: Up, name: str, *, scheduler: str, gang: str = "") -> None:
+async def create_pod(cluster: Up, name: str, *, scheduler: str, gang: str = "", cpu: str = "0") -> None:
+    asks = {"requests": {"cpu": cpu}, "limits": {"nvidia.com/gpu": "1"}}
     body = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -73,7 +75,7 @@ async def create_pod(cluster: Up, name: str, *, scheduler: str, gang: str = "") 
         "spec": {
             "schedulerName": scheduler,
             "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "worker", "image": "train", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+            "containers": [{"name": "worker", "image": "train", "resources": asks}],
         },
     }
     await cluster.client.create(Pod, body, namespace=NAMESPACE)

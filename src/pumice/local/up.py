@@ -16,6 +16,7 @@ import msgspec
 
 from pumice import yamltext
 from pumice.api import kinds
+from pumice.api.scheduling import Queue
 from pumice.clock import RealClock
 from pumice.dispatch.memory_store import MemoryPlace
 from pumice.kube import errors
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
+    from pumice.kube.informer import News
     from pumice.local.apiserver.serving import Place
     from pumice.local.nodes.process.machine import ProcessSettings
     from pumice.local.nodes.registration import NodeFacts
@@ -115,6 +117,19 @@ class Up:
         async with asyncio.timeout(READY_S_MAX):
             await self.add_nodes(self._nodes)
             await informers.synced()
+            await self._default_queue()
+
+    async def _default_queue(self) -> None:
+        """Returns when admission knows the default queue: the first Job of a new cluster would be refused before that."""
+        queues, known = self._informers.of(Queue), asyncio.Event()
+
+        def look(_: Sequence[News]) -> None:
+            if queues.get("", Served().default_queue) is not None:
+                known.set()
+
+        leave = queues.subscribe(look)
+        await known.wait()
+        leave()
 
     async def _serve_view(self) -> None:
         """What the scheduler knows, for commands on this machine; the lease tells where, as a real scheduler's does."""

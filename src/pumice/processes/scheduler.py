@@ -27,6 +27,7 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
 from pumice.cluster.tasks import Status
+from pumice.dispatch import takeover
 from pumice.dispatch.dispatcher import Dispatcher
 from pumice.dispatch.evictor import EvictionSettings
 from pumice.dispatch.memory_store import MemoryPlace, MemoryStore
@@ -167,7 +168,7 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled. Informers must be running."""
-        since = await self._client.latest_version(pods.Pod)
+        since = await takeover.version_now(self._client)
         served = await self._requirements.watch(STATE_KINDS)
         if scheduling.PodGroup not in served or scheduling.Queue not in served:
             raise NotFound(

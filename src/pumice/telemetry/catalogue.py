@@ -167,7 +167,7 @@ PUMICE: tuple[Metric, ...] = (
     Metric(
         "pumice_controller_retries_total",
         Kind.COUNTER,
-        "Looks that failed and are repeated: because the world had changed (stale), or by an error.",
+        "Looks that failed and are repeated: because the world had changed (stale), by an error, or by a fault in planning (plan).",
         ("controller", "reason"),
     ),
     Metric("pumice_controller_waiting", Kind.GAUGE, "Objects that wait for a controller's time.", ("controller",)),

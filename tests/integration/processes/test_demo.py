@@ -18,7 +18,7 @@ def test_the_demo_tells_its_story_and_ends_well():
     assert "8 of 8 run, all bound by one decision" in told
     assert "64 of 64" in told
     assert "of each worker: 24 of 1, 12 of 2, 4 of 4, 0 of 8" in told
-    assert "packed by the plugin binpack: 3 of 4 nodes whole" in told
+    assert "packed by Pumice's built-in policy: 3 of 4 nodes whole" in told
     assert "of each worker: 24 of 1, 12 of 2, 6 of 4, 3 of 8" in told
     assert "resumes after step" in told or "process nodes need namespaces" in told
     assert "Start a cluster to play with: pumice up" in told

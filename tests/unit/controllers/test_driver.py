@@ -173,6 +173,10 @@ def test_a_plan_that_breaks_is_tried_again_and_others_go_on(bench):
         await bench.clock.sleep(30)
         assert (await bench.json(ConfigMap, "fine"))["data"] == {"seen": "yes"}
         assert 3 < len(tried) < 20
+        await bench.recorder.write(everything=True)
+        (event,) = await bench.client.list_json(kinds.by_struct(CoreEvent), namespace="team")
+        assert (event["reason"], event["involvedObject"]["name"]) == ("PlanFailed", "broken")
+        assert "the test controller cannot plan it: ZeroDivisionError()" in event["message"]
 
     bench.run(body)
 
@@ -288,7 +292,7 @@ def test_looks_that_fail_are_counted_by_why_and_all_others_are_timed(bench):
             await bench.client.create(ConfigMap, a_map(name), namespace="team")
         await bench.clock.sleep(1)
         assert driver.retries["stale"] >= 2
-        assert driver.retries["error"] >= 2
+        assert driver.retries["plan"] >= 2
         assert {name for name, _ in timed} == {"test"}
 
     bench.run(body)

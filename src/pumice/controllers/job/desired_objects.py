@@ -15,8 +15,9 @@ from pumice.api import names
 from pumice.api.batch import Job
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroupConditionType, PodGroupPhase
+from pumice.api.validation.limits import JOB_REPLICAS_MAX
 from pumice.controllers.job import volumes
-from pumice.controllers.job.defaulting import pod_name
+from pumice.controllers.job.defaulting import excess, pod_name
 from pumice.controllers.job.dependencies import may_start
 from pumice.controllers.job.plugins import plugins_of
 from pumice.controllers.job.plugins.faults import PluginFault
@@ -38,7 +39,11 @@ if TYPE_CHECKING:
     from pumice.instant import Instant
 
 QUEUE_GRACE = 5 * instant.SECOND  # a queue that was made just before its first Job may become known after it
-PODS_OF_ONE_PLAN = 2_000  # the rest is planned when these exist; their bodies are held in memory
+# How many pods one plan makes; the rest is planned when these exist and other Jobs have had their turn. Their bodies are held in
+# memory, and a plan looks at all pods that exist, so the larger the Job, the more it makes at a time.
+PODS_OF_ONE_PLAN = 128
+PODS_OF_ONE_PLAN_MAX = 2_000
+GROWTH_SHARE = 8  # one pod more for each eight that exist
 _PLUGIN = "plugin-"
 
 
@@ -54,6 +59,8 @@ class Desired:
 
 
 def plan_objects(view: JobView, job: Job, roster: Roster, status: JobStatus, progress: Progress) -> Desired:
+    if text := excess(job):
+        return Desired((Emit(job, "Warning", "InvalidJob", text),), status=with_progress(status, progress))
     claims = volumes.claims(job, view.claims)
     forwarding = _forwarding(view, job)
     if any(isinstance(each, Patch) for each in claims.operations) or forwarding:
@@ -63,11 +70,11 @@ def plan_objects(view: JobView, job: Job, roster: Roster, status: JobStatus, pro
     complaints, again_at = _complaints(view, job)
     try:
         plugins = plugins_of(job)
+        objects, recorded, progress = _plugin_objects(job, plugins, progress, restores=view.restores)
     except PluginFault as fault:
         return Desired(
             (*complaints, Emit(job, "Warning", "PluginError", str(fault))), status=with_progress(status, progress)
         )
-    objects, recorded, progress = _plugin_objects(job, plugins, progress, restores=view.restores)
     first = (*complaints, *claims.operations, *objects)
     if claims.missing:
         text = f"claim {', '.join(claims.missing)} does not exist: the job waits for it; create it, or correct spec.volumes"
@@ -189,12 +196,14 @@ def _pods(view: JobView, job: Job, roster: Roster, plugins: Sequence[JobPlugin])
     maker = PodMaker(job, plugins, group=group, forwarded=is_forwarded(view))
     blame = Blame(job, "FailedCreate")
     creates: list[Operation] = []
+    most = min(PODS_OF_ONE_PLAN + len(roster.members) // GROWTH_SHARE, PODS_OF_ONE_PLAN_MAX)
     try:
         for task in job.spec.tasks:
             if task.name in starting:
-                missing = (index for index in range(task.replicas) if pod_name(job, task.name, index) not in held)
-                indexes = itertools.islice(missing, PODS_OF_ONE_PLAN - len(creates))
-                creates += [Create(kind=Pod, body=body, blame=blame) for body in maker.pods_of(task, indexes)]
+                indexes = range(min(task.replicas, JOB_REPLICAS_MAX))
+                missing = (index for index in indexes if pod_name(job, task.name, index) not in held)
+                wanted = itertools.islice(missing, most - len(creates))
+                creates += [Create(kind=Pod, body=body, blame=blame) for body in maker.pods_of(task, wanted)]
     except PluginFault as fault:
         return (Emit(job, "Warning", "PluginError", str(fault)),)
     return tuple(creates)

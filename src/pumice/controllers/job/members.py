@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.api import names
+from pumice.api.validation.limits import JOB_REPLICAS_MAX
+from pumice.digits import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -107,8 +109,9 @@ def _member(job: Job, pod: Pod) -> Member | None:
     metadata = pod.metadata
     controller = metadata.controller
     annotations = metadata.annotations
-    index = annotations.get(names.TASK_INDEX) or metadata.name.rpartition("-")[2]
-    if controller is None or controller.uid != job.metadata.uid or not index.isdecimal():
+    written = annotations.get(names.TASK_INDEX) or metadata.name.rpartition("-")[2]
+    index = whole_number(written, most=JOB_REPLICAS_MAX - 1)
+    if controller is None or controller.uid != job.metadata.uid or index is None:
         return None
     if names.TASK_SPEC not in annotations or names.JOB_VERSION not in annotations:
         return None
@@ -118,13 +121,9 @@ def _member(job: Job, pod: Pod) -> Member | None:
         pod=pod,
         name=metadata.name,
         task=annotations[names.TASK_SPEC],
-        index=int(index),
-        version=_number(annotations[names.JOB_VERSION]),
-        retries=_number(annotations.get(names.JOB_RETRY_COUNT, "")),
+        index=index,
+        version=whole_number(annotations[names.JOB_VERSION]) or 0,
+        retries=whole_number(annotations.get(names.JOB_RETRY_COUNT, "")) or 0,
         phase=pod.status.phase if pod.status.phase and not is_refused else "Pending",
         is_leaving=metadata.deletion_timestamp is not None,
     )
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() else 0

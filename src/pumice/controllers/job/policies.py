@@ -15,6 +15,7 @@ from pumice import instant
 from pumice.api import names
 from pumice.api.batch import Action, JobEvent, JobPhase
 from pumice.api.scheduling import PodGroupPhase
+from pumice.api.validation.limits import JOB_REPLICAS_MAX
 from pumice.controllers.job.defaulting import pod_name
 from pumice.controllers.job.kill import Judge
 from pumice.controllers.job.members import roster_of
@@ -228,14 +229,15 @@ def targets(scene: Scene, action: str, occurrence: Occurrence) -> set[tuple[str,
     task = scene.task(occurrence.task)
     if task is None:
         return set()
+    replicas = min(task.replicas, JOB_REPLICAS_MAX)
     match action:
         case Action.RESTART_POD:
             return {(task.name, occurrence.index)}
         case Action.RESTART_TASK:
-            return {(task.name, index) for index in range(task.replicas)}
+            return {(task.name, index) for index in range(replicas)}
         case Action.RESTART_PARTITION if task.partition_policy is not None:
             size = task.partition_policy.partition_size or 1
             first = occurrence.index // size * size
-            return {(task.name, index) for index in range(first, min(first + size, task.replicas))}
+            return {(task.name, index) for index in range(first, min(first + size, replicas))}
         case _:
             return set()

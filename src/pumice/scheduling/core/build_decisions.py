@@ -69,7 +69,11 @@ def close(session: Session) -> Decisions:
         next_change=_next_change(session, claims),
         memory=memory,
         refused_memory=refused,
-        metrics=session.published,
+        metrics={
+            metric.name: session.published.get(metric.name, {})
+            for plugin in session.plugins
+            for metric in plugin.metrics
+        },
         failures=session.aside.failures,
         orphans=messages.orphan_verdicts(session.snapshot.orphans),
     )

@@ -454,3 +454,27 @@ def test_hcclrank_leaves_no_trace_in_the_status():
 def test_arguments_are_read_as_go_reads_flags(arguments, wanted):
     flags = Flags(arguments, {"text": "d", "number": 1, "flag": False})
     assert (flags.text("text"), flags.number("number"), flags.is_set("flag")) == wanted
+
+
+# ------------------------------------------------------------------------------------------------------------ limits
+
+
+@pytest.mark.parametrize(
+    ("plugin", "tasks", "what"),
+    [
+        ("svc", (("worker", 100_000),), "plugin svc: the list of hosts"),
+        ("ssh", (("worker", 100_000),), "plugin ssh: the list of hosts"),
+        ("mpi", (("master", 1), ("worker", 10_000)), "plugin mpi: MPI_HOST"),
+        ("tensorflow", (("chief", 1), ("worker", 10_000)), "plugin tensorflow: TF_CONFIG"),
+    ],
+)
+def test_a_list_of_hosts_that_is_longer_than_anybody_could_read_is_told_and_makes_no_pods(plugin, tasks, what):
+    found = told(job_with({plugin: []}, *tasks), group="Inqueue")
+    assert found.created == []
+    assert found.events[0][0] == "PluginError"
+    assert found.events[0][1].startswith(f"{what} would have ")
+
+
+def test_a_number_that_does_not_fit_into_64_bits_ends_the_reading_of_arguments():
+    flags = Flags(["--port=0x" + "f" * 5_000, "--other=1"], {"port": 22, "other": 0})
+    assert (flags.number("port"), flags.number("other")) == (22, 0)

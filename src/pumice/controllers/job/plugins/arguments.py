@@ -51,7 +51,8 @@ def _parse(text: str, default: Value) -> Value | None:
         return True if text in _TRUE else False if text in _FALSE else None
     if isinstance(default, int):
         try:
-            return int(text, 0)
+            number = int(text, 0)
         except ValueError:
             return None
+        return number if -(2**63) <= number < 2**63 else None
     return text

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pumice.api.core import Secret
 from pumice.controllers.job.plugins import hosts
 from pumice.controllers.job.plugins.arguments import Flags
+from pumice.controllers.job.plugins.faults import OBJECT_BYTES_MAX, check_length
 from pumice.controllers.job.pods import add_mount, add_volume, containers
 from pumice.controllers.operations import Apply, Blame, Create, Delete
 from pumice.controllers.ownership import owned_metadata
@@ -83,7 +84,7 @@ class Ssh:
         for task in job.spec.tasks:
             for host, address in hosts.hosts(job, task):
                 lines += [f"Host {host}", f"  HostName {address}", f"  Port {self._port}"]
-        return "\n".join(lines) + "\n"
+        return check_length("plugin ssh: the list of hosts", "\n".join(lines) + "\n", OBJECT_BYTES_MAX)
 
 
 def secret_name(job: Job) -> str:

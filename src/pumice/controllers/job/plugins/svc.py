@@ -8,6 +8,7 @@ from pumice.api.core import ConfigMap, Service
 from pumice.api.kinds import by_kind
 from pumice.controllers.job.plugins import hosts
 from pumice.controllers.job.plugins.arguments import Flags
+from pumice.controllers.job.plugins.faults import OBJECT_BYTES_MAX, check_length
 from pumice.controllers.job.pods import add_env, add_mount, add_volume, containers
 from pumice.controllers.operations import Apply, Blame, Create, Delete
 from pumice.controllers.ownership import owned_metadata
@@ -82,6 +83,7 @@ class Svc:
             data[f"{task.name.replace('-', '_')}.host"] = "\n".join(addresses)
             data[_variable(task, "HOSTS")] = ",".join(addresses)
             data[_variable(task, "NUM")] = str(len(addresses))
+        check_length("plugin svc: the list of hosts", "".join(data.values()), OBJECT_BYTES_MAX)
         return {
             "apiVersion": "v1",
             "kind": "ConfigMap",

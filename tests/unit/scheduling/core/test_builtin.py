@@ -1,0 +1,59 @@
+"""The built-in policy keeps whole GPU nodes free, whatever pods ask for beside GPUs."""
+
+import collections
+
+import pytest
+from tests.unit.scheduling.clusters import a_gang, a_node, a_pod, binds, plan_for
+
+from pumice.scheduling.core import builtin
+
+POLICY = builtin.parse(builtin.TEXT, "built-in policy")
+ASKS = {"cpu": "8", "memory": "64Gi", "gpu": 1}
+
+
+def four_nodes(**room):
+    return [a_node(f"n{number}", **{"cpu": "96", "memory": "768Gi", "gpu": 8, **room}) for number in range(4)]
+
+
+def per_node(decisions):
+    return sorted(collections.Counter(binds(decisions).values()).values(), reverse=True)
+
+
+@pytest.mark.parametrize("asks", [ASKS, {"gpu": 1}, {"cpu": "1", "gpu": 1}, {"memory": "90Gi", "gpu": 1}])
+def test_eight_lone_pods_of_one_gpu_leave_three_of_four_nodes_whole(asks):
+    lone = [a_gang(f"lone-{number}", 1, **asks) for number in range(8)]
+    assert per_node(plan_for(*four_nodes(), *lone, policy=POLICY)) == [8]
+
+
+def test_a_gang_of_eight_one_gpu_workers_leaves_three_of_four_nodes_whole():
+    assert per_node(plan_for(*four_nodes(), a_gang("g", 8, **ASKS), policy=POLICY)) == [8]
+
+
+def test_a_gpu_pod_goes_where_gpus_are_in_use_though_the_cpus_there_are_busier():
+    others = {"spec": {"schedulerName": "other"}}
+    busy = a_pod("busy", cpu="80", memory="600Gi", gpu=1, node="n2", **others)
+    assert binds(plan_for(*four_nodes(), busy, a_gang("g", 1, **ASKS), policy=POLICY)) == {"g-w-0": "n2"}
+    servers = [a_pod(f"web-{each}", cpu="80", memory="600Gi", node=f"n{each}", **others) for each in (0, 1, 3)]
+    idle = a_pod("idle", cpu="1", gpu=1, node="n2", **others)
+    assert binds(plan_for(*four_nodes(), *servers, idle, a_gang("g", 1, **ASKS), policy=POLICY)) == {"g-w-0": "n2"}
+
+
+def test_a_pod_without_gpus_stays_off_gpu_nodes_while_others_have_room():
+    busy = a_pod("busy", cpu="1", memory="95Gi", node="plain", spec={"schedulerName": "other"})
+    world = [*four_nodes(), a_node("plain", cpu="10", memory="100Gi", gpu=0), busy]
+    assert binds(plan_for(*world, a_gang("web", 2, cpu="4"), policy=POLICY)) == {"web-w-0": "plain", "web-w-1": "plain"}
+    assert len(binds(plan_for(*world, a_gang("web", 3, cpu="4"), policy=POLICY))) == 3
+
+
+def test_what_a_pod_prefers_outweighs_packing():
+    preferred = [
+        {
+            "weight": 1,
+            "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]},
+        }
+    ]
+    spec = {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
+    nodes = [a_node("n0", cpu="96", gpu=8), a_node("n1", cpu="96", gpu=8, labels={"zone": "b"})]
+    busy = a_pod("busy", gpu=6, node="n0", spec={"schedulerName": "other"})
+    found = binds(plan_for(*nodes, busy, a_gang("g", 1, gpu=1, spec=spec), policy=POLICY))
+    assert found == {"g-w-0": "n1"}
