@@ -42,7 +42,7 @@ class Target:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reach:
+class ClusterAccess:
     """A client of the chosen cluster, and the chosen namespace."""
 
     client: Client
@@ -59,7 +59,7 @@ class Reach:
 
 
 @contextlib.asynccontextmanager
-async def reached(target: Target) -> AsyncIterator[Reach]:
+async def connect(target: Target) -> AsyncIterator[ClusterAccess]:
     """The cluster that the target means, for as long as the block lasts."""
     from pumice.clock import RealClock
     from pumice.kube import config
@@ -75,7 +75,7 @@ async def reached(target: Target) -> AsyncIterator[Reach]:
     async with BriefTransport(connection, user_agent=f"pumice-cli/{__version__}") as transport:
         client = Client(transport, clock=clock, chance=chance)
         namespace = target.namespace or connection.namespace
-        yield Reach(client, connection, clock, namespace, target.everywhere, bool(target.namespace))
+        yield ClusterAccess(client, connection, clock, namespace, target.everywhere, bool(target.namespace))
 
 
 def asks(
@@ -83,7 +83,7 @@ def asks(
 ) -> Callable[[Callable[..., Awaitable[Answer]]], Callable[..., None]]:
     """A body that asks a cluster becomes a command: with the usual options, run to its end, its answer printed.
 
-    The body gets a Reach and its own options. An empty `namespace` is for kinds that have none.
+    The body gets a ClusterAccess and its own options. An empty `namespace` is for kinds that have none.
     """
 
     def decorate(body: Callable[..., Awaitable[Answer]]) -> Callable[..., None]:
@@ -100,14 +100,14 @@ def asks(
     return decorate
 
 
-async def _run(target: Target, shown: dict[str, Any], body: Callable[[Reach], Awaitable[Answer]]) -> None:
+async def _run(target: Target, shown: dict[str, Any], body: Callable[[ClusterAccess], Awaitable[Answer]]) -> None:
     from pumice.cli import printing
 
     form = printing.Form.parse(**shown)  # before anything is done, so that a wrong -o changes nothing
-    async with reached(target) as reach:
-        answer = await body(reach)
+    async with connect(target) as access:
+        answer = await body(access)
         if answer is not None:
-            await printing.show(answer, reach, form)
+            await printing.show(answer, access, form)
 
 
 def _options(
@@ -130,25 +130,27 @@ def _options(
         click.option("--context", default="", help="Context of the kubeconfig."),
         click.option("-k", "--kubeconfig", default="", help="Kubeconfig file; else $KUBECONFIG or ~/.kube/config."),
         click.option("-s", "--master", default="", help="Address of the API server, instead of the kubeconfig's."),
-        *(_ignored(*flags) for flags in LOGGING_FLAGS),
+        *(_ignored_option(*flags) for flags in LOGGING_FLAGS),
     ]
 
 
-def _ignored(*flags: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def _ignored_option(*flags: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return click.option(*flags, default="", hidden=True, expose_value=False)
 
 
-def named(*flags: str, required: bool = True, kind: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def name_argument(
+    *flags: str, required: bool = True, kind: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """NAME as an argument or, as vcctl has it, behind a flag; exactly one of both where it is required."""
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(body)
-        async def run(reach: Reach, *, name: str | None, name_flag: str, **options: Any) -> Any:
+        async def run(access: ClusterAccess, *, name: str | None, name_flag: str, **options: Any) -> Any:
             if name and name_flag:
                 raise BadInput(f"two names: {name!r} and {flags[0]} {name_flag!r}; give one of them")
             if required and not (name or name_flag):
                 raise BadInput(f"no name was given; write it behind the command, or as {flags[0]} NAME")
-            return await body(reach, name=name or name_flag, **options)
+            return await body(access, name=name or name_flag, **options)
 
         complete = _live(kind) if kind else None
         run = click.argument("name", required=False, shell_complete=complete)(run)

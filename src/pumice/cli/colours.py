@@ -27,7 +27,7 @@ _WHY = re.compile(r"^Why it waits.*\n(?:  .*\n?)*", re.MULTILINE)
 _REASON = re.compile(r"^(  (?! )[^:\n]+: )(.+)$", re.MULTILINE)
 
 
-def wanted(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
+def should_colour(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
     """Whether to colour what goes to the stream: NO_COLOR and CLICOLOR_FORCE decide, then whether it is a terminal."""
     if environment.get("NO_COLOR"):
         return False

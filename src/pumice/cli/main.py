@@ -131,7 +131,7 @@ def run(arguments: list[str] | None = None, command: click.Command = pumice, *, 
     except errors.PumiceError as error:
         from pumice.cli import colours
 
-        red = colours.wanted(sys.stderr)
+        red = colours.should_colour(sys.stderr)
         click.echo(f"{click.style(f'{name}:', fg='red') if red else f'{name}:'} {error}", err=True, color=red)
         return next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
     return ExitCode.OK

@@ -255,7 +255,7 @@ def _webhook_configuration(_: World, each: Json) -> Iterator[Finding]:
 # ------------------------------------------------------------------------------------------------------------ objects
 
 
-def _reviewed(world: World, each: Json) -> Iterator[Finding]:
+def _review(world: World, each: Json) -> Iterator[Finding]:
     """What admission would say if the object were submitted again; what is there already is not asked about."""
     settings = Settings()
     new = {key: value for key, value in each.items() if key != "status"}
@@ -332,9 +332,9 @@ def _pod(_: World, each: Json) -> Iterator[Finding]:
 RULES: Mapping[str, tuple[Callable[[World, Json], Iterator[Finding]], ...]] = {
     "ColocationConfiguration": (_unread,),
     "CronJob": (_cron_job,),
-    "HyperNode": (_reviewed,),
-    "Job": (_job, _reviewed),
-    "JobFlow": (_job_flow, _reviewed),
+    "HyperNode": (_review,),
+    "Job": (_job, _review),
+    "JobFlow": (_job_flow, _review),
     "NodeShard": (_unread,),
     "PodGroup": (_pod_group,),
     "Queue": (_queue,),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pumice.api.meta import Struct
     from pumice.controllers.cache import Known
-    from pumice.controllers.executor import Carrier
+    from pumice.controllers.executor import Executor
     from pumice.controllers.operations import Operation
     from pumice.instant import Instant
     from pumice.runtime import Runtime
@@ -90,7 +90,7 @@ class Driver:
         self,
         controller: Controller,
         known: Known,
-        carrier: Carrier,
+        executor: Executor,
         runtime: Runtime,
         *,
         observe: Callable[[str, float], None] = _no_observer,
@@ -98,7 +98,7 @@ class Driver:
         self._observe = observe
         self._controller = controller
         self._known = known
-        self._carrier = carrier
+        self._executor = executor
         self._clock = runtime.clock
         self._log = runtime.log
         self._queue: WorkQueue[Key] = WorkQueue(runtime.chance)
@@ -160,7 +160,7 @@ class Driver:
         planned_s = self._clock.monotonic() - began
         self._rests[key] = began + planned_s * (1.0 + REST_SHARE)
         self.plans += 1
-        if await self._carrier.carry_out(plan):
+        if await self._executor.carry_out(plan):
             self._queue.add(key)
         if plan.again_at is not None:
             self._queue.add_after(key, min(max((plan.again_at - now) / instant.SECOND, 0.0), AGAIN_S_MAX))
@@ -175,7 +175,7 @@ class Driver:
             regarding = self._known.of(self._controller.wakes[0].struct).get(key.namespace, key.name)
             if regarding is not None:
                 text = f"the {self.name} controller cannot plan it: {error!r}; it is tried again ever more rarely, please report it"
-                self._carrier.tell(Emit(regarding, "Warning", "PlanFailed", text))
+                self._executor.tell(Emit(regarding, "Warning", "PlanFailed", text))
             raise PlanFailed(repr(error)) from error
 
     def _without_unhurried(self, key: Key, plan: Plan) -> Plan:

@@ -50,12 +50,12 @@ def _always() -> None:
     """The guard of a process without a lease: it may always write."""
 
 
-def _nowhere(point: str) -> None:
+def _no_fail_point(point: str) -> None:
     """No fail point is set."""
     del point
 
 
-class Carrier:
+class Executor:
     """The controllers' only writer. `guard` raises where this process may no longer write; `reach` is told before each write."""
 
     def __init__(
@@ -65,14 +65,14 @@ class Carrier:
         recorder: Recorder,
         *,
         guard: Callable[[], None] = _always,
-        reach: Callable[[str], None] = _nowhere,
+        fail_point: Callable[[str], None] = _no_fail_point,
         fillings: Mapping[str, Callable[[Json], Awaitable[Json]]] = MappingProxyType({}),
     ) -> None:
         self._client = client.with_guard(guard)
         self._guard = guard
         self._known = known
         self._recorder = recorder
-        self._reach = reach
+        self._fail_point = fail_point
         self._fillings = fillings
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
         self.writes: collections.Counter[str] = collections.Counter()  # calls that left, by verb and kind
@@ -131,7 +131,7 @@ class Carrier:
     def _about_to(self, verb: str, kind: KindLike) -> None:
         self._guard()
         name = (kind if isinstance(kind, Kind) else by_struct(kind)).kind
-        self._reach(f"{verb} {name}")
+        self._fail_point(f"{verb} {name}")
         self.writes[f"{verb} {name}"] += 1
 
     # ------------------------------------------------------------------------------------------------- operations

@@ -68,7 +68,7 @@ class Binder:
                     annotations=bind.annotations,
                 )
             )
-        self._runtime.reach("assumed")
+        self._runtime.fail_point("assumed")
         return attempt
 
     def _attempts(self, gang: str) -> list[str]:
@@ -106,7 +106,7 @@ class Binder:
                 else:
                     await self._window.acquire()
                     calls.append(group.create_task(self._bind(bind, attempt)))
-        self._runtime.reach("bound")
+        self._runtime.fail_point("bound")
         failures = [(bind, why) for bind, call in zip(commit.binds, calls, strict=True) if (why := call.result())]
         for bind, why in failures:
             span.event("bind_failed", pod=bind.task.key, node=bind.node, reason=why)
@@ -131,7 +131,7 @@ class Binder:
             return self._fail(bind, attempt, str(error))
         keeps = False
         try:
-            self._runtime.reach("locked")
+            self._runtime.fail_point("locked")
             await self._window.acquire()
             keeps = (
                 True  # a bind that is cancelled half way may have happened: then the lock is the device plugin's to end
@@ -185,7 +185,7 @@ class Binder:
     async def _send(self, bind: Bind, attempt: str, version: str) -> None:
         """Send the bind once; gives its place in the window back."""
         try:
-            self._runtime.reach("binding")
+            self._runtime.fail_point("binding")
             await self._client.bind(
                 bind.task.name,
                 namespace=bind.task.namespace,

@@ -54,7 +54,7 @@ class Evictor:
         self._recorder = recorder
         self._clock = runtime.clock
         self._log = runtime.log
-        self._reach = runtime.reach
+        self._fail_point = runtime.fail_point
         self._tracing = runtime.tracing
         self._eviction_settings = eviction_settings
         self._releasing: set[str] = set()  # uids: a pod that is gone already cannot be announced as leaving
@@ -77,7 +77,7 @@ class Evictor:
         with self._tracing.span("evict", **facts) as span:
             try:
                 await self._say_why(task, PREEMPTED, message)
-                self._reach("evicting")
+                self._fail_point("evicting")
                 await self._remove(task)
                 self._log("pod_evicted", **facts)
             except errors.KubeError as error:

@@ -57,7 +57,7 @@ class Statuses:
         self._recorder = recorder
         self._clock = runtime.clock
         self._log = runtime.log
-        self._reach = runtime.reach
+        self._fail_point = runtime.fail_point
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
         self.unwritten = False  # something could not be written yet, or not so soon again: ask once more
         self._written_at: dict[str, float] = {}  # queue -> when its holdings were last written
@@ -216,7 +216,7 @@ class Statuses:
     async def _write_group(self, report: GangReport, patch: dict[str, Any]) -> None:
         namespace, _, name = report.gang.partition("/")
         try:
-            self._reach("status")
+            self._fail_point("status")
             await self._client.patch(PodGroup, name, patch, how=PatchType.MERGE, namespace=namespace)
             if "conditions" in patch.get("status", {}):
                 self._topics.note(report)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pumice.controllers.cache import Known
     from pumice.controllers.driver import Driver
-    from pumice.controllers.executor import Carrier
+    from pumice.controllers.executor import Executor
     from pumice.telemetry.meters import Meters
 
 _ENDS = {
@@ -112,9 +112,9 @@ class JobObserver:
 
     # ------------------------------------------------------------------------------------------------- now and then
 
-    def tell(self, carrier: Carrier, drivers: Sequence[Driver]) -> None:
+    def tell(self, executor: Executor, drivers: Sequence[Driver]) -> None:
         """Brings all gauges up to date, and counters up to what has been done."""
-        for operation, number in carrier.writes.items():
+        for operation, number in executor.writes.items():
             self._count("pumice_controller_writes_total", operation, number, operation=operation)
         for driver in drivers:
             name = driver.name

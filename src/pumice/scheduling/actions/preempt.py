@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pumice.cluster.columns import Mask
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
@@ -52,7 +52,7 @@ def run(session: Session) -> None:
     for gang in turns.contenders(session):
         if not gang.wants_closeness and session.points.starving.holds(gang):
             starving.setdefault(gang.queue, []).append(gang)
-    queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in starving))
+    queues: Heap[QueueInfo] = Heap(session.queue_before, (session.queues[name] for name in starving))
     while queues:
         queue = queues.pop()
         _Preempting(session, arguments, queue, starving[queue.name]).run()
@@ -64,7 +64,7 @@ class _Preempting:
 
     session: Session
     arguments: Arguments
-    queue: QueueSpec
+    queue: QueueInfo
     gangs: list[GangState]
     free_came_first: bool = False  # in the last plan, for some member: in the order of scores it would look elsewhere
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pumice.cluster.amounts import MutableAmounts
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
@@ -168,7 +168,7 @@ class Session:
             elif task.status in ON_A_NODE and task.node in index:
                 yield task, index[task.node]
 
-    def queue_of(self, gang: GangState) -> QueueSpec:
+    def queue_of(self, gang: GangState) -> QueueInfo:
         return self.queues[gang.queue]
 
     def statement(self, claimant: GangState | None = None) -> Statement:
@@ -196,11 +196,11 @@ class Session:
             right.key,
         )
 
-    def queue_compare(self, left: QueueSpec, right: QueueSpec) -> float:
+    def queue_compare(self, left: QueueInfo, right: QueueInfo) -> float:
         order = self.points.queue_order.of(left, right)
         return order or (-1 if (left.created, left.name) < (right.created, right.name) else 1)
 
-    def queue_before(self, left: QueueSpec, right: QueueSpec) -> bool:
+    def queue_before(self, left: QueueInfo, right: QueueInfo) -> bool:
         return self.queue_compare(left, right) < 0
 
     def sub_key(self, sub: SubState) -> tuple[float | str, ...]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pumice.cluster.columns import Column, Mask
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
@@ -95,7 +95,7 @@ def victim_order(session: Session, claimant: GangState | None, victims: Iterable
     return sorted(victims, key=cmp_to_key(compare))
 
 
-def queue_compare(session: Session, left: QueueSpec, right: QueueSpec, claimant: QueueSpec) -> float:
+def queue_compare(session: Session, left: QueueInfo, right: QueueInfo, claimant: QueueInfo) -> float:
     """Negative: a victim of the left queue goes first."""
     return session.points.victim_queue_order.of(left, right, claimant) or -session.queue_compare(left, right)
 

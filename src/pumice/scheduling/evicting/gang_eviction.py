@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pumice.cluster.columns import Column, Mask
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState, SubState
     from pumice.scheduling.core.points import Kind
@@ -68,7 +68,7 @@ class Rules:
     too_little: Code  # evicting all of them would not be enough
 
 
-def starving(session: Session) -> Iterator[tuple[QueueSpec, Heap[GangState]]]:
+def starving(session: Session) -> Iterator[tuple[QueueInfo, Heap[GangState]]]:
     """Queues in their order, each with the gangs that may evict for themselves in theirs."""
     found: dict[str, list[GangState]] = {}
     for gang in turns.contenders(session):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pumice.cluster.amounts import Amounts, MutableAmounts
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.policy import PluginOption
@@ -119,7 +119,7 @@ class Capacity(Plugin):
 
     # ------------------------------------------------------------------------------------------------- orders
 
-    def compare(self, left: QueueSpec, right: QueueSpec) -> float:
+    def compare(self, left: QueueInfo, right: QueueInfo) -> float:
         """Priority first; then between branches of the tree as between flat queues: who holds less of what it deserves."""
         if left.priority != right.priority:
             return right.priority - left.priority
@@ -137,14 +137,14 @@ class Capacity(Plugin):
         shared = _shared_levels(mine, theirs)
         return mine[max(len(mine) - 1 - shared, 0)], theirs[max(len(theirs) - 1 - shared, 0)]
 
-    def compare_victims(self, left: QueueSpec, right: QueueSpec, claimant: QueueSpec) -> float:
+    def compare_victims(self, left: QueueInfo, right: QueueInfo, claimant: QueueInfo) -> float:
         """Relatives first: the queue that shares the deeper ancestor with the claimant's loses its task."""
         own = self.paths[claimant.name]
         return _shared_levels(self.paths[right.name], own) - _shared_levels(self.paths[left.name], own)
 
     # ------------------------------------------------------------------------------------------------- limits
 
-    def _refusal(self, queue: QueueSpec) -> Reason | None:
+    def _refusal(self, queue: QueueInfo) -> Reason | None:
         """Why nothing may start in this queue whatever its quota."""
         if self.tree is not None:
             if (fault := self.tree.faults.get(queue.name)) is not None:
@@ -156,14 +156,14 @@ class Capacity(Plugin):
             return Reason(Code.QUEUE_NOT_OPEN, NAME, Facts(queue=queue.name, state=queue.state))
         return None
 
-    def allocatable(self, queue: QueueSpec, shape: Shape, count: int) -> int:
+    def allocatable(self, queue: QueueInfo, shape: Shape, count: int) -> int:
         if self._refusal(queue) is not None:
             return 0
         for account in self.paths[queue.name]:
             count = account.copies_within(account.ceiling, shape.request.amounts, count)
         return count if not count or self._device_shortage(queue.name, shape.example) is None else 0
 
-    def why(self, queue: QueueSpec, gang: GangState, shape: Shape) -> Reason:
+    def why(self, queue: QueueInfo, gang: GangState, shape: Shape) -> Reason:
         refusal = self._refusal(queue)
         if refusal is not None:
             return refusal
@@ -237,7 +237,7 @@ class Capacity(Plugin):
 
     # ------------------------------------------------------------------------------------------------- reclaiming
 
-    def preemptive(self, queue: QueueSpec, tasks: Sequence[Task]) -> bool:
+    def preemptive(self, queue: QueueInfo, tasks: Sequence[Task]) -> bool:
         """May take back from others while it stays within what it deserves in at least one resource that it asks for."""
         if self._refusal(queue) is not None:
             return False

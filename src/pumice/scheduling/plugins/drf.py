@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.cluster.amounts import MutableAmounts
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.policy import PluginOption
@@ -67,7 +67,7 @@ class Drf(Plugin):
         session.on.queue_order(self.compare)
         session.on.reclaimable(self.reclaimable)
 
-    def compare(self, left: QueueSpec, right: QueueSpec) -> float:
+    def compare(self, left: QueueInfo, right: QueueInfo) -> float:
         assert self.tree is not None
         return self.tree.compare(self.paths[left.name], self.paths[right.name])
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pumice.cluster.columns import Mask
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
@@ -253,7 +253,7 @@ class Extender(Plugin):
             return Reason(Code.EXTENDER_NOT_ADMITTED, NAME, cure=Cure.WAITING)
         return Vote.PERMIT if status > 0 else Vote.ABSTAIN
 
-    def is_overused(self, queue: QueueSpec) -> bool:
+    def is_overused(self, queue: QueueInfo) -> bool:
         return self._yes(
             self.args.overused, {"queue": extender_wire.queue(queue)}, "overused", failed=not self.args.ignorable
         )

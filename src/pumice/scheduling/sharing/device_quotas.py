@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from pumice.api.resource import DeviceRequest, DeviceSubRequest, ResourceClaim
     from pumice.cluster.amounts import Amounts, MutableAmounts
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
 
 _CLASS = "deviceclass/"
 
 
-def device_limits(queue: QueueSpec) -> dict[str, float]:
+def device_limits(queue: QueueInfo) -> dict[str, float]:
     """The part of a queue's capability that limits devices."""
     return {name: value for name, value in queue.capability.items() if name.startswith(_CLASS) or f".{_CLASS}" in name}
 
