@@ -3,7 +3,7 @@
 Queues take turns in their order, gangs within a queue in theirs. A gang that is not yet ready gets as many members placed as it
 needs to start, in one turn; one that runs already gets one more member and goes back into the line. What does not make the
 gang ready is rolled back, unless it only waits for room that is being released: then it keeps its tentative places until the
-cycle ends, so that nobody else takes them.
+cycle ends, so that no other gang takes them.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class _Preempting:
         for task in eviction.in_need(session, gang):
             statement = session.statement(gang)
             pool.hopeless.clear()
-            # Elsewhere nobody of the gang could go: no use to look there.
+            # No member of the gang could go elsewhere: no use to look there.
             where = session.shape(task).fits(session.room.future) | own
             made = self._make_room(statement, gang, task, pool, lambda victim: victim.gang == gang.key, where=where)
             if not made or (statement.evictions and not eviction.is_worth_it(session, statement, gang)):
@@ -171,7 +171,7 @@ class _Preempting:
 def _may_preempt(session: Session, task: Task, shape: Shape) -> bool:
     """Not while an earlier preemption for this very pod is still under way on the node that it was promised.
 
-    A nomination alone proves nothing: whoever made it may have died before it had evicted everybody.
+    A nomination alone proves nothing: the scheduler that made it may have died before it had evicted all victims.
     """
     if task.pod.spec.preemption_policy == "Never":
         return False
@@ -205,14 +205,14 @@ class _Trial:
     of: Callable[[Task], bool]
 
     def victims(self, node: int) -> list[Task] | None:
-        """Whom the plugins let go on this node, first one first; None where even all of them are not enough."""
+        """The pods that the plugins let go on this node, first one first; None where even all of them are not enough."""
         session, task = self.session, self.task
         candidates = [
             each
             for each in self.pool.candidates(node, EVICTABLE, self.gang)
             if self.of(each) and (not task.is_best_effort or each.is_best_effort)
         ]
-        # Whoever goes first is asked about first: a surplus is spent on those who would be evicted anyway.
+        # Pods are asked about in the order of eviction: a surplus is spent on those that would be evicted anyway.
         candidates = eviction.victim_order(session, self.gang, candidates)
         victims = session.points.preemptable.of(task, candidates) if candidates else []
         if not eviction.enough(session, session.shape(task), node, victims):

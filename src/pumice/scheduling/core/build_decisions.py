@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.memory import Slot
     from pumice.scheduling.core.session import Session
 
-CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is anybody's again
+CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is free for all gangs again
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
 
 
@@ -140,7 +140,7 @@ def _evictions(session: Session) -> tuple[Evict, ...]:
 
 
 def _claims(session: Session) -> tuple[Claim, ...]:
-    """Room that evictions make belongs to those for whom it was made, until they have it or time is up."""
+    """Room that evictions make belongs to the gangs that it was made for, until they have it or time is up."""
     victims: dict[str, list[str]] = {}
     for operation, claimant in session.accepted:
         if isinstance(operation, Eviction) and claimant is not None:
@@ -311,7 +311,7 @@ def _phase(gang: GangState, *, unschedulable: bool, promised: bool, now: Instant
     finished = tally[Status.SUCCEEDED] + tally[Status.FAILED]
     if gang.phase == PodGroupPhase.COMPLETED.value and finished == len(gang.tasks):
         return gang.phase  # finished stays finished, also while its pods are cleaned up
-    # What was cut short has never started: to call it Unknown would be to say that it had, and nobody would mend it.
+    # What was cut short has never started: to call it Unknown would be to say that it had, and it would not be mended.
     if tally[Status.RUNNING] and unschedulable and not mend.cut_short(gang, now):
         return PodGroupPhase.UNKNOWN.value
     scheduled = _scheduled(gang)
@@ -328,7 +328,7 @@ def _phase(gang: GangState, *, unschedulable: bool, promised: bool, now: Instant
 
 
 def _allocated(session: Session) -> dict[str, Amounts]:
-    """What each queue holds, with all that its descendants hold; room that is only kept for a gang is nobody's yet."""
+    """What each queue holds, with all that its descendants hold; room that is only kept for a gang does not count yet."""
     totals: dict[str, amounts.MutableAmounts] = {name: {} for name in session.queues}
     kept: dict[str, amounts.MutableAmounts] = {}
     for placement in (each for statement in session.kept for each in statement.placements):

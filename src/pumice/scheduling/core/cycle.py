@@ -97,7 +97,7 @@ def open_plugins(session: Session, extra_plugins: Mapping[str, type[Plugin]]) ->
 
 
 def mend_attempts(session: Session, grace_s: int) -> None:
-    """Finish what was cut short before anybody else may take its room, or give it up."""
+    """Finish what was cut short before other gangs may take its room, or give it up."""
     left = []
     for gang in mend.unfinished(session):
         if gang.key in session.aside.gangs:

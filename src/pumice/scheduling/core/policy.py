@@ -57,7 +57,7 @@ FLAGS: Mapping[str, bool] = {
     "enabledSubJobOrder": True,
     "enabledHyperNodeGradient": True,
 }
-# Nobody remembers which flags are spelt `enable` and which `enabled`, or how they are capitalised: all spellings count.
+# It is hard to remember which flags are spelt `enable` and which `enabled`, or how they are capitalised: all spellings count.
 _FLAG_BY_STEM = {re.sub("^enabled?", "", flag.lower()): flag for flag in FLAGS}
 _TOP_KEYS = ("actions", "tiers", "configurations", "metrics")
 _OPTION_KEYS = ("name", "arguments", *FLAGS)

@@ -82,7 +82,7 @@ class Session:
         self.shapes = ShapeBook(snapshot.nodes.axis)
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
-        self.made_room_for: set[str] = set()  # gangs for whom others leave, since this cycle or an earlier one
+        self.made_room_for: set[str] = set()  # gangs that others leave for, since this cycle or an earlier one
         self.releases: list[Release] = []
         self.ungated: list[Task] = []
         self.mended: set[str] = set()
@@ -105,7 +105,7 @@ class Session:
         self.published.setdefault(metric.name, {})[labels] = value
 
     def shared(self, kind: Callable[[Session], T]) -> T:
-        """Machinery that several plugins use, made once a session, by whoever asks first."""
+        """Machinery that several plugins use, made once a session, by the first that asks."""
         if kind not in self._shared:
             self._shared[kind] = kind(self)
         made: T = self._shared[kind]
@@ -246,7 +246,7 @@ class Session:
         return self.points.sub_ready.holds(sub) if sub.gang.spec.policies else self.is_ready(sub.gang)
 
     def until_ready(self, sub: SubState, role: str, most: int) -> int:
-        """How many equal members may be placed before somebody has to be asked again; at least one."""
+        """How many equal members may be placed before the plugins have to be asked again; at least one."""
         point = self.points.sub_ready if sub.gang.spec.policies else self.points.ready
         return point.until(sub, role, most)
 

@@ -1,4 +1,4 @@
-"""Evicting for a gang as a whole: in one hyper node after the other, the cheapest bundles that let it start, and nobody else.
+"""Evicting for a gang as a whole: in one hyper node after the other, the cheapest bundles that let it start, and no more.
 
 For each domain the question "could evictions help at all?" is answered first, by a bound over columns. Then bundles are added in
 their order until the bound no longer speaks against it, and the plan is tried for real: victims evicted, members placed, all
@@ -179,7 +179,7 @@ class _Domain:
         )
 
     def _could_do(self, more: Column) -> bool:
-        """Whether the bound allows a plan, given room that evictions add; asked while nobody is evicted yet."""
+        """Whether the bound allows a plan, given room that evictions add; asked while no pod is evicted yet."""
         bound = topology.room_for(self.session, self.wanted.tasks, self.name, more)
         return bool(bound[self.tree.position[self.name]] >= self.wanted.least)
 

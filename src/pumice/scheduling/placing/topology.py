@@ -73,7 +73,7 @@ def _in_numbers(tree: HyperTree, wish: Closeness, of_gang: Closeness | None) -> 
 
 
 def _recover(session: Session, gang: GangState) -> None:
-    """The lowest hyper nodes that hold what is placed already; nobody writes them down, the pods' nodes tell."""
+    """The lowest hyper nodes that hold what is placed already; they are not stored, the pods' nodes tell."""
     if gang.hyper_node or not gang.tally.occupying:
         return
     tree = session.snapshot.tree

@@ -58,7 +58,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
 
 
 class Capacity(Plugin):
-    """A queue may hold as much as its capability allows; beyond what it deserves only while nobody else lacks his own."""
+    """A queue may hold as much as its capability allows; beyond what it deserves only while no other queue lacks its own."""
 
     # Each queue has a path of accounts: its own, then those of its ancestors up to the root; flat, its own alone.
     args_type = Args
@@ -287,7 +287,7 @@ class _Reclaiming:
         for task in candidates:
             gang = self.capacity.session.gangs.get(task.gang)
             if gang is None or (self.capacity.tree is not None and gang.queue in self.capacity.tree.faults):
-                continue  # nobody is evicted because of a fault in the tree
+                continue  # no pod is evicted because of a fault in the tree
             path = self.capacity.paths[gang.queue]
             request = task.request.amounts
             if self._may_lose(path, request):

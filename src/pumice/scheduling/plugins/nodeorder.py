@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 BEST = 100
 GPU = "nvidia.com/gpu"
 MEGABYTE = 1024 * 1024
-IMAGE_BYTES_MIN = 23 * MEGABYTE  # smaller images are pulled before anybody notices
+IMAGE_BYTES_MIN = 23 * MEGABYTE  # smaller images are pulled so fast that they do not matter
 IMAGE_BYTES_MAX = 1000 * MEGABYTE  # of one container; larger ones weigh no more
 
 Weight = Annotated[int, msgspec.Meta(description="weight of the score; 0 turns it off")]

@@ -157,7 +157,7 @@ def _snapped(value: float) -> float:
 
 
 def _fill(total: amounts.Amounts, accounts: list[Account]) -> None:
-    """Water filling: what is left goes to unsatisfied queues by weight, until nobody wants more or nothing is left."""
+    """Water filling: what is left goes to unsatisfied queues by weight, until no queue wants more or nothing is left."""
     left = dict(total)
     unmet = list(accounts)
     while unmet and (weight := sum(account.queue.weight for account in unmet)):

@@ -155,7 +155,7 @@ class Tdm(Plugin):
         on.starving(_is_starving)
 
     def _closed(self) -> list[Denial]:
-        """Nodes whose zone is not open now, zone by zone: for everybody."""
+        """Nodes whose zone is not open now, zone by zone: for all pods."""
         found = []
         for zone in sorted(set(self.zones) - self.active - {""}):
             if zone in self.windows:
@@ -182,7 +182,7 @@ class Tdm(Plugin):
         return np.where(self.revocable[nodes], REVOCABLE_SCORE, 0.0)
 
     def preemptable(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
-        """A pod that says it may be preempted itself preempts nobody; the others take from ordinary nodes, within budgets."""
+        """A pod that says it may be preempted itself preempts no other; the others take from ordinary nodes, within budgets."""
         if _says_preemptable(claimant) or claimant.revocable_zone:
             return []
         return disruption.within_budgets(

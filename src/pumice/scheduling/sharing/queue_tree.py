@@ -1,6 +1,6 @@
 """The tree of queues by `spec.parent`: paths to the root, and what is wrong with branches that have none.
 
-A broken branch concerns those who use it and nobody else: its queues have a fault, and the rest of the tree stands.
+A broken branch concerns only those who use it: its queues have a fault, and the rest of the tree stands.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.queues import QueueInfo
 
-# Stands in where nobody has created the root: every queue hangs below it, and it limits nothing.
+# Stands in where the root has not been created: every queue hangs below it, and it limits nothing.
 IMPLIED_ROOT = queue_of(Queue(ObjectMeta(name=ROOT_QUEUE), status=QueueStatus(state=QueueState.OPEN.value)))
 
 

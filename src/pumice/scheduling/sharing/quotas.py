@@ -67,7 +67,7 @@ class Account:
 
 
 def flat_accounts(session: Session) -> dict[str, Account]:
-    """Books of all queues that have gangs, side by side: guarantees of all queues are set aside before anybody borrows."""
+    """Books of all queues that have gangs, side by side: guarantees of all queues are set aside before any queue borrows."""
     guaranteed = amounts.sum_of(queue.guarantee for queue in session.queues.values())
     accounts: dict[str, Account] = {}
     for gang in session.gangs.values():
@@ -146,7 +146,7 @@ def keeps_guarantee(account: Account, held: Amounts, leaving: Amounts) -> bool:
     """Whether the queue still has what it is guaranteed of everything that `leaving` holds, after that goes.
 
     Resources that the victim does not hold play no role: a queue that is short of memory may lose a pod that holds cpu alone, or
-    another queue's guarantee of cpu could go unmet without helping anybody.
+    another queue's guarantee of cpu could go unmet without helping any queue.
     """
     return all(
         held.get(name, 0) - leaving.get(name, 0) + amounts.EPSILON >= least

@@ -39,7 +39,7 @@ class PodAffinity:
     # ------------------------------------------------------------------------------------------------- filter
 
     def concerns(self, shape: Shape) -> bool:
-        """Whether the pod requires something of others, or somebody could refuse it."""
+        """Whether the pod requires something of others, or another pod could refuse it."""
         concerned = self._concerned.get(shape)
         if concerned is None:
             terms = shape.example.terms
@@ -150,7 +150,7 @@ class PodAffinity:
     def gathers(self, shape: Shape) -> bool:
         """Whether the only thing that such pods like about one another is to be near by one label.
 
-        Then a placement makes its whole neighbourhood equally more welcome, and nobody else: those near it may follow at once.
+        Then a placement makes its whole neighbourhood equally more welcome, and no other node: those near it may follow at once.
         """
         terms = shape.example.terms
         own = [

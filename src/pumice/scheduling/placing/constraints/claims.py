@@ -310,7 +310,7 @@ class PodClaims:
 
 
 def _written(task: Task) -> dict[str, list[tuple[str, str, str, str, bool]]]:
-    """Claim -> devices by the pod's annotation; anybody may write one, so it may be anything."""
+    """Claim -> devices by the pod's annotation; any user may write one, so it may be anything."""
     text = task.pod.metadata.annotations.get(names.DEVICES, "{}")
     try:
         return msgspec.json.decode(text, type=dict[str, list[tuple[str, str, str, str, bool]]])

@@ -111,7 +111,7 @@ class Inventory:
                 yield offered
 
     def in_use(self) -> Iterator[Offered]:
-        """Devices that claims have already; whoever only looks on takes nothing."""
+        """Devices that claims have already; a request for admin access takes nothing."""
         for claim in self._claims.values():
             allocation = claim.status.allocation
             for result in allocation.devices.results if allocation is not None else ():

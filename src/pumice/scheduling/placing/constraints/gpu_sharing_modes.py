@@ -70,7 +70,7 @@ class ByNumber:
         return max(at_once, max((_limit(container, name) for container in spec.init_containers), default=0))
 
     def grant_of(self, task: Task, cards: CardSet) -> Grant | None:
-        """Cards named by the pod's annotation; in either way of sharing, whoever is on a card is on it."""
+        """Cards named by the pod's annotation; in either way of sharing, a pod that is on a card is on it."""
         text = task.pod.metadata.annotations.get(names.GPU_INDEX, "")
         numbers = sorted({cards.index[part] for part in text.split(",") if part in cards.index})
         memory = 0 if self.whole else self._asked(task)

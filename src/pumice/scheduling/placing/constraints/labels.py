@@ -1,4 +1,4 @@
-"""Labels as columns: for each key that somebody asks about, the number of its value on every node or pod.
+"""Labels as columns: for each key that a rule asks about, the number of its value on every node or pod.
 
 A column costs one pass over the objects, once a cycle; after that a selector is a few comparisons of integers.
 """

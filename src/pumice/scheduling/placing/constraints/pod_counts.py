@@ -1,6 +1,6 @@
 """Where the pods are that other pods ask about, counted per node; the counts follow every placement and its undo.
 
-An audience says which pods are meant. A crowd is what several audiences mean together. Nothing is counted before somebody
+An audience says which pods are meant. A crowd is what several audiences mean together. Nothing is counted before a rule
 asks; then the nodes that have a pod with one of the wanted labels are looked at, and from there on each move adds or takes one.
 Evicted pods count no longer, promised ones do: that is how kube-scheduler's own view follows Volcano's session.
 """

@@ -269,7 +269,7 @@ def _soft(audience: Audience, topology_key: str, max_skew: int) -> Spread:
 
 
 def _selects(rule: Rule) -> bool:
-    """An empty selector means everybody to others, and nobody here (Kubernetes parity)."""
+    """An empty selector means all pods elsewhere, and no pod here (Kubernetes parity)."""
     return any(audience.selector.requirements for audience in rule.crowd)
 
 

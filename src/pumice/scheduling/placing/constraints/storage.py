@@ -2,7 +2,7 @@
 
 bound       the claim has its volume: its pods go where the volume can be reached
 wanting     the claim waits for its first consumer: a free volume that fits, or a new one, near the chosen node
-stuck       nothing that this scheduler does can help: missing, lost, being deleted, or waiting for somebody else
+stuck       nothing that this scheduler does can help: missing, lost, being deleted, or waiting for another component
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Storage:
 
     @functools.cached_property
     def _free(self) -> dict[str, list[PersistentVolume]]:
-        """Volumes that nobody has, by class."""
+        """Volumes that no claim has, by class."""
         found: dict[str, list[PersistentVolume]] = {}
         for volume in self._volumes.values():
             is_free = volume.spec.claim_ref is None and volume.status.phase == "Available"

@@ -339,7 +339,7 @@ class PodVolumes:
 
 
 def _written(task: Task) -> dict[str, str]:
-    """Claim -> volume by the pod's annotation; anybody may write one, so it may be anything."""
+    """Claim -> volume by the pod's annotation; any user may write one, so it may be anything."""
     text = task.pod.metadata.annotations.get(names.VOLUMES, "{}")
     try:
         return msgspec.json.decode(text, type=dict[str, str])
