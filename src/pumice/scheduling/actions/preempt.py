@@ -292,10 +292,10 @@ def _pain(session: Session, victims: Sequence[Task]) -> tuple[float, ...]:
     """Highest priority among the victims, their sum, their number, and how early the best of them started."""
     priorities = [task.pod.spec.priority or 0 for task in victims]
     highest = max(priorities)
-    starts = [_started(session, task) for task, own in zip(victims, priorities, strict=True) if own == highest]
+    starts = [_start_time(session, task) for task, own in zip(victims, priorities, strict=True) if own == highest]
     return (highest, sum(own + 2**31 for own in priorities), len(victims), -min(starts))
 
 
-def _started(session: Session, task: Task) -> int:
+def _start_time(session: Session, task: Task) -> int:
     start = task.pod.status.start_time
     return session.now if start is None else instant.parse_instant(start)

@@ -206,7 +206,7 @@ class Session:
     def sub_key(self, sub: SubState) -> tuple[float | str, ...]:
         return (*self.points.sub_order.of(sub), sub.sub.match_index, sub.sub.key)
 
-    def ordered(self, tasks: Iterable[Task]) -> list[Task]:
+    def in_placement_order(self, tasks: Iterable[Task]) -> list[Task]:
         """Tasks of one gang in the order of placement: by the plugins, then by number, age and uid."""
         tasks = list(tasks)
         key = self.points.task_order.of

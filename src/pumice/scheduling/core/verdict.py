@@ -96,7 +96,7 @@ def count_reasons(denials: Iterable[Denial], among: Mask) -> tuple[Reason, ...]:
     return tuple(Reason(code, plugin, facts, number, cure) for (code, plugin, facts, cure), number in counted.items())
 
 
-def merged(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+def merge_reasons(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
     """One Reason per plugin and cause, the largest count kept: equal members fail for equal reasons."""
     kept: dict[tuple[Code, str, Facts], Reason] = {}
     for reason in reasons:

@@ -126,7 +126,7 @@ def in_need(session: Session, gang: GangState) -> list[Task]:
         return bool((session.placer.feasible(shape, None) & shape.fits(session.room.idle)).any())
 
     waiting = [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
-    return session.ordered(task for task in waiting if not (task.is_best_effort and finds_a_slot(task)))
+    return session.in_placement_order(task for task in waiting if not (task.is_best_effort and finds_a_slot(task)))
 
 
 def is_lost(session: Session, gang: GangState, left: int) -> bool:

@@ -98,7 +98,7 @@ def _note(task: Task) -> str:
     return task.pod.metadata.annotations.get(names.ATTEMPT, "")
 
 
-def cut_short(gang: GangState, now: Instant) -> list[Task]:
+def members_to_mend(gang: GangState, now: Instant) -> list[Task]:
     """Members bound by an attempt of ours that never made the gang start; empty where there is nothing to mend."""
     if not gang.tally.occupying or has_started(gang.spec, gang.tasks, now):
         return []
@@ -106,12 +106,12 @@ def cut_short(gang: GangState, now: Instant) -> list[Task]:
     return [task for task in bound if names.ATTEMPT in task.pod.metadata.annotations]
 
 
-def unfinished(session: Session) -> list[GangState]:
+def gangs_to_mend(session: Session) -> list[GangState]:
     """Gangs to be mended, oldest attempt first."""
     found = [
         (min(_began(session, task) for task in members), gang.key)
         for gang in session.gangs.values()
-        if (members := cut_short(gang, session.now)) and not session.is_ready(gang)
+        if (members := members_to_mend(gang, session.now)) and not session.is_ready(gang)
     ]
     return [session.gangs[key] for _, key in sorted(found)]
 
@@ -131,7 +131,7 @@ def releases(session: Session, left: Sequence[GangState], *, grace_s: int) -> li
     """
     chosen: list[Release] = []
     for gang in reversed(left):
-        late = session.now - max(_began(session, task) for task in cut_short(gang, session.now))
+        late = session.now - max(_began(session, task) for task in members_to_mend(gang, session.now))
         if late < grace_s * instant.SECOND:
             continue
         is_last_call = late >= LAST_CALL * grace_s * instant.SECOND
@@ -146,7 +146,7 @@ def releases(session: Session, left: Sequence[GangState], *, grace_s: int) -> li
 def deadlines(session: Session, left: Sequence[GangState], *, grace_s: int) -> list[Instant]:
     """When the clock alone may change what `releases` and `belies` answer."""
     grace, now = grace_s * instant.SECOND, session.now
-    youngest = [max(_began(session, task) for task in cut_short(gang, now)) for gang in left]
+    youngest = [max(_began(session, task) for task in members_to_mend(gang, now)) for gang in left]
     refused = [
         attempt_started(gang.spec.annotations.get(names.ATTEMPT, "")) or 0
         for gang in session.gangs.values()
@@ -160,7 +160,7 @@ def _release(session: Session, gang: GangState, grace_s: int) -> Release | None:
     """All members that can be released; None where there is none."""
     bound = tuple(
         task
-        for task in cut_short(gang, session.now)
+        for task in members_to_mend(gang, session.now)
         if gang.status(task) in {Status.BOUND, Status.RUNNING} and task.pod.metadata.controller is not None
     )
     if not bound:
@@ -170,7 +170,7 @@ def _release(session: Session, gang: GangState, grace_s: int) -> Release | None:
     return Release(gang.key, bound, why)
 
 
-def lost(session: Session) -> list[Release]:
+def releases_of_lost_members(session: Session) -> list[Release]:
     """Members that will never run where we have bound them, given back to their controllers so that these make new ones.
 
     A node refused them, or is no more. What a refusal has belied is first struck from the record (the report does that): without

@@ -293,15 +293,15 @@ class _Reclaiming:
             if self._may_lose(path, request):
                 chosen.append(task)
                 for account in path:
-                    amounts.add(self._held(account), request, -1)
+                    amounts.add(self._held_by(account), request, -1)
         return chosen
 
-    def _held(self, account: Account) -> MutableAmounts:
+    def _held_by(self, account: Account) -> MutableAmounts:
         return self.held.setdefault(account.queue.name, dict(account.allocated))
 
     def _may_lose(self, path: Sequence[Account], request: Amounts) -> bool:
         others = [account for account in path if account not in self.path]
-        if not all(quotas.keeps_guarantee(account, self._held(account), request) for account in others):
+        if not all(quotas.keeps_guarantee(account, self._held_by(account), request) for account in others):
             return False
         if _is_beside(path[0].deserved, request):
             if self._is_family(path):
@@ -328,7 +328,7 @@ class _Reclaiming:
 
     def _exceeds(self, account: Account, request: Amounts) -> bool:
         """Holds more than it deserves of something that the victim would give back."""
-        held, deserved = self._held(account), account.deserved
+        held, deserved = self._held_by(account), account.deserved
         return any(
             held.get(name, 0) > deserved[name]
             for name in _kinds(request)

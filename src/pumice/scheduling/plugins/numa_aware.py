@@ -259,7 +259,7 @@ class _Node:
         self.taken: dict[str, int] = {}
         self.freed: dict[str, int] = {}
         for task in tasks:
-            if task.uid not in self.exported and (cpus := _noted(task)):
+            if task.uid not in self.exported and (cpus := _annotated_cpus(task)):
                 self.taken[task.uid] = cpus
         self._settle()
 
@@ -311,7 +311,7 @@ def _reserved_cpus(text: str) -> int:
         return 0
 
 
-def _noted(task: Task) -> int:
+def _annotated_cpus(task: Task) -> int:
     """CPUs that an earlier cycle chose for the pod; what it wrote is read with care, because any user may write annotations."""
     try:
         sets = msgspec.json.decode(task.pod.metadata.annotations.get(names.CPUSETS, "{}"), type=dict[str, str])

@@ -147,10 +147,10 @@ def divide(total: amounts.Amounts, accounts: list[Account]) -> None:
     """Give every queue its deserved part of the total."""
     _fill(total, accounts)
     for account in accounts:
-        account.deserved = {name: _snapped(value) for name, value in account.deserved.items()}
+        account.deserved = {name: _snap(value) for name, value in account.deserved.items()}
 
 
-def _snapped(value: float) -> float:
+def _snap(value: float) -> float:
     """A sum of fractions that misses a whole number by a hair means that number: two cards less a hair would be one."""
     whole = round(value)
     return whole if abs(value - whole) <= max(HAIR, abs(value) * HAIR_PART) else value

@@ -107,7 +107,7 @@ def _demand(claim: ResourceClaim) -> MutableAmounts:
     given = [] if allocation is None else [result.request for result in allocation.devices.results]
     demand: MutableAmounts = {}
     for request in claim.spec.devices.requests:
-        chosen, count = _chosen(request, given)
+        chosen, count = _chosen_request(request, given)
         if chosen is None:
             continue
         amounts.add(demand, {f"{_CLASS}{chosen.device_class_name}": amounts.MILLI}, count)
@@ -117,7 +117,7 @@ def _demand(claim: ResourceClaim) -> MutableAmounts:
     return demand
 
 
-def _chosen(request: DeviceRequest, given: Sequence[str]) -> tuple[DeviceSubRequest | None, int]:
+def _chosen_request(request: DeviceRequest, given: Sequence[str]) -> tuple[DeviceSubRequest | None, int]:
     """What the request became, and of how many devices; before it is met, its first wish and the number written there."""
     if request.exactly is not None:
         return request.exactly, given.count(request.name) or request.exactly.count

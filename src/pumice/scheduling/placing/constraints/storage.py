@@ -181,7 +181,7 @@ class Storage:
             and volume.metadata.deletion_timestamp is None
         )
 
-    def reach(self, volume: PersistentVolume) -> Mask:
+    def nodes_reaching(self, volume: PersistentVolume) -> Mask:
         """Nodes from which the volume can be reached by its own node affinity."""
         name = volume.metadata.name
         mask = self._reach.get(name)
@@ -205,7 +205,7 @@ class Storage:
             own, other = (self._among(label, values) for label in (key, modern))
             has_own = self._labels.column(key).codes != ABSENT
             good &= np.where(has_own, own, other)
-        return good | ~self._zoned
+        return good | ~self._nodes_with_zones
 
     def _among(self, key: str, values: set[str]) -> Mask:
         column = self._labels.column(key)
@@ -214,7 +214,7 @@ class Storage:
         return mask
 
     @functools.cached_property
-    def _zoned(self) -> Mask:
+    def _nodes_with_zones(self) -> Mask:
         zoned = np.zeros(len(self._labels), dtype=bool)
         for key in ZONE_LABELS:
             zoned |= self._labels.column(key).codes != ABSENT
