@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pumice.cli.cluster_command import ClusterAccess, asks, name_argument
+from pumice.cli.cluster_command import ClusterAccess, asks, labelled, name_argument
 from pumice.cli.results import Done, Query, Report
+from pumice.cli.suggestions import SuggestingGroup
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
@@ -19,13 +20,14 @@ GROUP = "flow.volcano.sh"
 def _verbs(plural: str, title: str) -> click.Group:
     """The commands of one of the two kinds."""
 
-    @click.group(plural.removesuffix("s"), help=f"Look at {title}s, make and delete them.")
+    @click.group(plural.removesuffix("s"), cls=SuggestingGroup, help=f"Look at {title}s, make and delete them.")
     def group() -> None: ...
 
     @group.command("list", help=f"List {title}s.")
     @asks(everywhere=True, watch=True)
-    async def list_all(access: ClusterAccess) -> Query:
-        return _query(access, plural)
+    @labelled
+    async def list_all(access: ClusterAccess, labels: str) -> Query:
+        return _query(access, plural, labels=labels)
 
     @group.command(help=f"Show one {title}.")
     @asks(watch=True)
@@ -36,13 +38,17 @@ def _verbs(plural: str, title: str) -> click.Group:
     @group.command(help=f"Print a {title} whole, or all of them.")
     @asks(output=False)
     @name_argument("-N", "--name", required=False, kind=f"{plural}.{GROUP}")
-    @click.option("-o", "--format", "form", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+    @click.option(
+        "-o", "--output", "--format", "form", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True
+    )
     async def describe(access: ClusterAccess, name: str, form: str) -> Report:
         return await _describe(access, plural, name, form)
 
     @group.command(help=f"Make the {title}s of a file.")
     @asks(output=False)
-    @click.option("-f", "--file", "filename", required=True, help="File with one or more objects; - for stdin.")
+    @click.option(
+        "-f", "--filename", "--file", "filename", required=True, help="File with one or more objects; - for stdin."
+    )
     async def create(access: ClusterAccess, filename: str) -> None:
         from pumice.cli import submitting
 
@@ -61,8 +67,8 @@ def _verbs(plural: str, title: str) -> click.Group:
 
     @group.command(help=f"Delete a {title}.")
     @asks()
-    @name_argument("-N", "--name", required=False, kind=f"{plural}.{GROUP}")
-    @click.option("-f", "--file", "filename", default="", help="Delete the one in this file instead.")
+    @name_argument("-N", "--name", required=False, kind=f"{plural}.{GROUP}", several=True)
+    @click.option("-f", "--filename", "--file", "filename", default="", help="Delete the one in this file instead.")
     async def delete(access: ClusterAccess, name: str, filename: str) -> Done:
         return await _delete(access, plural, name, filename)
 
@@ -77,12 +83,12 @@ def _kind(plural: str) -> Kind:
     return kind
 
 
-def _query(access: ClusterAccess, plural: str, name: str = "") -> Query:
+def _query(access: ClusterAccess, plural: str, name: str = "", *, labels: str = "") -> Query:
     from pumice.cli import tables
 
     own = tables.JOB_FLOW if plural == "jobflows" else tables.JOB_TEMPLATE
     columns = tables.with_namespace(own, everywhere=access.everywhere)
-    return Query(kind=_kind(plural), columns=columns, namespace=access.scope, name=name)
+    return Query(kind=_kind(plural), columns=columns, namespace=access.scope, name=name, labels=labels)
 
 
 async def _describe(access: ClusterAccess, plural: str, name: str, form: str) -> Report:

@@ -7,7 +7,7 @@
     access         may that submitter `use` that queue? SubjectAccessReviews, remembered briefly
     admission      all of them together: the answer to a review
     serving        HTTPS: limits, timeouts, numbers
-    certificate_store    the authority and the serving pair (`keys`): kept in a Secret, or read from files
+    keys, certificate_store      the authority and the serving pair: kept in a Secret, or read from files
     ca_bundle      the authority's bundle into the webhook configurations
     registration   the webhook configurations
     policies       the part of the rules that CEL can express, as admission policies of the API server itself;

@@ -90,7 +90,7 @@ class ReservedRoom:
         """Lift the room of gangs of strictly lower priority: a claim protects from equal and lower ranks, not from higher ones.
 
         That is a matter between gangs of one queue. Between queues shares decide, and a queue that had to give room back by them
-        must not take it again by his rank, or the two would take turns for ever.
+        must not take it again by its rank, or the two would take turns for ever.
         """
         holders = [self.session.gangs[key] for key in self.held]
         lower = [other for other in holders if other.queue == gang.queue and other.priority < gang.priority]

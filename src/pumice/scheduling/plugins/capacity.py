@@ -341,7 +341,7 @@ def _kinds(request: Amounts) -> set[str]:
 
 
 def _is_beside(deserved: Amounts, request: Amounts) -> bool:
-    """The queue deserves nothing at all of what the pod holds: it is there on sufferance."""
+    """The queue deserves nothing at all of what the pod holds: it only borrows."""
     return not amounts.names(deserved) & amounts.names(request)
 
 

@@ -9,8 +9,10 @@ import msgspec
 import numpy as np
 
 from pumice.api import apps, core, names
+from pumice.cluster import amounts
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW, SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.matching import compile_term
+from pumice.digits import whole_number
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.plugin import Plugin, Watch
 from pumice.scheduling.core.points import Pull
@@ -228,9 +230,8 @@ def real_capacity(table: NodeTable) -> Column:
     capacity = table.allocatable.copy()
     for annotation, row in ((names.OVERSUBSCRIPTION_CPU, CPU_ROW), (names.OVERSUBSCRIPTION_MEMORY, MEMORY_ROW)):
         for index, node in enumerate(table.objects):
-            oversold = node.metadata.annotations.get(annotation)
-            if oversold is not None and oversold.isascii() and oversold.isdigit():
-                capacity[row, index] -= int(oversold)
+            oversold = whole_number(node.metadata.annotations.get(annotation, ""), most=amounts.OFFERED_MAX)
+            capacity[row, index] -= oversold or 0
     return capacity
 
 
