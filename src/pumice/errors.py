@@ -13,7 +13,7 @@ class PumiceError(Exception):
 
     @property
     def plain(self) -> str:
-        """The text for somebody who did not ask for details."""
+        """The text for a user who did not ask for details."""
         return str(self)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class QueueSpec:
+class QueueInfo:
     """What scheduling reads of one Queue; names that a limit does not mention are absent from it."""
 
     name: str
@@ -49,10 +49,10 @@ class QueueSpec:
         return self.annotations.get(names.HIERARCHY_WEIGHTS, "")
 
 
-def queue_of(queue: Queue) -> QueueSpec:
+def queue_of(queue: Queue) -> QueueInfo:
     spec = queue.spec
     name = queue.metadata.name
-    return QueueSpec(
+    return QueueInfo(
         name=name,
         uid=queue.metadata.uid,
         created=queue.metadata.creation_timestamp or "",

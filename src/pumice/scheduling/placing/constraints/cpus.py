@@ -127,7 +127,7 @@ class Assignment:
 
 @lru_cache(maxsize=ANSWERS_CACHED_MAX)
 def assign(layout: Layout, policy: str, free: int, wanted: tuple[int, ...]) -> Assignment:
-    """Whole CPUs for one container after the other; zero means that the container shares CPUs with everybody."""
+    """Whole CPUs for one container after the other; zero means that the container shares CPUs with all others."""
     given: list[int] = []
     union = 0
     for number, count in enumerate(wanted):
