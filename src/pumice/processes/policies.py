@@ -10,8 +10,8 @@ from pumice.processes.extender_client import extender_of
 from pumice.processes.load_settings import settings_of
 from pumice.scheduling import plugins
 from pumice.scheduling.core import builtin
+from pumice.scheduling.core.build_decisions import OWN_MEMORY
 from pumice.scheduling.core.policy import PolicyError
-from pumice.scheduling.evicting import backoff
 from pumice.telemetry import catalogue
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def parse_policy(text: str | bytes, source: str, extra: Mapping[str, type[Plugin
 
 def _check_declarations(policy: Policy, extra: Mapping[str, type[Plugin]]) -> None:
     """No two plugins have the same memory or the same metric, and none has ours."""
-    slots = {backoff.SLOT.name: "the scheduler"}
+    slots = {slot.name: "the scheduler" for slot, _ in OWN_MEMORY}
     metrics = {metric.name: "the scheduler" for metric in (*catalogue.VOLCANO, *catalogue.PUMICE)}
     for option in policy.options:
         plugin = plugins.find(option.name, extra)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pumice.api import core, native, pods, priority, scheduling, topology
 from pumice.kube.discovery import served_kinds
 from pumice.scheduling import plugins
-from pumice.scheduling.evicting import backoff
+from pumice.scheduling.core.build_decisions import OWN_MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -79,7 +79,7 @@ class Requirements:
 
     def slots(self, policy: Policy) -> list[Slot[Any]]:
         own = [plugin.memory for plugin in plugins.of_policy(policy, self._extra)]
-        return [backoff.SLOT, *(slot for slot in own if slot is not None)]
+        return [*(slot for slot, _ in OWN_MEMORY), *(slot for slot in own if slot is not None)]
 
     def metrics(self, policy: Policy) -> list[Metric]:
         return [metric for plugin in plugins.of_policy(policy, self._extra) for metric in plugin.metrics]

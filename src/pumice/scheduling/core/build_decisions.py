@@ -29,7 +29,7 @@ from pumice.scheduling.evicting import backoff, mend
 from pumice.scheduling.placing import feasibility
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pumice.cluster.amounts import Amounts
     from pumice.instant import Instant
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.memory import Slot
     from pumice.scheduling.core.session import Session
 
+# Memory of the engine itself, and how each slot's next value is found; plugins declare their own.
+OWN_MEMORY: tuple[tuple[Slot[Any], Callable[[Session], msgspec.Struct]], ...] = ((backoff.SLOT, backoff.next_value),)
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is free for all gangs again
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
 
@@ -81,7 +83,7 @@ def close(session: Session) -> Decisions:
 
 def _learned(session: Session) -> list[tuple[Slot[Any], msgspec.Struct]]:
     """What the next cycle is to know, slot by slot."""
-    learned: list[tuple[Slot[Any], msgspec.Struct]] = [(backoff.SLOT, backoff.next_value(session))]
+    learned = [(slot, next_value(session)) for slot, next_value in OWN_MEMORY]
     for plugin in session.plugins:
         value = plugin.learn(session)
         if value is not None:

@@ -7,6 +7,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from tests.unit.controllers.job.literals import UID, a_job, a_pod, a_task, told
 
+from pumice.api.validation.request import JOB_PLUGINS
 from pumice.controllers.job import keys
 from pumice.controllers.job.plugins import PLUGINS
 from pumice.controllers.job.plugins.arguments import Flags
@@ -39,8 +40,9 @@ def ports_of(container):
     return {each["name"]: each["containerPort"] for each in container.get("ports", ())}
 
 
-def test_all_of_volcanos_plugins_are_there():
-    assert set(PLUGINS) == {"env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank"}
+def test_all_of_volcanos_plugins_are_there_and_admission_knows_each():
+    assert set(PLUGINS) >= {"env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank"}
+    assert tuple(PLUGINS) == JOB_PLUGINS
 
 
 def test_an_unknown_plugin_is_told_and_makes_no_pods():
