@@ -21,10 +21,10 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core import builtin, cycle, memory
 from pumice.scheduling.core.arguments import Args
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.policy import PluginOption
 from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.evicting import backoff
-from pumice.scheduling.plugins import Plugin
 
 NO_PREEMPT = {"enablePreemptable": False}
 SHARES = "overcommit drf predicates proportion nodeorder binpack"

@@ -27,15 +27,15 @@ _WORDS = {
 
 @click.command()
 @asks()
-@click.argument("subject", metavar="KIND/NAME", shell_complete=completion.subjects)
+@click.argument("subject", metavar="KIND/NAME", nargs=-1, required=True, shell_complete=completion.subjects)
 @click.option(
     "--policy",
     "policy_file",
     type=click.Path(dir_okay=False),
     help="Ask no scheduler: plan one cycle over a listing of the cluster with this policy file, and write nothing.",
 )
-async def explain(reach: Reach, subject: str, policy_file: str | None) -> Report:
-    """Say why a gang waits: job/NAME, pg/NAME or pod/NAME.
+async def explain(reach: Reach, subject: tuple[str, ...], policy_file: str | None) -> Report:
+    """Say why a gang waits: job/NAME, pg/NAME or pod/NAME, or the same as two words.
 
     Which constraint fails on how many nodes, what its queue holds and may hold, how many of its pods would fit now, who holds
     what is short, and what could change it. The leading scheduler is asked, through the API server; where none answers, the same
@@ -43,10 +43,7 @@ async def explain(reach: Reach, subject: str, policy_file: str | None) -> Report
     """
     from pumice.cli import describe, explanation_text, sources
 
-    word, slash, name = subject.partition("/")
-    kind = _WORDS.get(word.lower())
-    if not slash or not name or kind is None:
-        raise BadInput(f"{subject!r}: expected job/NAME, pg/NAME or pod/NAME")
+    kind, name = _subject(subject)
     found = await _found(reach, kind, name)
     if isinstance(found, Report):
         return found
@@ -65,6 +62,15 @@ async def explain(reach: Reach, subject: str, policy_file: str | None) -> Report
         "events": [each.get("message", "") for each in events],
     }
     return Report(text, data)
+
+
+def _subject(words: tuple[str, ...]) -> tuple[str, str]:
+    """The kind and the name that `job/train` or `job train` means."""
+    word, _, name = "/".join(words).partition("/")
+    kind = _WORDS.get(word.lower())
+    if not name or "/" in name or kind is None:
+        raise BadInput(f"{' '.join(words)!r}: expected job/NAME, pg/NAME or pod/NAME")
+    return kind, name
 
 
 async def _found(reach: Reach, kind: str, name: str) -> tuple[PodGroup, str] | Report:

@@ -64,8 +64,21 @@ def _head(answer: Answer, now: Instant, job: str, pod: str) -> str:
     need = f"{members.minimum} must start together"
     rows.append(("Members:", f"{_counted(members.pods, 'pod')}: {', '.join(counts)}; {need}"))
     if gang.asks:
-        rows.append(("Asks for:", _listed(gang.asks)))
+        least, whole = amounts.read(gang.asks), _whole(answer.detail)
+        more = any(value > least.get(name, 0) for name, value in whole.items())
+        rows.append(
+            ("Asks for:", _listed(gang.asks) + (f" to start, {amounts.text(whole)} for all its pods" if more else ""))
+        )
     return aligned(rows)
+
+
+def _whole(detail: model.GangDetail) -> amounts.Amounts:
+    """What all its pods hold and wait for; a gang may have more of them than must start together."""
+    whole = {**amounts.read(detail.gang.holds)}
+    for shape in detail.room:
+        for name, value in amounts.read(shape.each).items():
+            whole[name] = whole.get(name, 0) + value * shape.waiting
+    return whole
 
 
 def _about(answer: Answer) -> str:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pumice.cli.cluster_command import Reach, asks, named
+from pumice.cli.cluster_command import Reach, asks, labelled, named
 from pumice.cli.results import Done, Query, Report
+from pumice.cli.suggestions import SuggestingGroup
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
@@ -19,13 +20,14 @@ GROUP = "flow.volcano.sh"
 def _verbs(plural: str, title: str) -> click.Group:
     """The commands of one of the two kinds."""
 
-    @click.group(plural.removesuffix("s"), help=f"Look at {title}s, make and delete them.")
+    @click.group(plural.removesuffix("s"), cls=SuggestingGroup, help=f"Look at {title}s, make and delete them.")
     def group() -> None: ...
 
     @group.command("list", help=f"List {title}s.")
     @asks(everywhere=True, watch=True)
-    async def list_all(reach: Reach) -> Query:
-        return _query(reach, plural)
+    @labelled
+    async def list_all(reach: Reach, labels: str) -> Query:
+        return _query(reach, plural, labels=labels)
 
     @group.command(help=f"Show one {title}.")
     @asks(watch=True)
@@ -36,13 +38,17 @@ def _verbs(plural: str, title: str) -> click.Group:
     @group.command(help=f"Print a {title} whole, or all of them.")
     @asks(output=False)
     @named("-N", "--name", required=False, kind=f"{plural}.{GROUP}")
-    @click.option("-o", "--format", "form", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+    @click.option(
+        "-o", "--output", "--format", "form", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True
+    )
     async def describe(reach: Reach, name: str, form: str) -> Report:
         return await _described(reach, plural, name, form)
 
     @group.command(help=f"Make the {title}s of a file.")
     @asks(output=False)
-    @click.option("-f", "--file", "filename", required=True, help="File with one or more objects; - for stdin.")
+    @click.option(
+        "-f", "--filename", "--file", "filename", required=True, help="File with one or more objects; - for stdin."
+    )
     async def create(reach: Reach, filename: str) -> None:
         from pumice.cli import submitting
 
@@ -59,8 +65,8 @@ def _verbs(plural: str, title: str) -> click.Group:
 
     @group.command(help=f"Delete a {title}.")
     @asks()
-    @named("-N", "--name", required=False, kind=f"{plural}.{GROUP}")
-    @click.option("-f", "--file", "filename", default="", help="Delete the one in this file instead.")
+    @named("-N", "--name", required=False, kind=f"{plural}.{GROUP}", several=True)
+    @click.option("-f", "--filename", "--file", "filename", default="", help="Delete the one in this file instead.")
     async def delete(reach: Reach, name: str, filename: str) -> Done:
         return await _deleted(reach, plural, name, filename)
 
@@ -75,12 +81,12 @@ def _kind(plural: str) -> Kind:
     return kind
 
 
-def _query(reach: Reach, plural: str, name: str = "") -> Query:
+def _query(reach: Reach, plural: str, name: str = "", *, labels: str = "") -> Query:
     from pumice.cli import tables
 
     own = tables.JOB_FLOW if plural == "jobflows" else tables.JOB_TEMPLATE
     columns = tables.with_namespace(own, everywhere=reach.everywhere)
-    return Query(kind=_kind(plural), columns=columns, namespace=reach.scope, name=name)
+    return Query(kind=_kind(plural), columns=columns, namespace=reach.scope, name=name, labels=labels)
 
 
 async def _described(reach: Reach, plural: str, name: str, form: str) -> Report:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pumice.api.meta import Json
     from pumice.api.priority import PriorityClass
     from pumice.api.validation import ClusterSize
+    from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
-    from pumice.scheduling.plugins import Plugin
 
 
 DOCUMENT = "docs/differences.md"

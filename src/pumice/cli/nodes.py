@@ -8,6 +8,7 @@ import click
 
 from pumice.cli.cluster_command import Reach, asks
 from pumice.cli.results import Report
+from pumice.errors import NotFound
 
 if TYPE_CHECKING:
     from pumice.cli.room import Rooms
@@ -32,6 +33,10 @@ async def nodes(reach: Reach, resource: str, each: str) -> Report:
     found = (await reach.client.list(Node)).items
     pods = (await reach.client.list(Pod)).items
     session = room.session_of(found, pods, reach.clock.now())
+    total = session.room.table.total()
+    if resource and not total.get(resource):
+        known = ", ".join(sorted(name for name, value in total.items() if value)) or "nothing at all"
+        raise NotFound(f"--resource {resource}: no node has any; the nodes have {known}")
     seen = room.rooms(session, resource)
     data, text = seen.data(), rooms_text(seen)
     if worker:

@@ -43,6 +43,10 @@ _EPOCH = "1970-01-01T00:00:00Z"
 def schedule(files: tuple[str, ...], policy_file: str | None, output: str) -> None:
     """Ask what one scheduling cycle would do, without a cluster."""
     objects = [item for name in files for item in read_objects(name)]
+    if not objects:
+        raise BadInput(
+            f"{', '.join(files)}: no objects; give what `kubectl get nodes,pods,podgroups,queues -A -o yaml` prints"
+        )
     text = read_file(Path(policy_file)) if policy_file else None
     answer = schedule_objects(objects, text, source=policy_file or "built-in policy")
     if output == "json":
@@ -168,6 +172,10 @@ def reason_text(reason: Mapping[str, Any]) -> str:
 
 
 def _print_table(answer: dict[str, Any]) -> None:
+    if not answer["podGroups"]:
+        click.echo(
+            "pumice: nothing to decide: none of the objects is a PodGroup, or a pod of Pumice's scheduler", err=True
+        )
     started: dict[str, str] = {**answer["binds"]}
     for pod, node in started.items():
         click.echo(f"bind      {pod} -> {node}")

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 import click
 
 from pumice.api import names
-from pumice.cli.cluster_command import Reach, asks
+from pumice.cli.cluster_command import Reach, asks, labelled
 from pumice.cli.results import Query
+from pumice.cli.suggestions import SuggestingGroup
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
     from pumice.api.meta import Json
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def pod() -> None:
     """Look at the pods of Jobs."""
 
@@ -24,7 +25,8 @@ def pod() -> None:
 @asks(everywhere=True, watch=True)
 @click.option("-j", "--job", default="", help="Only of this Job.")
 @click.option("-q", "--queue", default="", help="Only of this queue.")
-async def list_pods(reach: Reach, job: str, queue: str) -> Query:
+@labelled
+async def list_pods(reach: Reach, job: str, queue: str, labels: str) -> Query:
     """List the pods of Jobs, or of one Job or queue."""
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
@@ -41,11 +43,12 @@ async def list_pods(reach: Reach, job: str, queue: str) -> Query:
 
     def keep(each: Json) -> bool:
         meta = each["metadata"]
-        labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
-        in_queue = queue in {"", labels.get(names.JOB_QUEUE), annotations.get(names.QUEUE_NAME)}
-        return in_queue and (names.JOB_NAME in labels or bool(queue)) and job in {"", labels.get(names.JOB_NAME)}
+        own, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+        in_queue = queue in {"", own.get(names.JOB_QUEUE), annotations.get(names.QUEUE_NAME)}
+        return in_queue and (names.JOB_NAME in own or bool(queue)) and job in {"", own.get(names.JOB_NAME)}
 
     columns = tables.with_namespace(tables.POD, everywhere=reach.everywhere)
     # A queue's pods need not be a Job's: only without one can the server choose by label.
-    labels = f"{names.JOB_NAME}={job}" if job else "" if queue else names.JOB_NAME
-    return Query(kind=by_struct(Pod), columns=columns, namespace=reach.scope, labels=labels, keep=keep)
+    of_jobs = f"{names.JOB_NAME}={job}" if job else "" if queue else names.JOB_NAME
+    chosen = ",".join(filter(None, (of_jobs, labels)))
+    return Query(kind=by_struct(Pod), columns=columns, namespace=reach.scope, labels=chosen, keep=keep)

@@ -8,8 +8,9 @@ import click
 
 from pumice.api.kinds import type_meta
 from pumice.api.scheduling import Queue
-from pumice.cli.cluster_command import Reach, asks, named
+from pumice.cli.cluster_command import Reach, asks, labelled, named
 from pumice.cli.results import Done, Query
+from pumice.cli.suggestions import SuggestingGroup
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
@@ -21,12 +22,12 @@ COMMANDS_NAMESPACE = "default"  # queues have no namespace, Commands must have o
 KIND = "queues.scheduling.volcano.sh"
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def queue() -> None:
     """Look at queues, make them, open and close them."""
 
 
-def queues(reach: Reach, name: str = "") -> Query:
+def queues(reach: Reach, name: str = "", *, labels: str = "") -> Query:
     """All queues or one, with the PodGroups in them counted."""
     from pumice.api.kinds import by_struct
     from pumice.api.scheduling import PodGroup
@@ -39,7 +40,7 @@ def queues(reach: Reach, name: str = "") -> Query:
         counted.clear()
         counted.update(tables.count_phases(groups))
 
-    return Query(kind=by_struct(Queue), columns=tables.queue_columns(counted), name=name, before=count)
+    return Query(kind=by_struct(Queue), columns=tables.queue_columns(counted), name=name, labels=labels, before=count)
 
 
 @queue.command("list")
@@ -47,14 +48,16 @@ def queues(reach: Reach, name: str = "") -> Query:
 @click.option(
     "-A", "--all-namespaces", is_flag=True, hidden=True, expose_value=False
 )  # queues are in none: as in kubectl
-async def list_queues(reach: Reach) -> Query:
+@click.option("-n", "--namespace", default="", hidden=True, expose_value=False)
+@labelled
+async def list_queues(reach: Reach, labels: str) -> Query:
     """List queues, with how many PodGroups are in which phase."""
-    return queues(reach)
+    return queues(reach, labels=labels)
 
 
 @queue.command()
 @asks(namespace=(), watch=True)
-@named("-n", "--name", kind=KIND)
+@named("-N", "--name", letter="-n", kind=KIND)
 async def get(reach: Reach, name: str) -> Query:
     """Show one queue."""
     return queues(reach, name)
@@ -62,7 +65,7 @@ async def get(reach: Reach, name: str) -> Query:
 
 @queue.command()
 @asks(namespace=())
-@named("-n", "--name")
+@named("-N", "--name", letter="-n")
 @click.option("-w", "--weight", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("-S", "--state", default="", expose_value=False, help="Taken for vcctl's sake; a new queue is open.")
 @click.option("--parent", default="", help="Queue that it takes its share from.")
@@ -90,7 +93,7 @@ async def create(
 
 @queue.command()
 @asks(namespace=())
-@named("-n", "--name", kind=KIND)
+@named("-N", "--name", letter="-n", kind=KIND)
 @click.option("-a", "--action", type=click.Choice(["open", "close", "update"]), required=True)
 @click.option("-w", "--weight", type=click.IntRange(min=1), help="The new weight, for update.")
 async def operate(reach: Reach, name: str, action: str, weight: int | None) -> Done:
@@ -111,7 +114,7 @@ async def operate(reach: Reach, name: str, action: str, weight: int | None) -> D
 
 @queue.command()
 @asks(namespace=())
-@named("-n", "--name", kind=KIND)
+@named("-N", "--name", letter="-n", kind=KIND, several=True)
 async def delete(reach: Reach, name: str) -> Done:
     """Delete a queue; the server refuses while it is open or in use."""
     from pumice.api.kinds import by_struct

@@ -1,4 +1,4 @@
-"""Cards on nodes, and the largest gang that would start: the scheduler's engine is asked about pods that nobody has created."""
+"""Cards on nodes, and the largest gang that would start: the scheduler's engine is asked about pods that do not exist."""
 
 from __future__ import annotations
 

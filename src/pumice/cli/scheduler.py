@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option(
-    "--kubeconfig", default="", help="Kubeconfig file; without it $KUBECONFIG, ~/.kube/config or the pod's own account."
+    "-k",
+    "--kubeconfig",
+    default="",
+    help="Kubeconfig file; without it $KUBECONFIG, ~/.kube/config or the pod's own account.",
 )
 @click.option("--context", default="", help="Context of the kubeconfig.")
 @click.option(

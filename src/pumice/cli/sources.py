@@ -50,8 +50,7 @@ async def explain(reach: Reach, group: PodGroup, policy_file: str | None) -> Ans
     """The first of the sources that knows the gang."""
     if policy_file is None:
         try:
-            told = await ask(reach, f"/v1/gangs/{group.metadata.key}")
-            return Answer(msgspec.json.decode(told, type=model.GangDetail), LEADER)
+            return Answer(await _from_leader(reach, group), LEADER)
         except (Unanswered, msgspec.MsgspecError) as error:
             click.echo(f"pumice: no leading scheduler answers ({error})", err=True)
     try:
@@ -62,6 +61,13 @@ async def explain(reach: Reach, group: PodGroup, policy_file: str | None) -> Ans
     if policy_file is None:
         click.echo("pumice: one cycle was planned over a listing, with the built-in policy", err=True)
     return Answer(found, LISTING)
+
+
+async def _from_leader(reach: Reach, group: PodGroup) -> model.GangDetail:
+    found = msgspec.json.decode(await ask(reach, f"/v1/gangs/{group.metadata.key}"), type=model.GangDetail)
+    if found.gang.uid != group.metadata.uid:
+        raise Unanswered("it knows a former group of that name")
+    return found
 
 
 async def _from_listing(reach: Reach, group: PodGroup, policy_file: str | None) -> model.GangDetail:
@@ -97,7 +103,7 @@ def _of(module: object) -> set[type]:
 
 
 async def _from_group(reach: Reach, group: PodGroup) -> Answer:
-    """What anybody who may see the group and its pods can know."""
+    """What the group and its pods tell by themselves, as the scheduler last wrote it."""
     from pumice.api.pods import Pod
 
     pods = (await reach.client.list(Pod, namespace=group.metadata.namespace)).items

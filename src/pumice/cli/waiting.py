@@ -50,8 +50,8 @@ async def until(reach: Reach, query: Query, is_done: Callable[[Sequence[Json]], 
         await reach.clock.sleep(fetching.AGAIN_S)
 
 
-async def job_ends(reach: Reach, made: Json, timeout_s: float | None) -> Json:
-    """The Job when it is over; raises JobFailed where it did not complete. Who is interrupted is told that the Job goes on."""
+async def job_ends(reach: Reach, made: Json, timeout_s: float | None, *, running: bool = False) -> Json:
+    """The Job when it is over, or `running`; raises JobFailed where it did not complete. Who is interrupted is told that the Job goes on."""
     name, namespace = made["metadata"]["name"], made["metadata"]["namespace"]
     last = [made]
     query = Query(kind=by_struct(Job), columns=(), namespace=namespace, name=name)
@@ -61,7 +61,7 @@ async def job_ends(reach: Reach, made: Json, timeout_s: float | None) -> Json:
             raise JobFailed(f"job {namespace}/{name} was deleted before it ended; look who did that, and run it again")
         last[0] = found[0]
         tell(_standing(found[0]))
-        return _phase(found[0]) in GOOD_ENDS | BAD_ENDS
+        return phase_of(found[0]) in GOOD_ENDS | BAD_ENDS or (running and phase_of(found[0]) == "Running")
 
     with progress.shown(_standing(made)) as tell:
         try:
@@ -69,26 +69,26 @@ async def job_ends(reach: Reach, made: Json, timeout_s: float | None) -> Json:
                 await until(reach, query, is_over)
         except TimeoutError:
             raise Conflict(
-                f"{_standing(last[0])}: not over within {timeout_s:g} s; it goes on: see `pumice explain job/{name}`"
+                f"{_standing(last[0])}: not {'running' if running else 'over'} within {timeout_s:g} s; it goes on: see `pumice explain job/{name}`"
             ) from None
         except asyncio.CancelledError:
             click.echo(f"\npumice: job {namespace}/{name} goes on; `pumice job delete {name}` ends it", err=True)
             raise
-    if _phase(last[0]) in BAD_ENDS:
+    if phase_of(last[0]) in BAD_ENDS:
         state = last[0]["status"]["state"]
         why = ": ".join(filter(None, (state.get("reason"), state.get("message")))) or "no reason was given"
         raise JobFailed(f"job {namespace}/{name} ended {state['phase']}: {why}; see `pumice job logs {name}`")
     return last[0]
 
 
-def _phase(job: Json) -> str:
+def phase_of(job: Json) -> str:
     return str(((job.get("status") or {}).get("state") or {}).get("phase") or "")
 
 
 def _standing(job: Json) -> str:
     status = job.get("status") or {}
     running, total = status.get("running", 0), tables.replicas(job)
-    return f"job {job['metadata']['name']}: {_phase(job) or 'Pending'}, {running} of {total} pods run"
+    return f"job {job['metadata']['name']}: {phase_of(job) or 'Pending'}, {running} of {total} pods run"
 
 
 async def job_is_gone(reach: Reach, name: str, timeout_s: float | None) -> None:

@@ -2,11 +2,11 @@
 
 A controller is a pure function and a table of what wakes it; everything else is shared:
 
-    known.Known(informers)      what is there: `known.of(Pod).get(ns, name)`, `.owned_by(uid)`, `.find("job", "ns/train")`.
+    cache.Known(informers)      what is there: `known.of(Pod).get(ns, name)`, `.owned_by(uid)`, `.find("job", "ns/train")`.
                                 It shows our own writes at once, before any watch does, so nothing is planned twice.
                                 `.ghost(ns, name)` is what is gone, as it was last seen: to explain, not to decide by.
     operations                  what a plan asks for: Create, Patch, Apply, Delete, Look, Emit, in stages, and when to plan again
-    carrying.Carrier(...)       carries a plan out: idempotent, bounded, guarded by the lease, every write counted
+    executor.Carrier(...)       carries a plan out: idempotent, bounded, guarded by the lease, every write counted
     driver.Controller(...)      name, `plan(known, key, now) -> Plan`, and the kinds that wake it, each with a function to keys
     driver.Driver(...)          the loop: news -> keys -> plan -> carry out -> plan again until nothing is left to do
 

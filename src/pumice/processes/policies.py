@@ -10,14 +10,17 @@ from pumice.processes.extender_client import extender_of
 from pumice.processes.load_settings import settings_of
 from pumice.scheduling import plugins
 from pumice.scheduling.core import builtin
+from pumice.scheduling.core.policy import PolicyError
+from pumice.scheduling.evicting import backoff
+from pumice.telemetry import catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pumice.clock import Clock
     from pumice.runtime import Log
+    from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
-    from pumice.scheduling.plugins import Plugin
 
 LOOK_S = 1.0  # a ConfigMap's files are swapped by the kubelet about once a minute: looking is cheaper than watching
 
@@ -29,7 +32,24 @@ def checked(text: str | bytes, source: str, extra: Mapping[str, type[Plugin]]) -
         plugins.make(option, policy.source, extra)
     extender_of(policy)
     settings_of(policy)
+    _check_declarations(policy, extra)
     return policy
+
+
+def _check_declarations(policy: Policy, extra: Mapping[str, type[Plugin]]) -> None:
+    """No two plugins have the same memory or the same metric, and none has ours."""
+    slots = {backoff.SLOT.name: "the scheduler"}
+    metrics = {metric.name: "the scheduler" for metric in (*catalogue.VOLCANO, *catalogue.PUMICE)}
+    for option in policy.options:
+        plugin = plugins.find(option.name, extra)
+        names = [(slots, "memory slot", plugin.memory.name)] if plugin.memory is not None else []
+        names += [(metrics, "metric", metric.name) for metric in plugin.metrics]
+        for taken, what, name in names:
+            if name in taken:
+                raise PolicyError(
+                    f"policy {policy.source}: plugin {option.name}: its {what} {name} is that of {taken[name]} already; rename it in the plugin"
+                )
+            taken[name] = option.name
 
 
 class PolicyFile:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
     from pumice.scheduling.core.memory import Slot
+    from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
-    from pumice.scheduling.plugins import Plugin
     from pumice.telemetry.catalogue import Metric
 
 # What the cluster's state is made of, whichever plugins run; what plugins read beside it they declare themselves.

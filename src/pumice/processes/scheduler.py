@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from pumice.kube.informer import Informers, News
     from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Decisions
+    from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
-    from pumice.scheduling.plugins import Plugin
 
 # The heart beats so often; and work that the budget of a cycle has cut off goes on after so long.
 TICK_S = 1.0
@@ -99,7 +99,7 @@ def units_for(snapshot: Snapshot) -> int:
 
 
 def _unheard(_: Cycle) -> None:
-    """Nobody listens."""
+    """Publish nothing: tests and benches run the scheduler without a view."""
 
 
 class Scheduler:

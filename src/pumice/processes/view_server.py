@@ -4,7 +4,7 @@
 /v1/gangs/NAMESPACE/NAME      one gang and what it waits for, for those who may `get` that PodGroup
 /v1/changes                   JSON lines: everything, then after each cycle what has changed
 
-Whoever asks for one namespace must be able to list its PodGroups, whoever asks for all of them those of all, and nodes.
+A question about one namespace needs the right to list its PodGroups; one about all needs that everywhere, and for nodes.
 """
 
 from __future__ import annotations

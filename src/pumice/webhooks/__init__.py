@@ -1,13 +1,13 @@
 """Admission: the rules of `api.defaults` and `api.validation` as answers to AdmissionReviews, over HTTPS.
 
-    reviewing      one review: the request in, the response out; the embedded server calls it too
+    reviews        one review: the request in, the response out; the embedded server calls it too
     lookups        what reviewed objects refer to, from informers
     submitters     who submitted what to which queue; pure
     access         may that submitter `use` that queue? SubjectAccessReviews, remembered briefly
     admission      all of them together: the answer to a review
     serving        HTTPS: limits, timeouts, numbers
-    keeping        the authority and the serving pair: kept in a Secret, or read from files
-    injecting      the authority's bundle into the webhook configurations
+    keys, certificate_store      the authority and the serving pair: kept in a Secret, or read from files
+    ca_bundle      the authority's bundle into the webhook configurations
     registration   the webhook configurations
     policies       the part of the rules that CEL can express, as admission policies of the API server itself
 

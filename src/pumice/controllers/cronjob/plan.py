@@ -49,19 +49,24 @@ def plan(cron_job: CronJob, jobs: Sequence[Job], now: Instant) -> Plan:
     if cron_job.metadata.deletion_timestamp is not None:
         return NOTHING_TO_DO
     history = _history(cron_job, jobs)
-    stages = [*_status_stages(cron_job, jobs, history), *_prune_stages(cron_job, jobs)]
+    starts, again_at = _starts(cron_job, history, now)
+    is_starting = any(isinstance(operation, Create) for stage in starts for operation in stage)
+    before = _status_stages(cron_job, jobs, history, is_starting=is_starting)
+    return Plan((*before, *_prune_stages(cron_job, jobs), *starts), again_at)
+
+
+def _starts(cron_job: CronJob, history: _History, now: Instant) -> tuple[list[Stage], Instant | None]:
+    """What starts the Job whose time has come, and when to look again."""
     if cron_job.spec.suspend:
-        return Plan(tuple(stages))
+        return [], None
     schedule = _schedule(cron_job)
     if isinstance(schedule, Emit):
-        return Plan((*stages, (schedule,)))
+        return [(schedule,)], None
     since = history.last or cron_job.metadata.creation_timestamp
     deadline_s = cron_job.spec.starting_deadline_seconds
     deadline = None if deadline_s is None else deadline_s * instant.SECOND
     found = times(schedule, instant.parse_instant(since) if since else now, now, deadline)
-    if found.due is not None:
-        stages += _start_stages(cron_job, schedule, found, history.active)
-    return Plan(tuple(stages), found.next)
+    return _start_stages(cron_job, schedule, found, history.active) if found.due is not None else [], found.next
 
 
 def _schedule(cron_job: CronJob) -> Schedule | Emit:
@@ -105,16 +110,27 @@ def _latest(texts: Iterable[str | None]) -> str | None:
     return instant.format_instant(max(known)) if known else None
 
 
-def _status_stages(cron_job: CronJob, jobs: Sequence[Job], history: _History) -> list[Stage]:
+def _status_stages(
+    cron_job: CronJob, jobs: Sequence[Job], history: _History, *, is_starting: bool = False
+) -> list[Stage]:
+    """The status as the Jobs make it. Where one has ended and the next is being made, the plan after that lists the next one in
+    its place: whoever watches sees no moment without any.
+    """
     status = cron_job.status
     active = tuple(_reference(job) for job in history.active)
     listed = {reference.uid for reference in status.active}
     same = listed == {reference.uid for reference in active}
     if same and (history.last, history.succeeded) == (status.last_schedule_time, status.last_successful_time):
         return []
-    body: Json = {"active": [msgspec.to_builtins(reference) for reference in active]}
+    ended = [job for job in jobs if job.metadata.uid in listed and job.status.state.phase in _FINISHED]
+    words = tuple(_saw(cron_job, job) for job in ended)
+    body: Json = {}
+    if active or not is_starting:
+        body["active"] = [msgspec.to_builtins(reference) for reference in active]
     body |= {"lastScheduleTime": history.last} if history.last else {}
     body |= {"lastSuccessfulTime": history.succeeded} if history.succeeded else {}
+    if not body:
+        return [words] if words else []
     metadata = cron_job.metadata
     patch = Patch(
         kind=CronJob,
@@ -124,8 +140,6 @@ def _status_stages(cron_job: CronJob, jobs: Sequence[Job], history: _History) ->
         uid=metadata.uid,
         subresource="status",
     )
-    ended = [job for job in jobs if job.metadata.uid in listed and job.status.state.phase in _FINISHED]
-    words = tuple(_saw(cron_job, job) for job in ended)
     return [(patch,), words] if words else [(patch,)]
 
 

@@ -2,9 +2,9 @@
 
 `plan.plan(view)` is all of it: pure, from the world as it is to operations. Its parts, in the order in which a plan uses them:
 
-    reading       the Job with its defaults filled in
+    defaulting    the Job with its defaults filled in
     progress      what its status says happened so far
-    roster        the Job's pods as members: task, index, and which start of the Job made them
+    members       the Job's pods as members: task, index, and which start of the Job made them
     policies      what happened to them (events), and which policy that meets
     timeouts      policies that act only if nothing changes for a while
     phases        the table: phase x action -> next phase, whom to kill, whether it costs a retry; when phases end by themselves

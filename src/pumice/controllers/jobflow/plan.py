@@ -60,16 +60,26 @@ def plan(view: View, now: Instant) -> FlowPlan:
     parts = {part.name: part for part in reversed(flow.spec.flows)}  # of two with one name the first counts
     ordered = [part for part in flow.spec.flows if parts[part.name] is part]
     wanted = status.status_of(flow, [job_name(flow, part) for part in ordered], view.jobs, now)
+    goes_on = wanted.state.phase in {status.PENDING, status.RUNNING}
+    starts, questions = _starts(view, ordered) if goes_on else ([], None)
     stages: list[tuple[Operation, ...]] = []
-    if (patch := status.status_patch(flow, wanted)) is not None:
+    patch = status.status_patch(flow, wanted)
+    if patch is not None and not _is_untouched(view, starts):
         stages.append((patch,))
     if wanted.state.phase == status.FAILED and status.is_open(flow):
         stages.append((_lament(flow, wanted.failed_jobs + wanted.terminated_jobs),))
-    if wanted.state.phase not in {status.PENDING, status.RUNNING}:
-        return FlowPlan(Plan(tuple(stages)))
-    starts, questions = _starts(view, ordered)
     again_at = now + AGAIN_S * instant.SECOND if questions is not None else None
     return FlowPlan(Plan((*stages, *starts), again_at), questions or ())
+
+
+def _is_untouched(view: View, starts: Sequence[tuple[Operation, ...]]) -> bool:
+    """True for a flow of which nothing was started and nothing can be, such as one that is made before its templates.
+
+    It has no status yet, as with Volcano: whoever made it may still change it without a conflict.
+    """
+    flow = view.flow
+    begins = any(isinstance(operation, Create) for stage in starts for operation in stage)
+    return bool(flow.spec.flows) and not (flow.status.state.phase or view.jobs or begins)
 
 
 def job_name(flow: JobFlow, part: Flow) -> str:

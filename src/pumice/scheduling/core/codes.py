@@ -1,7 +1,8 @@
 """Every reason that something waits: one code each, the facts that go with it, and the sentence made of both.
 
 A code is what programs match on, the sentence is what people read. Where Volcano says the same, the sentence is Volcano's to the
-letter, because its users match on that. To add a reason: a member here, and a row in tests/unit/scheduling/test_codes.py.
+letter, because its users match on that. To add a reason: a member here, an example in
+tools/docs/reasons.py and its sentence in tests/unit/scheduling/core/test_codes.py.
 """
 
 from __future__ import annotations

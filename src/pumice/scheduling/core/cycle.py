@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pumice.cluster.state import Snapshot
     from pumice.instant import Instant
     from pumice.scheduling.core.decisions import Decisions
+    from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
-    from pumice.scheduling.plugins import Plugin
 
 NO_PLUGINS: Mapping[str, type[Plugin]] = {}
 

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.decisions import QueueFigures, Release
     from pumice.scheduling.core.failures import Aside, Failure
     from pumice.scheduling.core.memory import Memory
+    from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.ports import Ports
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Operation
     from pumice.scheduling.evicting.backoff import Backoff
-    from pumice.scheduling.plugins import Plugin
     from pumice.telemetry.catalogue import Metric
 
 T = TypeVar("T")

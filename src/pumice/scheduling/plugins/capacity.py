@@ -16,11 +16,11 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Amount, Code, Facts
+from pumice.scheduling.core.plugin import Plugin, Watch
 from pumice.scheduling.core.points import Kind, Vote
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import eviction
-from pumice.scheduling.plugins import Plugin, Watch
 from pumice.scheduling.sharing import admitted, quotas
 from pumice.scheduling.sharing.device_quotas import Claims, DeviceAccount, device_limits
 from pumice.scheduling.sharing.queue_tree import QueueTree, queue_tree

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
 from pumice.scheduling.core.arguments import Args as NoArgs
-from pumice.scheduling.plugins import Plugin
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.sharing import hdrf
 
 if TYPE_CHECKING:

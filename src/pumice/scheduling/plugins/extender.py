@@ -17,12 +17,12 @@ from pumice import instant
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.ports import ExtenderFailed
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
 from pumice.scheduling.placing import extender_wire
-from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Kind, Vote
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,10 +18,10 @@ from pumice.cluster.topology import ROOT
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts, wanted
 from pumice.scheduling.core.gangstate import GangState
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Pull
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,9 +18,9 @@ from pumice.cluster.tasks import OCCUPYING
 from pumice.errors import BadInput
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
-from pumice.scheduling.plugins import Plugin
 from pumice.scheduling.sharing.queue_tree import queue_tree
 
 if TYPE_CHECKING:

@@ -9,9 +9,12 @@ import msgspec
 import numpy as np
 
 from pumice.api import apps, core, names
+from pumice.cluster import amounts
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW, SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.matching import compile_term
+from pumice.digits import whole_number
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.plugin import Plugin, Watch
 from pumice.scheduling.core.points import Pull
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.placing.constraints.affinity import PodAffinity
@@ -20,7 +23,6 @@ from pumice.scheduling.placing.constraints.labels import NodeLabels
 from pumice.scheduling.placing.constraints.spread import Defaults, PodSpread
 from pumice.scheduling.placing.constraints.taints import NodeTaints
 from pumice.scheduling.placing.placement import BATCH_MAX
-from pumice.scheduling.plugins import Plugin, Watch
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column, NodeTable
@@ -228,9 +230,8 @@ def real_capacity(table: NodeTable) -> Column:
     capacity = table.allocatable.copy()
     for annotation, row in ((names.OVERSUBSCRIPTION_CPU, CPU_ROW), (names.OVERSUBSCRIPTION_MEMORY, MEMORY_ROW)):
         for index, node in enumerate(table.objects):
-            oversold = node.metadata.annotations.get(annotation)
-            if oversold is not None and oversold.isascii() and oversold.isdigit():
-                capacity[row, index] -= int(oversold)
+            oversold = whole_number(node.metadata.annotations.get(annotation, ""), most=amounts.OFFERED_MAX)
+            capacity[row, index] -= oversold or 0
     return capacity
 
 

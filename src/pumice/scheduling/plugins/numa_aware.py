@@ -20,12 +20,12 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import NO_FACTS, Code, Facts
+from pumice.scheduling.core.plugin import Plugin, Watch
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints import cpus as cpu_sets
 from pumice.scheduling.placing.constraints.cpus import Layout, cpuset, cpuset_text, layout_of
 from pumice.scheduling.placing.node_cache import NodeCache, NodeLog
-from pumice.scheduling.plugins import Plugin, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

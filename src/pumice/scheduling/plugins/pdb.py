@@ -8,7 +8,7 @@ from pumice.api.policy import PodDisruptionBudget
 from pumice.cluster.matching import compile_selector
 from pumice.cluster.tasks import EVICTABLE
 from pumice.scheduling.core.arguments import Args as NoArgs
-from pumice.scheduling.plugins import Plugin, Watch
+from pumice.scheduling.core.plugin import Plugin, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

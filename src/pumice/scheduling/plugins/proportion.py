@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from pumice.cluster import amounts
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Amount, Code, Facts
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.plugins import Plugin
 from pumice.scheduling.sharing import admitted, quotas
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from pumice.api import names
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure
-from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column

@@ -14,9 +14,9 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import FINISHED
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Amount, Code, Facts
+from pumice.scheduling.core.plugin import Plugin, Watch
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.plugins import Plugin, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

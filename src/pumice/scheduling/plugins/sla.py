@@ -13,9 +13,9 @@ import msgspec
 from pumice.api import names
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.placing import annotation_values
-from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from pumice.instant import Duration, Instant

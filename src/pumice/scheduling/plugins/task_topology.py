@@ -20,8 +20,8 @@ from pumice.cluster import amounts
 from pumice.cluster.columns import SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.shapes import Reads
-from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -23,11 +23,11 @@ from pumice.instant import MINUTE, SECOND
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.memory import Slot
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.evicting import disruption
-from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -18,11 +18,11 @@ from pumice.cluster.tasks import Status
 from pumice.quantity import QuantityError
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing import annotation_values
 from pumice.scheduling.placing.loads import expiry, load_columns
-from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
