@@ -78,10 +78,25 @@ def _head(answer: Answer, now: Instant, job: str, pod: str) -> str:
 def _whole(detail: model.GangDetail) -> amounts.Amounts:
     """What all its pods hold and wait for; a gang may have more of them than must start together."""
     whole = {**amounts.read(detail.gang.holds)}
-    for shape in detail.room:
-        for name, value in amounts.read(shape.each).items():
-            whole[name] = whole.get(name, 0) + value * shape.waiting
+    amounts.add(whole, _waiting(detail))
     return whole
+
+
+def _waiting(detail: model.GangDetail) -> amounts.Amounts:
+    """What all its waiting pods ask for."""
+    total: amounts.MutableAmounts = {}
+    for shape in detail.room:
+        amounts.add(total, amounts.read(shape.each), shape.waiting)
+    return total
+
+
+def _lacks(detail: model.GangDetail) -> amounts.Amounts:
+    """What it takes beside what the gang holds: the rest of its minimum, or once it has started, what its other pods ask for."""
+    gang = detail.gang
+    if gang.members.running >= gang.members.minimum:
+        return _waiting(detail)
+    held = amounts.read(gang.holds)
+    return {name: max(value - held.get(name, 0), 0) for name, value in amounts.read(gang.asks).items()}
 
 
 def _about(answer: Answer) -> str:
@@ -100,7 +115,7 @@ def _one_pod(detail: model.GangDetail, name: str) -> str:
     if pod.node:
         return f"{key}, {pod.status} on {pod.node}"
     said = f"held by its scheduling gates {', '.join(pod.gates)}" if pod.gates else _message(detail, pod)
-    return f"{key}, {pod.status}: {said or 'waits for the rest of its gang'}"
+    return f"{key}, {pod.status}: {said or 'waits as its gang does, for the reasons below'}"
 
 
 def _amounts_text(values: model.Amounts) -> str:
@@ -175,7 +190,7 @@ def _others(promised: model.Amounts, gang: model.Gang) -> amounts.Amounts:
 
 
 def _share(detail: model.GangDetail) -> str:
-    queue, asks = detail.queue, amounts.read(detail.gang.asks)
+    queue, asks = detail.queue, _lacks(detail)
     if queue is None:
         return ""
     limits = {"GUARANTEE": queue.guarantee, "DESERVED": queue.deserved, "CAPABILITY": queue.capability}
@@ -200,7 +215,7 @@ def _share(detail: model.GangDetail) -> str:
         over, limit = sum(numbers) - capability.get(name, amounts.UNLIMITED), queue.capability.get(name, "")
         if numbers[0] > capability.get(name, amounts.UNLIMITED):
             notes += (
-                f"  {name}: {detail.gang.asks[name]} asked are more than the capability of {limit}: "
+                f"  {name}: {amounts.quantity_text(name, numbers[0])} asked are more than the capability of {limit}: "
                 "waiting does not help; ask for less, or raise the capability\n"
             )
         elif over > 0 and numbers[0]:
@@ -209,7 +224,7 @@ def _share(detail: model.GangDetail) -> str:
 
 
 def _cluster(detail: model.GangDetail) -> str:
-    asks, totals = amounts.read(detail.gang.asks), detail.totals
+    asks, totals = _lacks(detail), detail.totals
     if not asks or not totals.nodes:
         return ""
     total, used, promised = (

@@ -321,7 +321,7 @@ class Statuses:
         present = {"cpu": 0, "memory": 0, **allocated}
         wanted = {key: amounts.quantity_text(key, value) for key, value in present.items()}
         have = {
-            key: amounts.quantity_text(key, amounts.amount(key, value))
+            key: amounts.quantity_text(key, amounts.amount(key, value, unreadable=-1))  # which is written anew
             for key, value in queue.written_allocated.items()
         }
         recent = self._clock.monotonic() - self._written_at.get(name, float("-inf")) < QUEUE_S

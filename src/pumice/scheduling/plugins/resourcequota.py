@@ -100,7 +100,8 @@ def _demand(gang: GangState, name: str, missing: int) -> int:
     text = next((written[each] for each in _synonyms(name) if each in written), None)
     if text is None:
         return 0
-    return -(-_amount(name, text) * missing // max(gang.spec.min_member, 1))
+    asked = amounts.amount(_plain(name), text, unreadable=amounts.ASKED_MAX)
+    return -(-asked * missing // max(gang.spec.min_member, 1))
 
 
 def _synonyms(name: str) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ def _take_whole(cpus: int, free: int, taken: int, count: int) -> int:
 
 
 def layout_of(detail: Mapping[str, CpuInfo]) -> Layout:
-    return _layout(_encode(detail))
+    return _layout(_encode(dict(detail)))  # an empty one is a read-only view that cannot be encoded
 
 
 @lru_cache(maxsize=LAYOUTS_CACHED_MAX)
