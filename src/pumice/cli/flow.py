@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pumice.cli.cluster_command import Reach, asks, labelled, named
+from pumice.cli.cluster_command import Reach, Several, asks, labelled, named
 from pumice.cli.results import Done, Query, Report
 from pumice.cli.suggestions import SuggestingGroup
 from pumice.errors import BadInput
@@ -49,7 +49,7 @@ def _verbs(plural: str, title: str) -> click.Group:
     @click.option(
         "-f", "--filename", "--file", "filename", required=True, help="File with one or more objects; - for stdin."
     )
-    async def create(reach: Reach, filename: str) -> None:
+    async def create(reach: Reach, filename: str) -> Several:
         from pumice.cli import submitting
 
         kind = _kind(plural)
@@ -57,11 +57,13 @@ def _verbs(plural: str, title: str) -> click.Group:
             submitting.checked(each, kind.api_version, kind.kind, filename)
             for each in submitting.read_documents(filename)
         ]
+        several = Several([])
         for each in objects:
             meta = each["metadata"]
             meta["namespace"] = reach.namespace if reach.named_namespace else meta.get("namespace") or reach.namespace
-            await reach.client.create(kind, each, namespace=meta["namespace"])
-            click.echo(f"{kind.singular}.{kind.group}/{meta.get('name')} created")
+            made = await reach.client.create(kind, each, namespace=meta["namespace"])
+            several.answers.append(Done(kind, made.json(), "created"))
+        return several
 
     @group.command(help=f"Delete a {title}.")
     @asks()
