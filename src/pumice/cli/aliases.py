@@ -94,7 +94,6 @@ async def vresume(access: ClusterAccess, name: str) -> Done:
 
 
 COMMANDS: dict[str, click.Command] = {
-    "vcctl": main.pumice,
     "vsub": vsub,
     "vjobs": vjobs,
     "vqueues": vqueues,
@@ -118,4 +117,8 @@ if __name__ == "__main__":
     if sys.argv[1] == shell.KUBECTL_COMPLETION:
         complete(sys.argv[2:])
         sys.exit()
+    if sys.argv[1] == "vcctl":
+        from pumice.cli import vcctl
+
+        sys.exit(vcctl.run(sys.argv[2:]))
     sys.exit(main.run(sys.argv[2:], COMMANDS[sys.argv[1]], name=sys.argv[1]))

@@ -81,18 +81,20 @@ async def connect(target: Target) -> AsyncIterator[ClusterAccess]:
 
 def asks(
     *, namespace: Sequence[str] = NAMESPACE, everywhere: bool = False, watch: bool = False, output: bool = True
-) -> Callable[[Callable[..., Awaitable[Answer]]], Callable[..., None]]:
+) -> Callable[[Callable[..., Awaitable[Answer | Several]]], Callable[..., None]]:
     """A body that asks a cluster becomes a command: with the usual options, run to its end, its answer printed.
 
     The body gets a ClusterAccess and its own options. An empty `namespace` is for kinds that have none.
     """
 
-    def decorate(body: Callable[..., Awaitable[Answer]]) -> Callable[..., None]:
+    def decorate(body: Callable[..., Awaitable[Answer | Several]]) -> Callable[..., None]:
         @functools.wraps(body)
         def run(**options: Any) -> None:
             target = Target(*(options.pop(field.name, field.default) for field in dataclasses.fields(Target)))
             shown: dict[str, Any] = {key: options.pop(key) for key in _SHOWN if key in options}
-            asyncio.run(_run(target, shown, functools.partial(body, **options)))
+            found = click.get_current_context().find_object(invocation.Invocation)
+            volcano = found is not None and found.volcano
+            asyncio.run(_run(target, shown, functools.partial(body, **options), volcano=volcano))
 
         for option in reversed(_options(namespace, everywhere=everywhere, watch=watch, output=output)):
             run = option(run)
@@ -102,7 +104,11 @@ def asks(
 
 
 async def _run(
-    target: Target, shown: dict[str, Any], body: Callable[[ClusterAccess], Awaitable[Answer | Several]]
+    target: Target,
+    shown: dict[str, Any],
+    body: Callable[[ClusterAccess], Awaitable[Answer | Several]],
+    *,
+    volcano: bool,
 ) -> None:
     from pumice.cli import colours, printing
 
@@ -111,7 +117,11 @@ async def _run(
         answer = await body(access)
         several = answer if isinstance(answer, Several) else Several([answer])
         for each in several.answers:
-            if each is not None:
+            if each is not None and volcano and form.name == "table" and not form.watch:
+                from pumice.cli import vcctl_tables
+
+                await vcctl_tables.show(each, access)
+            elif each is not None:
                 await printing.show(each, access, form)
         for error in several.errors[:-1]:
             colours.error("pumice", error.plain)

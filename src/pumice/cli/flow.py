@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pumice.cli.cluster_command import ClusterAccess, asks, labelled, name_argument
+from pumice.cli.cluster_command import ClusterAccess, Several, asks, labelled, name_argument
 from pumice.cli.results import Done, Query, Report
 from pumice.cli.suggestions import SuggestingGroup
 from pumice.errors import BadInput
@@ -49,7 +49,7 @@ def _verbs(plural: str, title: str) -> click.Group:
     @click.option(
         "-f", "--filename", "--file", "filename", required=True, help="File with one or more objects; - for stdin."
     )
-    async def create(access: ClusterAccess, filename: str) -> None:
+    async def create(access: ClusterAccess, filename: str) -> Several:
         from pumice.cli import submitting
 
         kind = _kind(plural)
@@ -57,13 +57,15 @@ def _verbs(plural: str, title: str) -> click.Group:
             submitting.check_kind(each, kind.api_version, kind.kind, filename)
             for each in submitting.read_documents(filename)
         ]
+        several = Several([])
         for each in objects:
             meta = each["metadata"]
             meta["namespace"] = (
                 access.namespace if access.named_namespace else meta.get("namespace") or access.namespace
             )
-            await access.client.create(kind, each, namespace=meta["namespace"])
-            click.echo(f"{kind.singular}.{kind.group}/{meta.get('name')} created")
+            made = await access.client.create(kind, each, namespace=meta["namespace"])
+            several.answers.append(Done(kind, made.json(), "created"))
+        return several
 
     @group.command(help=f"Delete a {title}.")
     @asks()

@@ -16,6 +16,7 @@ class Invocation:
     """Filled in while the words of the command line are read."""
 
     verbose: bool = False  # errors name the request that failed
+    volcano: bool = False  # under the name of vcctl: its tables and sentences
 
 
 def set_verbose(ctx: click.Context, _: click.Parameter, level: str) -> None:
