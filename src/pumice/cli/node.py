@@ -52,7 +52,7 @@ class Wishes:
 
 
 @click.command()
-@click.option("--kubeconfig", default="", help="Kubeconfig file; without it $KUBECONFIG or ~/.kube/config.")
+@click.option("-k", "--kubeconfig", default="", help="Kubeconfig file; without it $KUBECONFIG or ~/.kube/config.")
 @click.option("--context", default="", help="Context of the kubeconfig.")
 @click.option(
     "--name", default="", help="Name of the node; for pretend nodes what comes before their numbers (pretend-)."

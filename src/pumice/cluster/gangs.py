@@ -104,7 +104,7 @@ class Gang:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Of what the gang asks for and how far it got; what we write onto its group ourselves does not count."""
+        """Of what the gang asks for and how far its members got; what we write onto its group ourselves does not count."""
         spec = self.spec
         theirs = {key: value for key, value in spec.annotations.items() if key not in OUR_NOTES}
         members = [
@@ -120,7 +120,7 @@ class Gang:
             for task in self.tasks
         ]
         wants = spec.min_member, spec.role_minimums, spec.minimum, spec.closeness, spec.policies
-        return fingerprint(spec.uid, spec.queue, spec.priority, spec.phase, theirs, spec.labels, wants, members)
+        return fingerprint(spec.uid, spec.queue, spec.priority, theirs, spec.labels, wants, members)
 
 
 def gang_of(spec: GangSpec, tasks: Iterable[Task]) -> Gang:

@@ -15,7 +15,7 @@ from pumice.api.kinds import type_meta
 from pumice.api.meta import Json, ObjectReference
 from pumice.controllers.cronjob.times import MISSED_MAX, times
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Emit, Patch, Plan
-from pumice.controllers.ownership import owned, submitted_by_the_owner
+from pumice.controllers.ownership import owned_metadata, with_owners_submitter
 from pumice.kube.requests import Propagation
 
 if TYPE_CHECKING:
@@ -91,13 +91,13 @@ def _history(cron_job: CronJob, jobs: Sequence[Job]) -> _History:
     ended = [job.status.state.last_transition_time for job in jobs if job.status.state.phase in _SUCCEEDED]
     return _History(
         active=tuple(job for job in jobs if job.status.state.phase not in _FINISHED),
-        last=_latest((status.last_schedule_time, *map(_scheduled, jobs))),
+        last=_latest((status.last_schedule_time, *map(_scheduled_time, jobs))),
         succeeded=_latest((status.last_successful_time, *ended)),
     )
 
 
-def _scheduled(job: Job) -> str | None:
-    """The time that the Job was made for; None if somebody has spoilt it."""
+def _scheduled_time(job: Job) -> str | None:
+    """The time that the Job was made for; None if the annotation cannot be read."""
     text = job.metadata.annotations.get(names.CRONJOB_SCHEDULED_TIMESTAMP)
     try:
         return None if text is None else instant.format_instant(instant.parse_instant(text))
@@ -114,7 +114,7 @@ def _status_stages(
     cron_job: CronJob, jobs: Sequence[Job], history: _History, *, is_starting: bool = False
 ) -> list[Stage]:
     """The status as the Jobs make it. Where one has ended and the next is being made, the plan after that lists the next one in
-    its place: whoever watches sees no moment without any.
+    its place: a watcher sees no moment without any.
     """
     status = cron_job.status
     active = tuple(_reference(job) for job in history.active)
@@ -227,10 +227,10 @@ def _job(cron_job: CronJob, schedule: Schedule, at: Instant) -> Json:
     zone = cron.zone(cron_job.spec.time_zone or UNSAID_ZONE)
     local = datetime.fromtimestamp(at // instant.SECOND, zone)
     text = instant.format_instant(at) if zone is UTC else local.isoformat(timespec="seconds")
-    metadata = owned(cron_job, job_name(cron_job, schedule, at))
+    metadata = owned_metadata(cron_job, job_name(cron_job, schedule, at))
     metadata["labels"] = dict(template.metadata.labels)
     annotations = {**template.metadata.annotations, names.CRONJOB_SCHEDULED_TIMESTAMP: text}
-    metadata["annotations"] = submitted_by_the_owner(cron_job, annotations)
+    metadata["annotations"] = with_owners_submitter(cron_job, annotations)
     return {
         **type_meta(Job),
         "metadata": metadata,

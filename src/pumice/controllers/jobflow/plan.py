@@ -14,9 +14,9 @@ from pumice.api.flow import JobRetainPolicy
 from pumice.api.kinds import type_meta
 from pumice.api.validation.graphs import cycle, unknown_targets
 from pumice.controllers.jobflow import probes, status
-from pumice.controllers.jobflow.patching import patched
+from pumice.controllers.jobflow.patching import apply_patch
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Emit, Plan
-from pumice.controllers.ownership import owned, submitted_by_the_owner
+from pumice.controllers.ownership import owned_metadata, with_owners_submitter
 from pumice.kube.requests import Propagation
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def plan(view: View, now: Instant) -> FlowPlan:
 def _is_untouched(view: View, starts: Sequence[tuple[Operation, ...]]) -> bool:
     """True for a flow of which nothing was started and nothing can be, such as one that is made before its templates.
 
-    It has no status yet, as with Volcano: whoever made it may still change it without a conflict.
+    It has no status yet, as with Volcano: its creator may still change it without a conflict.
     """
     flow = view.flow
     begins = any(isinstance(operation, Create) for stage in starts for operation in stage)
@@ -175,7 +175,7 @@ def _ill(parts: Sequence[Flow]) -> list[str]:
 
 
 def _lost_probes(view: View, part: Flow) -> list[str]:
-    """Probes that concern nobody, told once all targets are there."""
+    """Probes that concern no target, reported once all targets are there."""
     depends_on = part.depends_on
     if depends_on is None or depends_on.probe is None:
         return []
@@ -195,9 +195,9 @@ def _job(flow: JobFlow, part: Flow, template: JobTemplate) -> Json:
     }
     spec: Json = msgspec.json.decode(template.spec)
     if part.patch is not None and bytes(part.patch.job_spec) != bytes(ABSENT):
-        spec = patched(spec, msgspec.json.decode(part.patch.job_spec))
-    metadata = owned(flow, job_name(flow, part))
-    metadata["annotations"] = submitted_by_the_owner(flow, origin)
+        spec = apply_patch(spec, msgspec.json.decode(part.patch.job_spec))
+    metadata = owned_metadata(flow, job_name(flow, part))
+    metadata["annotations"] = with_owners_submitter(flow, origin)
     # A label has 63 characters at most; we find our Jobs by their owner.
     metadata["labels"] = {key: value for key, value in origin.items() if not selectors.label_value_problem(value)}
     return {**type_meta(Job), "metadata": metadata, "spec": spec}

@@ -10,9 +10,9 @@ from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.plugins import Plugin
 from pumice.scheduling.sharing import admitted
 
 if TYPE_CHECKING:

@@ -81,7 +81,7 @@ def test_a_run_costs_four_writes_and_history_stays_within_its_limit():
             "2026-03-28T17:01:00Z",
         )
         assert await stage.names(Job) == [f"nightly-{instant.parse_instant('2026-03-28T17:00:00Z') // instant.MINUTE}"]
-        assert stage.carrier.writes == {"create Job": 5, "patch CronJob": 10, "delete Job": 4}
+        assert stage.executor.writes == {"create Job": 5, "patch CronJob": 10, "delete Job": 4}
 
     a_stage().run(body)
 

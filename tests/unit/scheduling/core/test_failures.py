@@ -7,7 +7,7 @@ from pumice.scheduling.core import builtin
 from pumice.scheduling.core.arguments import Args
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.failures import GANGS_ASIDE_MAX
-from pumice.scheduling.plugins import Plugin
+from pumice.scheduling.core.plugin import Plugin
 from pumice.sdk import Reads
 
 NODES = [a_node("n1", cpu="64"), a_node("n2", cpu="64")]
