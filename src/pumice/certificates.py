@@ -109,12 +109,12 @@ def authority(common_name: str, *, now: dt.datetime, life: dt.timedelta = AUTHOR
 def serving_pair(signer: Pair, hosts: Sequence[str], *, now: dt.datetime, life: dt.timedelta = PAIR_LIFE) -> Pair:
     """A pair for a server that is reached under these names and addresses."""
     alternatives = x509.SubjectAlternativeName([_alternative(host) for host in hosts])
-    return _signed(signer, _name(hosts[0]), ExtendedKeyUsageOID.SERVER_AUTH, alternatives, now, life)
+    return _sign(signer, _name(hosts[0]), ExtendedKeyUsageOID.SERVER_AUTH, alternatives, now, life)
 
 
 def client_pair(signer: Pair, user: str, groups: Sequence[str] = (), *, now: dt.datetime) -> Pair:
     """A pair by which a client proves its user name (CN) and groups (O)."""
-    return _signed(signer, _name(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH, None, now)
+    return _sign(signer, _name(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH, None, now)
 
 
 def _alternative(host: str) -> x509.GeneralName:
@@ -138,7 +138,7 @@ def _builder(
     )
 
 
-def _signed(
+def _sign(
     signer: Pair,
     subject: x509.Name,
     usage: x509.ObjectIdentifier,

@@ -1,7 +1,7 @@
 """Real and virtual time. Only processes hold a clock; the pure packages take instants as arguments.
 
 Virtual time is the event loop's own: under a VirtualClock every timer of asyncio (sleep, timeout, call_later) runs on it,
-and it jumps to the next timer whenever everyone sleeps. A month passes in seconds, in the order in which it would have
+and it jumps to the next timer whenever all tasks sleep. A month passes in seconds, in the order in which it would have
 passed, and twice in the same way.
 """
 
@@ -50,11 +50,11 @@ class RealClock:
 
 
 class Deadlock(RuntimeError):
-    """Under virtual time everyone waits for somebody else, and no timer is set: nothing can ever happen again."""
+    """Under virtual time every task waits for another one, and no timer is set: nothing can ever happen again."""
 
 
 class VirtualClock:
-    """A clock that begins at `start` and passes only while everyone sleeps; run() is its world.
+    """A clock that begins at `start` and passes only while all tasks sleep; run() is its world.
 
     What waits for the outside (sockets, threads, other processes) does not hold it back: such things have no place in a
     world under virtual time.

@@ -4,7 +4,7 @@ PumiceError            subject, cause and next step in one sentence; packages ha
 |- BadInput            what the user wrote cannot be right: nothing was done (exit code 2)
 |- NotFound            what the user named is not there (exit code 3)
 |- Refused             the server knows who asks and says no (exit code 4)
-`- Conflict            somebody else was faster, or time ran out: ask again (exit code 5)
+`- Conflict            another writer was faster, or time ran out: ask again (exit code 5)
 """
 
 
@@ -13,7 +13,7 @@ class PumiceError(Exception):
 
     @property
     def plain(self) -> str:
-        """The text for somebody who did not ask for details."""
+        """The text for a user who did not ask for details."""
         return str(self)
 
 
@@ -30,4 +30,4 @@ class Refused(PumiceError):
 
 
 class Conflict(PumiceError):
-    """Somebody else was faster, or time ran out; asking again may help."""
+    """Another writer was faster, or time ran out; asking again may help."""

@@ -62,14 +62,14 @@ class _Amount(NamedTuple):
 def parse_milli(text: str | float) -> int:
     """The amount in thousandths, rounded away from zero, within int64."""
     amount = _read(text)
-    return _saturated(amount, MILLI)
+    return _saturate(amount, MILLI)
 
 
 @lru_cache(CACHE_ENTRIES_MAX)
 def parse_value(text: str | float) -> int:
     """The amount in whole units, rounded away from zero, within int64."""
     amount = _read(text)
-    return _saturated(amount, 0)
+    return _saturate(amount, 0)
 
 
 def compare(left: str | float, right: str | float) -> int:
@@ -89,17 +89,17 @@ def compare(left: str | float, right: str | float) -> int:
 def canonical(text: str | float) -> str:
     """The quantity as an API server prints it after reading it."""
     amount = _read(text)
-    return amount.kept or _printed(amount)
+    return amount.kept or _text(amount)
 
 
 def format_milli(value_milli: int) -> str:
     """Thousandths as a decimal quantity: 1500 is "1500m", 2000 is "2"."""
-    return _printed(_Amount(value_milli, MILLI, _DECIMAL, ""))
+    return _text(_Amount(value_milli, MILLI, _DECIMAL, ""))
 
 
 def format_bytes(value: int) -> str:
     """Whole units as a binary quantity: 2**30 is "1Gi"; below 1024 it is a decimal one."""
-    return _printed(_Amount(value, 0, _BINARY, ""))
+    return _text(_Amount(value, 0, _BINARY, ""))
 
 
 def _read(text: str | float) -> _Amount:
@@ -121,7 +121,7 @@ def _read(text: str | float) -> _Amount:
         digits = -digits
     binary = _BINARY_SUFFIXES.get(suffix)
     if binary is not None:
-        unscaled, scale = _rounded_to_nano(digits << binary, -len(fraction))
+        unscaled, scale = _round_to_nano(digits << binary, -len(fraction))
         if abs(unscaled) > INT64_MAX * 10**-scale:
             unscaled, scale = INT64_MAX * _sign(unscaled), 0
         short = not fraction and len(whole) + binary * 3 // 10 <= 14
@@ -131,7 +131,7 @@ def _read(text: str | float) -> _Amount:
     # apimachinery keeps a short text that looks canonical to it, among them "+5", "1.250" and "1E3".
     looks_canonical = whole[0] != "0" and shift % 3 == 0 and not (whole + fraction).endswith("000")
     short = len(whole) + len(fraction) <= 18 and shift >= NANO
-    return _Amount(*_rounded_to_nano(digits, shift), family, source if short and looks_canonical else "")
+    return _Amount(*_round_to_nano(digits, shift), family, source if short and looks_canonical else "")
 
 
 def _decimal_exponent(suffix: str, text: str | float) -> tuple[str, int]:
@@ -159,7 +159,7 @@ def _sign(number: int) -> int:
     return (number > 0) - (number < 0)
 
 
-def _divided_away(number: int, power: int) -> int:
+def _divide_away(number: int, power: int) -> int:
     """`number / 10**power`, rounded away from zero."""
     if power > len(str(abs(number))):
         return _sign(number)
@@ -167,21 +167,21 @@ def _divided_away(number: int, power: int) -> int:
     return _sign(number) * quotient
 
 
-def _rounded_to_nano(unscaled: int, scale: int) -> tuple[int, int]:
+def _round_to_nano(unscaled: int, scale: int) -> tuple[int, int]:
     if scale >= NANO:
         return unscaled, scale
-    return _divided_away(unscaled, NANO - scale), NANO
+    return _divide_away(unscaled, NANO - scale), NANO
 
 
-def _saturated(amount: _Amount, unit_scale: int) -> int:
+def _saturate(amount: _Amount, unit_scale: int) -> int:
     """The amount in units of 10**unit_scale, within int64."""
     shift = amount.scale - unit_scale
     # 10**19 is beyond int64 already, so a greater power changes nothing.
-    result = _divided_away(amount.unscaled, -shift) if shift < 0 else amount.unscaled * _POWERS_OF_TEN[min(shift, 19)]
+    result = _divide_away(amount.unscaled, -shift) if shift < 0 else amount.unscaled * _POWERS_OF_TEN[min(shift, 19)]
     return max(INT64_MIN, min(INT64_MAX, result))
 
 
-def _printed(amount: _Amount) -> str:
+def _text(amount: _Amount) -> str:
     unscaled, scale, family, _ = amount
     if not unscaled:
         return "0"

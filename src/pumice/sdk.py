@@ -10,22 +10,24 @@ may change. `docs/guides/writing-a-plugin.md` has a worked example.
 """
 
 from pumice.api.core import ConfigMap
+from pumice.api.kinds import Kind as ResourceKind
+from pumice.api.meta import Object
 from pumice.cluster.amounts import Amounts
 from pumice.cluster.columns import Column, Mask, NodeTable
-from pumice.cluster.queues import QueueSpec
+from pumice.cluster.queues import QueueInfo
 from pumice.cluster.tasks import Status, Task
 from pumice.instant import Duration, Instant
 from pumice.scheduling.core.arguments import Args
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.gangstate import GangState, SubState
 from pumice.scheduling.core.memory import Memory, Slot
+from pumice.scheduling.core.plugin import Plugin, Watch
 from pumice.scheduling.core.points import Indexes, Kind, Points, Pull, Scores, Vote
 from pumice.scheduling.core.policy import PluginOption, PolicyError
 from pumice.scheduling.core.session import Session
 from pumice.scheduling.core.shapes import Reads, Shape
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
 from pumice.scheduling.placing.placement import Pairs
-from pumice.scheduling.plugins import Plugin, Watch
 from pumice.telemetry.catalogue import Kind as MetricKind
 from pumice.telemetry.catalogue import Metric
 
@@ -51,15 +53,17 @@ __all__ = [
     "Metric",
     "MetricKind",
     "NodeTable",
+    "Object",
     "Pairs",
     "Plugin",
     "PluginOption",
     "Points",
     "PolicyError",
     "Pull",
-    "QueueSpec",
+    "QueueInfo",
     "Reads",
     "Reason",
+    "ResourceKind",
     "Scores",
     "Session",
     "Shape",

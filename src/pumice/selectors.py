@@ -158,8 +158,8 @@ def requirement_of(key: str, operator: str, values: Sequence[str]) -> Requiremen
 def label_selector_of(match_labels: Mapping[str, str], match_expressions: Iterable[Expression] = ()) -> LabelSelector:
     """The selector of an object's matchLabels and matchExpressions."""
     requirements = [requirement_of(key, "=", (value,)) for key, value in match_labels.items()]
-    requirements += [_checked(expression, _LABEL_OPERATORS) for expression in match_expressions]
-    return _sorted(requirements)
+    requirements += [_requirement(expression, _LABEL_OPERATORS) for expression in match_expressions]
+    return _sort(requirements)
 
 
 def label_selector(selector: Mapping[str, Any] | None) -> LabelSelector:
@@ -174,15 +174,15 @@ def label_selector(selector: Mapping[str, Any] | None) -> LabelSelector:
 
 def equality_of(labels: Mapping[str, str]) -> LabelSelector:
     """Every given label is there with its value. Nothing is validated: pods' nodeSelector is read this way."""
-    return _sorted([Requirement(key, "=", (value,)) for key, value in labels.items()])
+    return _sort([Requirement(key, "=", (value,)) for key, value in labels.items()])
 
 
-def _sorted(requirements: list[Requirement]) -> LabelSelector:
+def _sort(requirements: list[Requirement]) -> LabelSelector:
     """By key, which is the canonical order."""
     return LabelSelector(tuple(sorted(requirements, key=lambda requirement: requirement.key)))
 
 
-def _checked(expression: Expression, operators: Sequence[str]) -> Requirement:
+def _requirement(expression: Expression, operators: Sequence[str]) -> Requirement:
     key, operator, values = expression
     if operator not in operators:
         raise SelectorError(
@@ -231,7 +231,7 @@ def parse_label_selector(text: str) -> LabelSelector:
             raise _unexpected(text, words[position], "a comma or the end")
         requirement, position = _parse_requirement(text, words, position + 1)
         requirements.append(requirement)
-    return _sorted(requirements)
+    return _sort(requirements)
 
 
 def _parse_requirement(text: str, words: list[str], position: int) -> tuple[Requirement, int]:
@@ -296,7 +296,7 @@ class FieldSelector:
         return all((fields.get(name, "") == value) is wanted for name, value, wanted in self.terms)
 
     def __str__(self) -> str:
-        return ",".join(f"{name}{'=' if wanted else '!='}{_escaped(value)}" for name, value, wanted in self.terms)
+        return ",".join(f"{name}{'=' if wanted else '!='}{_escape(value)}" for name, value, wanted in self.terms)
 
 
 _FIELD_TERM: Final = re.compile(r"(?:\\.|[^\\,])*\\?", re.DOTALL)
@@ -325,7 +325,7 @@ def parse_field_selector(text: str) -> FieldSelector:
     return FieldSelector(tuple(terms))
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return re.sub(r"[\\,=]", r"\\\g<0>", value)
 
 
@@ -360,7 +360,7 @@ def node_selector_term_of(
     match_expressions: Iterable[Expression], match_fields: Iterable[Expression] = ()
 ) -> NodeSelectorTerm:
     """One term of node affinity. An empty one matches nothing."""
-    requirements = [_checked(expression, _NODE_OPERATORS) for expression in match_expressions]
+    requirements = [_requirement(expression, _NODE_OPERATORS) for expression in match_expressions]
     fields = []
     for key, operator, values in match_fields:
         if operator not in _FIELD_OPERATORS or len(values) != 1:
@@ -368,7 +368,7 @@ def node_selector_term_of(
                 f"matchFields requirement on {key!r}: {operator} {list(values)!r}; use In or NotIn with exactly one value"
             )
         fields.append((key, values[0], operator == "In"))
-    labels = _sorted(requirements) if requirements or fields else NOTHING
+    labels = _sort(requirements) if requirements or fields else NOTHING
     return NodeSelectorTerm(labels, FieldSelector(tuple(fields)))
 
 

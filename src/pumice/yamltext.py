@@ -48,7 +48,7 @@ class YamlError(BadInput):
 
 def load_all(text: str | bytes, *, source: str) -> list[Any]:
     """All documents of the text that are not empty. `source` names the text in errors, for example its file."""
-    text = _decoded(text, source)
+    text = _decode(text, source)
     if text.lstrip()[:1] == "{":
         documents = _load_json(text, source)
         if documents is not None:
@@ -67,7 +67,7 @@ def dump(obj: Any) -> str:
     return yaml.dump(obj, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=-1)
 
 
-def _decoded(text: str | bytes, source: str) -> str:
+def _decode(text: str | bytes, source: str) -> str:
     try:
         data = text if isinstance(text, bytes) else text.encode()
         if len(data) > TEXT_BYTES_MAX:
@@ -93,7 +93,7 @@ def _syntax_error(error: yaml.YAMLError, text: str, source: str) -> YamlError:
 # ------------------------------------------------------------------------------------------------------- scalars
 
 
-def _resolved(text: str) -> Any:
+def _resolve(text: str) -> Any:
     """The value of an unquoted scalar."""
     if text[:1] not in _MAYBE_TYPED and text:
         return text
@@ -214,19 +214,19 @@ class _Builder:
         self._alias_nodes += nodes
         if self._alias_nodes > ALIAS_NODES_MAX:
             raise self._error(event, f"aliases add more than {ALIAS_NODES_MAX} values; write the text out")
-        return _copied(value)
+        return _copy(value)
 
     def _scalar(self, event: Any) -> Any:
         """The scalar's value; a tag that does not belong to YAML itself means text, as in kubectl."""
         tag, text = event.tag, event.value
         if tag is None:
-            return _resolved(text) if event.implicit[0] else text
+            return _resolve(text) if event.implicit[0] else text
         kind = tag.removeprefix("tag:yaml.org,2002:")
         if kind == "binary":
             raise self._error(event, "!!binary has no meaning in JSON; write the base64 text without the tag")
         if kind not in _TAGGED:
             return text
-        value = _resolved(text)
+        value = _resolve(text)
         if type(value) not in _TAGGED[kind]:
             raise self._error(event, f"{text!r} is no {kind}; correct the value or remove the tag")
         return float(value) if kind == "float" else value
@@ -279,12 +279,12 @@ class _Builder:
         return result
 
 
-def _copied(value: Any) -> Any:
-    """An alias gets a value of its own, so that nobody changes two places at once."""
+def _copy(value: Any) -> Any:
+    """An alias gets a value of its own, so that a change of one place leaves the other as it is."""
     if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
+        return {key: _copy(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_copied(item) for item in value]
+        return [_copy(item) for item in value]
     return value
 
 
@@ -366,7 +366,7 @@ class _Dumper(yaml.CSafeDumper):
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
     plain = "|" if "\n" in text else ""  # the emitter takes a safer style where these would lose something
     return dumper.represent_scalar(
-        "tag:yaml.org,2002:str", text, style=plain if isinstance(_resolved(text), str) else "'"
+        "tag:yaml.org,2002:str", text, style=plain if isinstance(_resolve(text), str) else "'"
     )
 
 

@@ -17,7 +17,7 @@ from pumice.api.flow import JobTemplate
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import Queue
 from pumice.api.validation import ClusterSize
-from pumice.api.validation.amounts import shown, sums, units
+from pumice.api.validation.amounts import quantity_text, sums, units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -81,7 +81,7 @@ class World:
         lists = [decode_value(Node, item).status.allocatable for item in self._all("Node")]
         if not lists:
             return None
-        total = {name: shown(name, amount) for name, amount in sums(lists).items()}
+        total = {name: quantity_text(name, amount) for name, amount in sums(lists).items()}
         largest = {
             name: max((one[name] for one in lists if name in one), key=lambda amount, n=name: units(n, amount))
             for name in total

@@ -187,11 +187,11 @@ async def test_policies_fill_in_what_the_webhooks_do(transport: HttpTransport) -
         for spec in DEFAULTED:
             job = {"apiVersion": JOB.api_version, "kind": "Job", "metadata": {"name": "j"}, "spec": spec}
             made = (await client.create(JOB, job, namespace=admission.NAMESPACE, dry_run=True)).json()
-            assert made["spec"] == defaults.applied(made, defaults.job_patch(made))["spec"], (
+            assert made["spec"] == defaults.apply_patch(made, defaults.job_patch(made))["spec"], (
                 "nothing is left to fill in"
             )
             unshared = msgspec.json.decode(msgspec.json.encode(job))
-            wanted = defaults.applied(unshared, defaults.job_patch(unshared))["spec"]
+            wanted = defaults.apply_patch(unshared, defaults.job_patch(unshared))["spec"]
             assert {key: made["spec"][key] for key in wanted if key != "tasks"} == {
                 key: value for key, value in wanted.items() if key != "tasks"
             }

@@ -65,4 +65,4 @@ def test_rules_answer_whatever_they_are_asked(subject: Any, old: Any) -> None:
 @given(subject=spoilt())
 def test_patches_can_be_applied_to_whatever_they_were_made_for(subject: Any) -> None:
     patch = PATCHES.get(subject["kind"], lambda _: [])(subject)
-    defaults.applied(subject, patch)
+    defaults.apply_patch(subject, patch)

@@ -21,10 +21,10 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core import builtin, cycle, memory
 from pumice.scheduling.core.arguments import Args
+from pumice.scheduling.core.build_decisions import OWN_MEMORY
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.policy import PluginOption
 from pumice.scheduling.core.statement import Eviction, Placement
-from pumice.scheduling.evicting import backoff
-from pumice.scheduling.plugins import Plugin
 
 NO_PREEMPT = {"enablePreemptable": False}
 SHARES = "overcommit drf predicates proportion nodeorder binpack"
@@ -318,7 +318,7 @@ def test_a_small_budget_gives_part_of_the_same_plan(rounds, name):
 @every_policy
 def test_a_chain_of_cycles_replayed_from_encoded_inputs_gives_the_same_bytes(rounds, name):
     """Objects, memory and time are all that a cycle depends on: each may come from a file, in another process."""
-    slots = [backoff.SLOT]
+    slots = [slot for slot, _ in OWN_MEMORY]
 
     def step(world, bytes_before, number):
         remembered = memory.decode(bytes_before, slots)

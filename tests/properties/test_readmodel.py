@@ -48,7 +48,7 @@ def test_nodes_hold_what_their_pods_ask_for(world):
         for bind in commit.binds:
             held[bind.node].append(bind.task.request.amounts)
     for node in views.state().nodes:
-        expected = amounts.summed(held[node.name])
+        expected = amounts.sum_of(held[node.name])
         for name, value in amounts.read(node.used).items():
             assert value == expected.get(name, 0), (node.name, name)
     positions = collections.defaultdict(list)

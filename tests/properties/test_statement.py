@@ -107,7 +107,7 @@ def recount(session):
             assert_counts(sub.tally, gang, sub.sub.tasks)
         for role in {task.role for task in gang.tasks}:
             assert_counts(gang.role(role), gang, [task for task in gang.tasks if task.role == role])
-        held = amounts.summed(task.request.amounts for task in gang.tasks if gang.status(task) in OCCUPYING)
+        held = amounts.sum_of(task.request.amounts for task in gang.tasks if gang.status(task) in OCCUPYING)
         assert plain(gang.occupied) == plain(held)
 
 

@@ -9,9 +9,9 @@ from pumice import sdk
 ROOT = Path(__file__).parents[2]
 
 PROMISED = {
-    "ENTRY_POINTS", "Amounts", "Args", "Code", "Column", "Cure", "Denial", "Facts", "GangState", "Indexes", "Kind", "Mask", "NodeTable", "Pairs",
-    "Plugin", "PluginOption", "Points", "PolicyError", "Pull", "QueueSpec", "Reads", "Reason", "Scores", "Session", "Shape",
-    "Status", "SubState", "Task", "Vote",
+    "ENTRY_POINTS", "Amounts", "Args", "Code", "Column", "ConfigMap", "Cure", "Denial", "Duration", "Facts", "GangState", "Indexes", "Instant",
+    "Kind", "Mask", "Memory", "Metric", "MetricKind", "NodeTable", "Object", "Pairs", "Plugin", "PluginOption", "Points", "PolicyError", "Pull",
+    "QueueInfo", "Reads", "Reason", "ResourceKind", "Scores", "Session", "Shape", "Slot", "Status", "SubState", "Task", "Vote", "Watch",
 }  # fmt: skip
 
 # Each line with an `ignore` is wrong: mypy complains of an ignore that it does not need.

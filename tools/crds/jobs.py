@@ -34,6 +34,7 @@ from pumice.api.batch import (
 )
 from pumice.api.flow import JobFlowPhase, JobRetainPolicy
 from pumice.api.validation.limits import JOB_REPLICAS_MAX
+from pumice.api.validation.policies import ACTIONS
 
 
 def network_topology(description: str) -> Schema:
@@ -55,9 +56,7 @@ def _policies(description: str) -> Schema:
     policy = record(
         "When something happens, do something.",
         {
-            "action": text(
-                "What to do: AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob or ResumeJob."
-            ),
+            "action": text(f"What to do: {', '.join(ACTIONS[:-1])} or {ACTIONS[-1]}."),
             "event": text("What happens.", enum=JobEvent),
             "events": array("More of what happens; any of them counts.", text(enum=JobEvent)),
             "exitCode": integer("Exit code of a pod's first container; not 0, and not together with events."),

@@ -253,14 +253,14 @@ def architecture() -> str:
         860,
         462,
         "Watch events flow through kube, cluster and scheduling to dispatch, which writes to the API server; controllers, "
-        "webhooks and nodes stand beside it",
+        "webhooks and what people ask stand beside it",
         _stages(),
         _beside(),
     )
 
 
 def _stages() -> str:
-    shared = "Kubernetes' own, or the embedded one (apiserver): the only thing that everybody shares"
+    shared = "Kubernetes' own, or the embedded one (local/apiserver): the only thing that all parts share"
     state = ("what is true now, in columns", "one writer: intake", "readers take snapshots")
     decisions = ("what should happen", "actions and plugins", "work in statements")
     back = "M762 220L762 286L304 286L304 224"
@@ -287,17 +287,19 @@ def _stages() -> str:
 
 
 def _beside() -> str:
-    jobs = ("Jobs, groups, queues, flows:", "objects in, operations out", "each plan is pure")
-    rules = ("defaults, rules, and who", "may submit to a queue:", "the same pure rules of api")
-    agents = ("agents of the embedded", "cluster: pretend ones, and", "one that runs processes")
-    people = ("which parts make up a", "process; what people type;", "explain, schedule, up")
-    said = "These four are clients of the API server like everybody else, and meet the scheduler only in its objects."
+    jobs = ("Jobs, groups, queues:", "objects in, operations", "out; plans are pure")
+    rules = ("defaults, rules, who", "may submit: the pure", "rules of api")
+    view = ("what a cycle saw and", "decided, for explain", "and programs; pure")
+    people = ("which parts make up", "a process; what", "people type")
+    machine = ("one machine: server,", "nodes that pretend,", "one that runs things")
+    said = "Controllers, webhooks and nodes are clients of the API server like all others, and meet the scheduler only in its objects."
     return "\n".join(
         [
-            part(24, 330, 192, "controllers", *jobs),
-            part(230, 330, 192, "webhooks", *rules),
-            part(436, 330, 192, "nodes", *agents),
-            part(642, 330, 194, "processes, cli", *people),
+            part(24, 330, 153, "controllers", *jobs),
+            part(189, 330, 153, "webhooks", *rules),
+            part(354, 330, 152, "readmodel", *view, fill="#e9f1ea"),
+            part(518, 330, 153, "processes, cli", *people),
+            part(683, 330, 153, "local", *machine),
             paragraph(24, 444, said),
         ]
     )

@@ -59,6 +59,7 @@ EXAMPLES: dict[Code, tuple[Facts, tuple[Cure, ...]]] = {
         (CHANGE,),
     ),
     Code.ATTEMPT_FAILED: (Facts(text="node a-1 is gone"), (WAITING,)),
+    Code.PLUGIN_FAILED: (Facts(name="nodegroup", text="KeyError: 'n1'"), (CHANGE,)),
     Code.ROLE_FAILED: (Facts(pod="w-1", role="worker"), (CHANGE,)),
     Code.PREEMPTION_FALLS_SHORT: (Facts(queue="research", free=3, wanted=4), (WAITING,)),
     Code.RECLAIM_FALLS_SHORT: (Facts(queue="research", free=3, wanted=4), (WAITING,)),

@@ -16,7 +16,7 @@ from pumice.api.meta import NO_METADATA, NOTHING, ObjectMeta, ObjectReference, S
 DEFAULT_QUEUE = "default"
 DEFAULT_MAX_RETRY = 3
 NO_JSON = msgspec.Raw(b"{}")
-ABSENT = msgspec.Raw(b"null")  # raw JSON that is not there; somebody may also have written null
+ABSENT = msgspec.Raw(b"null")  # raw JSON that is not there; a client may also have written null
 NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -213,7 +213,7 @@ class JobTemplateMeta(Struct):
 
 
 class CronJobTemplate(Struct):
-    """A job to be made; its spec goes into the job as it stands, and decodes as a JobSpec where somebody must read it."""
+    """A job to be made; its spec goes into the job as it stands, and decodes as a JobSpec where it must be read."""
 
     metadata: JobTemplateMeta = JobTemplateMeta()
     spec: msgspec.Raw = NO_JSON

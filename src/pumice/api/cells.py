@@ -45,7 +45,7 @@ def born(obj: Object, now: instant.Instant) -> str:
     return age(obj["metadata"].get("creationTimestamp"), now)
 
 
-def named(obj: Object) -> str:
+def name_of(obj: Object) -> str:
     name: str = obj["metadata"]["name"]
     return name
 
@@ -84,7 +84,7 @@ def pod_cells(pod: Object, now: instant.Instant) -> list[Any]:
     true = {c["type"] for c in status.get("conditions") or () if c.get("status") == "True"}
     passed = sum(gate["conditionType"] in true for gate in gates)
     return [
-        named(pod),
+        name_of(pod),
         f"{ready}/{total}",
         reason,
         restarts,
@@ -193,7 +193,7 @@ def node_cells(node: Object, now: instant.Instant) -> list[Any]:
     info, addresses = status.get("nodeInfo") or {}, status.get("addresses") or ()
     found = {address["type"]: address["address"] for address in reversed(addresses)}
     return [
-        named(node),
+        name_of(node),
         ",".join(words),
         ",".join(sorted(roles)) or NONE,
         born(node, now),
@@ -223,7 +223,7 @@ def service_cells(service: Object, now: instant.Instant) -> list[Any]:
     ]
     address = spec.get("clusterIP") or NONE
     return [
-        named(service),
+        name_of(service),
         kind,
         address,
         external,
@@ -251,7 +251,7 @@ def event_cells(event: Object, now: instant.Instant) -> list[Any]:
         (event.get("message") or "").strip(),
         age(first, now),
         series.get("count") or event.get("count") or 1,
-        named(event),
+        name_of(event),
     ]
 
 
@@ -269,10 +269,10 @@ def endpoints_cells(obj: Object, now: instant.Instant) -> list[Any]:
     shown = ",".join(found[:_ENDPOINTS_SHOWN_MAX])
     if len(found) > _ENDPOINTS_SHOWN_MAX:
         shown += f" + {len(found) - _ENDPOINTS_SHOWN_MAX} more..."
-    return [named(obj), shown or NONE, born(obj, now)]
+    return [name_of(obj), shown or NONE, born(obj, now)]
 
 
-DEFAULT = Printer(("Name", "Age"), lambda obj, now: [named(obj), born(obj, now)])
+DEFAULT = Printer(("Name", "Age"), lambda obj, now: [name_of(obj), born(obj, now)])
 CORE: dict[str, Printer] = {
     "pods": Printer(
         ("Name", "Ready", "Status", "Restarts", "Age", "+IP", "+Node", "+Nominated Node", "+Readiness Gates"), pod_cells
@@ -294,17 +294,17 @@ CORE: dict[str, Printer] = {
     ),
     "namespaces": Printer(
         ("Name", "Status", "Age"),
-        lambda obj, now: [named(obj), (obj.get("status") or {}).get("phase", ""), born(obj, now)],
+        lambda obj, now: [name_of(obj), (obj.get("status") or {}).get("phase", ""), born(obj, now)],
     ),
     "services": Printer(("Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "+Selector"), service_cells),
     "events": Printer(
         ("Last Seen", "Type", "Reason", "Object", "+Subobject", "+Source", "Message", "+First Seen", "+Count", "+Name"),
         event_cells,
     ),
-    "configmaps": Printer(("Name", "Data", "Age"), lambda obj, now: [named(obj), _data_count(obj), born(obj, now)]),
+    "configmaps": Printer(("Name", "Data", "Age"), lambda obj, now: [name_of(obj), _data_count(obj), born(obj, now)]),
     "secrets": Printer(
         ("Name", "Type", "Data", "Age"),
-        lambda obj, now: [named(obj), obj.get("type", ""), len(obj.get("data") or ()), born(obj, now)],
+        lambda obj, now: [name_of(obj), obj.get("type", ""), len(obj.get("data") or ()), born(obj, now)],
     ),
     "endpoints": Printer(("Name", "Endpoints", "Age"), endpoints_cells),
 }

@@ -30,7 +30,7 @@ class Deleted(Struct):
 
 
 class Relisted(Struct):
-    """A whole list of one kind has been passed on; what is not in it vanished while nobody watched."""
+    """A whole list of one kind has been passed on; what is not in it vanished while there was no watch."""
 
     struct: type[Struct]
     uids: frozenset[str]
@@ -70,7 +70,7 @@ class BindFailed(Struct):
 
 
 class BindUnknown(Struct):
-    """Nobody knows whether a bind took effect: the charge stays until somebody has read the pod back."""
+    """It is unknown whether a bind took effect: the charge stays until the pod has been read back."""
 
     pod: PodRef
     node: str
@@ -87,19 +87,19 @@ class AttemptSeen(Struct):
 
 
 class Evicting(Struct):
-    """An eviction is under way: the pod's room becomes free, and whoever asked for it has a claim to that room."""
+    """An eviction is under way: the pod's room becomes free, and the gang that asked for it has a claim to that room."""
 
     pod: PodRef
     node: str
     at: Instant
-    claimant: str = ""  # key of the gang that the room is for; empty: nobody's
+    claimant: str = ""  # key of the gang that the room is for; empty: for none
     reason: str = ""
 
 
 class Forgotten(Struct):
     """What we said about a pod no longer holds: it is not assumed where it was, or not evicted after all.
 
-    Nobody is to blame: a bind that was never sent, a pod that turned out unbound or deleted, an eviction that was given up.
+    No failure of the node or the pod: a bind that was never sent, a pod that turned out unbound or deleted, an eviction that was given up.
     """
 
     pod: PodRef
@@ -109,11 +109,11 @@ class Forgotten(Struct):
 
 
 class Claim(Struct):
-    """The room that an eviction plan makes for a gang: nobody of lower rank may take it while its victims leave."""
+    """The room that an eviction plan makes for a gang: no gang of lower rank may take it while its victims leave."""
 
     gang: str
     places: tuple[tuple[str, str], ...]  # (uid of the member, node)
-    victims: tuple[str, ...]  # uids; while one of them still holds room, nobody is evicted for this gang again
+    victims: tuple[str, ...]  # uids; while one of them still holds room, no pod is evicted for this gang again
     until: Instant
 
 

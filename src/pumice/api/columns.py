@@ -15,7 +15,7 @@ class Column(Struct):
     description: str = ""
 
 
-def _computed(*names: str, wide: tuple[str, ...] = (), kind: str = "string") -> tuple[Column, ...]:
+def _computed_columns(*names: str, wide: tuple[str, ...] = (), kind: str = "string") -> tuple[Column, ...]:
     return (*(Column(name, kind) for name in names), *(Column(name, kind, priority=1) for name in wide))
 
 
@@ -25,90 +25,99 @@ DEFAULT = (AGE,)
 
 # The core kinds, as Kubernetes 1.36 prints them.
 POD = (
-    *_computed("Ready", "Status", "Restarts"),
+    *_computed_columns("Ready", "Status", "Restarts"),
     AGE,
-    *_computed(wide=("IP", "Node", "Nominated Node", "Readiness Gates")),
+    *_computed_columns(wide=("IP", "Node", "Nominated Node", "Readiness Gates")),
 )
 NODE = (
-    *_computed("Status", "Roles"),
+    *_computed_columns("Status", "Roles"),
     AGE,
     Column("Version", path=".status.nodeInfo.kubeletVersion"),
-    *_computed(wide=("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime")),
+    *_computed_columns(wide=("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime")),
 )
 NAMESPACE = (Column("Status", path=".status.phase"), AGE)
-SERVICE = (*_computed("Type", "Cluster-IP", "External-IP", "Port(s)"), AGE, *_computed(wide=("Selector",)))
-CONFIG_MAP = (*_computed("Data"), AGE)
-SECRET = (Column("Type", path=".type"), *_computed("Data"), AGE)
+SERVICE = (
+    *_computed_columns("Type", "Cluster-IP", "External-IP", "Port(s)"),
+    AGE,
+    *_computed_columns(wide=("Selector",)),
+)
+CONFIG_MAP = (*_computed_columns("Data"), AGE)
+SECRET = (Column("Type", path=".type"), *_computed_columns("Data"), AGE)
 EVENT = (
-    *_computed("Last Seen"),
+    *_computed_columns("Last Seen"),
     Column("Type", path=".type"),
     Column("Reason", path=".reason"),
-    *_computed("Object", wide=("Subobject", "Source")),
-    *_computed("Message", wide=("First Seen", "Count")),
+    *_computed_columns("Object", wide=("Subobject", "Source")),
+    *_computed_columns("Message", wide=("First Seen", "Count")),
     Column("Name", path=".metadata.name", priority=1),
 )
 PERSISTENT_VOLUME_CLAIM = (
-    *_computed("Status", "Volume", "Capacity", "Access Modes", "StorageClass", "VolumeAttributesClass"),
+    *_computed_columns("Status", "Volume", "Capacity", "Access Modes", "StorageClass", "VolumeAttributesClass"),
     AGE,
-    *_computed(wide=("VolumeMode",)),
+    *_computed_columns(wide=("VolumeMode",)),
 )
 PERSISTENT_VOLUME = (
-    *_computed("Capacity", "Access Modes", "Reclaim Policy", "Status", "Claim"),
-    *_computed("StorageClass", "VolumeAttributesClass", "Reason"),
+    *_computed_columns("Capacity", "Access Modes", "Reclaim Policy", "Status", "Claim"),
+    *_computed_columns("StorageClass", "VolumeAttributesClass", "Reason"),
     AGE,
-    *_computed(wide=("VolumeMode",)),
+    *_computed_columns(wide=("VolumeMode",)),
 )
-RESOURCE_QUOTA = (*_computed("Request", "Limit"), AGE)
+RESOURCE_QUOTA = (*_computed_columns("Request", "Limit"), AGE)
 
-_POD_WIDE = _computed(wide=("Containers", "Images"))
-_SELECTOR_WIDE = _computed(wide=("Selector",))
-REPLICATION_CONTROLLER = (*_computed("Desired", "Current", "Ready", kind="integer"), AGE, *_POD_WIDE, *_SELECTOR_WIDE)
-REPLICA_SET = REPLICATION_CONTROLLER
-DEPLOYMENT = (*_computed("Ready", "Up-to-date", "Available"), AGE, *_POD_WIDE, *_SELECTOR_WIDE)
-STATEFUL_SET = (*_computed("Ready"), AGE, *_POD_WIDE)
-DAEMON_SET = (
-    *_computed("Desired", "Current", "Ready", "Up-to-date", "Available", kind="integer"),
-    *_computed("Node Selector"),
+_POD_WIDE = _computed_columns(wide=("Containers", "Images"))
+_SELECTOR_WIDE = _computed_columns(wide=("Selector",))
+REPLICATION_CONTROLLER = (
+    *_computed_columns("Desired", "Current", "Ready", kind="integer"),
     AGE,
     *_POD_WIDE,
     *_SELECTOR_WIDE,
 )
-KUBE_JOB = (*_computed("Status", "Completions", "Duration"), AGE, *_POD_WIDE, *_SELECTOR_WIDE)
+REPLICA_SET = REPLICATION_CONTROLLER
+DEPLOYMENT = (*_computed_columns("Ready", "Up-to-date", "Available"), AGE, *_POD_WIDE, *_SELECTOR_WIDE)
+STATEFUL_SET = (*_computed_columns("Ready"), AGE, *_POD_WIDE)
+DAEMON_SET = (
+    *_computed_columns("Desired", "Current", "Ready", "Up-to-date", "Available", kind="integer"),
+    *_computed_columns("Node Selector"),
+    AGE,
+    *_POD_WIDE,
+    *_SELECTOR_WIDE,
+)
+KUBE_JOB = (*_computed_columns("Status", "Completions", "Duration"), AGE, *_POD_WIDE, *_SELECTOR_WIDE)
 
 POD_DISRUPTION_BUDGET = (
-    *_computed("Min Available", "Max Unavailable"),
+    *_computed_columns("Min Available", "Max Unavailable"),
     Column("Allowed Disruptions", "integer", ".status.disruptionsAllowed"),
     AGE,
 )
 PRIORITY_CLASS = (
     Column("Value", "integer", ".value"),
-    *_computed("Global-Default", kind="boolean"),
+    *_computed_columns("Global-Default", kind="boolean"),
     AGE,
     Column("PreemptionPolicy", path=".preemptionPolicy"),
 )
-NATIVE_POD_GROUP = (*_computed("Policy", "Workload", "Status"), AGE)
+NATIVE_POD_GROUP = (*_computed_columns("Policy", "Workload", "Status"), AGE)
 STORAGE_CLASS = (
     Column("Provisioner", path=".provisioner"),
-    *_computed("ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion"),
+    *_computed_columns("ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion"),
     AGE,
 )
-CSI_NODE = (*_computed("Drivers", kind="integer"), AGE)
+CSI_NODE = (*_computed_columns("Drivers", kind="integer"), AGE)
 CSI_DRIVER = (
-    *_computed("AttachRequired", "PodInfoOnMount", "StorageCapacity", kind="boolean"),
-    *_computed("TokenRequests"),
-    *_computed("RequiresRepublish", kind="boolean"),
-    *_computed("Modes"),
+    *_computed_columns("AttachRequired", "PodInfoOnMount", "StorageCapacity", kind="boolean"),
+    *_computed_columns("TokenRequests"),
+    *_computed_columns("RequiresRepublish", kind="boolean"),
+    *_computed_columns("Modes"),
     AGE,
 )
 CSI_STORAGE_CAPACITY = (CREATED_AT,)
 VOLUME_ATTACHMENT = (
     Column("Attacher", path=".spec.attacher"),
-    *_computed("PV"),
+    *_computed_columns("PV"),
     Column("Node", path=".spec.nodeName"),
     Column("Attached", "boolean", ".status.attached"),
     AGE,
 )
-RESOURCE_CLAIM = (*_computed("State"), AGE)
+RESOURCE_CLAIM = (*_computed_columns("State"), AGE)
 RESOURCE_SLICE = (
     Column("Node", path=".spec.nodeName"),
     Column("Driver", path=".spec.driver"),
@@ -116,9 +125,9 @@ RESOURCE_SLICE = (
     AGE,
 )
 LEASE = (Column("Holder", path=".spec.holderIdentity"), AGE)
-NETWORK_POLICY = (*_computed("Pod-Selector"), AGE)
+NETWORK_POLICY = (*_computed_columns("Pod-Selector"), AGE)
 CUSTOM_RESOURCE_DEFINITION = (CREATED_AT,)
-WEBHOOK_CONFIGURATION = (*_computed("Webhooks", kind="integer"), AGE)
+WEBHOOK_CONFIGURATION = (*_computed_columns("Webhooks", kind="integer"), AGE)
 
 # Our kinds, as Volcano's manifests name them: the case of a name is part of what scripts match.
 _UPPER_AGE = Column("AGE", "date", ".metadata.creationTimestamp", description=AGE.description)

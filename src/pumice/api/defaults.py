@@ -26,7 +26,7 @@ NEEDS_SSH: Final = ("mpi",)
 _NEEDED: Final = (("svc", NEEDS_SVC), ("ssh", NEEDS_SSH))
 
 
-def applied(subject: Json, patch: Sequence[Operation]) -> Json:
+def apply_patch(subject: Json, patch: Sequence[Operation]) -> Json:
     """A copy of the object with the patch applied; the object itself where there is nothing to apply."""
     if not patch:
         return subject
@@ -38,7 +38,7 @@ def _add(path: str, value: Any) -> Operation:
     return {"op": "add", "path": path, "value": value}
 
 
-def _escaped(key: str) -> str:
+def _escape(key: str) -> str:
     """A key as it stands in a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1")
 
@@ -105,13 +105,13 @@ def _task_patch(task: Json, index: int) -> list[Operation]:
 
 
 def job_update_patch(new: Json, old: Json) -> list[Operation]:
-    """What somebody who applies a manifest again leaves out because admission had filled it in, and minimums that follow.
+    """What a client that applies a manifest again leaves out because admission had filled it in, and minimums that follow.
 
-    Lists are replaced as a whole by whoever applies them, so a task comes without what it was given. What may not change gets
+    An apply replaces lists as a whole, so a task comes without what it was given. What may not change gets
     its old value back; a minimum that was all of the replicas and would be more than there are is all of them again.
     """
     spec, before = _object(new.get("spec")), _object(old.get("spec"))
-    patch = _restored("/spec", spec, before, ("queue", "schedulerName", "maxRetry"))
+    patch = _restore_fields("/spec", spec, before, ("queue", "schedulerName", "maxRetry"))
     tasks, former = list(_objects(spec.get("tasks"))), dict(_objects(before.get("tasks")))
     minimums: list[int] = []
     for index, task in tasks:
@@ -127,14 +127,14 @@ def job_update_patch(new: Json, old: Json) -> list[Operation]:
         patch.append(_add("/spec/minAvailable", sum(minimums)))
     plugins, known = _object(spec.get("plugins")), _object(before.get("plugins"))
     needed = [name for name, needs in _NEEDED if any(each in plugins for each in needs)]
-    return patch + _restored("/spec/plugins", plugins, known, needed)
+    return patch + _restore_fields("/spec/plugins", plugins, known, needed)
 
 
 def _applies_minimum(job: Json) -> bool | None:
-    """Whether whoever applies the Job writes its minAvailable; None where nobody applies it and we cannot know."""
+    """Whether the client that applies the Job writes its minAvailable; None where it is not applied and we cannot know."""
     metadata = _object(job.get("metadata"))
     text = _object(metadata.get("annotations")).get(names.LAST_APPLIED)
-    manifest = _parsed(text) if isinstance(text, str) else None
+    manifest = _parse(text) if isinstance(text, str) else None
     if isinstance(manifest, dict):
         return "minAvailable" in _object(manifest.get("spec"))
     fields = [_object(each.get("fieldsV1")) for _, each in _objects(metadata.get("managedFields")) if _is_apply(each)]
@@ -147,10 +147,10 @@ def _is_apply(entry: Json) -> bool:
 
 def _task_update_patch(path: str, task: Json, former: Json) -> tuple[list[Operation], int]:
     """What the task lacks, and its minimum with that."""
-    patch = _restored(path, task, former, ("name", "maxRetry"))
+    patch = _restore_fields(path, task, former, ("name", "maxRetry"))
     pods, known = (_object(_object(each.get("template")).get("spec")) for each in (task, former))
     if pods.get("hostNetwork") is True:
-        patch += _restored(f"{path}/template/spec", pods, known, ("dnsPolicy",))
+        patch += _restore_fields(f"{path}/template/spec", pods, known, ("dnsPolicy",))
     given = task.get("minAvailable")
     every = task_minimum({**task, "minAvailable": None})
     was_default = given == former.get("minAvailable") == task_minimum({**former, "minAvailable": None})
@@ -160,7 +160,7 @@ def _task_update_patch(path: str, task: Json, former: Json) -> tuple[list[Operat
     return patch, task_minimum(task)
 
 
-def _restored(path: str, new: Json, old: Json, fields: Iterable[str]) -> list[Operation]:
+def _restore_fields(path: str, new: Json, old: Json, fields: Iterable[str]) -> list[Operation]:
     """The old values of fields that the new object lacks."""
     lost = [field for field in fields if _is_unset(new.get(field)) and not _is_unset(old.get(field))]
     return [_add(f"{path}/{field}", old[field]) for field in lost]
@@ -226,8 +226,8 @@ def queue_patch(queue: Json) -> list[Operation]:
     path, weights = annotations.get(names.HIERARCHY), annotations.get(names.HIERARCHY_WEIGHTS)
     if path and weights and isinstance(path, str) and path.split("/")[0] != ROOT_QUEUE:
         prefix = "/metadata/annotations/"
-        patch.append(_add(prefix + _escaped(names.HIERARCHY), f"{ROOT_QUEUE}/{path}"))
-        patch.append(_add(prefix + _escaped(names.HIERARCHY_WEIGHTS), f"{DEFAULT_WEIGHT}/{weights}"))
+        patch.append(_add(prefix + _escape(names.HIERARCHY), f"{ROOT_QUEUE}/{path}"))
+        patch.append(_add(prefix + _escape(names.HIERARCHY_WEIGHTS), f"{DEFAULT_WEIGHT}/{weights}"))
     if spec.get("reclaimable") is None:
         patch.append(_add("/spec/reclaimable", True))
     if _is_unset(spec.get("weight")):
@@ -292,12 +292,12 @@ def resource_groups(text: str | bytes, *, source: str) -> tuple[ResourceGroup, .
             )
         if not group.object.key and not group.resource_group:
             raise BadInput(f"{subject}: takes no pod; set resourceGroup or object")
-        if group.affinity and not isinstance(_parsed(group.affinity), dict):
+        if group.affinity and not isinstance(_parse(group.affinity), dict):
             raise BadInput(f"{subject}.affinity: not a JSON object; write a pod's affinity as JSON")
     return tuple(groups)
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -314,19 +314,19 @@ def pod_patch(
     annotations = _object(_object(pod.get("metadata")).get("annotations"))
     changes: list[Operation] = []
     if queue_gate and annotations.get(names.QUEUE_ALLOCATION_GATE) == "true":
-        changes += _appended(spec, "schedulingGates", [{"name": names.QUEUE_ALLOCATION_GATE}])
+        changes += _append_items(spec, "schedulingGates", [{"name": names.QUEUE_ALLOCATION_GATE}])
     group = next((group for group in groups if group.takes(pod, namespace)), None)
     if group is not None:
-        changes += _merged(spec, "nodeSelector", group.labels)
+        changes += _merge_entries(spec, "nodeSelector", group.labels)
         if group.affinity and not spec.get("affinity"):
-            changes.append(_add("/spec/affinity", _parsed(group.affinity)))
-        changes += _appended(spec, "tolerations", group.tolerations)
+            changes.append(_add("/spec/affinity", _parse(group.affinity)))
+        changes += _append_items(spec, "tolerations", group.tolerations)
         if group.scheduler_name and spec.get("schedulerName") != group.scheduler_name:
             changes.append(_add("/spec/schedulerName", group.scheduler_name))
     return patch + changes if changes else []
 
 
-def _appended(spec: Json, field: str, items: Iterable[Mapping[str, Any]]) -> list[Operation]:
+def _append_items(spec: Json, field: str, items: Iterable[Mapping[str, Any]]) -> list[Operation]:
     present = spec.get(field) or []
     missing = [dict(item) for item in items if item not in present]
     if not present:
@@ -334,9 +334,9 @@ def _appended(spec: Json, field: str, items: Iterable[Mapping[str, Any]]) -> lis
     return [_add(f"/spec/{field}/-", item) for item in missing]
 
 
-def _merged(spec: Json, field: str, entries: Mapping[str, str]) -> list[Operation]:
+def _merge_entries(spec: Json, field: str, entries: Mapping[str, str]) -> list[Operation]:
     present = spec.get(field)
     if not present:
         return [_add(f"/spec/{field}", dict(entries))] if entries else []
     changed = {key: value for key, value in entries.items() if present.get(key) != value}
-    return [_add(f"/spec/{field}/{_escaped(key)}", value) for key, value in changed.items()]
+    return [_add(f"/spec/{field}/{_escape(key)}", value) for key, value in changed.items()]

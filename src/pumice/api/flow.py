@@ -125,7 +125,7 @@ class JobTemplateStatus(Struct):
 
 
 class JobTemplate(Struct):
-    """A job to be made by flows; its spec goes into the jobs as it stands, and decodes as a JobSpec where somebody must read it."""
+    """A job to be made by flows; its spec goes into the jobs as it stands, and decodes as a JobSpec where it must be read."""
 
     metadata: ObjectMeta = NO_METADATA
     spec: msgspec.Raw = NO_JSON

@@ -140,8 +140,10 @@ def by_kind(api_version: str, kind: str) -> Kind | None:
 
 
 def by_struct(struct: type[Struct]) -> Kind:
-    """The kind that a Struct reads; every top-level Struct reads exactly one."""
-    return _BY_STRUCT[struct]
+    """The kind that a Struct reads; every top-level Struct reads exactly one. A Struct of a plugin from outside names it itself, as KIND."""
+    kind: Kind | None = _BY_STRUCT.get(struct) or getattr(struct, "KIND", None)
+    assert kind is not None, f"{struct.__name__} is no kind of the table, and has no KIND of its own"
+    return kind
 
 
 def type_meta(struct: type[Struct]) -> dict[str, str]:

@@ -104,12 +104,10 @@ VIEW_HEADER = "pumice-token"  # carries such a token through the API server, whi
 VIEWER_ACCOUNT = "pumice-viewer"  # the ServiceAccount whose tokens the command line asks for
 SCHEDULER_LEASE = "pumice-scheduler"
 VERDICT = "pumice.dev/verdict"  # A PodGroup: JSON, why the gang waits, in classes of reasons with counts
-SUBMITTED_BY = (
-    "pumice.dev/submitted-by"  # A Job, CronJob, JobFlow, PodGroup, pod: the user for whom it takes a queue's room
-)
+SUBMITTED_BY = "pumice.dev/submitted-by"  # A Job, CronJob, JobFlow, PodGroup, pod: the user to whom its use of the queue is charged
 SUBMITTER_GROUPS = "pumice.dev/submitter-groups"  # A, beside the one above: that user's groups, one a line
 PROGRESS = "pumice.dev/progress"  # in a Job's status.controlledResources: JSON, what its controller must not forget
-NODE_AGENT = "pumice.dev/node-agent"  # A process node: the agent that keeps it, by its machine and folder
+NODE_AGENT = "pumice.dev/node-agent"  # A node: the agent that keeps it, by its machine and its folder or process
 PRETEND_RUN = "pumice.dev/pretend-run"  # A pod on a pretend node: ends after this time, with success
 PRETEND_EXIT_CODE = "pumice.dev/pretend-exit-code"  # A pod on a pretend node: ... or with this exit code
 PRETEND_STOP = "pumice.dev/pretend-stop"  # A pod on a pretend node: takes this long to go once it is deleted

@@ -146,7 +146,7 @@ class QueueSpec(Struct):
 
 
 class QueueReservation(Struct):
-    """Written by versions of Volcano long gone; read by nobody."""
+    """Written by versions of Volcano long gone; never read."""
 
     nodes: tuple[str, ...] = ()
     resource: ResourceList = NO_RESOURCES

@@ -1,7 +1,7 @@
 """Which of two versions of an object is older, as far as that can be known (docs/adr/0016).
 
 Kubernetes promises since 1.35 that resource versions of one kind are decimal numbers that grow, and has made them so ever since it
-stores in etcd. A server in between that makes something else of them is believed: of two versions that are no numbers nobody
+stores in etcd. A server in between that makes something else of them is believed: of two versions that are no numbers it
 can say which is older.
 """
 

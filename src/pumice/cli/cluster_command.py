@@ -43,7 +43,7 @@ class Target:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reach:
+class ClusterAccess:
     """A client of the chosen cluster, and the chosen namespace."""
 
     client: Client
@@ -60,7 +60,7 @@ class Reach:
 
 
 @contextlib.asynccontextmanager
-async def reached(target: Target) -> AsyncIterator[Reach]:
+async def connect(target: Target) -> AsyncIterator[ClusterAccess]:
     """The cluster that the target means, for as long as the block lasts."""
     from pumice.clock import RealClock
     from pumice.kube import config
@@ -76,7 +76,7 @@ async def reached(target: Target) -> AsyncIterator[Reach]:
     async with BriefTransport(connection, user_agent=f"pumice-cli/{__version__}") as transport:
         client = Client(transport, clock=clock, chance=chance)
         namespace = target.namespace or connection.namespace
-        yield Reach(client, connection, clock, namespace, target.everywhere, bool(target.namespace))
+        yield ClusterAccess(client, connection, clock, namespace, target.everywhere, bool(target.namespace))
 
 
 def asks(
@@ -84,7 +84,7 @@ def asks(
 ) -> Callable[[Callable[..., Awaitable[Answer | Several]]], Callable[..., None]]:
     """A body that asks a cluster becomes a command: with the usual options, run to its end, its answer printed.
 
-    The body gets a Reach and its own options. An empty `namespace` is for kinds that have none.
+    The body gets a ClusterAccess and its own options. An empty `namespace` is for kinds that have none.
     """
 
     def decorate(body: Callable[..., Awaitable[Answer | Several]]) -> Callable[..., None]:
@@ -104,21 +104,25 @@ def asks(
 
 
 async def _run(
-    target: Target, shown: dict[str, Any], body: Callable[[Reach], Awaitable[Answer | Several]], *, volcano: bool
+    target: Target,
+    shown: dict[str, Any],
+    body: Callable[[ClusterAccess], Awaitable[Answer | Several]],
+    *,
+    volcano: bool,
 ) -> None:
     from pumice.cli import colours, printing
 
     form = printing.Form.parse(**shown)  # before anything is done, so that a wrong -o changes nothing
-    async with reached(target) as reach:
-        answer = await body(reach)
+    async with connect(target) as access:
+        answer = await body(access)
         several = answer if isinstance(answer, Several) else Several([answer])
         for each in several.answers:
             if each is not None and volcano and form.name == "table" and not form.watch:
                 from pumice.cli import vcctl_tables
 
-                await vcctl_tables.show(each, reach)
+                await vcctl_tables.show(each, access)
             elif each is not None:
-                await printing.show(each, reach, form)
+                await printing.show(each, access, form)
         for error in several.errors[:-1]:
             colours.error("pumice", error.plain)
         if several.errors:
@@ -164,11 +168,11 @@ def _options(
             callback=invocation.set_verbose,
             help="Errors name the request that failed.",
         ),
-        *(_ignored(*flags) for flags in LOGGING_FLAGS),
+        *(_ignored_option(*flags) for flags in LOGGING_FLAGS),
     ]
 
 
-def _ignored(*flags: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def _ignored_option(*flags: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return click.option(*flags, default="", hidden=True, expose_value=False)
 
 
@@ -177,7 +181,7 @@ labelled = click.option(
 )
 
 
-def named(
+def name_argument(
     *flags: str, required: bool = True, kind: str = "", several: bool = False, letter: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """NAME as an argument or, as vcctl has it, behind a flag; exactly one of both where it is required.
@@ -189,7 +193,7 @@ def named(
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(body)
         async def run(
-            reach: Reach, *, name: tuple[str, ...], name_flag: str, lettered: str = "", **options: Any
+            access: ClusterAccess, *, name: tuple[str, ...], name_flag: str, lettered: str = "", **options: Any
         ) -> Any:
             flag = flags[0]
             if lettered and not name and not name_flag:
@@ -200,8 +204,8 @@ def named(
                 raise BadInput(f"no name was given; write it behind the command, or as {letter or flag} NAME")
             chosen = name or (name_flag,)
             if len(chosen) == 1:
-                return await body(reach, name=chosen[0], **options)
-            return await _each(chosen, functools.partial(body, reach, **options))
+                return await body(access, name=chosen[0], **options)
+            return await _each(chosen, functools.partial(body, access, **options))
 
         complete = _live(kind) if kind else None
         run = click.argument(

@@ -28,7 +28,7 @@ _WHY = re.compile(r"^Why it waits.*\n(?:  .*\n?)*", re.MULTILINE)
 _REASON = re.compile(r"^(  (?! )[^:\n]+: )(.+)$", re.MULTILINE)
 
 
-def wanted(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
+def should_colour(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
     """Whether to colour what goes to the stream: NO_COLOR and CLICOLOR_FORCE decide, then whether it is a terminal."""
     if environment.get("NO_COLOR"):
         return False
@@ -54,5 +54,5 @@ def report(text: str) -> str:
 
 def error(name: str, text: str) -> None:
     """What went wrong, on stderr, behind the program's name."""
-    red = wanted(sys.stderr)
+    red = should_colour(sys.stderr)
     click.echo(f"{click.style(f'{name}:', fg='red') if red else f'{name}:'} {text}", err=True, color=red)

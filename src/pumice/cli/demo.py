@@ -21,15 +21,15 @@ from pumice.local.demo_stage import (
     NAMESPACE,
     SPREADING,
     DemoFailed,
-    bound,
+    count_all_bound,
+    count_bound,
     create_gang,
     create_pod,
     delete_gang,
     node,
     phase_count,
     pods,
-    started,
-    total_bound,
+    start_cluster,
     training_job,
     until,
     until_phase,
@@ -92,7 +92,7 @@ def _program() -> str:
 
 async def _one_by_one() -> str:
     """Eight workers, six GPUs, a scheduler that looks at one pod at a time."""
-    async with started(gpus=6) as cluster:
+    async with start_cluster(gpus=6) as cluster:
         _tell("A training job of 8 workers needs 8 GPUs at once. 6 are free, and the scheduler takes pods one by one.")
         for number in range(8):
             await create_pod(cluster, f"train-worker-{number}", scheduler="default-scheduler")
@@ -116,11 +116,11 @@ async def _ticker(hourly: float) -> None:
 
 
 async def _as_a_gang() -> str:
-    async with started(gpus=6) as cluster:
+    async with start_cluster(gpus=6) as cluster:
         _tell("The same 8 workers on the same 6 GPUs, now as a PodGroup with minMember 8 and schedulerName volcano.")
         await create_gang(cluster, "train", 8)
         await until_reason(cluster, "train", HOPELESS)
-        _see(f"{await bound(cluster, 'train')} of 8 are placed: nothing is held, nothing is paid for. Why?")
+        _see(f"{await count_bound(cluster, 'train')} of 8 are placed: nothing is held, nothing is paid for. Why?")
         await _run(cluster, "explain", "pg/train", parts=("Members", "Why it waits", "Room now"))
         await cluster.add_nodes([node("node-new", 2)])
         running = await until(lambda: phase_count(cluster, "train", "Running"), 8)
@@ -129,19 +129,19 @@ async def _as_a_gang() -> str:
 
 
 async def _two_gangs() -> str:
-    async with started(gpus=50, nodes=2) as cluster:
+    async with start_cluster(gpus=50, nodes=2) as cluster:
         _tell(
             "Two gangs of 64 arrive together. Placed one by one they could take 50 GPUs each, and wait for each other for ever."
         )
         await asyncio.gather(create_gang(cluster, "red", 64), create_gang(cluster, "blue", 64))
-        await until(lambda: total_bound(cluster, ("red", "blue")), 64)
-        counts = {name: await bound(cluster, name) for name in ("red", "blue")}
+        await until(lambda: count_all_bound(cluster, ("red", "blue")), 64)
+        counts = {name: await count_bound(cluster, name) for name in ("red", "blue")}
         first, second = sorted(counts, key=lambda name: -counts[name])
         _see(f"{first}: {counts[first]} of 64 run. {second}: {counts[second]} of 64, and nothing is in its hands.")
         why = await until_reason(cluster, second, {Code.QUEUE_SHARE_USED})
         _see(f"{second} waits because {why.text}.")
         await delete_gang(cluster, first)
-        await until(lambda: bound(cluster, second), 64)
+        await until(lambda: count_bound(cluster, second), 64)
         _see(f"{first} ends, and {second} starts as a whole.")
         return "one runs, the other follows; no deadlock"
 
@@ -152,10 +152,10 @@ async def _fragmentation() -> str:
     )
     whole = {}
     for policy_text, policy in ((SPREADING, "spread over the nodes"), ("", "packed by Pumice's built-in policy")):
-        async with started(gpus=8, nodes=4, policy_text=policy_text) as cluster:
+        async with start_cluster(gpus=8, nodes=4, policy_text=policy_text) as cluster:
             for number in range(8):
                 await create_pod(cluster, f"small-{number}-0", scheduler="pumice", cpu="4")
-            await until(lambda cluster=cluster: bound(cluster, "small"), 8)  # type: ignore[misc]
+            await until(lambda cluster=cluster: count_bound(cluster, "small"), 8)  # type: ignore[misc]
             taken = {pod["spec"]["nodeName"] for pod in await pods(cluster, "small")}
             whole[policy_text] = 4 - len(taken)
             _see(f"{policy}: {whole[policy_text]} of 4 nodes whole, 24 of 32 GPUs free")
@@ -172,7 +172,7 @@ async def _real_processes() -> str:
     from pumice.local.nodes.process.machine import ProcessSettings
 
     with tempfile.TemporaryDirectory(prefix="pumice-demo-") as folder:
-        async with started(gpus=0, nodes=0) as cluster:
+        async with start_cluster(gpus=0, nodes=0) as cluster:
             root = Path(folder)
             settings = ProcessSettings(name="this-machine", folder=root / "node", gpus=4, host_roots=(root,))
             try:
@@ -223,7 +223,7 @@ async def _run(cluster: Up, *words: str, parts: tuple[str, ...] = ()) -> str:
     """A command of ours as the reader would run it, and what it printed: all of it, or the parts that begin with these words."""
     click.echo(f"   $ pumice {' '.join(words)}")
     env = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
-    env |= {"CLICOLOR_FORCE": "1"} if colours.wanted(sys.stdout) else {}
+    env |= {"CLICOLOR_FORCE": "1"} if colours.should_colour(sys.stdout) else {}
     command = (sys.executable, "-m", "pumice.cli", *words)
     running = await asyncio.create_subprocess_exec(*command, env=env, stdout=asyncio.subprocess.PIPE)
     try:
@@ -235,14 +235,14 @@ async def _run(cluster: Up, *words: str, parts: tuple[str, ...] = ()) -> str:
     text = output.decode()
     if running.returncode:
         raise DemoFailed(f"`pumice {' '.join(words)}` ended with code {running.returncode}; please report this")
-    for line in _chosen(text, parts):
+    for line in _select_lines(text, parts):
         indent = "   | " + " " * (len(line) - len(line.lstrip()))
         wrapped = parts and click.wrap_text(line.strip(), WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
         click.echo(wrapped or f"   | {line}")
     return text
 
 
-def _chosen(text: str, parts: tuple[str, ...]) -> list[str]:
+def _select_lines(text: str, parts: tuple[str, ...]) -> list[str]:
     """The lines that begin with one of the words, each with the indented ones below it."""
     lines = text.rstrip("\n").splitlines()
     if not parts:

@@ -9,7 +9,7 @@ from pumice.api.events import CoreEvent
 from pumice.api.kinds import by_struct
 from pumice.api.scheduling import PodGroup
 from pumice.cli import tables
-from pumice.cli.printing import aligned
+from pumice.cli.printing import align
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +88,7 @@ def tidy(obj: Json) -> Json:
 
 
 def facts(pairs: Sequence[tuple[str, Any]]) -> str:
-    return aligned([(f"{name}:", tables.text(value)) for name, value in pairs])
+    return align([(f"{name}:", tables.text(value)) for name, value in pairs])
 
 
 def job_text(job: Json, events: Sequence[Json], now: Instant) -> str:
@@ -113,12 +113,11 @@ def job_text(job: Json, events: Sequence[Json], now: Instant) -> str:
                 ("Retries", status.get("retryCount", 0)),
             ]
         ),
-        "\nTasks:\n"
-        + _indented(aligned([_TASK_HEADS, *(_task_row(task, status) for task in spec.get("tasks") or ())])),
+        "\nTasks:\n" + _indent(align([_TASK_HEADS, *(_task_row(task, status) for task in spec.get("tasks") or ())])),
     ]
     if conditions := status.get("conditions") or ():
         rows = [(each.get("status", ""), tables.since(each.get("lastTransitionTime"), now)) for each in conditions]
-        parts.append("\nConditions:\n" + _indented(aligned([("PHASE", "AGE"), *rows])))
+        parts.append("\nConditions:\n" + _indent(align([("PHASE", "AGE"), *rows])))
     parts.append("\n" + events_text(events, now))
     return "".join(parts).rstrip("\n")
 
@@ -153,10 +152,10 @@ def events_text(events: Sequence[Json], now: Instant) -> str:
         )
         for each in events[-EVENTS_SHOWN_MAX:]
     ]
-    return "Events:\n" + _indented(
-        aligned([("TYPE", "REASON", "AGE", *(["OBJECT"] if merged else []), "FROM", "MESSAGE"), *rows])
+    return "Events:\n" + _indent(
+        align([("TYPE", "REASON", "AGE", *(["OBJECT"] if merged else []), "FROM", "MESSAGE"), *rows])
     )
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "".join(f"  {line}\n" for line in text.splitlines())

@@ -8,7 +8,7 @@ import click
 
 from pumice.api import names
 from pumice.api.scheduling import VOLCANO
-from pumice.cli.cluster_command import Reach, asks, labelled, named
+from pumice.cli.cluster_command import ClusterAccess, asks, labelled, name_argument
 from pumice.cli.results import Done, Query, Report
 from pumice.cli.suggestions import SuggestingGroup
 from pumice.errors import BadInput, NotFound
@@ -51,12 +51,12 @@ def job() -> None:
 @click.option("-q", "--queue", default="", help="Only of this queue.")
 @click.option("-S", "--scheduler", default="", help="Only of this scheduler.")
 @labelled
-async def list_jobs(reach: Reach, queue: str, scheduler: str, labels: str) -> Query:
+async def list_jobs(access: ClusterAccess, queue: str, scheduler: str, labels: str) -> Query:
     """List Jobs."""
-    return jobs(reach, queue=queue, scheduler=scheduler, labels=labels)
+    return jobs(access, queue=queue, scheduler=scheduler, labels=labels)
 
 
-def jobs(reach: Reach, *, queue: str = "", scheduler: str = "", part: str = "", labels: str = "") -> Query:
+def jobs(access: ClusterAccess, *, queue: str = "", scheduler: str = "", part: str = "", labels: str = "") -> Query:
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
     from pumice.cli import tables
@@ -69,30 +69,30 @@ def jobs(reach: Reach, *, queue: str = "", scheduler: str = "", part: str = "", 
             and part in each["metadata"]["name"]
         )
 
-    columns = tables.with_namespace(tables.JOB, everywhere=reach.everywhere)
-    return Query(kind=by_struct(Job), columns=columns, namespace=reach.scope, labels=labels, keep=keep)
+    columns = tables.with_namespace(tables.JOB, everywhere=access.everywhere)
+    return Query(kind=by_struct(Job), columns=columns, namespace=access.scope, labels=labels, keep=keep)
 
 
 @job.command()
 @asks()
-@named("-N", "--name", kind=KIND, several=True)
-async def view(reach: Reach, name: str) -> Report:
+@name_argument("-N", "--name", kind=KIND, several=True)
+async def view(access: ClusterAccess, name: str) -> Report:
     """Show one Job: what it asks for, how it stands, what happened to it."""
-    return await viewed(reach, name)
+    return await view_job(access, name)
 
 
-async def viewed(reach: Reach, name: str) -> Report:
+async def view_job(access: ClusterAccess, name: str) -> Report:
     from pumice.api.batch import Job
     from pumice.cli import describe
 
-    found = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
-    events = await describe.events_of_job(reach.client, found)
-    return Report(describe.job_text(found, events, reach.clock.now()), describe.tidy(found))
+    found = (await access.client.get(Job, name, namespace=access.namespace)).json()
+    events = await describe.events_of_job(access.client, found)
+    return Report(describe.job_text(found, events, access.clock.now()), describe.tidy(found))
 
 
 @job.command()
 @asks()
-@named("-N", "--name", required=False)
+@name_argument("-N", "--name", required=False)
 @click.option("-i", "--image", default="busybox", show_default=True)
 @click.option(
     "-m", "--min", "minimum", type=int, help="Pods that must be able to start together; else 1, or a framework's all."
@@ -121,7 +121,7 @@ async def viewed(reach: Reach, name: str) -> Report:
 @click.option("--wait", is_flag=True, help="Come back when the Job is over: code 0 where it completed, else 1.")
 @_TIMEOUT
 async def run(
-    reach: Reach, name: str, filename: str, dry_run: bool, wait: bool, timeout_s: float | None, **flags: Any
+    access: ClusterAccess, name: str, filename: str, dry_run: bool, wait: bool, timeout_s: float | None, **flags: Any
 ) -> Done:
     """Create a Job of equal pods, one for a framework, or the one in a file."""
     from pumice.cli import submitting
@@ -138,13 +138,13 @@ async def run(
         raise BadInput("no name was given; write it behind the command, or a file with -f")
     else:
         wanted = _job_of(name, **flags)
-    made = await submitting.submit(reach, wanted, dry_run=dry_run)
+    made = await submitting.submit(access, wanted, dry_run=dry_run)
     if not wait:
         return made
     from pumice.cli import waiting
 
     click.echo(f"job {made.object['metadata']['name']} created", err=True)
-    return Done(made.kind, await waiting.job_ends(reach, made.object, timeout_s), "completed")
+    return Done(made.kind, await waiting.job_ends(access, made.object, timeout_s), "completed")
 
 
 def _job_of(
@@ -167,7 +167,7 @@ def _job_of(
 
 @job.command()
 @asks()
-@named("-N", "--name", kind=KIND, several=True)
+@name_argument("-N", "--name", kind=KIND, several=True)
 @click.option(
     "--for",
     "phase",
@@ -176,99 +176,99 @@ def _job_of(
     show_default=True,
 )
 @_TIMEOUT
-async def wait(reach: Reach, name: str, phase: str, timeout_s: float | None) -> Done:
+async def wait(access: ClusterAccess, name: str, phase: str, timeout_s: float | None) -> Done:
     """Come back when a Job has completed, or runs: code 1 where it ended otherwise, 5 where time ran out."""
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
     from pumice.cli import waiting
 
-    found = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
-    reached = await waiting.job_ends(reach, found, timeout_s, running=phase == "Running")
+    found = (await access.client.get(Job, name, namespace=access.namespace)).json()
+    reached = await waiting.job_ends(access, found, timeout_s, running=phase == "Running")
     return Done(by_struct(Job), reached, waiting.phase_of(reached).lower())
 
 
 @job.command()
 @asks()
-@named("-N", "--name", kind=KIND, several=True)
-async def restart(reach: Reach, name: str) -> Done:
+@name_argument("-N", "--name", kind=KIND, several=True)
+async def restart(access: ClusterAccess, name: str) -> Done:
     """End a Job's pods and start it anew; that counts as one of its retries."""
-    return await commanded(reach, name, "RestartJob", "restarting")
+    return await command_job(access, name, "RestartJob", "restarting")
 
 
 @job.command()
 @asks()
-@named("-N", "--name", kind=KIND, several=True)
-async def suspend(reach: Reach, name: str) -> Done:
+@name_argument("-N", "--name", kind=KIND, several=True)
+async def suspend(access: ClusterAccess, name: str) -> Done:
     """Stop a Job's pods and keep the Job, until it is resumed."""
-    return await commanded(reach, name, "AbortJob", "suspending")
+    return await command_job(access, name, "AbortJob", "suspending")
 
 
 @job.command()
 @asks()
-@named("-N", "--name", kind=KIND, several=True)
-async def resume(reach: Reach, name: str) -> Done:
+@name_argument("-N", "--name", kind=KIND, several=True)
+async def resume(access: ClusterAccess, name: str) -> Done:
     """Let a suspended Job run again."""
-    return await commanded(reach, name, "ResumeJob", "resuming")
+    return await command_job(access, name, "ResumeJob", "resuming")
 
 
-async def commanded(reach: Reach, name: str, action: str, deed: str) -> Done:
+async def command_job(access: ClusterAccess, name: str, action: str, deed: str) -> Done:
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
     from pumice.cli import commands_api
 
-    found = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
-    await commands_api.command(reach.client, by_struct(Job), found, action, namespace=reach.namespace)
+    found = (await access.client.get(Job, name, namespace=access.namespace)).json()
+    await commands_api.command(access.client, by_struct(Job), found, action, namespace=access.namespace)
     return Done(by_struct(Job), found, deed)
 
 
 @job.command()
 @asks()
-@named("-N", "--name", kind=KIND, several=True)
+@name_argument("-N", "--name", kind=KIND, several=True)
 @click.option("--wait", is_flag=True, help="Come back when the Job and all its pods are gone.")
 @_TIMEOUT
-async def delete(reach: Reach, name: str, wait: bool, timeout_s: float | None) -> Done:
+async def delete(access: ClusterAccess, name: str, wait: bool, timeout_s: float | None) -> Done:
     """Delete a Job and its pods."""
     if timeout_s is not None and not wait:
         raise BadInput("--timeout says how long --wait waits; add --wait, or drop it")
-    done = await deleted(reach, name)
+    done = await delete_job(access, name)
     if wait:
         from pumice.cli import waiting
 
-        await waiting.job_is_gone(reach, name, timeout_s)
+        await waiting.job_is_gone(access, name, timeout_s)
     return done
 
 
-async def deleted(reach: Reach, name: str) -> Done:
+async def delete_job(access: ClusterAccess, name: str) -> Done:
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
     from pumice.kube.requests import Propagation
 
-    await reach.client.delete(Job, name, namespace=reach.namespace, propagation=Propagation.BACKGROUND)
-    return Done(by_struct(Job), {"metadata": {"name": name, "namespace": reach.namespace}}, "deleted")
+    await access.client.delete(Job, name, namespace=access.namespace, propagation=Propagation.BACKGROUND)
+    return Done(by_struct(Job), {"metadata": {"name": name, "namespace": access.namespace}}, "deleted")
 
 
 @job.command()
 @asks()
-@named("-N", "--name", kind=KIND)
+@name_argument("-N", "--name", kind=KIND)
 @click.option("-r", "--replicas", type=click.IntRange(min=0), required=True)
 @click.option("-t", "--task", default="", help="Task to scale; a Job with one task needs none named.")
 @click.option("-m", "--min", "minimum", type=click.IntRange(min=0), help="Change minAvailable as well.")
-async def scale(reach: Reach, name: str, replicas: int, task: str, minimum: int | None) -> Done:
+async def scale(access: ClusterAccess, name: str, replicas: int, task: str, minimum: int | None) -> Done:
     """Change how many pods a task has."""
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
     from pumice.cli import submitting
 
-    found = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
-    wanted = submitting.scaled(found, replicas, task=task, minimum=minimum)
-    # The version read goes along, so that a change by somebody else in between is a conflict and not lost.
-    written = await reach.client.update(Job, name, wanted, namespace=reach.namespace)
+    found = (await access.client.get(Job, name, namespace=access.namespace)).json()
+    wanted = submitting.scale_job(found, replicas, task=task, minimum=minimum)
+    # The version read goes along, so that a change by another client in between is a conflict and not lost.
+    written = await access.client.update(Job, name, wanted, namespace=access.namespace)
     return Done(by_struct(Job), written.json(), "scaled")
 
 
 @job.command()
 @asks(output=False)
-@named("-N", "--name", kind=KIND)
+@name_argument("-N", "--name", kind=KIND)
 @click.option("-t", "--task", default="", help="Only pods of this task.")
 @click.option("--index", type=click.IntRange(min=0), help="Only the pod of this number within its task.")
 @click.option("-c", "--container", default="", help="Container; needed where pods have several.")
@@ -276,7 +276,7 @@ async def scale(reach: Reach, name: str, replicas: int, task: str, minimum: int 
 @click.option("--tail", type=click.IntRange(min=0), help="Only so many last lines of each pod.")
 @click.option("-p", "--previous", is_flag=True, help="Of the container before the last restart.")
 async def logs(
-    reach: Reach,
+    access: ClusterAccess,
     name: str,
     task: str,
     index: int | None,
@@ -293,14 +293,14 @@ async def logs(
 
     if follow and previous:
         raise BadInput("-f and --previous exclude each other: a container that has ended writes nothing more; drop one")
-    job = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
+    job = (await access.client.get(Job, name, namespace=access.namespace)).json()
     labels = f"{names.JOB_NAME}={name}"
-    pods = await reach.client.list_json(by_struct(Pod), namespace=reach.namespace, labels=labels)
+    pods = await access.client.list_json(by_struct(Pod), namespace=access.namespace, labels=labels)
     chosen = logs.chosen_pods(pods, task=task, index=index)
     if not chosen:
-        raise NotFound(f"job {reach.namespace}/{name} has no such pod; `pumice pod list -j {name}` lists them")
-    wanted = logs.Wanted(reach.namespace, container, tail, previous)
+        raise NotFound(f"job {access.namespace}/{name} has no such pod; `pumice pod list -j {name}` lists them")
+    wanted = logs.Wanted(access.namespace, container, tail, previous)
     if follow:
-        await logs.follow(reach.client, chosen, wanted)
-    elif not await logs.print_all(reach.client, chosen, wanted):
+        await logs.follow(access.client, chosen, wanted)
+    elif not await logs.print_all(access.client, chosen, wanted):
         raise NotFound(logs.no_former_container(job))

@@ -18,7 +18,7 @@ from pumice.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
     from pumice.api.meta import Json
-    from pumice.cli.cluster_command import Reach
+    from pumice.cli.cluster_command import ClusterAccess
 
 
 GPU = "nvidia.com/gpu"
@@ -149,10 +149,10 @@ def read_job(filename: str) -> Json:
     documents = read_documents(filename)
     if len(documents) != 1:
         raise BadInput(f"{filename}: {len(documents)} objects, expected one Job; use `kubectl apply -f` for several")
-    return checked(documents[0], "batch.volcano.sh/v1alpha1", "Job", filename)
+    return check_kind(documents[0], "batch.volcano.sh/v1alpha1", "Job", filename)
 
 
-def checked(found: object, api_version: str, kind: str, filename: str) -> Json:
+def check_kind(found: object, api_version: str, kind: str, filename: str) -> Json:
     """The object, if it is one of that kind."""
     if not isinstance(found, dict) or (found.get("apiVersion"), found.get("kind")) != (api_version, kind):
         raise BadInput(f"{filename}: expected a {kind} of {api_version}; correct apiVersion and kind")
@@ -161,16 +161,16 @@ def checked(found: object, api_version: str, kind: str, filename: str) -> Json:
     return found
 
 
-async def submit(reach: Reach, wanted: Json, *, dry_run: bool = False) -> Done:
+async def submit(access: ClusterAccess, wanted: Json, *, dry_run: bool = False) -> Done:
     """Create the Job: in the namespace that the user wrote, else in its own, else in the context's."""
     own = wanted["metadata"].get("namespace", "")
-    namespace = reach.namespace if reach.named_namespace or not own else own
+    namespace = access.namespace if access.named_namespace or not own else own
     wanted = {**wanted, "metadata": {**wanted["metadata"], "namespace": namespace}}
-    made = await reach.client.create(Job, wanted, namespace=namespace, dry_run=dry_run)
+    made = await access.client.create(Job, wanted, namespace=namespace, dry_run=dry_run)
     return Done(by_struct(Job), made.json(), "created (dry run)" if dry_run else "created")
 
 
-def scaled(job: Json, replicas: int, *, task: str, minimum: int | None) -> Json:
+def scale_job(job: Json, replicas: int, *, task: str, minimum: int | None) -> Json:
     """The Job with another number of pods in one of its tasks."""
     wanted = copy.deepcopy(job)
     tasks = wanted["spec"].get("tasks") or []
@@ -184,4 +184,4 @@ def scaled(job: Json, replicas: int, *, task: str, minimum: int | None) -> Json:
     chosen[0]["replicas"] = replicas
     if minimum is not None:
         wanted["spec"]["minAvailable"] = minimum
-    return defaults.applied(wanted, defaults.job_update_patch(wanted, job))
+    return defaults.apply_patch(wanted, defaults.job_update_patch(wanted, job))

@@ -1,4 +1,4 @@
-"""What somebody meant who wrote a command that is not there: kubectl's words, other programs' words, and slips."""
+"""What a user meant who wrote a command that is not there: kubectl's words, other programs' words, and slips."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import click
 
 from pumice import __version__
 from pumice.cli import main
-from pumice.cli.cluster_command import Reach, asks
+from pumice.cli.cluster_command import ClusterAccess, asks
 from pumice.cli.invocation import Invocation
 from pumice.errors import PumiceError
 
@@ -196,11 +196,11 @@ def root_help() -> str:
 @click.option("-q", "--queue", default="")
 @click.option("-S", "--scheduler", default="")
 @click.option("--selector", default="")
-async def _list_jobs(reach: Reach, queue: str, scheduler: str, selector: str) -> Query:
+async def _list_jobs(access: ClusterAccess, queue: str, scheduler: str, selector: str) -> Query:
     """List Jobs, by a part of the name."""
     from pumice.cli import job
 
-    return job.jobs(reach, queue=queue, scheduler=scheduler, part=selector)
+    return job.jobs(access, queue=queue, scheduler=scheduler, part=selector)
 
 
 class _Command(click.Command):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.api.meta import Json
-    from pumice.cli.cluster_command import Reach
+    from pumice.cli.cluster_command import ClusterAccess
     from pumice.cli.results import Answer
 
 _GAP = 3
@@ -52,25 +52,25 @@ _SENTENCES = {
 }
 
 
-async def show(answer: Answer, reach: Reach) -> None:
+async def show(answer: Answer, access: ClusterAccess) -> None:
     match answer:
         case Query():
-            await _show_query(answer, reach)
+            await _show_query(answer, access)
         case Done():
             meta = answer.object["metadata"]
             sentence = _SENTENCES.get((answer.kind.kind, answer.deed))
             if sentence:  # what vcctl does to queues, and by Commands, it does without a word
                 click.echo(sentence.format(name=meta["name"], namespace=meta.get("namespace", "")))
         case _:
-            await printing.show(answer, reach, printing.Form())
+            await printing.show(answer, access, printing.Form())
 
 
-async def _show_query(query: Query, reach: Reach) -> None:
+async def _show_query(query: Query, access: ClusterAccess) -> None:
     if query.before is not None:
         await query.before()
-    objects = await fetching.fetch(query, reach.client)
+    objects = await fetching.fetch(query, access.client)
     if objects:
-        click.echo(table(query, objects, reach.clock.now(), everywhere=reach.everywhere), nl=False)
+        click.echo(table(query, objects, access.clock.now(), everywhere=access.everywhere), nl=False)
     else:
         click.echo("No resources found")
 

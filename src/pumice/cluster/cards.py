@@ -1,7 +1,7 @@
 """GPUs that several pods share, as device plugins register them on nodes and as schedulers write them onto pods.
 
 A node's annotation lists its cards, `uuid,slices,memory,type,healthy,mode:` each; a pod's lists what it got, per container
-`uuid,type,memory,cores:` for each card, containers separated by `;`. What cannot be read counts for nothing: anybody may write
+`uuid,type,memory,cores:` for each card, containers separated by `;`. What cannot be read counts for nothing: any user may write
 annotations.
 """
 
@@ -63,7 +63,7 @@ def _number(text: str) -> int:
 
 
 @lru_cache(maxsize=REGISTERS_CACHED_MAX)
-def registered(text: str) -> CardSet:
+def parse_register(text: str) -> CardSet:
     """The cards that a node's annotation lists."""
     found = []
     for part in text.split(":")[:CARDS_MAX]:
@@ -93,12 +93,12 @@ def slices_text(containers: Iterable[Iterable[Slice]], kind: str = "NVIDIA") -> 
     )
 
 
-def registered_totals(node: Node) -> amounts.MutableAmounts:
+def register_totals(node: Node) -> amounts.MutableAmounts:
     """What a node's cards have together: counted where its status does not list it, so that quotas and fits can count on it."""
     text = node.metadata.annotations.get(names.VGPU_NODE_REGISTER)
     if not text:
         return {}
-    cards = [card for card in registered(text).cards if card.healthy]
+    cards = [card for card in parse_register(text).cards if card.healthy]
     totals = {
         names.VGPU_NUMBER: sum(card.slices for card in cards),
         names.VGPU_MEMORY: sum(card.memory for card in cards),

@@ -9,7 +9,7 @@ import hashlib
 
 import msgspec
 
-_BYTES = 8  # 64 bits: nobody gains by a collision, and by chance there is none among the few that are compared
+_BYTES = 8  # 64 bits: a user gains nothing by a collision, and by chance there is none among the few that are compared
 _ENCODER = msgspec.json.Encoder(order="sorted", enc_hook=repr)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.api import versions
 from pumice.api.core import Node
@@ -14,8 +14,17 @@ from pumice.cluster.state import native_key
 if TYPE_CHECKING:
     from pumice.cluster.state import Cluster
 
+V = TypeVar("V")
 
-def known(cluster: Cluster, thing: Any) -> Any:
+
+def remember(memory: dict[str, V], key: str, value: V, *, most: int) -> None:
+    """Keep the first value of a key, and of too many keys those that came last."""
+    memory.setdefault(key, value)
+    if len(memory) > most:
+        del memory[next(iter(memory))]
+
+
+def last_seen(cluster: Cluster, thing: Any) -> Any:
     """The object of that name, no pod, as it was last taken in; None where there is none, or where its version is not kept."""
     meta = thing.metadata
     match thing:

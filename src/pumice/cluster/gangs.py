@@ -12,7 +12,7 @@ from pumice.api.meta import NO_RESOURCES
 from pumice.api.scheduling import PodGroup, PodGroupPhase, SubGroupPolicy
 from pumice.cluster import amounts
 from pumice.cluster.fingerprints import fingerprint
-from pumice.cluster.matching import compiled
+from pumice.cluster.matching import compile_selector
 from pumice.cluster.tasks import OCCUPYING, Status, Task, go_bool, preemptable
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Gang:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Of what the gang asks for and how far it got; what we write onto its group ourselves does not count."""
+        """Of what the gang asks for and how far its members got; what we write onto its group ourselves does not count."""
         spec = self.spec
         theirs = {key: value for key, value in spec.annotations.items() if key not in OUR_NOTES}
         members = [
@@ -120,7 +120,7 @@ class Gang:
             for task in self.tasks
         ]
         wants = spec.min_member, spec.role_minimums, spec.minimum, spec.closeness, spec.policies
-        return fingerprint(spec.uid, spec.queue, spec.priority, spec.phase, theirs, spec.labels, wants, members)
+        return fingerprint(spec.uid, spec.queue, spec.priority, theirs, spec.labels, wants, members)
 
 
 def gang_of(spec: GangSpec, tasks: Iterable[Task]) -> Gang:
@@ -159,7 +159,7 @@ def spec_of_pod_group(group: PodGroup, *, priority: int, default_queue: str) -> 
 
 
 def spec_of_native(group: NativePodGroup, *, key: str, priority: int, default_queue: str) -> GangSpec:
-    """A group of scheduling.k8s.io: it names no queue, so an annotation may, and it asks nobody to be admitted."""
+    """A group of scheduling.k8s.io: it names no queue, so an annotation may, and it needs no admission."""
     meta, spec = group.metadata, group.spec
     policy = spec.scheduling_policy
     return GangSpec(
@@ -248,7 +248,7 @@ class _Picker:
         self.index = index
         self.keys = policy.match_label_keys
         wanted = policy.label_selector
-        self.selector = None if wanted is None else compiled(wanted)
+        self.selector = None if wanted is None else compile_selector(wanted)
 
     def pick(self, task: Task) -> tuple[int, tuple[str, ...]] | None:
         labels = task.pod.metadata.labels

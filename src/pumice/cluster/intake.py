@@ -7,7 +7,6 @@ watch says afterwards may be older (docs/adr/0016).
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
@@ -49,7 +48,7 @@ class Intake:
         self._uids_by_implied: dict[str, set[str]] = {}  # pods that name no group, by the key of the one made for them
         self._assumed: dict[str, changes.Assumed] = {}
         self._evicting: set[str] = set()
-        self._gone: collections.OrderedDict[str, None] = collections.OrderedDict()
+        self._gone: dict[str, None] = {}
 
     def apply(self, change: changes.Change) -> None:
         self.cluster.revision += 1
@@ -68,9 +67,7 @@ class Intake:
             case changes.Unclaimed(gang=gang):
                 self.cluster.claims.pop(gang, None)
             case changes.AttemptSeen(attempt=attempt, at=at):
-                if len(self.cluster.seen_at) >= ATTEMPTS_MAX:
-                    del self.cluster.seen_at[next(iter(self.cluster.seen_at))]
-                self.cluster.seen_at.setdefault(attempt, at)
+                freshness.remember(self.cluster.seen_at, attempt, at, most=ATTEMPTS_MAX)
             case _:
                 self._outcome(change)
 
@@ -80,7 +77,7 @@ class Intake:
         if isinstance(thing, Pod):
             known: Any = self._pods.get(self._uid_by_key.get(thing.metadata.key, ""))
         else:
-            known = freshness.known(self.cluster, thing)
+            known = freshness.last_seen(self.cluster, thing)
         if known is not None and freshness.is_past(thing, known):
             return
         match thing:
@@ -177,9 +174,7 @@ class Intake:
     def _delete_pod(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
         if pod is not None and pod.metadata.uid:
-            self._gone[uid] = None
-            if len(self._gone) > GONE_MAX:
-                self._gone.popitem(last=False)
+            freshness.remember(self._gone, uid, None, most=GONE_MAX)
         self._assumed.pop(uid, None)
         self._evicting.discard(uid)
         self._unimply(uid, pod)
@@ -210,7 +205,7 @@ class Intake:
                 if pod.uid in self._pods:
                     self._evicting.add(pod.uid)
             case changes.BindUnknown(pod=pod):
-                pass  # the charge stays as it is until somebody has read the pod back
+                pass  # the charge stays as it is until the pod has been read back
             case _:
                 raise TypeError(f"{type(change).__name__} is no Change that the state knows")
         self._refresh(pod.uid)
@@ -223,7 +218,9 @@ class Intake:
         task = task_of(pod, gang=self._gang_of(pod))
         assumed = self._assumed.get(uid)
         if assumed is not None and task.status is Status.PENDING:
-            task = dataclasses.replace(task, status=Status.BINDING, node=assumed.node, pod=_annotated(pod, assumed))
+            task = dataclasses.replace(
+                task, status=Status.BINDING, node=assumed.node, pod=_with_annotations(pod, assumed)
+            )
         elif uid in self._evicting and task.status in EVICTABLE:
             task = dataclasses.replace(task, status=Status.RELEASING)
         elif task.status is Status.BOUND and self._is_nowhere(task):
@@ -254,7 +251,7 @@ class Intake:
         if task is None:
             return
         cluster.enlist(task)
-        # a resource that no node has must not look like one that nobody asks for
+        # a resource that no node has must not look like one that no pod asks for
         _learn(cluster, task.request.amounts)
         self._charge(task)
         if task.gang:
@@ -388,7 +385,7 @@ def _implied_key(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{implied_group(pod.metadata)}"
 
 
-def _annotated(pod: Pod, assumed: changes.Assumed) -> Pod:
+def _with_annotations(pod: Pod, assumed: changes.Assumed) -> Pod:
     """The pod as it will be once its bind has taken effect: cards and CPUs that were chosen for it are taken from now on."""
     if not assumed.annotations:
         return pod
@@ -407,5 +404,5 @@ def allocatable_of(node: Node) -> amounts.MutableAmounts:
         oversold = node.metadata.annotations.get(annotation, "")
         if _NUMBER.fullmatch(oversold):  # milli-CPUs and bytes, as plain numbers
             amounts.add(room, {name: int(oversold)})
-    room = {**cards.registered_totals(node), **room}
+    room = {**cards.register_totals(node), **room}
     return {name: min(value, amounts.OFFERED_MAX) for name, value in room.items()}

@@ -18,18 +18,18 @@ SELECTORS_CACHED_MAX = 16_384
 _encode = msgspec.msgpack.Encoder(enc_hook=dict).encode  # the shared empty mapping is a read-only view
 
 
-def compiled(selector: meta.LabelSelector | None) -> selectors.LabelSelector:
+def compile_selector(selector: meta.LabelSelector | None) -> selectors.LabelSelector:
     """The selector ready to match; absent, or one that no API server would store, matches nothing."""
     return selectors.NOTHING if selector is None else _label_selector(_encode(selector))
 
 
-def compiled_terms(selector: pods.NodeSelector) -> selectors.NodeSelector:
+def compile_terms(selector: pods.NodeSelector) -> selectors.NodeSelector:
     """Node-affinity terms ready to match; a term that no API server would store matches nothing."""
     return _node_selector(_encode(selector))
 
 
-def compiled_term(term: pods.NodeSelectorTerm) -> selectors.NodeSelector:
-    return compiled_terms(pods.NodeSelector((term,)))
+def compile_term(term: pods.NodeSelectorTerm) -> selectors.NodeSelector:
+    return compile_terms(pods.NodeSelector((term,)))
 
 
 @lru_cache(maxsize=SELECTORS_CACHED_MAX)

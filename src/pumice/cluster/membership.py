@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import re2
 
-from pumice.cluster.matching import compiled
+from pumice.cluster.matching import compile_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -56,10 +56,10 @@ class Membership:
             return () if index is None else (index,)
         if selector.regex_match is not None:
             return self._by_pattern[selector.regex_match.pattern]
-        return self._labelled(selector.label_match) if selector.label_match is not None else ()
+        return self._matching_nodes(selector.label_match) if selector.label_match is not None else ()
 
-    def _labelled(self, selector: LabelSelector) -> list[int]:
-        wanted = compiled(selector)
+    def _matching_nodes(self, selector: LabelSelector) -> list[int]:
+        wanted = compile_selector(selector)
         objects = self._table.objects
         candidates: Iterable[int] = range(len(objects))
         for key, value in selector.match_labels.items():
@@ -81,7 +81,7 @@ class Membership:
 def _search(names: Sequence[str], patterns: Sequence[str]) -> Mapping[str, list[int]]:
     """Pattern -> indexes of the names in which it is found."""
     found: dict[str, list[int]] = {pattern: [] for pattern in patterns}
-    usable = [pattern for pattern in patterns if _compiled(pattern) is not None]
+    usable = [pattern for pattern in patterns if _compile(pattern) is not None]
     together = [pattern for pattern in usable if _is_plain(pattern)]
     if len(together) > 1 and sum(map(len, together)) <= TOGETHER_CHARS_MAX:
         options = re2.Options()
@@ -95,7 +95,7 @@ def _search(names: Sequence[str], patterns: Sequence[str]) -> Mapping[str, list[
                 found[together[number]].append(index)
         usable = [pattern for pattern in usable if not _is_plain(pattern)]
     for pattern in usable:
-        search_one = _compiled(pattern).search
+        search_one = _compile(pattern).search
         found[pattern] = [index for index, name in enumerate(names) if search_one(name)]
     return found
 
@@ -106,7 +106,7 @@ def _is_plain(pattern: str) -> bool:
 
 
 @lru_cache(maxsize=PATTERNS_CACHED_MAX)
-def _compiled(pattern: str) -> Any:
+def _compile(pattern: str) -> Any:
     """A linear-time pattern, or None for one that no webhook should have let through."""
     if len(pattern) > PATTERN_CHARS_MAX:
         return None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Disk(NamedTuple):
-    """A disk named in the pod itself: one node may have it once, or several times where everybody only reads."""
+    """A disk named in the pod itself: one node may have it once, or several times where all pods only read."""
 
     kind: str
     name: str

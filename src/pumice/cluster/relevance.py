@@ -43,9 +43,9 @@ def matters(cluster: Cluster, change: changes.Change, concerns: Concerns) -> boo
             return True
 
 
-# The rules of who may leave for whom, or where, change rarely, unlike who is there. What the first of the following two answers for is
-# compared by content (`Cluster.rules`), also after a restart; what the second answers for comes and goes with pods, and can only
-# be counted while we watch (`Cluster.shifts`). Both are asked before the change is applied, too.
+# The rules of which pods may be evicted for which, or where, change rarely, unlike the pods. What the first of the following
+# two answers for is compared by content (`Cluster.rules`), also after a restart; what the second answers for comes and goes with
+# pods, and can only be counted while we watch (`Cluster.shifts`). Both are asked before the change is applied, too.
 
 
 def changes_rules(cluster: Cluster, change: changes.Change) -> bool:

@@ -73,7 +73,7 @@ def request_of(pod: pods.Pod, volume_drivers: Iterable[str] = ()) -> Request:
         overhead=spec.overhead,
         volumes=tuple(volume_drivers),
     )
-    return _interned(_encode(asked))
+    return _intern(_encode(asked))
 
 
 def _containers(
@@ -97,7 +97,7 @@ def _grants(status: pods.ContainerStatus) -> tuple[meta.ResourceList, ...]:
 
 
 @lru_cache(maxsize=REQUESTS_CACHED_MAX)
-def _interned(encoded: bytes) -> Request:
+def _intern(encoded: bytes) -> Request:
     asked = _decode(encoded)
     total = _total(asked, _NO_DEFAULTS)
     scored = _total(asked, _SCORED_DEFAULTS)
@@ -105,9 +105,9 @@ def _interned(encoded: bytes) -> Request:
     for driver in asked.volumes:
         amounts.add(total, {f"attachable-volumes-csi-{driver}": amounts.MILLI})
     return _same_request(
-        tuple(sorted((name, _bounded(value)) for name, value in total.items() if value)),
-        _bounded(scored.get(amounts.CPU, 0)),
-        _bounded(scored.get(amounts.MEMORY, 0)),
+        tuple(sorted((name, _clamp(value)) for name, value in total.items() if value)),
+        _clamp(scored.get(amounts.CPU, 0)),
+        _clamp(scored.get(amounts.MEMORY, 0)),
     )
 
 
@@ -117,12 +117,12 @@ def _same_request(total: tuple[tuple[str, int], ...], scored_cpu_milli: int, sco
     return Request(asked, scored_cpu_milli, scored_memory_bytes, amounts.is_empty(asked))
 
 
-def _bounded(value: float) -> int:
+def _clamp(value: float) -> int:
     return min(int(value), amounts.ASKED_MAX)
 
 
 def _total(asked: _Asked, missing: Amounts) -> MutableAmounts:
-    running = amounts.summed(_of_container(container, missing) for container in asked.containers)
+    running = amounts.sum_of(_of_container(container, missing) for container in asked.containers)
     peak: MutableAmounts = {}
     sidecars: MutableAmounts = {}
     for container in asked.started_first:

@@ -1,4 +1,4 @@
-"""What is true now. Only intake.py writes here; everybody else takes snapshots, which never change.
+"""What is true now. Only intake.py writes here; all other code takes snapshots, which never change.
 
 A snapshot shares whatever has not changed since the last one: nodes' tasks, gangs and the other objects are frozen once and
 reused until intake touches them again.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pumice.api.scheduling import PodGroup
     from pumice.cluster.columns import Column
     from pumice.cluster.gangs import Gang
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.instant import Instant
 
 T = TypeVar("T")
@@ -67,14 +67,14 @@ class Snapshot:
     revision: int
     nodes: NodeTable
     gangs: Mapping[str, Gang]
-    queues: Mapping[str, QueueSpec]
+    queues: Mapping[str, QueueInfo]
     claims: Mapping[str, Claim]
     tree: HyperTree
     others: Mapping[type, Mapping[str, Any]]
     with_terms: tuple[Task, ...]  # on nodes or waiting, that ask something of other pods
     with_mounts: tuple[Task, ...]  # on nodes or waiting, whose volumes tie them to a place
     orphans: Mapping[str, tuple[Task, ...]]  # by the key of the group that they name and that does not exist
-    rules: str  # a fingerprint of what says who may leave for whom, or where: nodes, queues, classes, budgets
+    rules: str  # a fingerprint of what decides which pods may be evicted for which, or where: nodes, queues, classes, budgets
     shifts: int  # rises with each change of such a rule that is in no fingerprint; begins anew with each process
     seen_at: Mapping[str, Instant] = dataclasses.field(
         default_factory=dict
@@ -102,7 +102,7 @@ class Cluster:
         self.with_terms: dict[str, Task] = {}
         self.with_mounts: dict[str, Task] = {}
         self.gangs: dict[str, GangSlot] = {}
-        self.queues: dict[str, QueueSpec] = {}
+        self.queues: dict[str, QueueInfo] = {}
         self.claims: dict[str, Claim] = {}
         self.others: dict[type, dict[str, Any]] = {}
         self.seen_at: dict[str, Instant] = {}
@@ -170,7 +170,7 @@ class Cluster:
             names=self.node_order,
             index={name: index for index, name in enumerate(self.node_order)},
             objects=[slot.node for slot in slots if slot.node is not None],
-            tasks=[_frozen_tasks(slot) for slot in slots],
+            tasks=[_freeze_tasks(slot) for slot in slots],
             # take, because an index would give columns that lie apart in memory, and rows are what is read.
             allocatable=self.allocatable.take(where, axis=1),
             used=self.used.take(where, axis=1),
@@ -294,7 +294,7 @@ def namespace_of(key: str) -> str:
     return key.partition("/")[0]
 
 
-def _frozen_tasks(slot: NodeSlot) -> Residents:
+def _freeze_tasks(slot: NodeSlot) -> Residents:
     if slot.frozen is None:
         slot.frozen = Residents(sorted(slot.tasks.values(), key=lambda task: task.uid))
     return slot.frozen

@@ -16,7 +16,7 @@ import msgspec
 from pumice import selectors
 from pumice.api import pods
 from pumice.api.meta import LabelSelector, LabelSelectorRequirement
-from pumice.cluster.matching import compiled
+from pumice.cluster.matching import compile_selector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,12 +86,12 @@ def terms_of(pod: pods.Pod) -> Terms | None:
     if near is None and far is None and not spreads:
         return None
     labels = pod.metadata.labels
-    keys = {key for key in _looked_at(near, far, spreads) if key in labels}
+    keys = {key for key in _label_keys(near, far, spreads) if key in labels}
     asked = _Asked(pod.metadata.namespace, near, far, spreads, {key: labels[key] for key in sorted(keys)})
     return _terms(_encode(asked))
 
 
-def _looked_at(
+def _label_keys(
     near: pods.PodAffinity | None, far: pods.PodAffinity | None, spreads: tuple[pods.TopologySpreadConstraint, ...]
 ) -> list[str]:
     """The pod's own labels that its terms refer to."""
@@ -122,12 +122,12 @@ def _terms(encoded: bytes) -> Terms:
 def _term(asked: _Asked, term: pods.PodAffinityTerm) -> Term:
     everywhere_named = term.namespaces or term.namespace_selector is not None
     namespaces = term.namespaces if everywhere_named else (asked.namespace,)
-    selector = _narrowed(term.label_selector, asked.labels, term.match_label_keys, term.mismatch_label_keys)
+    selector = _narrow(term.label_selector, asked.labels, term.match_label_keys, term.mismatch_label_keys)
     return _same_term(_encode((selector, namespaces, term.namespace_selector, term.topology_key)))
 
 
 def _spread(asked: _Asked, spread: pods.TopologySpreadConstraint) -> Spread:
-    selector = _narrowed(spread.label_selector, asked.labels, spread.match_label_keys)
+    selector = _narrow(spread.label_selector, asked.labels, spread.match_label_keys)
     return Spread(
         audience=_same_audience(_encode((selector, (asked.namespace,), None))),
         topology_key=spread.topology_key,
@@ -139,7 +139,7 @@ def _spread(asked: _Asked, spread: pods.TopologySpreadConstraint) -> Spread:
     )
 
 
-def _narrowed(
+def _narrow(
     selector: LabelSelector | None,
     labels: Mapping[str, str],
     match_keys: tuple[str, ...],
@@ -166,7 +166,7 @@ def _same_audience(encoded: bytes) -> Audience:
     selector, namespaces, namespace_selector = msgspec.msgpack.decode(
         encoded, type=tuple[LabelSelector | None, tuple[str, ...], LabelSelector | None]
     )
-    return Audience(compiled(selector), frozenset(namespaces), compiled(namespace_selector))
+    return Audience(compile_selector(selector), frozenset(namespaces), compile_selector(namespace_selector))
 
 
 def audience_of(namespace: str, selector: LabelSelector) -> Audience:

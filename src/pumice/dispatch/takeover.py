@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from pumice.api import changes, names, versions
 from pumice.api.pods import Pod
 from pumice.cluster.tasks import Status
-from pumice.kube import errors
+from pumice.kube import errors, requests
+from pumice.kube.client import Reply
+from pumice.kube.transport import Request
 from pumice.scheduling.evicting import mend
 
 if TYPE_CHECKING:
@@ -28,6 +30,13 @@ if TYPE_CHECKING:
 WRITES_AT_ONCE = 64
 RESEND_S_FIRST = 0.1
 RESEND_S_MAX = 5.0
+
+
+async def version_now(client: Client) -> str:
+    """The version of pods at this moment: whatever has a larger one in a later answer has come or changed since."""
+    request = Request("GET", requests.collection_path(Pod, ""), requests.query(limit=1))
+    metadata = Reply((await client.call(request)).body).json().get("metadata") or {}
+    return str(metadata.get("resourceVersion", ""))
 
 
 async def void_former_binds(
@@ -69,7 +78,7 @@ async def _mark(
             return  # gone, or another one of that name: then the bind is void as well
         except errors.KubeError as error:
             if isinstance(error, errors.Invalid | errors.Refused):
-                # One pod that nobody may write to must not keep everybody else waiting.
+                # One pod that cannot be written must not keep all others waiting.
                 runtime.log("former_bind_not_void", pod=task.key, reason=str(error))
                 return
             runtime.log("former_bind_unknown", pod=task.key, reason=str(error))

@@ -1,6 +1,6 @@
 """The verbs of an API server, over any Transport.
 
-Objects go in as JSON-like dicts or as bytes, and come out as a Reply: bytes that are decoded only if somebody asks, into
+Objects go in as JSON-like dicts or as bytes, and come out as a Reply: bytes that are decoded only on demand, into
 a dict or into one of the api's Structs. What was read as a Struct is never written back, so no field is ever lost.
 
 A call is repeated only where that is safe: a read, a request that never left, or one that the server turned away before
@@ -75,19 +75,14 @@ class Client:
     """One API server's verbs. A namespace of "" means all of them, or a kind that has none."""
 
     def __init__(
-        self,
-        transport: Transport,
-        *,
-        clock: Clock,
-        chance: random.Random,
-        guard: Callable[[], None] | None = None,
+        self, transport: Transport, *, clock: Clock, chance: random.Random, guard: Callable[[], None] | None = None
     ) -> None:
         self._transport = transport
         self._clock = clock
         self._chance = chance
         self._guard = guard
 
-    def guarded(self, guard: Callable[[], None]) -> Client:
+    def with_guard(self, guard: Callable[[], None]) -> Client:
         """The same client for a process that may lose the right to write.
 
         `guard` is called just before a write leaves, each time that it does, and may raise.
@@ -122,12 +117,6 @@ class Client:
             return await paging.collect(self._pages(where, query, paging.PAGE_ITEMS), struct, bad)
         except errors.Expired:
             return await paging.collect(self._pages(where, query, 0), struct, bad)
-
-    async def latest_version(self, struct: type[T]) -> str:
-        """The version of now: whatever has another one in a later answer, and a larger one, has changed since."""
-        reply = await self._ask("GET", requests.collection_path(struct, ""), requests.query(limit=1))
-        metadata: Json = reply.json().get("metadata") or {}
-        return str(metadata.get("resourceVersion", ""))
 
     async def list_json(self, kind: Kind, *, namespace: str = "", labels: str = "", fields: str = "") -> Sequence[Json]:
         """All objects of a kind, whole; for people and tools, not for hot paths."""
@@ -204,7 +193,7 @@ class Client:
         field_manager: str = "",
         dry_run: bool = False,
     ) -> Reply:
-        """Replaces an object; a resourceVersion in its metadata makes that fail with Conflict if somebody was faster."""
+        """Replaces an object; a resourceVersion in its metadata makes that fail with Conflict if another writer was faster."""
         return await self._ask(
             "PUT",
             requests.object_path(kind, namespace, name, subresource),

@@ -1,4 +1,4 @@
-"""Which API server to talk to and as whom: from a kubeconfig, or from the pod that we run in.
+"""Which API server to talk to and as which user: from a kubeconfig, or from the pod that we run in.
 
 `find()` is what every command calls: it looks where kubectl looks, in the same order. Nothing here prints a token or a key.
 """
@@ -158,7 +158,9 @@ class _Reader:
         authority = self._source(cluster.certificate_authority_data, cluster.certificate_authority, subject)
         if authority is not None and cluster.insecure_skip_tls_verify:
             raise self._bad(f"{subject} has a certificate authority and insecure-skip-tls-verify; remove one of them")
-        proxy = proxies.checked(cluster.proxy_url, self._found.origin) or proxies.from_environment(server, self._env)
+        proxy = proxies.check_proxy(cluster.proxy_url, self._found.origin) or proxies.from_environment(
+            server, self._env
+        )
         return Connection(
             server=server,
             credentials=self._credentials(user, context, cluster, authority),

@@ -84,7 +84,7 @@ class TlsContexts:
 
 
 def _present(context: ssl.SSLContext, certificate: bytes, origin: str) -> None:
-    """Loads a client certificate; OpenSSL takes files only, so it lies for a moment in a folder that nobody else can read."""
+    """Loads a client certificate; OpenSSL takes files only, so it lies for a moment in a folder that no other user can read."""
     with tempfile.TemporaryDirectory(prefix="pumice-tls-") as folder:
         path = Path(folder) / "client.pem"
         path.touch(mode=0o600)

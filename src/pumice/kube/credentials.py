@@ -1,6 +1,6 @@
 """How a client proves who it is: tokens and certificates that may change while it runs.
 
-A `Source` is bytes that somebody else may replace: a file that a kubelet rotates, or data that never changes. Sources are
+A `Source` is bytes that another process may replace: a file that a kubelet rotates, or data that never changes. Sources are
 read before every call and look at their file at most every FILE_CHECK_S_MIN seconds, so a rotation needs no restart.
 """
 
@@ -44,7 +44,7 @@ class Credentials(Protocol):
         ...
 
 
-async def persuaded(
+async def send_with_retry(
     credentials: Credentials, send: Callable[[Access], Awaitable[Response]], guard: Callable[[], None] | None = None
 ) -> Response:
     """Sends once, and once more with fresher credentials after a 401, which the server gives before it acts.

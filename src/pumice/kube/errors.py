@@ -11,7 +11,7 @@ KubeError
    |- Invalid           400, 422, 413: give up, correct the object
    |- Refused           401, 403: give up, tell the user
    |- NotFound          404: it is gone, or was never there
-   |- AlreadyExists     409: somebody made it already
+   |- AlreadyExists     409: an object of that name is there already
    |- Conflict          409: re-read, re-plan
    |- Expired           410: list again
    |- TooManyRequests   429: wait `retry_after` seconds; for an eviction: a disruption budget says not now
@@ -140,7 +140,7 @@ class Refused(StatusError, errors.Refused):
 
     @classmethod
     def advice(cls, status: Status) -> str:
-        # Authorizers say `User "x" cannot ...`; quotas, webhooks and admission policies refuse the object, whoever sends it.
+        # Authorizers say `User "x" cannot ...`; quotas, webhooks and admission policies refuse the object, whichever user sends it.
         if status.code == 401 or not status.message or _UNAUTHORIZED.search(status.message):
             return cls.next_step
         return "change what it names, or ask whoever set that rule: rights would not help"
@@ -159,7 +159,7 @@ class AlreadyExists(StatusError, errors.Conflict):
 
 
 class Conflict(StatusError, errors.Conflict):
-    """The object changed since it was read, or a field belongs to somebody else."""
+    """The object changed since it was read, or a field belongs to another manager."""
 
     next_step = "read it again and repeat the change"
 
@@ -183,7 +183,7 @@ class ServerError(StatusError):
 
 
 def is_open(error: KubeError) -> bool:
-    """Whether nobody knows if the server has done what it was asked, or will do it yet: no whole answer, or 408 and 5xx.
+    """Whether it is unknown if the server has done what it was asked, or will do it yet: no whole answer, or 408 and 5xx.
 
     Such a call may still be on its way, and one look at the object proves nothing about what arrives later.
     """

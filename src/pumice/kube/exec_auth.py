@@ -126,7 +126,7 @@ class ExecCredentials:
 
     def rejected(self, access: Access) -> bool:
         if access != self._access:
-            return True  # somebody has renewed it meanwhile
+            return True  # another call has renewed it meanwhile
         if self._clock.monotonic() - self._ran_at < RERUN_S_MIN:
             return False
         self._access = None

@@ -15,7 +15,7 @@ from yarl import URL
 
 from pumice.kube.closing import leave
 from pumice.kube.connection import Connection, TlsContexts
-from pumice.kube.credentials import persuaded
+from pumice.kube.credentials import send_with_retry
 from pumice.kube.errors import Malformed, Unreachable
 from pumice.kube.transport import (
     CALL_S_MAX,
@@ -65,7 +65,9 @@ class HttpTransport:
             self._session = None
 
     async def call(self, request: Request) -> Response:
-        return await persuaded(self._connection.credentials, lambda access: self._send(request, access), request.guard)
+        return await send_with_retry(
+            self._connection.credentials, lambda access: self._send(request, access), request.guard
+        )
 
     async def _send(self, request: Request, access: Access) -> Response:
         stream = is_stream(request)

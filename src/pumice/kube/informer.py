@@ -126,10 +126,10 @@ class Informer(Generic[T]):
     def subscribe(self, receive: Callable[[Sequence[News]], None]) -> Callable[[], None]:
         """Calls `receive` with all changes from now on, in batches, after one batch with all that is known; returns the way out.
 
-        It is called on the event loop and must be quick and must not raise: everyone else waits for it.
+        It is called on the event loop and must be quick and must not raise: all other tasks wait for it.
         """
         if self.synced.is_set():
-            receive([*map(Upserted, self._objects.values()), self._relisted()])
+            receive([*map(Upserted, self._objects.values()), self._relist_change()])
         self._subscribers.append(receive)
         return lambda: self._subscribers.remove(receive)
 
@@ -308,13 +308,13 @@ class Informer(Generic[T]):
                 news.append(Upserted(fresh))
         self._objects = listed
         self._version = version
-        news.append(self._relisted())
+        news.append(self._relist_change())
         self._publish(news)
         if not self.synced.is_set():
             self._log("informer_synced", path=self._where, objects=len(listed))
             self.synced.set()
 
-    def _relisted(self) -> Relisted:
+    def _relist_change(self) -> Relisted:
         return Relisted(self._struct, frozenset(metadata_of(each).uid for each in self._objects.values()))
 
     def _publish(self, news: Sequence[News]) -> None:
@@ -324,7 +324,7 @@ class Informer(Generic[T]):
 
 
 class Informers:
-    """One informer per kind for everyone in this process, begun when somebody first asks for it."""
+    """One informer per kind for the whole process, begun when it is first asked for."""
 
     def __init__(self, client: Client, *, clock: Clock, chance: random.Random, log: Log = silent) -> None:
         self._client = client

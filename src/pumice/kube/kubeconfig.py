@@ -107,7 +107,7 @@ class Kubeconfig:
 
 
 def read(paths: Iterable[Path], *, must_exist: bool) -> Kubeconfig:
-    """The files merged; those that are missing are skipped, as kubectl does, unless somebody named them."""
+    """The files merged; those that are missing are skipped, as kubectl does, unless the user named them."""
     merged = Kubeconfig()
     for path in dict.fromkeys(paths):
         if not must_exist and not path.exists():
@@ -117,9 +117,9 @@ def read(paths: Iterable[Path], *, must_exist: bool) -> Kubeconfig:
         merged.files.append(path)
         merged.current_context = merged.current_context or found.current_context
         for cluster in found.clusters or ():
-            merged.clusters.setdefault(cluster.name, _rooted_cluster(cluster.cluster or Cluster(), folder))
+            merged.clusters.setdefault(cluster.name, _root_cluster(cluster.cluster or Cluster(), folder))
         for user in found.users or ():
-            merged.users.setdefault(user.name, _rooted_user(user.user or User(), folder))
+            merged.users.setdefault(user.name, _root_user(user.user or User(), folder))
         for context in found.contexts or ():
             merged.contexts.setdefault(context.name, context.context or Context())
     return merged
@@ -148,23 +148,23 @@ def _read_file(path: Path) -> _File:
         raise BadConfig(f"{path} is no kubeconfig: {error}; correct that field") from error
 
 
-def _rooted_cluster(cluster: Cluster, folder: Path) -> Cluster:
-    return msgspec.structs.replace(cluster, certificate_authority=_rooted(cluster.certificate_authority, folder))
+def _root_cluster(cluster: Cluster, folder: Path) -> Cluster:
+    return msgspec.structs.replace(cluster, certificate_authority=_root_path(cluster.certificate_authority, folder))
 
 
-def _rooted_user(user: User, folder: Path) -> User:
+def _root_user(user: User, folder: Path) -> User:
     plugin = user.exec
     # A bare command is looked for in $PATH, one with a slash is a path like the others.
     if plugin is not None and "/" in plugin.command:
-        plugin = msgspec.structs.replace(plugin, command=_rooted(plugin.command, folder))
+        plugin = msgspec.structs.replace(plugin, command=_root_path(plugin.command, folder))
     return msgspec.structs.replace(
         user,
-        client_certificate=_rooted(user.client_certificate, folder),
-        client_key=_rooted(user.client_key, folder),
-        token_file=_rooted(user.token_file, folder),
+        client_certificate=_root_path(user.client_certificate, folder),
+        client_key=_root_path(user.client_key, folder),
+        token_file=_root_path(user.token_file, folder),
         exec=plugin,
     )
 
 
-def _rooted(path: str, folder: Path) -> str:
+def _root_path(path: str, folder: Path) -> str:
     return str(folder / path) if path else ""

@@ -146,7 +146,7 @@ class Election:
             return False
         try:
             await self._write(self._held)
-        except errors.StatusError:  # somebody touched or deleted it: look who holds it
+        except errors.StatusError:  # another process touched or deleted it: look who holds it
             self._held = None
             return False
         return True
@@ -211,7 +211,7 @@ class Election:
             self._log("lease_not_released", lease=f"{self._namespace}/{self._name}", error=str(error))
 
     async def _wait_for_news(self) -> None:
-        """Returns when somebody has written the lease since we last looked, or after the retry time."""
+        """Returns when another process has written the lease since we last looked, or after the retry time."""
         query = {
             "watch": "true",
             "fieldSelector": f"metadata.name={self._name}",

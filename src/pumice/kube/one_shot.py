@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from pumice.kube.connection import Connection, TlsContexts
-from pumice.kube.credentials import persuaded
+from pumice.kube.credentials import send_with_retry
 from pumice.kube.errors import Malformed, Unreachable
 from pumice.kube.transport import (
     CALL_S_MAX,
@@ -64,7 +64,9 @@ class BriefTransport:
     async def call(self, request: Request) -> Response:
         if self._connection.proxy or is_stream(request):
             return await self._by_library().call(request)
-        return await persuaded(self._connection.credentials, lambda access: self._send(request, access), request.guard)
+        return await send_with_retry(
+            self._connection.credentials, lambda access: self._send(request, access), request.guard
+        )
 
     def _by_library(self) -> HttpTransport:
         if self._library is None:
@@ -85,7 +87,7 @@ class BriefTransport:
                 async with asyncio.timeout(CALL_S_MAX):
                     line.writer.write(self._head(request, access) + request.body)
                     response = await _answer(line.reader, asked)
-            except BaseException as error:  # also when somebody ends us in the middle: nobody may read on from there
+            except BaseException as error:  # also when we are cancelled in the middle: no call may read on from there
                 await self._hang_up()
                 if isinstance(error, OSError | EOFError | asyncio.LimitOverrunError):
                     raise self._unreachable(asked, _cause(error, connected=connected), acted=connected) from error
@@ -165,7 +167,7 @@ async def _answer(reader: asyncio.StreamReader, asked: str) -> Response:
     try:
         body = b"" if status in _BODILESS else await _body(reader, headers, asked)
         if headers.get("content-encoding") == "gzip":
-            body = _unpacked(body, asked)
+            body = _unpack(body, asked)
     except (ValueError, zlib.error) as error:
         raise Malformed(f"the answer to {asked} is garbled: {error}; is this an API server?") from error
     return Response(status, headers, body)
@@ -198,7 +200,7 @@ async def _body(reader: asyncio.StreamReader, headers: dict[str, str], asked: st
     return await reader.readexactly(length)
 
 
-def _unpacked(body: bytes, asked: str) -> bytes:
+def _unpack(body: bytes, asked: str) -> bytes:
     packed = zlib.decompressobj(_GZIP)
     unpacked = packed.decompress(body, RESPONSE_BYTES_MAX)
     _check_size(len(unpacked) + len(packed.unconsumed_tail), asked)

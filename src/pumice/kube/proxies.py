@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def checked(proxy: str, origin: str) -> str:
+def check_proxy(proxy: str, origin: str) -> str:
     """The proxy, if it is one that we can talk to."""
     if proxy and urlsplit(proxy).scheme not in {"http", "https"}:
         raise BadConfig(f"{origin}: proxy {proxy!r} is not supported; use an http:// or https:// proxy")
@@ -26,7 +26,7 @@ def from_environment(server: str, env: Mapping[str, str]) -> str:
     proxy = env.get(variable.upper()) or env.get(variable) or ""
     if not proxy or _is_exempt(parts.hostname or "", parts.port, env.get("NO_PROXY") or env.get("no_proxy") or ""):
         return ""
-    return checked(proxy if "://" in proxy else f"http://{proxy}", f"${variable.upper()}")
+    return check_proxy(proxy if "://" in proxy else f"http://{proxy}", f"${variable.upper()}")
 
 
 def _is_exempt(host: str, port: int | None, no_proxy: str) -> bool:

@@ -1,6 +1,6 @@
 """Events for people: what happened to an object and why, written once and counted afterwards.
 
-The same reason and message about the same object is one Event whose count rises. Whoever records never waits and never
+The same reason and message about the same object is one Event whose count rises. A caller of record() never waits and never
 fails: run() writes behind its back, and what is beyond the limits is dropped and counted in `dropped`.
 """
 
@@ -103,7 +103,7 @@ class Recorder:
         self, regarding: Struct, type_: Literal["Normal", "Warning"], reason: str, message: str, *, action: str = ""
     ) -> None:
         """Says of an object, or of what an ObjectReference names, what happened to it; `reason` is one CamelCase word."""
-        what = _What(reference_to(regarding), type_, reason, cut(message))
+        what = _What(reference_to(regarding), type_, reason, shorten(message))
         series = self._series.get(what)
         now = self._clock.now()
         if series is not None:
@@ -209,7 +209,7 @@ def reference_to(regarding: Struct) -> ObjectReference:
     )
 
 
-def cut(message: str) -> str:
+def shorten(message: str) -> str:
     """The message in at most MESSAGE_BYTES_MAX bytes, never ending within a character."""
     encoded = message.encode()
     if len(encoded) <= MESSAGE_BYTES_MAX:

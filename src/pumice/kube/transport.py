@@ -60,7 +60,7 @@ class Transport(Protocol):
 
 
 def is_stream(request: Request) -> bool:
-    """Whether the answer goes on until somebody ends it: a watch, or a log that is followed."""
+    """Whether the answer goes on until either side ends it: a watch, or a log that is followed."""
     query = request.query
     return request.method == "GET" and (
         _true(query.get("watch")) or (_true(query.get("follow")) and request.path.endswith("/log"))

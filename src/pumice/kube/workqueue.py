@@ -70,7 +70,7 @@ class WorkQueue(Generic[K]):
             self._wake.set()
 
     def add_after(self, key: K, delay_s: float) -> None:
-        """The key is handled in `delay_s` seconds, or earlier if somebody adds it."""
+        """The key is handled in `delay_s` seconds, or earlier if it is added."""
         if key in self._waiting:
             return
         loop = asyncio.get_running_loop()

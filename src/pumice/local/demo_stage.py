@@ -47,7 +47,7 @@ tiers:
 
 
 @contextlib.asynccontextmanager
-async def started(*, gpus: int, nodes: int = 1, policy_text: str = "") -> AsyncIterator[Up]:
+async def start_cluster(*, gpus: int, nodes: int = 1, policy_text: str = "") -> AsyncIterator[Up]:
     from pumice.local.apiserver.serving import Place
     from pumice.local.up import Up
     from pumice.runtime import silent
@@ -103,12 +103,12 @@ async def pods(cluster: Up, prefix: str) -> list[dict[str, Any]]:
     return [pod for pod in listed if pod["metadata"]["name"].startswith(f"{prefix}-")]
 
 
-async def bound(cluster: Up, prefix: str) -> int:
+async def count_bound(cluster: Up, prefix: str) -> int:
     return sum(bool(pod["spec"].get("nodeName")) for pod in await pods(cluster, prefix))
 
 
-async def total_bound(cluster: Up, prefixes: tuple[str, ...]) -> int:
-    return sum([await bound(cluster, prefix) for prefix in prefixes])
+async def count_all_bound(cluster: Up, prefixes: tuple[str, ...]) -> int:
+    return sum([await count_bound(cluster, prefix) for prefix in prefixes])
 
 
 async def phase_count(cluster: Up, prefix: str, phase: str) -> int:

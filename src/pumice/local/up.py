@@ -1,6 +1,6 @@
 """A whole cluster in one process: the embedded API server, our kinds, the scheduler, the controllers, and nodes.
 
-Everything inside talks to the server without a socket; everybody else uses the kubeconfig that it writes.
+Everything inside talks to the server without a socket; all others use the kubeconfig that it writes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 
 from pumice import yamltext
 from pumice.api import kinds
+from pumice.api.scheduling import Queue
 from pumice.clock import RealClock
 from pumice.dispatch.memory_store import MemoryPlace
 from pumice.kube import errors
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
+    from pumice.kube.informer import News
     from pumice.local.apiserver.serving import Place
     from pumice.local.nodes.process.machine import ProcessSettings
     from pumice.local.nodes.registration import NodeFacts
@@ -115,6 +117,19 @@ class Up:
         async with asyncio.timeout(READY_S_MAX):
             await self.add_nodes(self._nodes)
             await informers.synced()
+            await self._default_queue()
+
+    async def _default_queue(self) -> None:
+        """Returns when admission knows the default queue: the first Job of a new cluster would be refused before that."""
+        queues, known = self._informers.of(Queue), asyncio.Event()
+
+        def look(_: Sequence[News]) -> None:
+            if queues.get("", Served().default_queue) is not None:
+                known.set()
+
+        leave = queues.subscribe(look)
+        await known.wait()
+        leave()
 
     async def _serve_view(self) -> None:
         """What the scheduler knows, for commands on this machine; the lease tells where, as a real scheduler's does."""
@@ -134,7 +149,7 @@ class Up:
         await self.client.call(Request("POST", path, {}, content, msgspec.json.encode(manifest)))
 
     def _hook(self, path: Path) -> Hook:
-        """Our admission rules, in process. They come with the informers; until then nobody but ourselves writes."""
+        """Our admission rules, in process. They come with the informers; until then there is no other writer."""
 
         def review(request: dict[str, Any]) -> dict[str, Any]:
             if self._reviewer is None:

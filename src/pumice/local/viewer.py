@@ -28,7 +28,7 @@ def manifests(address: str) -> Iterator[tuple[str, dict[str, Any]]]:
         f"/apis/{_RBAC}/v1/clusterrolebindings",
         _object(f"{_RBAC}/v1", "ClusterRoleBinding", name) | {"roleRef": role, "subjects": [subject]},
     )
-    # Held by nobody: a scheduler of another process may take it at once.
+    # Without a holder: a scheduler of another process may take it at once.
     lease = _object("coordination.k8s.io/v1", "Lease", names.SCHEDULER_LEASE)
     lease["metadata"]["annotations"] = {names.VIEW_ADDRESS: address}
     yield f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases", lease | {"spec": {"holderIdentity": ""}}

@@ -79,7 +79,7 @@ def identity() -> str:
 
 
 def address(listen: str, port: int) -> str:
-    """Where a process can be asked: through the API server if it is a pod that says so, else by whoever is on its machine."""
+    """Where a process can be asked: through the API server if it is a pod and knows its name, else from its own machine."""
     namespace, pod = os.environ.get("KUBE_POD_NAMESPACE", ""), os.environ.get("KUBE_POD_NAME", "")
     if namespace and pod:
         return f"pods/{namespace}/{pod}:{port}"

@@ -10,26 +10,46 @@ from pumice.processes.extender_client import extender_of
 from pumice.processes.load_settings import settings_of
 from pumice.scheduling import plugins
 from pumice.scheduling.core import builtin
+from pumice.scheduling.core.build_decisions import OWN_MEMORY
+from pumice.scheduling.core.policy import PolicyError
+from pumice.telemetry import catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pumice.clock import Clock
     from pumice.runtime import Log
+    from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
-    from pumice.scheduling.plugins import Plugin
 
 LOOK_S = 1.0  # a ConfigMap's files are swapped by the kubelet about once a minute: looking is cheaper than watching
 
 
-def checked(text: str | bytes, source: str, extra: Mapping[str, type[Plugin]]) -> Policy:
+def parse_policy(text: str | bytes, source: str, extra: Mapping[str, type[Plugin]]) -> Policy:
     """The policy in the text, with every plugin's arguments and every address understood; raises for anything else."""
     policy = builtin.parse(text, source, extra=extra)
     for option in policy.options:
         plugins.make(option, policy.source, extra)
     extender_of(policy)
     settings_of(policy)
+    _check_declarations(policy, extra)
     return policy
+
+
+def _check_declarations(policy: Policy, extra: Mapping[str, type[Plugin]]) -> None:
+    """No two plugins have the same memory or the same metric, and none has ours."""
+    slots = {slot.name: "the scheduler" for slot, _ in OWN_MEMORY}
+    metrics = {metric.name: "the scheduler" for metric in (*catalogue.VOLCANO, *catalogue.PUMICE)}
+    for option in policy.options:
+        plugin = plugins.find(option.name, extra)
+        names = [(slots, "memory slot", plugin.memory.name)] if plugin.memory is not None else []
+        names += [(metrics, "metric", metric.name) for metric in plugin.metrics]
+        for taken, what, name in names:
+            if name in taken:
+                raise PolicyError(
+                    f"policy {policy.source}: plugin {option.name}: its {what} {name} is that of {taken[name]} already; rename it in the plugin"
+                )
+            taken[name] = option.name
 
 
 class PolicyFile:
@@ -40,7 +60,7 @@ class PolicyFile:
         self._extra = extra
         self._log = log
         self._text = self._read()
-        self.current: Policy = self._checked(self._text)
+        self.current: Policy = self._parse(self._text)
         self.refused = ""
 
     def _read(self) -> bytes:
@@ -53,8 +73,8 @@ class PolicyFile:
                 f"policy {self._path}: cannot be read: {error.strerror}; check the name and your rights"
             ) from error
 
-    def _checked(self, text: bytes) -> Policy:
-        return checked(text, str(self._path or "built-in policy"), self._extra)
+    def _parse(self, text: bytes) -> Policy:
+        return parse_policy(text, str(self._path or "built-in policy"), self._extra)
 
     def look(self) -> bool:
         """Read the file again if it changed; True where a new policy is in force."""
@@ -63,7 +83,7 @@ class PolicyFile:
             if text == self._text:
                 return False
             self._text = text
-            self.current = self._checked(text)
+            self.current = self._parse(text)
         except PumiceError as error:
             if str(error) != self.refused:
                 self.refused = str(error)

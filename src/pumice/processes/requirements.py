@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pumice.api import core, native, pods, priority, scheduling, topology
 from pumice.kube.discovery import served_kinds
 from pumice.scheduling import plugins
-from pumice.scheduling.evicting import backoff
+from pumice.scheduling.core.build_decisions import OWN_MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
     from pumice.scheduling.core.memory import Slot
+    from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
-    from pumice.scheduling.plugins import Plugin
     from pumice.telemetry.catalogue import Metric
 
 # What the cluster's state is made of, whichever plugins run; what plugins read beside it they declare themselves.
@@ -54,7 +54,9 @@ class Requirements:
         self._receive = receive
         self._extra = extra
         self._watched: set[type[Struct]] = set()
-        self.concerns: dict[type[Struct], list[Callable[[Any, Any], bool]]] = {}  # whom news of a kind may concern
+        self.concerns: dict[
+            type[Struct], list[Callable[[Any, Any], bool]]
+        ] = {}  # the plugins' filters of news, by kind
 
     async def watch(self, kinds: Sequence[type[Struct]]) -> list[type[Struct]]:
         """Subscribes to those that the server serves, and returns them once all are listed."""
@@ -77,7 +79,7 @@ class Requirements:
 
     def slots(self, policy: Policy) -> list[Slot[Any]]:
         own = [plugin.memory for plugin in plugins.of_policy(policy, self._extra)]
-        return [backoff.SLOT, *(slot for slot in own if slot is not None)]
+        return [*(slot for slot, _ in OWN_MEMORY), *(slot for slot in own if slot is not None)]
 
     def metrics(self, policy: Policy) -> list[Metric]:
         return [metric for plugin in plugins.of_policy(policy, self._extra) for metric in plugin.metrics]

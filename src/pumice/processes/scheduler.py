@@ -27,6 +27,7 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
 from pumice.cluster.tasks import Status
+from pumice.dispatch import takeover
 from pumice.dispatch.dispatcher import Dispatcher
 from pumice.dispatch.evictor import EvictionSettings
 from pumice.dispatch.memory_store import MemoryPlace, MemoryStore
@@ -58,8 +59,8 @@ if TYPE_CHECKING:
     from pumice.kube.informer import Informers, News
     from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Decisions
+    from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
-    from pumice.scheduling.plugins import Plugin
 
 # The heart beats so often; and work that the budget of a cycle has cut off goes on after so long.
 TICK_S = 1.0
@@ -67,7 +68,7 @@ TICK = round(TICK_S * instant.SECOND)
 SOONEST_S = 0.01  # a clock that is set, or a plugin that names the past, must not make the loop spin
 # Everything is looked at again so often, whether or not anything seems to have changed.
 SWEEP_S = 60.0
-# The most that one cycle may work beyond giving everybody his turns: nodes tried for evictions, some 30 to 50 microseconds each.
+# The most that one cycle may work beyond one turn for each gang: nodes tried for evictions, some 30 to 50 microseconds each.
 CYCLE_UNITS = 30_000
 TURNS = 4  # that a waiting gang may have in one cycle: allocate, preempt (from others, from itself) and reclaim
 # What arrives this soon after the first piece of news is planned with it: a gang's pods are created one by one.
@@ -78,7 +79,7 @@ _QUEUES = "scheduling.volcano.sh/v1beta1"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Served:
-    """Whom this scheduler serves, pods that name it and groups that name no queue, and with which plugins from outside."""
+    """What this scheduler serves, pods that name it and groups that name no queue, and with which plugins from outside."""
 
     scheduler_names: frozenset[str] = frozenset(SCHEDULER_NAMES)
     default_queue: str = "default"
@@ -98,7 +99,7 @@ def units_for(snapshot: Snapshot) -> int:
 
 
 def _unheard(_: Cycle) -> None:
-    """Nobody listens."""
+    """Publish nothing: tests and benches run the scheduler without a view."""
 
 
 class Scheduler:
@@ -134,6 +135,7 @@ class Scheduler:
         self._requirements = Requirements(client, informers, self._receive, served.extra_plugins)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan")
         self.cycles = 0
+        self._failures: frozenset[tuple[str, str, str]] = frozenset()  # of plugins, in the last cycle
         self._planned_at = float("-inf")
         self._in_force: Policy | None = None  # all that its plugins need is there
         self._entering: asyncio.Task[None] | None = None
@@ -166,7 +168,7 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled. Informers must be running."""
-        since = await self._client.latest_version(pods.Pod)
+        since = await takeover.version_now(self._client)
         served = await self._requirements.watch(STATE_KINDS)
         if scheduling.PodGroup not in served or scheduling.Queue not in served:
             raise NotFound(
@@ -247,6 +249,7 @@ class Scheduler:
             now = self._clock.now()
             decisions = await self._plan(snapshot, now)
             self.cycles += 1
+            self._tell_failures(decisions)
             self._tell(snapshot, decisions, now)
             self.dispatcher.carry_out(decisions)
             seconds = self._clock.monotonic() - began
@@ -308,6 +311,22 @@ class Scheduler:
             )
         )
 
+    def _tell_failures(self, decisions: Decisions) -> None:
+        """A plugin that fails is counted with every cycle, and told of when it begins to fail or fails on something else."""
+        failures = {(each.plugin, each.gang, each.error): each for each in decisions.failures}
+        for failure in failures.values():
+            self.meters.count("pumice_plugin_failures_total", plugin=failure.plugin)
+        for key in failures.keys() - self._failures:
+            failure = failures[key]
+            self._log(
+                "plugin_failed", plugin=failure.plugin, gang=failure.gang, error=failure.error, trace=failure.trace
+            )
+            everything = ObjectReference(kind="Queue", name=scheduling.ROOT_QUEUE, api_version=_QUEUES)
+            without = f"gang {failure.gang}" if failure.gang else "it"
+            text = f"plugin {failure.plugin} failed, and cycles are planned without {without}: {failure.error}"
+            self._recorder.record(everything, "Warning", "PluginFailed", text)
+        self._failures = frozenset(failures)
+
     def policy_refused(self, why: str) -> None:
         """The policy file as it is now cannot be used, and the last good one stays in force; empty: it can be used again."""
         self._refused = why
@@ -324,7 +343,7 @@ class Scheduler:
         self.meters.count("pumice_plans_dropped_total", tally.dropped)
 
     async def _make_queues(self) -> None:
-        """The root and the default queue exist, whoever was here before and however long the server takes."""
+        """The root and the default queue exist, whichever scheduler was here before, however long the server takes."""
         wanted = {scheduling.ROOT_QUEUE: False, self._cluster.default_queue: True}
         for name, reclaimable in wanted.items():
             while name not in self._cluster.queues and not await self._make_queue(name, reclaimable=reclaimable):

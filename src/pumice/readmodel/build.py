@@ -1,4 +1,4 @@
-"""A snapshot and its decisions become the view. Nothing is built before somebody asks, and what has not changed is shared."""
+"""A snapshot and its decisions become the view. Nothing is built before it is asked for, and what has not changed is shared."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Views:
 
     def _build(self, cycle: Cycle) -> model.State:
         snapshot, decisions = cycle.snapshot, cycle.decisions
-        promised = _promised(cycle)
+        promised = _admitted_by_queue(cycle)
         nodes = self._all_nodes(cycle)
         return model.State(
             version=model.VERSION,
@@ -192,7 +192,7 @@ def _same(left: object, right: tuple[object, ...]) -> bool:
     return isinstance(left, tuple) and all(one is other or one == other for one, other in zip(left, right, strict=True))
 
 
-def told(values: Mapping[str, float], *, pods: bool = False) -> model.Amounts:
+def quantities(values: Mapping[str, float], *, pods: bool = False) -> model.Amounts:
     """Amounts as quantities; the number of pods is told elsewhere more often than not."""
     return {
         name: amounts.quantity_text(name, value)
@@ -208,9 +208,9 @@ def _node(
     free = {each: max(allocatable[each] - held.get(each, 0), 0) for each in names}
     return model.Node(
         name=name,
-        allocatable=told({each: allocatable[each] for each in names}, pods=True),
-        used=told({each: held.get(each, 0) for each in names}, pods=True),
-        free=told(free, pods=True),
+        allocatable=quantities({each: allocatable[each] for each in names}, pods=True),
+        used=quantities({each: held.get(each, 0) for each in names}, pods=True),
+        free=quantities(free, pods=True),
         gangs=dict(sorted(gangs.items())),
     )
 
@@ -235,8 +235,8 @@ def _gang(gang: Gang, report: GangReport, rests: str, bound: int) -> model.Gang:
         created=spec.created,
         since=_since(gang),
         position=report.position,
-        asks=told(spec.minimum or {}),
-        holds=told(gang.occupied),
+        asks=quantities(spec.minimum or {}),
+        holds=quantities(gang.occupied),
         reasons=tuple(reason(each) for each in report.reasons[:REASONS_TOLD_MAX]),
         rests=rests,
     )
@@ -261,7 +261,7 @@ def _since(gang: Gang) -> str:
     return max([gang.spec.created, *turns])
 
 
-def _promised(cycle: Cycle) -> dict[str, amounts.MutableAmounts]:
+def _admitted_by_queue(cycle: Cycle) -> dict[str, amounts.MutableAmounts]:
     """What gangs that were admitted and have not started will take, by queue."""
     found: dict[str, amounts.MutableAmounts] = {}
     for key, report in cycle.decisions.gangs.items():
@@ -280,9 +280,9 @@ def _totals(cycle: Cycle, promised: Mapping[str, amounts.Amounts]) -> model.Tota
             amounts.add(used, {name: value for name, value in task.request.amounts.items() if name in total})
     return model.Totals(
         nodes=len(table),
-        allocatable=told(total),
-        used=told(used),
-        promised=told(amounts.summed(promised.values())),
+        allocatable=quantities(total),
+        used=quantities(used),
+        promised=quantities(amounts.sum_of(promised.values())),
     )
 
 
@@ -301,13 +301,13 @@ def _queues(cycle: Cycle, promised: Mapping[str, amounts.Amounts]) -> tuple[mode
                 weight=spec.weight,
                 parent=spec.parent,
                 reclaimable=spec.reclaimable,
-                allocated=told(held),
-                promised=told(promised.get(name, {})),
-                deserved=told(spec.deserved),
-                guarantee=told(spec.guarantee),
-                capability=told(spec.capability),
-                fair=told(figures.deserved) if figures is not None else {},
-                borrowed=told(beyond),
+                allocated=quantities(held),
+                promised=quantities(promised.get(name, {})),
+                deserved=quantities(spec.deserved),
+                guarantee=quantities(spec.guarantee),
+                capability=quantities(spec.capability),
+                fair=quantities(figures.deserved) if figures is not None else {},
+                borrowed=quantities(beyond),
                 overused=figures is not None and figures.overused,
                 waiting=waiting[name],
             )
@@ -326,7 +326,7 @@ def _claim(snapshot: Snapshot, claim: Claim) -> model.Claim:
         gang=claim.gang,
         until=instant.format_instant(claim.until),
         places=dict(sorted(places.items())),
-        want={node: told(values) for node, values in sorted(want.items())},
+        want={node: quantities(values) for node, values in sorted(want.items())},
         leaving=tuple(_leaving(snapshot, claim, node, count) for node, count in sorted(places.items())),
     )
 
@@ -341,7 +341,7 @@ def _leaving(snapshot: Snapshot, claim: Claim, node: str, count: int) -> model.L
         node=node,
         for_pods=count,
         pods=len(ending),
-        hold=told(amounts.summed(task.request.amounts for task in ending)),
+        hold=quantities(amounts.sum_of(task.request.amounts for task in ending)),
         until=max(ends, default=""),
     )
 
@@ -434,7 +434,7 @@ class _Detail:
 
 def _room(own: ShapeRoom) -> model.Room:
     return model.Room(
-        each=told(own.each),
+        each=quantities(own.each),
         waiting=own.waiting,
         fit=own.fit,
         nodes=own.nodes,

@@ -30,7 +30,7 @@ def between(former: model.State | None, state: model.State) -> model.Changes:
         claims=_different(former.claims if former else (), state.claims),
         attempts=_newer(former, state.attempts),
         evictions=_newer(former, state.evictions),
-        gone=_gone(former, state) if former is not None else model.Gone(),
+        gone=_removals(former, state) if former is not None else model.Gone(),
     )
 
 
@@ -55,7 +55,7 @@ def _newer(former: model.State | None, now: tuple[H, ...]) -> tuple[H, ...]:
     return tuple(each for each in now if former is None or each.cycle > former.cycle)
 
 
-def _gone(former: model.State, state: model.State) -> model.Gone:
+def _removals(former: model.State, state: model.State) -> model.Gone:
     def names(old: Iterable[T], new: Iterable[T]) -> tuple[str, ...]:
         return tuple(sorted({_name(each) for each in old} - {_name(each) for each in new}))
 

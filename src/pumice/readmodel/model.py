@@ -151,7 +151,7 @@ class Queue(Struct):
 
 
 class Node(Struct):
-    """A node with what this cycle placed there; `gangs` counts pods by gang, pods of nobody's gang under an empty name."""
+    """A node with what this cycle placed there; `gangs` counts pods by gang, pods without a gang under an empty name."""
 
     name: str
     allocatable: Amounts

@@ -167,7 +167,7 @@ PUMICE: tuple[Metric, ...] = (
     Metric(
         "pumice_controller_retries_total",
         Kind.COUNTER,
-        "Looks that failed and are repeated: because the world had changed (stale), or by an error.",
+        "Looks that failed and are repeated: because the world had changed (stale), by an error, or by a fault in planning (plan).",
         ("controller", "reason"),
     ),
     Metric("pumice_controller_waiting", Kind.GAUGE, "Objects that wait for a controller's time.", ("controller",)),
@@ -194,6 +194,12 @@ PUMICE: tuple[Metric, ...] = (
         "When the webhooks' certificate expires, in seconds since 1970.",
     ),
     Metric("pumice_policy_refusals_total", Kind.COUNTER, "Policy files that were refused."),
+    Metric(
+        "pumice_plugin_failures_total",
+        Kind.COUNTER,
+        "Errors of plugins; the gang or the plugin was set aside for the cycle.",
+        ("plugin",),
+    ),
 )
 
 CATALOGUE: tuple[Metric, ...] = (*VOLCANO, *PUMICE)

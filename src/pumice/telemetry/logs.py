@@ -1,6 +1,6 @@
 """Logs are events with fields: one JSON object a line in clusters, readable lines on terminals.
 
-Nothing is set up by an import. A process calls configure() once, and everyone else takes the log that it is given.
+Nothing is set up by an import. A process calls configure() once, and all other code takes the log that it is given.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def configure(
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            _cut,
+            _shorten_values,
             structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=is_terminal),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
@@ -52,7 +52,7 @@ def configure(
     return cast("structlog.typing.FilteringBoundLogger", structlog.get_logger())
 
 
-def _cut(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _shorten_values(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     for key, value in event.items():
         if isinstance(value, str) and len(value) > VALUE_CHARS_MAX:
             event[key] = f"{value[:VALUE_CHARS_MAX]}..."

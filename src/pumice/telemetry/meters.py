@@ -13,7 +13,7 @@ from pumice.telemetry.catalogue import PUMICE, VOLCANO, Kind, Metric
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for every counter, which nobody asked for
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for every counter, which is of no use here
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 SERIES_MAX = 20_000  # of one metric; a label that grows without bound must not take the scheduler with it
@@ -24,17 +24,17 @@ class Meters:
 
     def __init__(self, *, with_volcano_names: bool = True) -> None:
         self.registry = CollectorRegistry()
-        # What is left out is counted all the same, in a registry that nobody reads.
+        # What is left out is counted all the same, in a registry that is never read.
         unread = CollectorRegistry()
         volcano = self.registry if with_volcano_names else unread
-        self._meters = {metric.name: _made(metric, volcano) for metric in VOLCANO}
-        self._meters |= {metric.name: _made(metric, self.registry) for metric in PUMICE}
+        self._meters = {metric.name: _make(metric, volcano) for metric in VOLCANO}
+        self._meters |= {metric.name: _make(metric, self.registry) for metric in PUMICE}
 
     def add(self, metric: Metric) -> None:
         """One that is in no catalogue: a plugin's own gauge."""
         if metric.name not in self._meters:
             assert metric.kind is Kind.GAUGE, f"{metric.name}: plugins publish gauges"
-            self._meters[metric.name] = _made(metric, self.registry)
+            self._meters[metric.name] = _make(metric, self.registry)
 
     def count(self, name: str, by: float = 1, **labels: str) -> None:
         meter = self._meters[name]
@@ -63,7 +63,7 @@ class Meters:
         return generate_latest(self.registry)
 
 
-def _made(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
+def _make(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
     # The client appends _total to counters by itself; the catalogue has the full name.
     if metric.kind is Kind.COUNTER:
         return Counter(metric.name.removesuffix("_total"), metric.help, metric.labels, registry=registry)

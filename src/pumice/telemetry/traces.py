@@ -52,7 +52,7 @@ class Tracing(Protocol):
 
 
 class _Nothing:
-    """A span that nobody sees."""
+    """A span that is not recorded."""
 
     __slots__ = ()
 
@@ -96,10 +96,10 @@ class _Seen:
         self._span = span
 
     def note(self, **facts: Fact) -> None:
-        self._span.set_attributes(_named(facts))
+        self._span.set_attributes(_prefix_names(facts))
 
     def event(self, name: str, /, **facts: Fact) -> None:
-        self._span.add_event(name, _named(facts))
+        self._span.add_event(name, _prefix_names(facts))
 
     def fail(self, reason: str) -> None:
         from opentelemetry.trace import Status, StatusCode
@@ -117,7 +117,7 @@ class OpenTelemetry:
 
     @contextlib.contextmanager
     def span(self, name: str, /, **facts: Fact) -> Iterator[Span]:
-        with self._tracer.start_as_current_span(name, attributes=_named(facts)) as span:
+        with self._tracer.start_as_current_span(name, attributes=_prefix_names(facts)) as span:
             yield _Seen(span)
 
     def close(self) -> None:
@@ -126,11 +126,11 @@ class OpenTelemetry:
         ending.start()
         ending.join(CLOSE_S_MAX)
         if ending.is_alive():
-            self._exporter.shutdown()  # nobody answers: it stops trying again
+            self._exporter.shutdown()  # the collector does not answer: stop trying again
             ending.join(CLOSE_S_MAX)
 
 
-def _named(facts: Mapping[str, Fact]) -> dict[str, Fact]:
+def _prefix_names(facts: Mapping[str, Fact]) -> dict[str, Fact]:
     return {f"{PREFIX}{key}": value for key, value in facts.items()}
 
 

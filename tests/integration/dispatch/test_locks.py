@@ -144,6 +144,18 @@ def test_a_lock_older_than_five_minutes_is_taken_over_at_once(text):
     play(body)
 
 
+def test_a_lock_of_a_machine_whose_clock_is_ahead_expires_five_minutes_after_it_was_found():
+    async def body(place):
+        await place.write_lock("2026-01-31T13:00:00Z")
+        with pytest.raises(NotLocked):
+            await place.locks.take("n1", LOCK)
+        await place.clock.sleep(300)
+        held = await place.locks.take("n1", LOCK)
+        assert await place.lock() == held.text
+
+    play(body)
+
+
 def test_a_lock_that_somebody_else_holds_by_now_is_not_released():
     async def body(place):
         held = await place.locks.take("n1", LOCK)

@@ -109,6 +109,26 @@ def test_only_who_knows_another_leader_stands_by():
     assert World().run(script) == (False, {"a": False, "b": True})
 
 
+def test_the_lease_says_where_its_holder_can_be_asked_and_keeps_what_others_wrote_onto_it():
+    async def script(world):
+        first = world.candidate("a")
+        world.elections["a"].annotations = {"address": "at a"}
+        await world.clock.sleep(1)
+        patch = {"metadata": {"annotations": {"note": "of somebody else"}}}
+        await world.client().patch(Lease, "leader", patch, namespace="default")
+        world.candidate("b")
+        world.elections["b"].annotations = {"address": "at b"}
+        await world.clock.sleep(60)
+        before = (await world.lease()).metadata.annotations
+        first.cancel()
+        await asyncio.wait({first})
+        await world.clock.sleep(60)
+        return before, (await world.lease()).metadata.annotations, world.elections["b"].holder
+
+    note = {"note": "of somebody else"}
+    assert World().run(script) == ({"address": "at a", **note}, {"address": "at b", **note}, "b")
+
+
 def test_a_leader_that_dies_without_a_word_is_replaced_within_twenty_seconds():
     async def script(world):
         world.candidate("a")

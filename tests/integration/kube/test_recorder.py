@@ -11,7 +11,7 @@ from pumice.api.meta import ObjectReference
 from pumice.clock import VirtualClock
 from pumice.kube import recorder as module
 from pumice.kube.client import Client
-from pumice.kube.recorder import Recorder, cut
+from pumice.kube.recorder import Recorder, shorten
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 
@@ -170,10 +170,10 @@ def test_events_wait_in_a_queue_with_an_end(monkeypatch):
 
 
 def test_a_message_is_cut_between_two_characters():
-    assert cut("short") == "short"
-    assert cut("x" * 1_024) == "x" * 1_024
-    assert cut("x" * 1_025) == "x" * 1_021 + "..."
-    wide = cut("ä" * 1_000)
+    assert shorten("short") == "short"
+    assert shorten("x" * 1_024) == "x" * 1_024
+    assert shorten("x" * 1_025) == "x" * 1_021 + "..."
+    wide = shorten("ä" * 1_000)
     assert len(wide.encode()) <= 1_024
     assert wide.endswith("ä...")
 

@@ -196,7 +196,7 @@ def test_numbers_that_never_rest_are_written_all_the_same():
         groups = await cluster.client.list_json(kinds.by_struct(PodGroup), namespace="default")
         assert groups[0]["status"]["running"] == 40
 
-    assert 2 < play(story, nodes=5, start="uniform:0s,30s")["PATCH podgroups"] <= 2 + 4
+    assert 2 < play(story, nodes=5, start="uniform:0s,30s")["PATCH podgroups"] <= 8  # the budget of a gang
 
 
 def test_a_gang_that_is_refused_again_and_again_is_tried_less_and_less_often():

@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import random
+from typing import ClassVar
 
 import msgspec
 import pytest
 from tests.bodies.inline import Inline
 
-from pumice import instant
+from pumice import instant, sdk
 from pumice.api import kinds
 from pumice.api.core import ConfigMap, Node
 from pumice.api.events import CoreEvent
@@ -20,10 +21,10 @@ from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.lease import NotLeading
 from pumice.kube.recorder import Recorder
-from pumice.kube.transport import Response
+from pumice.kube.transport import Request, Response
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
-from pumice.local.up import install_kinds
+from pumice.local.up import CRDS, install_kinds
 from pumice.processes import scheduler as processes
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.runtime import Runtime
@@ -72,12 +73,12 @@ class Stage:
         return [facts for name, facts in self.lines if name == event]
 
     @contextlib.asynccontextmanager
-    async def scheduler(self, policy):
+    async def scheduler(self, policy, **plugins):
         """One life of a scheduler: it has planned when this is entered, and has ended in good order after it."""
         informers = Informers(self.client, clock=self.clock, chance=random.Random(1))
         runtime = Runtime(clock=self.clock, chance=random.Random(1), log=self.log)
         policy = policy if callable(policy) else (lambda chosen=policy: chosen)
-        worker = Scheduler(self.client, informers, policy, runtime, Served(memory_place=PLACE))
+        worker = Scheduler(self.client, informers, policy, runtime, Served(memory_place=PLACE, extra_plugins=plugins))
         worker._thread = Inline()
         tasks = [asyncio.create_task(work) for work in (informers.run(), worker.run())]
         await self.clock.sleep(5)
@@ -148,7 +149,27 @@ def play(story):
 
 def policy(actions, *plugins):
     document = {"actions": actions, "tiers": [{"plugins": [{"name": "gang"}, {"name": "predicates"}, *plugins]}]}
-    return builtin.parse(msgspec.json.encode(document), "test")
+    return builtin.parse(msgspec.json.encode(document), "test", extra={"licences": Licences})
+
+
+class Licence(sdk.Object):
+    KIND: ClassVar[sdk.ResourceKind] = sdk.ResourceKind("example.com", "v1", "Licence", "licences")
+
+    seats: int = 0
+
+
+SEATS = sdk.Metric("licence_seats", sdk.MetricKind.GAUGE, "Seats of all licences.", ("licence",))
+
+
+class Licences(sdk.Plugin):
+    """Of a package of its own, with a kind that Pumice has never heard of."""
+
+    watches = (sdk.Watch(Licence, concerns=lambda was, now: (was and was.seats) != (now and now.seats)),)
+    metrics = (SEATS,)
+
+    def open(self, session):
+        for key, licence in session.snapshot.objects(Licence).items():
+            session.publish(SEATS, licence.seats, key)
 
 
 NIGHT_SHIFT = {"tdm.revocable-zone.night": "22:00-06:00", "tdm.evict.period": "1h"}
@@ -367,6 +388,41 @@ def test_an_idle_scheduler_sleeps_until_a_deadline_of_sla(monkeypatch):
             cycles = worker.cycles
             await stage.clock.sleep(HOUR_S)
             assert worker.cycles == cycles
+
+    play(story)
+
+
+def test_a_plugin_may_watch_a_kind_of_its_own_and_says_which_of_its_news_matter(monkeypatch):
+    monkeypatch.setattr(processes, "SWEEP_S", 1e9)
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"kind": "Licence", "plural": "licences", "singular": "licence", "listKind": "LicenceList"}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    metadata = {"name": "licences.example.com"}
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+    async def story(stage):
+        headers = {"content-type": "application/json"}
+        await stage.client.call(Request("POST", CRDS, {}, headers, msgspec.json.encode(crd)))
+        body = {"apiVersion": "example.com/v1", "kind": "Licence", "metadata": {"name": "matlab"}, "seats": 3}
+        await stage.client.create(Licence, body, namespace="default")
+        async with stage.scheduler(policy("allocate", {"name": "licences"}), licences=Licences) as worker:
+            assert b'licence_seats{licence="default/matlab"} 3.0' in worker.meters.text()
+            cycles = worker.cycles
+            await stage.client.patch(Licence, "matlab", {"metadata": {"labels": {"any": "thing"}}}, namespace="default")
+            await stage.clock.sleep(60)
+            assert worker.cycles == cycles
+            await stage.client.patch(Licence, "matlab", {"seats": 5}, namespace="default")
+            await stage.clock.sleep(5)
+            assert b'licence_seats{licence="default/matlab"} 5.0' in worker.meters.text()
+            await stage.client.delete(Licence, "matlab", namespace="default")
+            await stage.clock.sleep(5)
+            assert b"licence_seats{" not in worker.meters.text()
 
     play(story)
 

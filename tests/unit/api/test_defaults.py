@@ -345,7 +345,7 @@ subjects = st.fixed_dictionaries(
 @given(subject=subjects)
 def test_applying_twice_changes_nothing_and_what_was_set_stays(kind, subject):
     before = copy.deepcopy(subject)
-    once = defaults.applied(subject, PATCHES[kind](subject))
+    once = defaults.apply_patch(subject, PATCHES[kind](subject))
     assert subject == before, "the object itself is not changed"
     assert PATCHES[kind](once) == []
     for key, value in (subject.get("spec") or {}).items():
@@ -359,14 +359,14 @@ def test_applying_twice_changes_nothing_and_what_was_set_stays(kind, subject):
 )
 def test_what_has_the_wrong_type_is_left_for_the_schema_to_refuse(kind, spec):
     patch = PATCHES[kind]({"spec": spec})
-    defaults.applied({"spec": spec}, patch)
+    defaults.apply_patch({"spec": spec}, patch)
 
 
 @pytest.mark.parametrize(
     "case", [case for case in manifests.valid() if case.object["kind"] == "Job"], ids=lambda c: c.id
 )
 def test_every_field_of_a_job_survives(case):
-    once = defaults.applied(case.object, defaults.job_patch(case.object))
+    once = defaults.apply_patch(case.object, defaults.job_patch(case.object))
     assert contains(once, case.object)
 
 
@@ -393,7 +393,7 @@ WRITTEN = {
 
 
 def stored(job):
-    return defaults.applied(job, defaults.job_patch(job))
+    return defaults.apply_patch(job, defaults.job_patch(job))
 
 
 def applied_again(manifest, old):
@@ -402,7 +402,7 @@ def applied_again(manifest, old):
 
 
 def updated(new, old):
-    return defaults.applied(new, defaults.job_update_patch(new, old))
+    return defaults.apply_patch(new, defaults.job_update_patch(new, old))
 
 
 def test_a_manifest_that_is_applied_again_changes_nothing():

@@ -1,4 +1,8 @@
-from pumice.api import batch, columns, kinds, native, pods, scheduling
+from typing import ClassVar
+
+import pytest
+
+from pumice.api import batch, columns, kinds, meta, native, pods, scheduling
 
 
 def test_a_path_leads_to_its_kind():
@@ -50,3 +54,12 @@ def test_a_pod_prints_as_kubectl_users_know_it():
     wide = [c.name for c in columns.POD if c.priority == 1]
     assert narrow == ["Ready", "Status", "Restarts", "Age"]
     assert wide == ["IP", "Node", "Nominated Node", "Readiness Gates"]
+
+
+def test_a_struct_from_outside_names_its_kind_itself():
+    class Licence(meta.Object):
+        KIND: ClassVar[kinds.Kind] = kinds.Kind("example.com", "v1", "Licence", "licences")
+
+    assert kinds.by_struct(Licence).resource == "licences.example.com"
+    with pytest.raises(AssertionError, match="ObjectMeta is no kind of the table, and has no KIND of its own"):
+        kinds.by_struct(meta.ObjectMeta)

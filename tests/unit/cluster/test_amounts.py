@@ -66,7 +66,7 @@ def test_a_plain_name_wins_over_its_quota_style():
 
 
 def test_sums_and_differences_keep_every_name():
-    total = amounts.summed([{"cpu": 1}, {"cpu": 2, GPU: 3}])
+    total = amounts.sum_of([{"cpu": 1}, {"cpu": 2, GPU: 3}])
     assert total == {"cpu": 3, GPU: 3}
     amounts.add(total, {GPU: 1, "memory": 5}, -2)
     assert total == {"cpu": 3, GPU: 1, "memory": -10}

@@ -7,7 +7,7 @@ from pumice.api import kinds
 from pumice.processes.requirements import kinds_of
 from pumice.scheduling import plugins
 from pumice.scheduling.core import builtin
-from pumice.scheduling.evicting import backoff
+from pumice.scheduling.core.build_decisions import OWN_MEMORY
 
 MANIFEST = Path(__file__).parents[3] / "deploy" / "pumice.yaml"
 POLICY = builtin.parse(builtin.TEXT, "built-in policy")
@@ -33,6 +33,7 @@ def test_the_scheduler_may_list_exactly_what_its_state_and_its_plugins_are_made_
 
 
 def test_the_scheduler_may_keep_exactly_the_slots_that_are_persistent():
-    slots = [backoff.SLOT, *(plugin.memory for plugin in CLASSES if plugin.memory is not None)]
+    own = (slot for slot, _ in OWN_MEMORY)
+    slots = [*own, *(plugin.memory for plugin in CLASSES if plugin.memory is not None)]
     (named,) = [rule for rule in rules("Role", "pumice-scheduler-memory") if "resourceNames" in rule]
     assert named["resourceNames"] == [f"pumice-scheduler-memory-{slot.name}" for slot in slots if slot.persistent]

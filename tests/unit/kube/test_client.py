@@ -322,7 +322,7 @@ def test_a_bind_does_not_leave_if_its_guard_refuses():
         raise errors.NoCredentials("the lease is over")
 
     with pytest.raises(errors.NoCredentials, match="the lease is over"):
-        play(transport, lambda client: client.guarded(guard).bind("p", namespace="a", uid="u", node="n"))
+        play(transport, lambda client: client.with_guard(guard).bind("p", namespace="a", uid="u", node="n"))
     assert transport.calls == []
 
 
@@ -336,7 +336,7 @@ def test_a_write_that_is_repeated_asks_the_guard_again(answer):
             raise errors.NoCredentials("the lease is over")
 
     async def main():
-        client = Client(transport, clock=clock, chance=random.Random(0)).guarded(guard)
+        client = Client(transport, clock=clock, chance=random.Random(0)).with_guard(guard)
         with pytest.raises(errors.NoCredentials, match="the lease is over"):
             await client.delete(Pod, "p", namespace="a")
 

@@ -1,7 +1,7 @@
 import pytest
 
 from pumice.kube.errors import BadConfig
-from pumice.kube.proxies import checked, from_environment
+from pumice.kube.proxies import check_proxy, from_environment
 
 PROXY = "http://proxy:3128"
 
@@ -39,4 +39,4 @@ def test_a_proxy_that_we_cannot_talk_to_is_told_by_name():
     with pytest.raises(
         BadConfig, match=r"config: proxy 'socks5://x' is not supported; use an http:// or https:// proxy"
     ):
-        checked("socks5://x", "config")
+        check_proxy("socks5://x", "config")

@@ -1,12 +1,14 @@
 import asyncio
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
+from pumice import sdk
 from pumice.cli.offline import schedule
 from pumice.clock import VirtualClock
 from pumice.errors import BadInput
-from pumice.processes.policies import PolicyFile
+from pumice.processes.policies import PolicyFile, parse_policy
 from pumice.scheduling.core.policy import PolicyError
 
 GOOD = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n"
@@ -119,3 +121,25 @@ def test_a_file_that_vanishes_leaves_the_last_good_policy_in_force(tmp_path):
     assert not policies.look()
     assert policies.current.actions == ("allocate",)
     assert "cannot be read" in policies.refused
+
+
+class Notes(msgspec.Struct, frozen=True):
+    number: int = 0
+
+
+@pytest.mark.parametrize(
+    ("declared", "why"),
+    [
+        ({"memory": sdk.Slot("tdm", Notes)}, "plugin mine: its memory slot tdm is that of tdm already"),
+        ({"memory": sdk.Slot("eviction-backoff", Notes)}, "slot eviction-backoff is that of the scheduler already"),
+        (
+            {"metrics": (sdk.Metric("pumice_nodes", sdk.MetricKind.GAUGE, "Nodes."),)},
+            "plugin mine: its metric pumice_nodes is that of the scheduler already; rename it in the plugin",
+        ),
+    ],
+)
+def test_a_plugin_that_declares_what_is_anothers_is_refused(declared, why):
+    mine = type("Mine", (sdk.Plugin,), declared)
+    text = "actions: allocate\ntiers:\n- plugins: [{name: tdm}, {name: mine}]\n"
+    with pytest.raises(PolicyError, match=why):
+        parse_policy(text, "test", {"mine": mine})

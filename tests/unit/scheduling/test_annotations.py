@@ -8,7 +8,7 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import Args
 from pumice.scheduling.core.builtin import parse
-from pumice.scheduling.plugins import Plugin
+from pumice.scheduling.core.plugin import Plugin
 
 POLICY = b'{"actions": "allocate", "tiers": [{"plugins": [{"name": "gang"}, {"name": "cards"}]}]}'
 

@@ -30,7 +30,7 @@ def is_whole(name: str) -> bool:
 
 
 def units(name: str, amount: Quantity) -> int:
-    """The amount in the resource's unit; 0 for what is no quantity, which somebody else refuses."""
+    """The amount in the resource's unit; 0 for what is no quantity, which another rule refuses."""
     try:
         in_bytes = name in _IN_BYTES or name.startswith(HUGE_PAGES)
         return quantity.parse_value(amount) if in_bytes else quantity.parse_milli(amount)
@@ -47,7 +47,7 @@ def sums(lists: Iterable[ResourceList]) -> dict[str, int]:
     return total
 
 
-def shown(name: str, amount: int) -> str:
+def quantity_text(name: str, amount: int) -> str:
     """Units as a quantity."""
     in_bytes = name in _IN_BYTES or name.startswith(HUGE_PAGES)
     return quantity.format_bytes(amount) if in_bytes else quantity.format_milli(amount)

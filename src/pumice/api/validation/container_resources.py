@@ -95,19 +95,19 @@ def pod_requests(spec: PodSpec) -> dict[str, int]:
     for container in spec.init_containers:
         needs = sums([requests_of(container.resources)])
         if container.is_sidecar:
-            sidecars = _added(sidecars, needs)
+            sidecars = _sum(sidecars, needs)
             needs = sidecars
         else:
-            needs = _added(sidecars, needs)
+            needs = _sum(sidecars, needs)
         peak = _larger(peak, needs)
-    running = _added(sums(requests_of(container.resources) for container in spec.containers), sidecars)
+    running = _sum(sums(requests_of(container.resources) for container in spec.containers), sidecars)
     total = _larger(peak, running)
     if spec.resources is not None:
         total |= sums([requests_of(spec.resources)])
-    return _added(total, sums([spec.overhead]))
+    return _sum(total, sums([spec.overhead]))
 
 
-def _added(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
+def _sum(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
     return {name: left.get(name, 0) + right.get(name, 0) for name in left | right}
 
 

@@ -19,12 +19,12 @@ SPEC: Final = "spec.jobTemplate.spec"
 
 
 def review_cron_job(request: Request) -> Findings:
-    """What is wrong with a CronJob that somebody creates or updates, and with the jobs that it would create."""
+    """What is wrong with a CronJob that is created or updated, and with the jobs that it would create."""
     findings = Findings()
-    new = findings.decoded("", CronJob, request.new)
+    new = findings.decode("", CronJob, request.new)
     if new is None:
         return findings
-    old = Findings().decoded("", CronJob, request.old) if request.old is not None else None
+    old = Findings().decode("", CronJob, request.old) if request.old is not None else None
     name = name_of(new.metadata)
     if old is None and not _check_name(findings, name):
         name = ""
@@ -69,7 +69,7 @@ def _check_template(findings: Findings, job_name: str, raw: msgspec.Raw, request
     """The job as it will be after defaulting. Its queue may come and go until then, so that is only worth a warning."""
     job = {"spec": _value(raw)}
     patch = defaults.job_patch(job, scheduler_name=request.settings.scheduler_names[0])
-    spec = findings.decoded(SPEC, JobSpec, defaults.applied(job, patch)["spec"])
+    spec = findings.decode(SPEC, JobSpec, defaults.apply_patch(job, patch)["spec"])
     if spec is None:
         return
     templates = check_job_spec(findings, SPEC, job_name, spec, request.settings)

@@ -34,11 +34,11 @@ class FieldError(Struct):
     value: Any = None
 
     def __str__(self) -> str:
-        shown = "" if self.value is None else f"{_shown(self.value)}: "
+        shown = "" if self.value is None else f"{_value_text(self.value)}: "
         return f"{self.path}: {shown}{self.cause}; {self.next_step}"
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= VALUE_CHARS_MAX else f"{text[:VALUE_CHARS_MAX]}..."
 
@@ -134,7 +134,7 @@ class Findings:
             self.refuse(path, f"none of {', '.join(options)} is set", "set one of them")
         return False
 
-    def decoded(self, path: str, struct: type[T], value: Any) -> T | None:
+    def decode(self, path: str, struct: type[T], value: Any) -> T | None:
         """The value as a Struct; None, and an error, where a field has the wrong type."""
         try:
             return decode(struct, value) if isinstance(value, msgspec.Raw) else decode_value(struct, value)

@@ -11,9 +11,9 @@ from pumice.api.validation.request import Request
 
 
 def review_hyper_node(request: Request) -> Findings:
-    """What is wrong with a HyperNode that somebody creates or updates."""
+    """What is wrong with a HyperNode that is created or updated."""
     findings = Findings()
-    node = findings.decoded("", HyperNode, request.new)
+    node = findings.decode("", HyperNode, request.new)
     if node is None:
         return findings
     findings.within("spec.tier", node.spec.tier, 0, TIER_MAX)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pumice.api.batch import JobSpec
-from pumice.api.validation.amounts import shown, units
+from pumice.api.validation.amounts import quantity_text, units
 from pumice.api.validation.container_resources import asks_for_cards, pod_requests, requests_of
 from pumice.api.validation.field_errors import Findings
 from pumice.api.validation.job_plugins import warn_about_plugins
@@ -45,7 +45,7 @@ def _warn_about_room(
     if size is not None:
         for index, template in enumerate(templates):
             for name in _warn_about_node_size(findings, f"{path}.tasks[{index}].template.spec", template.spec, size):
-                minimum.pop(name, None)  # where one pod is too large, nobody needs to hear that several are
+                minimum.pop(name, None)  # where one pod is too large, a warning that several are too large adds nothing
     warn_if_too_large(findings, f"{path}.minAvailable", minimum, spec.queue, lookup)
 
 
@@ -89,7 +89,8 @@ def _warn_about_node_size(findings: Findings, path: str, spec: PodSpec, size: Cl
         if amount > units(name, most):
             too_large.append(name)
             findings.warn(
-                path, f"one pod needs {shown(name, amount)} {name}, but no node has more than {most}: it will wait"
+                path,
+                f"one pod needs {quantity_text(name, amount)} {name}, but no node has more than {most}: it will wait",
             )
     return too_large
 

@@ -13,12 +13,12 @@ NO_DAG: Final = "jobflow Flow is not DAG"
 
 
 def review_job_flow(request: Request) -> Findings:
-    """What is wrong with a JobFlow that somebody creates, or whose spec somebody changes."""
+    """What is wrong with a JobFlow that is created, or whose spec changes."""
     findings = Findings()
-    flow = findings.decoded("", JobFlow, request.new)
+    flow = findings.decode("", JobFlow, request.new)
     if flow is None:
         return findings
-    old = Findings().decoded("", JobFlow, request.old) if request.operation == Operation.UPDATE else None
+    old = Findings().decode("", JobFlow, request.old) if request.operation == Operation.UPDATE else None
     if old is not None and old.spec == flow.spec:
         return findings
     _check_graph(findings, flow)

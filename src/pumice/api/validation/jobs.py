@@ -31,13 +31,13 @@ _MAPS: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"
 
 
 def review_job(request: Request) -> Findings:
-    """What is wrong with a Job that somebody creates or updates."""
+    """What is wrong with a Job that is created or updated."""
     findings = Findings()
-    new = findings.decoded("", Job, request.new)
+    new = findings.decode("", Job, request.new)
     if new is None:
         return findings
     if request.operation == Operation.UPDATE:
-        old = Findings().decoded("", Job, request.old)
+        old = Findings().decode("", Job, request.old)
         if old is not None:
             _check_update(findings, new.spec, old.spec)
         return findings
@@ -125,7 +125,7 @@ def _check_claim(findings: Findings, path: str, volume: JobVolume) -> None:
     if volume.volume_claim_name:
         findings.name(f"{path}.volumeClaimName", volume.volume_claim_name, dns_subdomain_problem)
     else:
-        claim = findings.decoded(f"{path}.volumeClaim", PersistentVolumeClaimSpec, volume.volume_claim)
+        claim = findings.decode(f"{path}.volumeClaim", PersistentVolumeClaimSpec, volume.volume_claim)
         if claim is not None:
             check_claim(findings, f"{path}.volumeClaim", claim)
 
@@ -150,14 +150,14 @@ def _check_update(findings: Findings, new: JobSpec, old: JobSpec) -> None:
         return
     advice = "keep the old value, or create another job"
     cause = "job updates may not change fields other than minAvailable, priorityClassName and replicas"
-    mine, theirs = _masked(new), _masked(old)
+    mine, theirs = _mask(new), _mask(old)
     for field in JobSpec.__struct_fields__:
         if getattr(mine, field) != getattr(theirs, field):
-            findings.refuse(f"spec.{_written(JobSpec, field)}", cause, advice)
+            findings.refuse(f"spec.{_json_name(JobSpec, field)}", cause, advice)
     for index, (task, before) in enumerate(zip(new.tasks, old.tasks, strict=True)):
         for field in Task.__struct_fields__:
             if field not in {"replicas", "min_available"} and not _same(getattr(task, field), getattr(before, field)):
-                findings.refuse(f"spec.tasks[{index}].{_written(Task, field)}", cause, advice)
+                findings.refuse(f"spec.tasks[{index}].{_json_name(Task, field)}", cause, advice)
     if len(new.volumes) != len(old.volumes) or not all(map(_same_volume, new.volumes, old.volumes)):
         findings.refuse("spec.volumes", cause, advice)
 
@@ -166,12 +166,12 @@ def _numbers(spec: JobSpec) -> list[object]:
     return [spec.min_available, *((task.replicas, task.min_available) for task in spec.tasks)]
 
 
-def _masked(spec: JobSpec) -> JobSpec:
+def _mask(spec: JobSpec) -> JobSpec:
     """The spec without what may change, and without what is compared piece by piece."""
     return replace(spec, min_available=0, priority_class_name="", plugins=spec.plugins or {}, tasks=(), volumes=())
 
 
-def _written(struct: type[msgspec.Struct], field: str) -> str:
+def _json_name(struct: type[msgspec.Struct], field: str) -> str:
     return next(info.encode_name for info in msgspec.structs.fields(struct) if info.name == field)
 
 
@@ -182,7 +182,7 @@ def _same(mine: object, theirs: object) -> bool:
 
 
 def _same_volume(mine: JobVolume, theirs: JobVolume) -> bool:
-    """The controller writes the name of the claim that it made, and somebody's older copy may lack it."""
+    """The controller writes the name of the claim that it made, and a client's older copy may lack it."""
     names_agree = mine.volume_claim_name == theirs.volume_claim_name or has_claim(mine)
     return mine.mount_path == theirs.mount_path and names_agree and _same(mine.volume_claim, theirs.volume_claim)
 

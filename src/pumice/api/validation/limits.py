@@ -1,4 +1,4 @@
-"""How much one object may ask for. Every number that a user writes and that somebody loops over has its limit here.
+"""How much one object may ask for. Every number that a user writes and that code loops over has its limit here.
 
 What is longer is refused before anything in it is looked at: a body of 3 MiB can hold a million empty containers, and looking at
 each of them would keep all other reviews waiting.

@@ -212,7 +212,7 @@ class Ephemeral(Struct):
 
 
 class Volume(Struct):
-    """Exactly one field besides the name is set; those that nobody looks into are of any type."""
+    """Exactly one field besides the name is set; those that no rule looks into are of any type."""
 
     name: str = ""
     empty_dir: EmptyDir | None = None

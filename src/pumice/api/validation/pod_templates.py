@@ -1,4 +1,4 @@
-"""Pod templates: refused when the job is submitted, not when its pods are made and nobody looks.
+"""Pod templates: refused when the job is submitted, not when its pods are made and the user no longer looks.
 
 These are the rules of Kubernetes' own validation that people run into; an API server applies all of them to the pods.
 """
@@ -30,7 +30,7 @@ DNS_POLICIES: Final = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "No
 
 def check_template(findings: Findings, path: str, raw: msgspec.Raw) -> PodTemplate | None:
     """The template as far as it could be read; its errors are in the findings."""
-    template = findings.decoded(path, PodTemplate, raw)
+    template = findings.decode(path, PodTemplate, raw)
     if template is None:
         return None
     check_labels(findings, f"{path}.metadata.labels", template.metadata.labels)

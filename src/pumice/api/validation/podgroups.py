@@ -10,11 +10,11 @@ from pumice.api.validation.request import Lookup, Operation, Request
 
 
 def review_pod_group(request: Request) -> Findings:
-    """What is wrong with a PodGroup that somebody creates."""
+    """What is wrong with a PodGroup that is created."""
     findings = Findings()
     if request.operation != Operation.CREATE:
         return findings
-    group = findings.decoded("", PodGroup, request.new)
+    group = findings.decode("", PodGroup, request.new)
     if group is None:
         return findings
     spec = group.spec

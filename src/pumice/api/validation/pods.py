@@ -16,9 +16,9 @@ _BUDGETS: Final = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)
 
 
 def review_pod(request: Request) -> Findings:
-    """What is wrong with the annotations of a pod that somebody creates."""
+    """What is wrong with the annotations of a pod that is created."""
     findings = Findings()
-    pod = findings.decoded("", Pod, request.new) if request.operation == Operation.CREATE else None
+    pod = findings.decode("", Pod, request.new) if request.operation == Operation.CREATE else None
     if pod is None or pod.spec.scheduler_name not in request.settings.scheduler_names:
         return findings
     annotations = pod.metadata.annotations

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from pumice.api.meta import ResourceList
 from pumice.api.scheduling import ROOT_QUEUE, Queue, QueueState
-from pumice.api.validation.amounts import shown, units
+from pumice.api.validation.amounts import quantity_text, units
 from pumice.api.validation.field_errors import Findings
 from pumice.api.validation.request import Lookup
 
@@ -60,5 +60,5 @@ def _warn(findings: Findings, path: str, minimum: Mapping[str, int], limits: Res
         if name in limits and amount > units(name, limits[name]):
             findings.warn(
                 path,
-                f"at least {shown(name, amount)} {name} must start at once, but {whose} {limits[name]}: it will wait",
+                f"at least {quantity_text(name, amount)} {name} must start at once, but {whose} {limits[name]}: it will wait",
             )

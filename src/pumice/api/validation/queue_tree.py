@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from pumice.api.meta import ResourceList
 from pumice.api.scheduling import ROOT_QUEUE, Queue
-from pumice.api.validation.amounts import shown, sums, units
+from pumice.api.validation.amounts import quantity_text, sums, units
 from pumice.api.validation.field_errors import Findings
 from pumice.api.validation.queue_entry import ancestors
 from pumice.api.validation.request import Lookup
@@ -92,7 +92,7 @@ def _check_shares(findings: Findings, *, parent: Queue, children: Sequence[Queue
             if name not in limits or total <= units(name, limits[name]):
                 continue
             field = path.split(".")[1]
-            cause = f"the sum of {field} of the queues below {parent.metadata.name!r} is {shown(name, total)}, its own {limits[name]}"
+            cause = f"the sum of {field} of the queues below {parent.metadata.name!r} is {quantity_text(name, total)}, its own {limits[name]}"
             next_step = (
                 "raise it" if parent is changed else f"lower it, or raise that of {parent.metadata.name!r} first"
             )

@@ -20,14 +20,14 @@ AMOUNTS: Final = {**CAPABILITY, **SHARES}
 
 
 def review_queue(request: Request) -> Findings:
-    """What is wrong with a Queue that somebody creates, updates or deletes."""
+    """What is wrong with a Queue that is created, updated or deleted."""
     findings = Findings()
-    old = Findings().decoded("", Queue, request.old) if request.old is not None else None
+    old = Findings().decode("", Queue, request.old) if request.old is not None else None
     if request.operation == Operation.DELETE:
         if old is not None:
             _check_deletion(findings, old, request)
         return findings
-    new = findings.decoded("", Queue, request.new)
+    new = findings.decode("", Queue, request.new)
     if new is None:
         return findings
     _check_state(findings, new, old)
@@ -44,7 +44,7 @@ def review_queue(request: Request) -> Findings:
 
 
 def _check_place(findings: Findings, new: Queue, old: Queue | None, request: Request, *, resized: bool) -> None:
-    """The queue in its tree, as far as the change concerns that; what was wrong before is nobody's hindrance."""
+    """The queue in its tree, as far as the change concerns that; what was wrong before the change does not hinder it."""
     assert request.lookup is not None
     moved = old is None or old.spec.parent != new.spec.parent
     if moved:

@@ -43,7 +43,7 @@ class Lookup(Protocol):
     def priority_class(self, name: str) -> PriorityClass | None: ...
 
     def cluster_size(self) -> ClusterSize | None:
-        """None where nobody counts nodes."""
+        """None where nodes are not counted."""
 
 
 class Settings(Struct):

@@ -152,7 +152,7 @@ def _check_projected(findings: Findings, path: str, source: Projected) -> None:
 
 
 def check_claim(findings: Findings, path: str, claim: PersistentVolumeClaimSpec) -> None:
-    """The spec of a PersistentVolumeClaim that somebody will make."""
+    """The spec of a PersistentVolumeClaim that is to be made."""
     if findings.require(f"{path}.accessModes", claim.access_modes):
         for index, mode in enumerate(claim.access_modes):
             findings.choose(f"{path}.accessModes[{index}]", mode, ACCESS_MODES)

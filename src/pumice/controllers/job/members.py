@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.api import names
+from pumice.api.validation.limits import JOB_REPLICAS_MAX
+from pumice.digits import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,12 +39,12 @@ class Member:
 
     @property
     def is_released(self) -> bool:
-        """True where the scheduler took back what it had begun: no failure, and nobody's fault."""
+        """True where the scheduler took back what it had begun: no failure of the pod."""
         return self.disruption is not None and self.disruption[0] == RELEASED
 
     @property
     def disruption(self) -> tuple[str, str] | None:
-        """Reason and message of whoever is taking the pod away."""
+        """Reason and message of what is taking the pod away."""
         for condition in self.pod.status.conditions:
             if condition.type == _DISRUPTION and condition.status == "True":
                 return condition.reason, condition.message
@@ -68,7 +70,7 @@ class Member:
         return min((instant.parse_instant(time) for time in times if time), default=None)
 
     def finished_at(self) -> Instant:
-        """When it ended, as far as anybody has said; else when it was made."""
+        """When it ended, as far as its status says; else when it was made."""
         ends = [each.state.terminated for each in self.pod.status.container_statuses]
         times = [end.finished_at for end in ends if end is not None and end.finished_at]
         if not times:
@@ -89,7 +91,7 @@ class Roster:
 
 
 def roster_of(job: Job, pods: Iterable[Pod]) -> Roster:
-    """The Job's own pods; those without the controller's annotations are nobody's members, as with Volcano."""
+    """The Job's own pods; those without the controller's annotations are no members, as with Volcano."""
     order = {task.name: number for number, task in enumerate(job.spec.tasks)}
     members: list[Member] = []
     taken: set[str] = set()
@@ -107,24 +109,21 @@ def _member(job: Job, pod: Pod) -> Member | None:
     metadata = pod.metadata
     controller = metadata.controller
     annotations = metadata.annotations
-    index = annotations.get(names.TASK_INDEX) or metadata.name.rpartition("-")[2]
-    if controller is None or controller.uid != job.metadata.uid or not index.isdecimal():
+    written = annotations.get(names.TASK_INDEX) or metadata.name.rpartition("-")[2]
+    index = whole_number(written, most=JOB_REPLICAS_MAX - 1)
+    if controller is None or controller.uid != job.metadata.uid or index is None:
         return None
     if names.TASK_SPEC not in annotations or names.JOB_VERSION not in annotations:
         return None
-    # Whom our scheduler bound and the node refused has not failed: the scheduler takes it back, and it is made anew.
+    # A pod that our scheduler bound and the node refused has not failed: the scheduler takes it back, and it is made anew.
     is_refused = pod.is_refused and names.ATTEMPT in annotations
     return Member(
         pod=pod,
         name=metadata.name,
         task=annotations[names.TASK_SPEC],
-        index=int(index),
-        version=_number(annotations[names.JOB_VERSION]),
-        retries=_number(annotations.get(names.JOB_RETRY_COUNT, "")),
+        index=index,
+        version=whole_number(annotations[names.JOB_VERSION]) or 0,
+        retries=whole_number(annotations.get(names.JOB_RETRY_COUNT, "")) or 0,
         phase=pod.status.phase if pod.status.phase and not is_refused else "Pending",
         is_leaving=metadata.deletion_timestamp is not None,
     )
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() else 0

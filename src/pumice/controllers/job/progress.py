@@ -11,6 +11,8 @@ import msgspec
 
 from pumice.api import names
 from pumice.api.meta import NOTHING, Struct
+from pumice.api.validation.limits import JOB_REPLICAS_MAX
+from pumice.digits import whole_number
 from pumice.instant import Instant
 
 if TYPE_CHECKING:
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
 
 RESTARTS_KEPT = 5  # the last ones, for people; the sum of what they cost is kept for ever
 TIMERS_MAX = 64  # delayed actions of one Job
-RANGES_CACHED_MAX = 4_096
-INDEXES_MAX = 1_000_000  # of one task; more is somebody's joke
+RANGES_CACHED_MAX = 128  # each may hold as many numbers as a Job has pods
 
 
 class Target(Struct):
@@ -73,7 +74,7 @@ _ENCODER = msgspec.json.Encoder(enc_hook=dict)
 
 
 def progress_of(status: JobStatus) -> Progress:
-    """What the status records; nothing if it records nothing, or what somebody has spoilt."""
+    """What the status records; nothing if it records nothing, or what cannot be read."""
     text = status.controlled_resources.get(names.PROGRESS)
     if not text:
         return NO_PROGRESS
@@ -83,7 +84,7 @@ def progress_of(status: JobStatus) -> Progress:
         return NO_PROGRESS
 
 
-def recorded(controlled: Mapping[str, str], progress: Progress) -> Mapping[str, str]:
+def record_progress(controlled: Mapping[str, str], progress: Progress) -> Mapping[str, str]:
     """The controlled resources with the progress among them."""
     others = {key: value for key, value in controlled.items() if key != names.PROGRESS}
     if progress != NO_PROGRESS:
@@ -107,10 +108,15 @@ def ranges(numbers: Iterable[int]) -> str:
 
 @lru_cache(RANGES_CACHED_MAX)
 def in_ranges(text: str) -> frozenset[int]:
-    """The numbers of ranges; what cannot be read as one is none."""
+    """The numbers of ranges; what cannot be read as one is none, and neither is what no Job has so many of."""
     numbers: set[int] = set()
+    left = JOB_REPLICAS_MAX
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        if first.isdecimal() and (last or first).isdecimal() and int(last or first) < INDEXES_MAX:
-            numbers.update(range(int(first), int(last or first) + 1))
+        low, _, high = part.partition("-")
+        first = whole_number(low, most=JOB_REPLICAS_MAX - 1)
+        last = whole_number(high or low, most=JOB_REPLICAS_MAX - 1)
+        if first is None or last is None or last - first >= left:
+            continue
+        numbers.update(range(first, last + 1))
+        left -= max(last + 1 - first, 0)
     return frozenset(numbers)

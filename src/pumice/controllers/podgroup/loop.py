@@ -63,8 +63,8 @@ def controller(
     for store in workloads.values():
         store.index("uid", lambda owner: (owner.metadata.uid,))
     wakes = (
-        Wake(Pod, lambda pod: [_key(each) for each in implied(pod)], gather_s=GATHER_S),
         Wake(PodGroup, lambda group: [Key(group.metadata.namespace, group.metadata.name)] if _is_ours(group) else []),
+        Wake(Pod, lambda pod: [_key(each) for each in implied(pod)], gather_s=GATHER_S),
         *(Wake(struct, _group_of_workload) for struct in WORKLOADS),
     )
     return Controller("podgroup", look, wakes)

@@ -53,19 +53,19 @@ class Admission:
     async def mutate(self, call: Call, operation: str, obj: Object, old: Object | None) -> Object | None:
         """The object after admission has changed it; None where only the server's own additions were made, in place."""
         builtin_admission.mutate(self.backend, call, operation, obj, old)
-        changed = await self._hooked(call, operation, obj, old)
+        changed = await self._call_mutating_hooks(call, operation, obj, old)
         return await self.webhooks.mutate(call, operation, changed or obj, old) or changed
 
-    async def _hooked(self, call: Call, operation: str, obj: Object, old: Object | None) -> Object | None:
+    async def _call_mutating_hooks(self, call: Call, operation: str, obj: Object, old: Object | None) -> Object | None:
         changed = None
-        for hook in self._chosen(call, operation, mutates=True):
+        for hook in self._hooks_for(call, operation, mutates=True):
             request = review_request(self.backend, call, operation, changed or obj, old)
             response = await self._ask(hook, request)
-            self._heed(hook.name, call, response)
+            self._check_response(hook.name, call, response)
             changed = answer_patch(hook.name, response, changed or obj) or changed
         return changed
 
-    def _chosen(self, call: Call, operation: str, *, mutates: bool) -> list[Hook]:
+    def _hooks_for(self, call: Call, operation: str, *, mutates: bool) -> list[Hook]:
         if call.subresource:
             return []
         name = call.resource.collection
@@ -75,7 +75,7 @@ class Admission:
         answer = hook.review(request)
         return await answer if inspect.isawaitable(answer) else answer
 
-    def _heed(self, name: str, call: Call, response: Review) -> None:
+    def _check_response(self, name: str, call: Call, response: Review) -> None:
         call.warnings += response.get("warnings") or ()
         if not response.get("allowed"):
             raise refuse(name, response)
@@ -84,9 +84,9 @@ class Admission:
         builtin_admission.validate(call, operation)
         for guard in self.guards:
             guard(call, operation, obj)
-        for hook in self._chosen(call, operation, mutates=False):
+        for hook in self._hooks_for(call, operation, mutates=False):
             request = review_request(self.backend, call, operation, obj, old)
-            self._heed(hook.name, call, await self._ask(hook, request))
+            self._check_response(hook.name, call, await self._ask(hook, request))
         await self.webhooks.validate(call, operation, obj, old)
 
     def charge(self, call: Call, obj: Object, old: Object | None) -> None:

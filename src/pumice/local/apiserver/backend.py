@@ -108,7 +108,7 @@ class Backend:
         suffix = "".join(self.chance.choice(NAME_ALPHABET) for _ in range(5))
         return prefix[:GENERATED_PREFIX_CHARS_MAX] + suffix
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Returns when everything stored so far is safe from a crash; at once where there is no journal."""
         if self.store.settled >= self.store.version:
             return

@@ -232,7 +232,7 @@ def _check_definition(obj: Object, _: Object | None) -> list[Cause]:
 
 
 def _definition_status(crd: Object) -> dict[str, Any]:
-    """Established at once: there is nobody else who could take the names in between."""
+    """Established at once: no other server could take the names in between."""
     crd["metadata"].setdefault("finalizers", []).append(crds.CLEANUP)
     return crds.accepted_status(crd, crd["metadata"]["creationTimestamp"])
 

@@ -47,7 +47,7 @@ def _rule(verbs: list[str], groups: list[str], resources: list[str]) -> dict[str
     return {"verbs": verbs, "apiGroups": groups, "resources": resources}
 
 
-def _aggregated(label: str) -> dict[str, Any]:
+def _aggregation_rule(label: str) -> dict[str, Any]:
     return {"clusterRoleSelectors": [{"matchLabels": {f"{GROUP}/aggregate-to-{label}": "true"}}]}
 
 
@@ -181,7 +181,7 @@ def initial_objects(address: str, port: int) -> list[tuple[str, Object]]:
         role = _object(f"{GROUP}/v1", "ClusterRole", name, {f"{GROUP}/bootstrapping": "rbac-defaults"} | labels)
         role["rules"] = rules
         if aggregates:
-            role["aggregationRule"] = _aggregated(aggregates)
+            role["aggregationRule"] = _aggregation_rule(aggregates)
         objects.append((CLUSTER_ROLES, role))
     for name, role_name, groups in _BOUND:
         binding = _object(f"{GROUP}/v1", "ClusterRoleBinding", name, {f"{GROUP}/bootstrapping": "rbac-defaults"})

@@ -49,10 +49,10 @@ def admit_shape(registry: Registry, call: Call, obj: Object, *, tidy: bool = Fal
 
 def read_typed(request: Request, type_name: str) -> Object:
     """A body that is not stored (a Binding, options, a review), with everything in it of its type."""
-    return typed(read_object(request), type_name)
+    return check_types(read_object(request), type_name)
 
 
-def typed(obj: Object, type_name: str) -> Object:
+def check_types(obj: Object, type_name: str) -> Object:
     if not builtin_schemas.fits(type_name, obj):
         obj, findings = builtin_schemas.walk(type_name, obj)
         if findings.mistyped:

@@ -130,7 +130,7 @@ class Remover:
             finalizers = list(metadata.get("finalizers", ()))
         namespace = resource.collection == "namespaces"
         if not finalizers and not grace and not (namespace and (obj.get("spec") or {}).get("finalizers")):
-            return self._gone(resource, obj, entry, options), True
+            return self._remove(resource, obj, entry, options), True
         if "deletionTimestamp" in metadata:
             if grace >= metadata.get("deletionGracePeriodSeconds", 0) and finalizers == metadata.get("finalizers", []):
                 return obj, False
@@ -143,7 +143,7 @@ class Remover:
         self.backend.put(resource, obj, expected=entry)
         return obj, False
 
-    def _gone(self, resource: Resource, obj: Object, entry: Entry, options: Options) -> Object:
+    def _remove(self, resource: Resource, obj: Object, entry: Entry, options: Options) -> Object:
         obj["metadata"].pop("finalizers", None)
         if options.dry_run:
             return obj
@@ -161,7 +161,7 @@ class Remover:
             metadata["finalizers"] = finalizers
 
     def _grace(self, resource: Resource, obj: Object, options: Options) -> int:
-        """How long a pod may take to end. Nobody runs an unbound or finished pod, so nobody needs to be waited for."""
+        """How long a pod may take to end. No node runs an unbound or finished pod, so there is nothing to wait for."""
         if resource.collection != "pods":
             return 0
         spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")

@@ -83,7 +83,7 @@ def _subresource(resource: Resource, sub: Subresource) -> dict[str, Any]:
     return entry
 
 
-def aggregated(registry: Registry, *, core: bool) -> dict[str, Any]:
+def aggregated_groups(registry: Registry, *, core: bool) -> dict[str, Any]:
     """All groups with all their resources: `/api` carries the core group, `/apis` the others."""
     items = []
     for name, versions in registry.group_versions().items():

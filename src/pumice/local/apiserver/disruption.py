@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from pumice import selectors
+from pumice.digits import whole_number
 from pumice.local.apiserver import failures
 from pumice.local.apiserver.store import decode
 
@@ -24,9 +25,9 @@ def status_of(budget: Object, pods: list[Object], now: str) -> dict[str, Any]:
     expected = len(pods)
     healthy = sum(map(is_healthy, pods))
     if spec.get("maxUnavailable") is not None:
-        desired = max(expected - _scaled(spec["maxUnavailable"], expected), 0)
+        desired = max(expected - _pod_count(spec["maxUnavailable"], expected), 0)
     else:
-        desired = _scaled(spec.get("minAvailable", 1), expected)
+        desired = _pod_count(spec.get("minAvailable", 1), expected)
     allowed = max(healthy - desired, 0) if expected else 0
     status = {
         "currentHealthy": healthy,
@@ -51,12 +52,12 @@ def status_of(budget: Object, pods: list[Object], now: str) -> dict[str, Any]:
     return status | {"conditions": [condition]}
 
 
-def _scaled(value: int | str, total: int) -> int:
+def _pod_count(value: int | str, total: int) -> int:
     """A number, or a percentage of all pods rounded up."""
     if isinstance(value, int):
         return value
     text = value.removesuffix("%")
-    return math.ceil(int(text) * total / 100) if text.isdigit() else 0
+    return math.ceil((whole_number(text) or 0) * total / 100)
 
 
 def is_healthy(pod: Object) -> bool:

@@ -39,7 +39,7 @@ class EventShelf:
             self._clear()
 
     def _clear(self) -> None:
-        """Runs when an event is written: whoever writes none needs no clearing."""
+        """Runs when an event is written: where none are written, none need to be cleared."""
         oldest_kept = self.backend.now() - EVENT_LIFE
         while self._written:
             key, written = next(iter(self._written.items()))

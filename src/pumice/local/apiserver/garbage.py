@@ -1,7 +1,7 @@
 """Housekeeping: dependents follow their owners, namespaces end with their content, definitions with their objects.
 
 One task, fed by the store's changes. What it still has to look at is a set of keys, so a change is never worked on twice
-at once, and a failure (somebody else was faster) puts the key back.
+at once, and a failure (another writer was faster) puts the key back.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Housekeeping:
                 except Stale:
                     self._add(key)
                 except failures.Failure as failure:
-                    if failure.reason == "Conflict":  # somebody wrote in between: look again
+                    if failure.reason == "Conflict":  # another client wrote in between: look again
                         self._add(key)
             handled += 1
             if handled % SLICE_KEYS_MAX == 0:
@@ -130,7 +130,7 @@ class Housekeeping:
         alive = [ref for ref, state in zip(references, states, strict=True) if state == "alive"]
         foreground = [ref for ref, state in zip(references, states, strict=True) if state == "ending"]
         if not alive and not foreground:
-            self.remover.terminate(resource, entry, Options(propagation=_inherited(obj)))
+            self.remover.terminate(resource, entry, Options(propagation=_propagation(obj)))
         elif alive:
             obj["metadata"]["ownerReferences"] = alive + foreground
             self.backend.put(resource, obj, expected=entry)
@@ -228,6 +228,6 @@ class Housekeeping:
             self._let_go(resource, standing, decode(standing.body), crds.CLEANUP)
 
 
-def _inherited(obj: Object) -> str:
+def _propagation(obj: Object) -> str:
     finalizers = obj["metadata"].get("finalizers") or ()
     return "Orphan" if ORPHAN in finalizers else "Foreground" if FOREGROUND in finalizers else "Background"

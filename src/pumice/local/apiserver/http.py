@@ -78,7 +78,7 @@ class Listener:
     async def stop(self) -> None:
         """Ends watches first: they would otherwise hold their connections until the timeout.
 
-        Whoever asks from now on is turned away, those too whose TLS handshake ends only after we have closed all connections: aiohttp
+        Requests from now on are turned away, those too whose TLS handshake ends only after we have closed all connections: aiohttp
         does not know them, and a watch that they began would neither say anything nor end.
         """
         self.server = None
@@ -141,14 +141,14 @@ class Listener:
             caller = authenticator.by_token(token.strip()) if scheme.lower() == "bearer" else None
             if caller is None:
                 raise failures.unauthorized()
-            return self._impersonated(received, caller)
+            return self._impersonated_caller(received, caller)
         transport = received.transport
         peer = transport.get_extra_info("peercert") if transport is not None else None
         caller = _by_certificate(authenticator, peer) if peer else None
-        return self._impersonated(received, caller or ANONYMOUS)
+        return self._impersonated_caller(received, caller or ANONYMOUS)
 
-    def _impersonated(self, received: web.BaseRequest, caller: Caller) -> Caller:
-        """`kubectl --as`: only for those who could become anybody anyway."""
+    def _impersonated_caller(self, received: web.BaseRequest, caller: Caller) -> Caller:
+        """`kubectl --as`: only for users who may impersonate all others anyway."""
         user = received.headers.get("Impersonate-User")
         if user is None:
             return caller

@@ -1,7 +1,7 @@
 """Durability: a SQLite log behind the store, written by one thread in groups.
 
 A change is queued under the store's lock-free single thread, written with everything else that is queued by then in one
-transaction, and only then reported as settled. So a kill -9 loses nothing that anybody was told about.
+transaction, and only then reported as settled. So a kill -9 loses nothing that a client was told about.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class SqliteJournal:
             self._report(self._store.settle, group[-1].version)
 
     def _report(self, what: Callable[[Any], None], argument: Any) -> None:
-        """Calls the store in its own thread; once the loop is closed nobody waits any longer."""
+        """Calls the store in its own thread; once the loop is closed no caller waits any longer."""
         assert self._loop is not None
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(what, argument)

@@ -82,7 +82,7 @@ class Pages:
             self._aggregated = (generation, {})
         kept = self._aggregated[1]
         if core not in kept:
-            kept[core] = encode(discovery.aggregated(self.backend.registry, core=core))
+            kept[core] = encode(discovery.aggregated_groups(self.backend.registry, core=core))
         return kept[core]
 
     def _openapi(self, request: Request, parts: list[str]) -> Response:

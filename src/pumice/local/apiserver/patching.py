@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pumice.local.apiserver import decoding, failures
 from pumice.local.apiserver.apply import merging
 from pumice.local.apiserver.apply.layout import layout_of
-from pumice.local.apiserver.patches.plain import json_patched, merge_patched
-from pumice.local.apiserver.patches.strategic import strategic_patched
+from pumice.local.apiserver.patches.plain import apply_json_patch, apply_merge_patch
+from pumice.local.apiserver.patches.strategic import apply_strategic_patch
 from pumice.local.apiserver.request_parsing import media_type, read_value
 
 if TYPE_CHECKING:
@@ -39,20 +39,20 @@ async def patch(writer: Writer, call: Call) -> tuple[bytes, bool]:
 def patcher(call: Call, media: str, body: Any) -> Callable[[Object], Object]:
     """What the patch does to an object."""
     if media == JSON:
-        return lambda obj: json_patched(obj, body)
+        return lambda obj: apply_json_patch(obj, body)
     if media == MERGE:
-        return lambda obj: _merged(obj, body)
+        return lambda obj: _apply_merge(obj, body)
     if media == STRATEGIC and call.resource.type_name:
-        return lambda obj: strategic_patched(call.resource.type_name, obj, body)
+        return lambda obj: apply_strategic_patch(call.resource.type_name, obj, body)
     kinds = [JSON, MERGE, APPLY] + ([STRATEGIC] if call.resource.type_name else [])
     text = f"the body of the request was in an unknown format - accepted media types include: {', '.join(kinds)}"
     raise failures.Failure(415, "UnsupportedMediaType", text)
 
 
-def _merged(obj: Object, body: Any) -> Object:
+def _apply_merge(obj: Object, body: Any) -> Object:
     if not isinstance(body, dict):
         raise failures.bad_request("a merge patch must be an object")
-    merged: Object = merge_patched(obj, body)
+    merged: Object = apply_merge_patch(obj, body)
     return merged
 
 

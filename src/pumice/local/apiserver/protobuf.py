@@ -155,7 +155,7 @@ def _zero(notation: str) -> Any:
 
 def _value(notation: str, raw: Any, depth: int) -> Any:
     if notation.startswith("@"):
-        return _listed(notation[1:], _raw(raw), depth)
+        return _message_or_list(notation[1:], _raw(raw), depth)
     match notation:
         case "string":
             return _text(raw)
@@ -188,7 +188,7 @@ def _time(notation: str, parts: dict[int, Any]) -> str | None:
         raise ProtobufError(str(error)) from error
 
 
-def _listed(type_name: str, raw: bytes, depth: int) -> Any:
+def _message_or_list(type_name: str, raw: bytes, depth: int) -> Any:
     """A message; one that only wraps `items` without being a kind's list is a list in JSON."""
     fields = _table().get(type_name)
     if fields is None:

@@ -109,13 +109,13 @@ class Quotas:
         assert entry is not None
         for namespace, name in [key for key in self._used if key[0] == entry.namespace]:
             spec, used = self._specs[namespace, name], self._used[namespace, name]
-            delta = _difference(self._counted(spec, change.after), self._counted(spec, change.before))
+            delta = _difference(self._usage_in_scope(spec, change.after), self._usage_in_scope(spec, change.before))
             for resource, amount in delta.items():
                 used[resource] = used.get(resource, 0) + amount
             if any(delta.get(resource) for resource in spec.get("hard") or ()):
                 self._write(namespace, name)
 
-    def _counted(self, spec: dict[str, Any], entry: Entry | None) -> Amounts:
+    def _usage_in_scope(self, spec: dict[str, Any], entry: Entry | None) -> Amounts:
         if entry is None:
             return {}
         pod = decode(entry.body)
@@ -126,7 +126,7 @@ class Quotas:
         if key not in self._used:
             total: Amounts = {}
             for entry in self.backend.store.collection("pods").entries(namespace):
-                for resource, amount in self._counted(spec, entry).items():
+                for resource, amount in self._usage_in_scope(spec, entry).items():
                     total[resource] = total.get(resource, 0) + amount
             self._used[key], self._specs[key] = total, spec
         counted = {
@@ -152,7 +152,7 @@ class Quotas:
         spec = quota.get("spec") or {}
         hard = spec.get("hard") or {}
         used = self._usage(namespace, name, spec)
-        shown = {resource: _shown(resource, used.get(resource, 0)) for resource in hard}
+        shown = {resource: _quantity_text(resource, used.get(resource, 0)) for resource in hard}
         status = {"hard": dict(hard), "used": shown} if hard else {}
         if quota.get("status") != status:
             quota["status"] = status
@@ -188,8 +188,8 @@ class Quotas:
             if wanted.get(name) and used.get(name, 0) + wanted[name] > quantity.parse_milli(hard[name])
         ]
         if short:
-            asked = ",".join(f"{name}={_shown(name, wanted[name])}" for name in short)
-            held = ",".join(f"{name}={_shown(name, used.get(name, 0))}" for name in short)
+            asked = ",".join(f"{name}={_quantity_text(name, wanted[name])}" for name in short)
+            held = ",".join(f"{name}={_quantity_text(name, used.get(name, 0))}" for name in short)
             limit = ",".join(f"{name}={hard[name]}" for name in short)
             text = f"exceeded quota: {entry.name}, requested: {asked}, used: {held}, limited: {limit}"
             raise failures.forbidden(resource.plural, resource.group, obj["metadata"]["name"], text)
@@ -214,7 +214,7 @@ def _difference(after: Amounts, before: Amounts) -> Amounts:
     return {name: after.get(name, 0) - before.get(name, 0) for name in after.keys() | before.keys()}
 
 
-def _shown(resource: str, milli: int) -> str:
+def _quantity_text(resource: str, milli: int) -> str:
     return (
         quantity.format_bytes(milli // 1000)
         if "memory" in resource or "storage" in resource

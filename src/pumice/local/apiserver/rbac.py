@@ -66,7 +66,7 @@ class Authorizer:
             raise refusal(caller, question)
 
     def guard(self, call: Call, operation: str, obj: Object | None) -> None:
-        """Nobody hands out more than he holds, unless he may `bind` the role or `escalate` it."""
+        """A user grants no more than the user holds, unless allowed to `bind` the role or to `escalate` it."""
         collection = call.resource.collection
         if obj is None or operation == "DELETE" or SUPERUSERS in call.caller.groups:
             return

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pumice.local.apiserver.tables import TableMaker
 
 PAGE_ITEMS_MAX = 50_000  # a client that asks for everything at once still gets pages of this size
-UNFINISHED_LISTS_MAX = 64  # lists of which somebody has read the first page only; the oldest is forgotten
+UNFINISHED_LISTS_MAX = 64  # lists of which a client has read the first page only; the oldest is forgotten
 WATCH_SECONDS_MAX = 3_600.0
 
 
@@ -37,20 +37,20 @@ class Reader:
         return Renderer(self.backend, call.resource, chosen, self.tables, call.query.get("includeObject", "Metadata"))
 
     async def get(self, call: Call) -> Response:
-        await self.backend.settled()
+        await self.backend.wait_settled()
         entry = self.backend.entry(call.resource, call.namespace, call.name)
         renderer = self.renderer(call)
         return Response(200, {"content-type": renderer.form.content_type}, renderer.one(entry.body))
 
     async def list_page(self, call: Call) -> Response:
-        await self.backend.settled()
+        await self.backend.wait_settled()
         limit = min(self._number(call, "limit", 0) or PAGE_ITEMS_MAX, PAGE_ITEMS_MAX)
         if call.query.get("continue"):
-            version, entries = self._continued(call.query["continue"])
+            version, entries = self._next_page(call.query["continue"])
         else:
             version = self.backend.store.version
             self._check_version(call, version)
-            entries = self._chosen(call)
+            entries = self._matching_entries(call)
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
         if len(entries) > limit:
             rest = entries[limit:]
@@ -61,7 +61,7 @@ class Reader:
         body = renderer.many([entry.body for entry in entries[:limit]], metadata)
         return Response(200, {"content-type": renderer.form.content_type}, body)
 
-    def _chosen(self, call: Call) -> list[Entry]:
+    def _matching_entries(self, call: Call) -> list[Entry]:
         matches = self._matches(call)
         return [entry for entry in self.backend.collection(call.resource).entries(call.namespace) if matches(entry)]
 
@@ -94,7 +94,7 @@ class Reader:
             self._unfinished.popitem(last=False)
         return token
 
-    def _continued(self, token: str) -> tuple[int, list[Entry]]:
+    def _next_page(self, token: str) -> tuple[int, list[Entry]]:
         try:
             base64.urlsafe_b64decode(token)
         except (binascii.Error, ValueError) as error:
@@ -107,7 +107,7 @@ class Reader:
         return found
 
     async def watch(self, call: Call) -> Response:
-        await self.backend.settled()
+        await self.backend.wait_settled()
         collection = self.backend.collection(call.resource)
         asked = call.query.get("resourceVersion", "")
         version = self._number(call, "resourceVersion", 0)
@@ -116,7 +116,7 @@ class Reader:
         now = self.backend.store.version
         if version > now:
             self._check_version(call, now)
-        entries = self._chosen(call) if from_start else []
+        entries = self._matching_entries(call) if from_start else []
         start = now if from_start or not asked or not version else version
         if collection.history.position_after(start) is None:
             raise failures.expired(f"too old resource version: {start} ({collection.history.floor})")

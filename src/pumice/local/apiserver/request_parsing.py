@@ -36,7 +36,7 @@ class Caller:
 
 ANONYMOUS = Caller("system:anonymous", ("system:unauthenticated",))
 ROOT = Caller("system:admin", ("system:masters", "system:authenticated"))
-# As whom the server itself acts: garbage collection, namespaces, quota.
+# The user as which the server itself acts: garbage collection, namespaces, quota.
 SELF = Caller("system:apiserver", ("system:masters", "system:authenticated"))
 
 

@@ -8,7 +8,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from pumice.local.apiserver import failures
-from pumice.local.apiserver.patches.plain import json_patched
+from pumice.local.apiserver.patches.plain import apply_json_patch
 from pumice.local.apiserver.store import decode
 
 if TYPE_CHECKING:
@@ -74,4 +74,4 @@ def answer_patch(name: str, response: dict[str, Any], obj: Object) -> Object | N
         operations = decode(text) if isinstance(text, bytes) else text
     except (binascii.Error, ValueError) as error:
         raise failures.internal(f"webhook {name!r} answered with a patch that cannot be read: {error}") from error
-    return json_patched(copy.deepcopy(obj), operations)
+    return apply_json_patch(copy.deepcopy(obj), operations)

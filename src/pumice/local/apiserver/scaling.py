@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pumice import jsonpath
 from pumice.api.cells import selector_text
 from pumice.local.apiserver import failures
-from pumice.local.apiserver.decoding import read_typed, typed
-from pumice.local.apiserver.patches.plain import merge_patched
+from pumice.local.apiserver.decoding import check_types, read_typed
+from pumice.local.apiserver.patches.plain import apply_merge_patch
 from pumice.local.apiserver.request_parsing import media_type, read_value
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ async def write_scale(writer: Writer, call: Call) -> Object:
         wanted = read_typed(call.request, SCALE)
     else:
         media = media_type(call.request)
-        merged = merge_patched(
+        merged = apply_merge_patch(
             scale, read_value(call.request.body, "application/json" if media.endswith("+json") else media)
         )
-        wanted = typed(merged if isinstance(merged, dict) else {}, SCALE)
+        wanted = check_types(merged if isinstance(merged, dict) else {}, SCALE)
     replicas = (wanted.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or replicas < 0:
         text = f"Invalid value: {replicas}: must be greater than or equal to 0"

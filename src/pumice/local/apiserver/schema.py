@@ -15,7 +15,7 @@ import jsonschema_rs
 
 from pumice import cel
 from pumice.local.apiserver.builtin_schemas import text_path, walk
-from pumice.local.apiserver.violations import BLOCKING, RULES_NOT_CHECKED, Cause, causes_of, shown
+from pumice.local.apiserver.violations import BLOCKING, RULES_NOT_CHECKED, Cause, causes_of, value_text
 
 Schema = dict[str, Any]
 _DROPPED = ("default", "example", "externalDocs", "description", "title", "nullable", "id")
@@ -185,7 +185,9 @@ def _unique(schema: Schema, value: Any, path: list[str | int], causes: list[Caus
             mark = list_key(item, keys, schema.get("items") or {}) if kind == "map" else item
             if mark in seen:
                 printed = dict(zip(keys, mark, strict=False)) if kind == "map" else item
-                causes.append((text_path([*path, index]), "FieldValueDuplicate", f"Duplicate value: {shown(printed)}"))
+                causes.append(
+                    (text_path([*path, index]), "FieldValueDuplicate", f"Duplicate value: {value_text(printed)}")
+                )
             seen.append(mark)
     for step, inner, item in children(schema, value):
         _unique(inner, item, [*path, step], causes)
@@ -206,17 +208,17 @@ def _rules(schema: Schema, value: Any, old: Any, path: list[str | int], causes: 
                 (
                     text_path(path),
                     "FieldValueInvalid",
-                    f"Invalid value: {shown(value)}: rule evaluation failed: {error}",
+                    f"Invalid value: {value_text(value)}: rule evaluation failed: {error}",
                 )
             )
             continue
         if holds is not True:
-            causes.append(_broken(rule, value, variables, path))
+            causes.append(_violation(rule, value, variables, path))
     for step, inner, item in children(schema, value):
         _rules(inner, item, _counterpart(schema, value, old, step), [*path, step], causes)
 
 
-def _broken(rule: Schema, value: Any, variables: dict[str, Any], path: list[str | int]) -> Cause:
+def _violation(rule: Schema, value: Any, variables: dict[str, Any], path: list[str | int]) -> Cause:
     message = rule.get("message") or f"failed rule: {rule['rule'].strip()}"
     if rule.get("messageExpression"):
         # As a real server does: the fixed message stands in for an expression that fails.
@@ -230,7 +232,7 @@ def _broken(rule: Schema, value: Any, variables: dict[str, Any], path: list[str 
         return field, reason, f"Forbidden: {message}"
     if isinstance(value, dict | list):
         return field, reason, f"Invalid value: {message}"
-    return field, reason, f"Invalid value: {shown(value)}: {message}"
+    return field, reason, f"Invalid value: {value_text(value)}: {message}"
 
 
 def _counterpart(schema: Schema, value: Any, old: Any, step: str | int) -> Any:

@@ -97,12 +97,12 @@ def _field_test(field: str, value: str, order: list[str], *, wanted: bool) -> Ca
     if field == "metadata.namespace":
         return lambda entry: (entry.namespace == value) is wanted
     if field not in order:
-        raise failures.bad_request(_unsupported(field, order))
+        raise failures.bad_request(_unsupported_message(field, order))
     index, zero = order.index(field), _ZERO.get(field, "")
     return lambda entry: ((entry.fields[index] or zero) == value) is wanted
 
 
-def _unsupported(field: str, order: list[str]) -> str:
+def _unsupported_message(field: str, order: list[str]) -> str:
     if order:
         return f"field label not supported: {field}"
     return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'

@@ -133,14 +133,14 @@ class Server:
             self._authorize(call)
             response = await self._serve(call)
             if call.verb not in {"get", "list", "watch"}:
-                await self.backend.settled()
+                await self.backend.wait_settled()
         except failures.Failure as failure:
-            response = _refused(failure)
+            response = _failure_response(failure)
         except Broken as error:
-            response = _refused(failures.internal(str(error)))
+            response = _failure_response(failures.internal(str(error)))
         except RecursionError:
-            response = _refused(failures.bad_request("the body is nested too deeply"))
-        return _warned(response, call.warnings) if call is not None and call.warnings else response
+            response = _failure_response(failures.bad_request("the body is nested too deeply"))
+        return _with_warnings(response, call.warnings) if call is not None and call.warnings else response
 
     def _authorize(self, call: Call) -> None:
         self.authorizer.require(
@@ -229,11 +229,11 @@ class Server:
         return await scaling.write_scale(self.writer, call)
 
 
-def _refused(failure: failures.Failure) -> Response:
+def _failure_response(failure: failures.Failure) -> Response:
     return Response(failure.status, _JSON | failure.headers, encode(failure.as_status()))
 
 
-def _warned(response: Response, warnings: list[str]) -> Response:
+def _with_warnings(response: Response, warnings: list[str]) -> Response:
     """The same answer with a Warning header, as kubectl prints them."""
     texts = []
     for warning in dict.fromkeys(warnings[:WARNINGS_MAX]):

@@ -96,7 +96,7 @@ class EmbeddedServer:
 
     def _authority(self, now: dt.datetime) -> certificates.Pair:
         """The one of before, if it is good for a while, so that kubeconfigs in other places stay valid."""
-        pair = self._kept("ca", now)
+        pair = self._load_pair("ca", now)
         if pair is None:
             pair = certificates.authority("pumice", now=now)
             pair.write(self._file("ca.crt"), self._file("ca.key"))
@@ -104,12 +104,12 @@ class EmbeddedServer:
 
     def _write_administrator(self, authority: certificates.Pair, now: dt.datetime) -> None:
         """The one of before too: a client that runs reads certificate and key one after the other, and must not find one of each life."""
-        pair = self._kept("admin", now)
+        pair = self._load_pair("admin", now)
         if pair is None or not pair.is_whole(authority):
             pair = certificates.client_pair(authority, ADMINISTRATOR, ADMINISTRATORS, now=now)
             pair.write(self._file("admin.crt"), self._file("admin.key"))
 
-    def _kept(self, name: str, now: dt.datetime) -> certificates.Pair | None:
+    def _load_pair(self, name: str, now: dt.datetime) -> certificates.Pair | None:
         """A pair that lies in the folder and is good for a while."""
         certificate, key = self._file(f"{name}.crt"), self._file(f"{name}.key")
         if not certificate.exists() or not key.exists():

@@ -159,7 +159,7 @@ class Store:
             listener()
 
     def fail(self, error: Exception) -> None:
-        """What is not settled by now never will be; whoever waits for it is told."""
+        """What is not settled by now never will be; the callers that wait for it are told."""
         self.failure = error
         for listener in self.settle_listeners:
             listener()

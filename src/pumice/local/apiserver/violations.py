@@ -27,16 +27,16 @@ _FORMATS = {-(2**31): "int32", 2**31 - 1: "int32", -(2**63): "int64", 2**63 - 1:
 VALUE_CHARS_MAX = 1_024  # a wrong value is shown, but not a megabyte of it
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value as error messages print it."""
     if isinstance(value, dict):
-        return '"object"' if not value else _cut(json.dumps(value, separators=(",", ":")))
+        return '"object"' if not value else _shorten(json.dumps(value, separators=(",", ":")))
     if isinstance(value, list):
-        return _cut(json.dumps(value, separators=(",", ":")))
-    return _cut(json.dumps(value))
+        return _shorten(json.dumps(value, separators=(",", ":")))
+    return _shorten(json.dumps(value))
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= VALUE_CHARS_MAX else text[:VALUE_CHARS_MAX] + "..."
 
 
@@ -87,35 +87,39 @@ def cause_of(error: Any, path: str) -> Cause:
         case "enum":
             options = kind.options if isinstance(kind.options, list) else json.loads(kind.options)
             listed = ", ".join(json.dumps(option) for option in options if option is not None)
-            return path, "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {listed}"
+            return path, "FieldValueNotSupported", f"Unsupported value: {value_text(value)}: supported values: {listed}"
         case "maxLength":
             return path, "FieldValueTooLong", f"Too long: may not be more than {kind.limit} bytes"
         case "maxItems":
             return path, "FieldValueTooMany", f"Too many: {len(value)}: must have at most {kind.limit} items"
         case "maxProperties":
             return path, "FieldValueTooMany", f"Too many: {len(value)}: must have at most {kind.limit} items"
-    return path, "FieldValueInvalid", _bound(path, kind, value) or f"Invalid value: {shown(value)}: {error.message}"
+    return (
+        path,
+        "FieldValueInvalid",
+        _bound(path, kind, value) or f"Invalid value: {value_text(value)}: {error.message}",
+    )
 
 
 def _bound(path: str, kind: Any, value: Any) -> str:
     where = f"{path} in body"
     match kind.name:
         case "minimum":
-            return f"Invalid value: {shown(value)}: {where} should be greater than or equal to {kind.limit}"
+            return f"Invalid value: {value_text(value)}: {where} should be greater than or equal to {kind.limit}"
         case "maximum":
-            return f"Invalid value: {shown(value)}: {where} should be less than or equal to {kind.limit}"
+            return f"Invalid value: {value_text(value)}: {where} should be less than or equal to {kind.limit}"
         case "exclusiveMinimum":
-            return f"Invalid value: {shown(value)}: {where} should be greater than {kind.limit}"
+            return f"Invalid value: {value_text(value)}: {where} should be greater than {kind.limit}"
         case "exclusiveMaximum":
-            return f"Invalid value: {shown(value)}: {where} should be less than {kind.limit}"
+            return f"Invalid value: {value_text(value)}: {where} should be less than {kind.limit}"
         case "pattern":
-            return f"Invalid value: {shown(value)}: {where} should match '{kind.pattern}'"
+            return f"Invalid value: {value_text(value)}: {where} should match '{kind.pattern}'"
         case "minLength":
-            return f"Invalid value: {shown(value)}: {where} should be at least {kind.limit} chars long"
+            return f"Invalid value: {value_text(value)}: {where} should be at least {kind.limit} chars long"
         case "minItems":
             return f"Invalid value: {len(value)}: {where} should have at least {kind.limit} items"
         case "minProperties":
             return f"Invalid value: {len(value)}: {where} should have at least {kind.limit} properties"
         case "format":
-            return f"Invalid value: {shown(value)}: {where} must be of type {kind.format}: {shown(value)}"
+            return f"Invalid value: {value_text(value)}: {where} must be of type {kind.format}: {value_text(value)}"
     return ""

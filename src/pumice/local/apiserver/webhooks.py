@@ -41,7 +41,7 @@ class Webhooks:
         if change.collection in _EXEMPT:
             self._kept.pop(change.collection, None)
 
-    def _configured(self, collection: str) -> list[dict[str, Any]]:
+    def _webhooks_in(self, collection: str) -> list[dict[str, Any]]:
         kept = self._kept.get(collection)
         if kept is None:
             kept = self._kept[collection] = [
@@ -53,7 +53,7 @@ class Webhooks:
 
     async def mutate(self, call: Call, operation: str, obj: Object, old: Object | None) -> Object | None:
         changed: Object | None = None
-        for webhook in self._configured(MUTATING):
+        for webhook in self._webhooks_in(MUTATING):
             request = self._question(webhook, call, operation, changed or obj, old)
             if request is None:
                 continue
@@ -64,7 +64,7 @@ class Webhooks:
 
     async def validate(self, call: Call, operation: str, obj: Object | None, old: Object | None) -> None:
         chosen = []
-        for webhook in self._configured(VALIDATING):
+        for webhook in self._webhooks_in(VALIDATING):
             request = self._question(webhook, call, operation, obj, old)
             if request is not None:
                 chosen.append(self._ask(webhook, call, request))

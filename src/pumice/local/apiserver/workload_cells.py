@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pumice import instant
-from pumice.api.cells import NONE, Printer, age, born, containers_of, labels_text, named, selector_text
+from pumice.api.cells import NONE, Printer, age, born, containers_of, labels_text, name_of, selector_text
 
 if TYPE_CHECKING:
     from pumice.local.apiserver.store import Object
@@ -30,20 +30,20 @@ def _replica_cells(obj: Object, now: instant.Instant) -> list[Any]:
     counts = [spec.get("replicas", 0), status.get("replicas", 0), status.get("readyReplicas", 0)]
     chosen = spec.get("selector")
     selector = selector_text(chosen) if obj["kind"] == "ReplicaSet" else labels_text(chosen)
-    return [named(obj), *counts, born(obj, now), *containers_of(spec), selector]
+    return [name_of(obj), *counts, born(obj, now), *containers_of(spec), selector]
 
 
 def _deployment_cells(obj: Object, now: instant.Instant) -> list[Any]:
     spec, status = _parts(obj)
     ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
     counts = [status.get("updatedReplicas", 0), status.get("availableReplicas", 0)]
-    return [named(obj), ready, *counts, born(obj, now), *containers_of(spec), selector_text(spec.get("selector"))]
+    return [name_of(obj), ready, *counts, born(obj, now), *containers_of(spec), selector_text(spec.get("selector"))]
 
 
 def _stateful_cells(obj: Object, now: instant.Instant) -> list[Any]:
     spec, status = _parts(obj)
     return [
-        named(obj),
+        name_of(obj),
         f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}",
         born(obj, now),
         *containers_of(spec),
@@ -62,7 +62,7 @@ def _daemon_cells(obj: Object, now: instant.Instant) -> list[Any]:
     template = (spec.get("template") or {}).get("spec") or {}
     where = labels_text(template.get("nodeSelector"))
     counts = [status.get(key, 0) for key in keys]
-    return [named(obj), *counts, where, born(obj, now), *containers_of(spec), selector_text(spec.get("selector"))]
+    return [name_of(obj), *counts, where, born(obj, now), *containers_of(spec), selector_text(spec.get("selector"))]
 
 
 def _job_cells(obj: Object, now: instant.Instant) -> list[Any]:
@@ -81,7 +81,7 @@ def _job_cells(obj: Object, now: instant.Instant) -> list[Any]:
     deleting = "deletionTimestamp" in obj["metadata"]
     word = next((word for kind, word in _JOB_WORDS if (kind in true if kind else deleting)), "Running")
     selector = selector_text(spec.get("selector"))
-    return [named(obj), word, completions, took, born(obj, now), *containers_of(spec), selector]
+    return [name_of(obj), word, completions, took, born(obj, now), *containers_of(spec), selector]
 
 
 def _cron_cells(obj: Object, now: instant.Instant) -> list[Any]:
@@ -90,7 +90,7 @@ def _cron_cells(obj: Object, now: instant.Instant) -> list[Any]:
     inner = (spec.get("jobTemplate") or {}).get("spec") or {}
     suspended = "True" if spec.get("suspend") else "False"
     cells = [
-        named(obj),
+        name_of(obj),
         spec.get("schedule", ""),
         spec.get("timeZone") or NONE,
         suspended,
@@ -114,7 +114,7 @@ def _claim_cells(obj: Object, now: instant.Instant) -> list[Any]:
     volume = spec.get("volumeName", "")
     size = (status.get("capacity") or {}).get("storage", "0") if volume else ""
     return [
-        named(obj),
+        name_of(obj),
         _phase(obj),
         volume,
         size,
@@ -130,7 +130,7 @@ def _volume_cells(obj: Object, now: instant.Instant) -> list[Any]:
     spec, status = _parts(obj)
     claim = spec.get("claimRef")
     return [
-        named(obj),
+        name_of(obj),
         (spec.get("capacity") or {}).get("storage", "0"),
         _modes(spec.get("accessModes")),
         spec.get("persistentVolumeReclaimPolicy", ""),
@@ -150,23 +150,23 @@ def _quota_cells(obj: Object, now: instant.Instant) -> list[Any]:
     texts = {name: f"{name}: {used.get(name, '0')}/{amount}" for name, amount in sorted(hard.items())}
     limits = [text for name, text in texts.items() if name.startswith("limits.")]
     requests = [text for name, text in texts.items() if not name.startswith("limits.")]
-    return [named(obj), ", ".join(requests), ", ".join(limits), born(obj, now)]
+    return [name_of(obj), ", ".join(requests), ", ".join(limits), born(obj, now)]
 
 
 def _budget_cells(obj: Object, now: instant.Instant) -> list[Any]:
     spec, status = _parts(obj)
     least, most = spec.get("minAvailable", "N/A"), spec.get("maxUnavailable", "N/A")
-    return [named(obj), str(least), str(most), status.get("disruptionsAllowed", 0), born(obj, now)]
+    return [name_of(obj), str(least), str(most), status.get("disruptionsAllowed", 0), born(obj, now)]
 
 
 def _priority_cells(obj: Object, now: instant.Instant) -> list[Any]:
     flag = bool(obj.get("globalDefault", False))
-    return [named(obj), obj.get("value", 0), flag, born(obj, now), obj.get("preemptionPolicy", "")]
+    return [name_of(obj), obj.get("value", 0), flag, born(obj, now), obj.get("preemptionPolicy", "")]
 
 
 def _storage_class_cells(obj: Object, now: instant.Instant) -> list[Any]:
     notes = obj["metadata"].get("annotations") or {}
-    name = named(obj)
+    name = name_of(obj)
     if notes.get("storageclass.kubernetes.io/is-default-class") == "true":
         name += " (default)"
     expands = bool(obj.get("allowVolumeExpansion", False))
@@ -180,44 +180,44 @@ def _binding_cells(obj: Object, now: instant.Instant) -> list[Any]:
     groups = ", ".join(s["name"] for s in subjects if s.get("kind") == "Group")
     accounts = ", ".join(f"{s.get('namespace', '')}/{s['name']}" for s in subjects if s.get("kind") == "ServiceAccount")
     role = obj["roleRef"]
-    return [named(obj), f"{role['kind']}/{role['name']}", born(obj, now), users, groups, accounts]
+    return [name_of(obj), f"{role['kind']}/{role['name']}", born(obj, now), users, groups, accounts]
 
 
-def _created(obj: Object, _: instant.Instant) -> list[Any]:
-    return [named(obj), obj["metadata"].get("creationTimestamp", "")]
+def _creation_cells(obj: Object, _: instant.Instant) -> list[Any]:
+    return [name_of(obj), obj["metadata"].get("creationTimestamp", "")]
 
 
 def _lease_cells(obj: Object, now: instant.Instant) -> list[Any]:
-    return [named(obj), (obj.get("spec") or {}).get("holderIdentity", ""), born(obj, now)]
+    return [name_of(obj), (obj.get("spec") or {}).get("holderIdentity", ""), born(obj, now)]
 
 
 def _policy_cells(obj: Object, now: instant.Instant) -> list[Any]:
-    return [named(obj), selector_text((obj.get("spec") or {}).get("podSelector")), born(obj, now)]
+    return [name_of(obj), selector_text((obj.get("spec") or {}).get("podSelector")), born(obj, now)]
 
 
 def _webhook_cells(obj: Object, now: instant.Instant) -> list[Any]:
-    return [named(obj), len(obj.get("webhooks") or ()), born(obj, now)]
+    return [name_of(obj), len(obj.get("webhooks") or ()), born(obj, now)]
 
 
 def _account_cells(obj: Object, now: instant.Instant) -> list[Any]:
-    return [named(obj), born(obj, now)]
+    return [name_of(obj), born(obj, now)]
 
 
 def _csi_node_cells(obj: Object, now: instant.Instant) -> list[Any]:
-    return [named(obj), len((obj.get("spec") or {}).get("drivers") or ()), born(obj, now)]
+    return [name_of(obj), len((obj.get("spec") or {}).get("drivers") or ()), born(obj, now)]
 
 
 def _slice_cells(obj: Object, now: instant.Instant) -> list[Any]:
     ports = ",".join(str(port.get("port", "")) for port in obj.get("ports") or ()) or "<unset>"
     found = [a for endpoint in obj.get("endpoints") or () for a in endpoint.get("addresses") or ()]
     shown = ",".join(found[:3]) + (f" + {len(found) - 3} more..." if len(found) > 3 else "")
-    return [named(obj), obj.get("addressType", ""), ports, shown or "<unset>", born(obj, now)]
+    return [name_of(obj), obj.get("addressType", ""), ports, shown or "<unset>", born(obj, now)]
 
 
 _TEMPLATE = ("+Containers", "+Images", "+Selector")
 _REPLICAS = Printer(("Name", "Desired", "Current", "Ready", "Age", *_TEMPLATE), _replica_cells)
 _BINDING = Printer(("Name", "Role", "Age", "+Users", "+Groups", "+ServiceAccounts"), _binding_cells)
-_CREATED = Printer(("Name", "Created At"), _created)
+_CREATED = Printer(("Name", "Created At"), _creation_cells)
 _WEBHOOKS = Printer(("Name", "Webhooks", "Age"), _webhook_cells)
 _VOLUME = (
     "Capacity",

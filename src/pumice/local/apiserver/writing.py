@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pumice.local.apiserver.store import Object
 
 GENERATED_NAME_TRIES_MAX = 8
-PATCH_TRIES_MAX = 5  # a real server's: a patch without a version is applied again to what somebody else wrote
+PATCH_TRIES_MAX = 5  # a real server's: a patch without a version is applied again to what another client wrote
 _SYSTEM_METADATA = (
     "uid",
     "creationTimestamp",
@@ -61,7 +61,7 @@ class Writer:
         metadata["uid"] = self.backend.uid()
         metadata["creationTimestamp"] = self.backend.timestamp()
         self._prepare_new(call, obj)
-        obj = await self._admitted(call, "CREATE", obj, None)
+        obj = await self._admit(call, "CREATE", obj, None)
         if not managers.is_tracked(obj):
             managers.note_creation(call, obj, self.backend.timestamp())
         return self._insert_admitted(call, obj, generated=generated)
@@ -101,7 +101,7 @@ class Writer:
             if status is not None:
                 obj["status"] = status
 
-    async def _admitted(self, call: Call, operation: str, obj: Object, old: Object | None) -> Object:
+    async def _admit(self, call: Call, operation: str, obj: Object, old: Object | None) -> Object:
         """Admission and checks; defaults are filled in again where a webhook changed the object."""
         changed = await self.admission.mutate(call, operation, obj, old)
         if changed is not None:
@@ -130,7 +130,7 @@ class Writer:
         return await self.replace(call, entry, self.backend.load(call.resource, entry), obj), False
 
     async def patch(self, call: Call, patched: Callable[[Object], Object], *, versioned: bool) -> bytes:
-        """Applies a patch to what stands, again if somebody else was faster, unless the patch names its version."""
+        """Applies a patch to what stands, again if another client was faster, unless the patch names its version."""
         for left in range(PATCH_TRIES_MAX - 1, -1, -1):
             entry = self.backend.entry(call.resource, call.namespace, call.name)
             old = self.backend.load(call.resource, entry)
@@ -148,9 +148,9 @@ class Writer:
     async def replace(self, call: Call, entry: Entry, old: Object, obj: Object, *, applied: bool = False) -> bytes:
         """Puts `obj` in the place of `old`, with what a client may not change carried over."""
         self._check_preconditions(call, entry, obj)
-        obj = self._carried_over(call, old, obj)
+        obj = self._keep_system_fields(call, old, obj)
         decoding.fill_defaults(self.backend.registry, call, obj)
-        obj = await self._admitted(call, "UPDATE", obj, old)
+        obj = await self._admit(call, "UPDATE", obj, old)
         self._count_generation(call, old, obj)
         if not applied:
             managers.note_update(self.backend, call, old, obj)
@@ -178,7 +178,7 @@ class Writer:
         if version and version != "0" and version != str(entry.version):
             raise failures.conflict(resource.plural, resource.group, entry.name, failures.STALE)
 
-    def _carried_over(self, call: Call, old: Object, obj: Object) -> Object:
+    def _keep_system_fields(self, call: Call, old: Object, obj: Object) -> Object:
         metadata, before = obj["metadata"], old["metadata"]
         for key in _SYSTEM_METADATA:
             metadata.pop(key, None)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pumice.api.host_ports import HostPort, host_ports
 from pumice.api.tolerations import NO_EXECUTE, tolerates
 from pumice.cluster import amounts
-from pumice.cluster.matching import compiled_terms
+from pumice.cluster.matching import compile_terms
 from pumice.cluster.requests import request_of
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ def _room(pod: Pod, node: Node, used: Amounts) -> Rejection | None:
         requested, taken, there = asked.get(name, 0), used.get(name, 0), capacity.get(name, 0)
         if requested > 0 and requested > there - taken:
             message = (
-                f"Node didn't have enough resource: {name}, requested: {_shown(name, requested)}, "
-                f"used: {_shown(name, taken)}, capacity: {_shown(name, there)}"
+                f"Node didn't have enough resource: {name}, requested: {_kubelet_units(name, requested)}, "
+                f"used: {_kubelet_units(name, taken)}, capacity: {_kubelet_units(name, there)}"
             )
             return Rejection(f"OutOf{name}", message)
     return None
 
 
-def _shown(name: str, value: float) -> int:
+def _kubelet_units(name: str, value: float) -> int:
     """A kubelet shows thousandths of cores, and whole units of everything else."""
     is_thousandths = name != amounts.CPU and not amounts.in_bytes(name)
     return int(value) // amounts.MILLI if is_thousandths else int(value)
@@ -75,24 +75,24 @@ def _labels(pod: Pod, node: Node) -> Rejection | None:
     selected = all(labels.get(key) == value for key, value in spec.node_selector.items())
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     if selected and affinity is not None and affinity.required is not None:
-        selected = compiled_terms(affinity.required).matches(labels, node_name=node.metadata.name)
-    return None if selected else _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+        selected = compile_terms(affinity.required).matches(labels, node_name=node.metadata.name)
+    return None if selected else _rejection("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
 
 
 def _host_ports(pod: Pod, taken: Collection[HostPort]) -> Rejection | None:
     if any(mine.conflicts(other) for mine in host_ports(pod.spec) for other in taken):
-        return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+        return _rejection("NodePorts", "node(s) didn't have free ports for the requested pod ports")
     return None
 
 
 def _taints(pod: Pod, node: Node) -> Rejection | None:
     for taint in node.spec.taints:
         if taint.effect == NO_EXECUTE and not any(tolerates(each, taint) for each in pod.spec.tolerations):
-            return _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
+            return _rejection("TaintToleration", "node(s) had taints that the pod didn't tolerate")
     return None
 
 
-def _failed(predicate: str, why: str) -> Rejection:
+def _rejection(predicate: str, why: str) -> Rejection:
     return Rejection(predicate, f"Predicate {predicate} failed: {why}")
 
 

@@ -5,7 +5,7 @@ is the node's business: a process node keeps a folder for each claim, a pretend 
 
     claim --promised an existing volume-----------------------> Bound to it
       `-----of no class, or of one whose provisioner is ours--> a new volume, Bound; gone with its claim
-      `-----of another class----------------------------------> somebody else's
+      `-----of another class----------------------------------> left to others
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RETRY_S = 1.0  # after a call that failed for reasons that may pass
 
 
 class FolderClaims:
-    """Binds claims until cancelled. Somebody else runs the informers."""
+    """Binds claims until cancelled. The caller runs the informers."""
 
     def __init__(self, client: Client, informers: Informers, runtime: Runtime) -> None:
         self._client = client
@@ -84,7 +84,7 @@ class FolderClaims:
     # ------------------------------------------------------------------------------------------------------ binding
 
     async def _settle(self, claim: PersistentVolumeClaim) -> None:
-        volume = self._promised(claim)
+        volume = self._agreed_volume(claim)
         if volume is not None:
             name, capacity = volume.metadata.name, dict(volume.spec.capacity)
         elif self._is_ours_to_make(claim):
@@ -103,8 +103,8 @@ class FolderClaims:
         await patch(PersistentVolumeClaim, key, {"status": status}, namespace=namespace, subresource="status")
         self._log("claim_bound", claim=claim.metadata.key, volume=name)
 
-    def _promised(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """The volume that claim and volume agree upon: one of them names the other, and nobody else is named."""
+    def _agreed_volume(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        """The volume that claim and volume agree upon: one of them names the other, and no third object is named."""
         for volume in self._volumes.objects.values():
             reference = volume.spec.claim_ref
             if reference is None:

@@ -60,7 +60,7 @@ State: TypeAlias = Waiting | Running | Ended
 
 @dataclasses.dataclass(slots=True)
 class ContainerRecord:
-    """One container's story so far; whoever runs it writes it."""
+    """One container's story so far; the part that runs it writes it."""
 
     name: str
     image: str
@@ -230,7 +230,7 @@ class PodReport:
         ready = self._ready(phase)
         wanted = {
             "PodReadyToStartContainers": (self.has_network, "", ""),
-            "Initialized": self._initialized(phase),
+            "Initialized": self._initialized_condition(phase),
             "ContainersReady": ready,
             "Ready": ready,
         }
@@ -254,7 +254,7 @@ class PodReport:
             return False, "ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]"
         return True, "", ""
 
-    def _initialized(self, phase: str) -> tuple[bool, str, str]:
+    def _initialized_condition(self, phase: str) -> tuple[bool, str, str]:
         if phase == "Succeeded":
             return True, "PodCompleted", ""
         if any(isinstance(each.state, Running) or each.last for each in self.records if each.role is Role.MAIN):
@@ -267,15 +267,15 @@ class PodReport:
 
 def _state_json(state: State) -> Json:
     if isinstance(state, Waiting):
-        return {"waiting": _filled(reason=state.reason, message=state.message)}
+        return {"waiting": _non_empty(reason=state.reason, message=state.message)}
     started_at = instant.format_instant(state.started_at)
     if isinstance(state, Running):
         return {"running": {"startedAt": started_at}}
     reason = state.reason or ("Completed" if state.exit_code == 0 else "Error")
     finished_at = instant.format_instant(state.finished_at)
     ended: Json = {"exitCode": state.exit_code, "startedAt": started_at, "finishedAt": finished_at}
-    return {"terminated": ended | _filled(reason=reason, message=state.message)}
+    return {"terminated": ended | _non_empty(reason=reason, message=state.message)}
 
 
-def _filled(**texts: str) -> Json:
+def _non_empty(**texts: str) -> Json:
     return {key: text for key, text in texts.items() if text}

@@ -29,21 +29,21 @@ def parse(text: str) -> Seconds:
     parts = rest.split(",")
     match shape, len(parts):
         case _ if not colon:
-            return fixed(seconds(text))
+            return constant(seconds(text))
         case "uniform", 2:
             low, high = map(seconds, parts)
             if low <= high:
                 return lambda chance: chance.uniform(low, high)
         case "exponential", 1:
             mean = seconds(rest)
-            return lambda chance: _bounded(-mean * math.log(1.0 - chance.random()))
+            return lambda chance: _clamp(-mean * math.log(1.0 - chance.random()))
         case "lognormal", 2:
             median, sigma = seconds(parts[0]), _number(parts[1], text)
-            return lambda chance: _bounded(median * math.exp(min(700.0, sigma * chance.gauss(0.0, 1.0))))
+            return lambda chance: _clamp(median * math.exp(min(700.0, sigma * chance.gauss(0.0, 1.0))))
     raise BadInput(f"distribution {text!r} is not known; {_NEXT_STEP}")
 
 
-def fixed(value: float) -> Seconds:
+def constant(value: float) -> Seconds:
     return lambda _: value
 
 
@@ -65,5 +65,5 @@ def _number(text: str, whole: str) -> float:
     return number
 
 
-def _bounded(value: float) -> float:
+def _clamp(value: float) -> float:
     return min(value, SECONDS_MAX)

@@ -45,12 +45,12 @@ NOT_READY = "node.kubernetes.io/not-ready"
 
 _TAINT_OF = {"Unknown": UNREACHABLE, "False": NOT_READY}  # by the status of the Ready condition
 _OURS = frozenset(_TAINT_OF.values())
-_REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")  # what nobody knows of a silent node
+_REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")  # what is unknown of a silent node
 _ENDED = frozenset({"Succeeded", "Failed"})
 
 
 class NodeLifecycle:
-    """Watches over nodes until cancelled. Somebody else runs the informers."""
+    """Watches over nodes until cancelled. The caller runs the informers."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class NodeLifecycle:
         self._tainted_at: dict[
             str, Instant
         ] = {}  # when a NoExecute taint was first seen: not all say when they were added
-        self._missing_since: dict[str, float] = {}  # nodes that pods name and nobody knows
+        self._missing_since: dict[str, float] = {}  # nodes that pods name and that do not exist
         self._tenants: dict[str, set[Key]] = {}  # pods by node
         self._node_queue: WorkQueue[str] = WorkQueue(chance)
         self._pod_queue: WorkQueue[Key] = WorkQueue(chance)
@@ -91,15 +91,15 @@ class NodeLifecycle:
         try:
             async with asyncio.TaskGroup() as crew:
                 crew.create_task(self._recorder.run())
-                crew.create_task(self._node_queue.run(self._look_at, failed=self._failed, workers=WRITES_AT_ONCE))
-                crew.create_task(self._pod_queue.run(self._judge, failed=self._failed, workers=WRITES_AT_ONCE))
+                crew.create_task(self._node_queue.run(self._look_at, failed=self._log_failure, workers=WRITES_AT_ONCE))
+                crew.create_task(self._pod_queue.run(self._judge, failed=self._log_failure, workers=WRITES_AT_ONCE))
         finally:
             for unsubscribe in leave:
                 unsubscribe()
 
-    def _failed(self, key: str | Key, error: Exception, retry_s: float) -> None:
+    def _log_failure(self, key: str | Key, error: Exception, retry_s: float) -> None:
         subject = key if isinstance(key, str) else f"{key.namespace}/{key.name}"
-        if not isinstance(error, errors.Conflict):  # somebody else wrote first: the retry sees what
+        if not isinstance(error, errors.Conflict):  # another client wrote first: the retry sees what
             self._log("node_lifecycle_failed", subject=subject, error=str(error), retry_s=round(retry_s, 3))
 
     # ------------------------------------------------------------------------------------------------------ seeing
@@ -184,7 +184,7 @@ class NodeLifecycle:
         if wanted is not None:
             body = {
                 "metadata": {"resourceVersion": node.metadata.resource_version},
-                "spec": {"taints": [_written(taint) for taint in wanted]},
+                "spec": {"taints": [_taint_json(taint) for taint in wanted]},
             }
             await self._client.patch(Node, name, body)
             self._log("node_tainted", node=name, taints=[f"{taint.key}:{taint.effect}" for taint in wanted])
@@ -253,7 +253,7 @@ class NodeLifecycle:
         return False
 
     async def _remove(self, pod: Pod, reason: str, why: str, *, at_once: bool = False) -> None:
-        """Marks the pod as disrupted, then deletes it; `at_once` where nobody is left to end it, and it has failed."""
+        """Marks the pod as disrupted, then deletes it; `at_once` where no kubelet is left to end it, and it has failed."""
         metadata = pod.metadata
         condition = {
             "type": "DisruptionTarget",
@@ -337,6 +337,6 @@ def _ready(node: Node) -> Condition | None:
     return next((each for each in node.status.conditions if each.type == "Ready"), None)
 
 
-def _written(taint: Taint) -> Json:
+def _taint_json(taint: Taint) -> Json:
     fields = {"key": taint.key, "value": taint.value, "effect": taint.effect, "timeAdded": taint.time_added}
     return {name: value for name, value in fields.items() if value}

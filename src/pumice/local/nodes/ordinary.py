@@ -35,7 +35,7 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 
 
 class OrdinaryPods:
-    """Binds ordinary pods until cancelled. Somebody else runs the informers."""
+    """Binds ordinary pods until cancelled. The caller runs the informers."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class OrdinaryPods:
         reasons: collections.Counter[str] = collections.Counter()
         for name in sorted(self._ledgers):
             ledger = self._ledgers[name]
-            obstacle = _closed(pod, ledger.node) or _obstacle(pod, ledger)
+            obstacle = _refusal(pod, ledger.node) or _obstacle(pod, ledger)
             if not obstacle:
                 self._homes[pod.metadata.uid] = name
                 return name, ""
@@ -196,7 +196,7 @@ def _rank(pod: Pod) -> tuple[int, str, str]:
     return -(pod.spec.priority or 0), pod.metadata.creation_timestamp or "", pod.metadata.key
 
 
-def _closed(pod: Pod, node: Node) -> str:
+def _refusal(pod: Pod, node: Node) -> str:
     """Why a node takes no new pods of this kind, whatever room it has."""
     if node.spec.unschedulable:
         return "node(s) were unschedulable"

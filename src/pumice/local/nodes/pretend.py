@@ -11,6 +11,7 @@ patch with the latest of it; what changed twice meanwhile is written once.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import enum
 import ipaddress
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
 from pumice.local.nodes import registration
 from pumice.local.nodes.admission import Ledger
+from pumice.local.nodes.keepers import own_identity
 from pumice.local.nodes.pretend_pods import NEVER, Behaviour, Life, Stage, plan_of
 from pumice.local.nodes.registration import LEASE_S, Heartbeats, NodeFacts
 
@@ -87,7 +89,7 @@ class _PretendNode:
 
 
 class PretendAgent:
-    """Plays the kubelets of all its nodes. Somebody else runs the informers."""
+    """Plays the kubelets of all its nodes. The caller runs the informers."""
 
     def __init__(
         self,
@@ -108,9 +110,10 @@ class PretendAgent:
         self._behaviour = behaviour or Behaviour()
         self._recorder = Recorder(client, component="kubelet", clock=clock, log=log)
         self._log = log
-        now = clock.now()
+        now, keeper = clock.now(), {names.NODE_AGENT: own_identity()}
+        kept = [dataclasses.replace(facts, annotations={**keeper, **facts.annotations}) for facts in nodes]
         self._nodes = {
-            facts.name: _PretendNode(facts, decoding.decode_value(Node, facts.manifest(now))) for facts in nodes
+            facts.name: _PretendNode(facts, decoding.decode_value(Node, facts.manifest(now))) for facts in kept
         }
         self._lives: dict[str, Life] = {}  # by the pod's uid
         self._written: dict[str, int] = {}  # the version of a life that the API server knows
@@ -136,8 +139,8 @@ class PretendAgent:
             async with asyncio.TaskGroup() as crew:
                 crew.create_task(self._heartbeats.run())
                 crew.create_task(self._recorder.run())
-                crew.create_task(self._due.run(self._play, failed=self._failed, workers=WRITES_AT_ONCE))
-                crew.create_task(self._ailing.run(self._report_node, failed=self._failed))
+                crew.create_task(self._due.run(self._play, failed=self._log_failure, workers=WRITES_AT_ONCE))
+                crew.create_task(self._ailing.run(self._report_node, failed=self._log_failure))
         finally:
             for unsubscribe in leave:
                 unsubscribe()
@@ -147,7 +150,7 @@ class PretendAgent:
         self._nodes[name].told = trouble
         self._ailing.add(name)
 
-    def _failed(self, key: str, error: Exception, retry_s: float) -> None:
+    def _log_failure(self, key: str, error: Exception, retry_s: float) -> None:
         life = self._lives.get(key)
         self._log(
             "write_failed",

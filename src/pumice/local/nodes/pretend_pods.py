@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.api import names
+from pumice.digits import whole_number
 from pumice.errors import BadInput
 from pumice.local.nodes import distributions
 from pumice.local.nodes.containers import BACK_OFF_RESET_S, KILLED, PodReport, Role, back_off_s, records_of, restarts
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from pumice.local.nodes.distributions import Seconds
 
 NEVER = float("inf")
-AT_ONCE = distributions.fixed(0.0)
+EXIT_CODE_MAX = 255
+AT_ONCE = distributions.constant(0.0)
 _TERMINATED = KILLED + signal.SIGTERM
 
 
@@ -74,10 +76,10 @@ def plan_of(pod: Pod, behaviour: Behaviour, chance: random.Random) -> Plan:
         exit_code=1 if chance.random() < behaviour.failure_rate else 0,
         stop_s=behaviour.stop(chance),
     )
-    return annotated(pod, plan)
+    return with_annotations(pod, plan)
 
 
-def annotated(pod: Pod, plan: Plan) -> Plan:
+def with_annotations(pod: Pod, plan: Plan) -> Plan:
     """The plan with the pod's own wishes laid over it."""
     wishes = pod.metadata.annotations
     try:
@@ -93,9 +95,10 @@ def annotated(pod: Pod, plan: Plan) -> Plan:
 
 
 def _exit_code(text: str) -> int:
-    if not text.isdecimal() or int(text) > 255:
-        raise BadInput(f"exit code {text!r} is not a number from 0 to 255; correct {names.PRETEND_EXIT_CODE}")
-    return int(text)
+    code = whole_number(text, most=EXIT_CODE_MAX)
+    if code is None:
+        raise BadInput(f"exit code {text[:32]!r} is not a number from 0 to 255; correct {names.PRETEND_EXIT_CODE}")
+    return code
 
 
 class Life:
@@ -136,7 +139,7 @@ class Life:
         self._run(since)
         for record in self.report.records:
             record.restarts = known[record.name].restart_count if record.name in known else 0
-        self.version = 0  # nobody need be told what was told before
+        self.version = 0  # what was written before is not written again
         self.due = at + max(0.0, self.plan.run_s - (now - since) / instant.SECOND)
 
     def reject(self, rejection: Rejection) -> None:
@@ -152,7 +155,7 @@ class Life:
     def see(self, pod: Pod, at: float) -> None:
         """Takes note of a newer state of the pod: its wishes may have changed, or it is to go."""
         self.pod = pod
-        before, self.plan = self.plan, annotated(pod, self.plan)
+        before, self.plan = self.plan, with_annotations(pod, self.plan)
         self.report.generation = pod.metadata.generation
         if self.stage is Stage.RUNNING and self.plan.run_s != before.run_s:
             started_at = self.due - before.run_s if before.run_s != NEVER else at

@@ -17,6 +17,7 @@ from pumice.errors import Refused
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
+from pumice.local.nodes.keepers import has_ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -74,7 +75,7 @@ class NodeFacts:
             "capacity": dict(self.capacity),
             "allocatable": dict(self.capacity),
             "conditions": [*pressures(now), readiness(now, is_ready=True)],
-            # No Hostname: an API server would try that one first, and nobody can resolve it.
+            # No Hostname: an API server would try that one first, and no resolver knows it.
             "addresses": [{"type": "InternalIP", "address": self.address}],
             "nodeInfo": {
                 "architecture": architecture,
@@ -126,7 +127,8 @@ async def _take_over(client: Client, name: str, manifest: Json, now: Instant) ->
     if runtime and not runtime.startswith(RUNTIME_PREFIX):
         raise Refused(f"node {name!r} belongs to another agent ({runtime}); join under another name, with --name")
     keeper = before.metadata.annotations.get(NODE_AGENT, "")
-    if keeper and keeper != manifest["metadata"]["annotations"].get(NODE_AGENT) and await _beats(client, name, now):
+    is_another = keeper not in {"", manifest["metadata"]["annotations"].get(NODE_AGENT)}
+    if is_another and not has_ended(keeper) and await _beats(client, name, now):
         raise Refused(
             f"node {name!r} is kept by an agent that is alive ({keeper}); stop that one, or join with another --name"
         )
@@ -138,7 +140,7 @@ async def _take_over(client: Client, name: str, manifest: Json, now: Instant) ->
 
 
 async def _beats(client: Client, name: str, now: Instant) -> bool:
-    """Whether somebody renewed the node's lease in time."""
+    """Whether the node's lease was renewed in time."""
     try:
         lease = (await client.get(Lease, name, namespace=LEASE_NAMESPACE)).into(Lease)
     except errors.NotFound:
@@ -166,7 +168,7 @@ async def register_all(client: Client, nodes: Iterable[NodeFacts], clock: Clock)
 
 
 async def report_readiness(client: Client, name: str, *, now: Instant, is_ready: bool, message: str = "") -> None:
-    """Whoever is Ready knows of its pressures too: somebody may have called them unknown meanwhile."""
+    """A node that is Ready knows of its pressures too: the lifecycle controller may have called them unknown meanwhile."""
     ready = readiness(now, is_ready=is_ready, message=message)
     status = {"conditions": [*pressures(now), ready] if is_ready else [ready]}
     await client.patch(Node, name, {"status": status}, how=PatchType.STRATEGIC, subresource="status")
@@ -196,7 +198,7 @@ class Heartbeats:
         self._uids.pop(name, None)
 
     async def run(self) -> None:
-        await self._queue.run(self._beat, failed=self._failed, workers=CALLS_AT_ONCE)
+        await self._queue.run(self._beat, failed=self._log_failure, workers=CALLS_AT_ONCE)
 
     async def _beat(self, name: str) -> None:
         if name not in self._uids:
@@ -226,5 +228,5 @@ class Heartbeats:
         except errors.AlreadyExists:
             await self._client.patch(Lease, name, lease, namespace=LEASE_NAMESPACE)
 
-    def _failed(self, name: str, error: Exception, retry_s: float) -> None:
+    def _log_failure(self, name: str, error: Exception, retry_s: float) -> None:
         self._log("heartbeat_failed", node=name, error=str(error), retry_s=round(retry_s, 3))

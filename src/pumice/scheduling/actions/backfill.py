@@ -29,13 +29,17 @@ def run(session: Session) -> None:
     gangs.sort(key=lambda gang: (session.gang_key(gang), gang.spec.created, gang.key))
     gangs.sort(key=cmp_to_key(lambda left, right: _by_queue(session, left, right)))
     for gang in gangs:
-        own_room = session.reserved_room.lift(gang)  # a claim may be for pods that ask for nothing but a slot
-        waiting = [task for task in gang.tasks_in(Status.PENDING) if task.is_best_effort and not task.gates]
-        is_started = _place(session, gang, session.ordered(waiting), keep=not own_room)
-        if is_started:
-            session.reserved_room.settle(gang, own_room)
-        else:
-            session.reserved_room.put_back(gang, own_room)
+        with session.turn_of(gang):
+            _fill(session, gang)
+
+
+def _fill(session: Session, gang: GangState) -> None:
+    own_room = session.reserved_room.lift(gang)  # a claim may be for pods that ask for nothing but a slot
+    waiting = [task for task in gang.tasks_in(Status.PENDING) if task.is_best_effort and not task.gates]
+    if _place(session, gang, session.in_placement_order(waiting), keep=not own_room):
+        session.reserved_room.settle(gang, own_room)
+    else:
+        session.reserved_room.put_back(gang, own_room)
 
 
 def _by_queue(session: Session, left: GangState, right: GangState) -> int:

@@ -13,7 +13,7 @@ from pumice.scheduling.evicting.bundles import Candidates
 from pumice.scheduling.evicting.gang_eviction import Arguments
 
 if TYPE_CHECKING:
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
 
@@ -23,10 +23,12 @@ def run(session: Session) -> None:
     for queue, gangs in gang_eviction.starving(session):
         rules = _rules(session, queue)
         while gangs and session.spend(1):
-            gang_eviction.pursue(session, gangs.pop(), rules, arguments)
+            gang = gangs.pop()
+            with session.turn_of(gang):
+                gang_eviction.pursue(session, gang, rules, arguments)
 
 
-def _rules(session: Session, queue: QueueSpec) -> gang_eviction.Rules:
+def _rules(session: Session, queue: QueueInfo) -> gang_eviction.Rules:
     def served_last_first(left: GangState, right: GangState) -> float:
         return 1 if session.gang_before(left, right) else -1
 

@@ -13,7 +13,7 @@ from pumice.scheduling.evicting.bundles import Candidates
 from pumice.scheduling.evicting.gang_eviction import Arguments
 
 if TYPE_CHECKING:
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
 
@@ -28,11 +28,12 @@ def run(session: Session) -> None:
         rules = _rules(session, queue)
         while gangs and session.spend(1):
             gang = gangs.pop()
-            if session.points.preemptive.holds(queue, gang_eviction.Wanted(session, gang).tasks):
-                gang_eviction.pursue(session, gang, rules, arguments)
+            with session.turn_of(gang):
+                if session.points.preemptive.holds(queue, gang_eviction.Wanted(session, gang).tasks):
+                    gang_eviction.pursue(session, gang, rules, arguments)
 
 
-def _rules(session: Session, queue: QueueSpec) -> gang_eviction.Rules:
+def _rules(session: Session, queue: QueueInfo) -> gang_eviction.Rules:
     lending = {name for name, other in session.queues.items() if other.reclaimable and name != queue.name}
 
     def queue_that_bears_it_first(left: GangState, right: GangState) -> float:

@@ -29,7 +29,7 @@ from pumice.scheduling.evicting import backoff, mend
 from pumice.scheduling.placing import feasibility
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pumice.cluster.amounts import Amounts
     from pumice.instant import Instant
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.memory import Slot
     from pumice.scheduling.core.session import Session
 
-CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is anybody's again
+# Memory of the engine itself, and how each slot's next value is found; plugins declare their own.
+OWN_MEMORY: tuple[tuple[Slot[Any], Callable[[Session], msgspec.Struct]], ...] = ((backoff.SLOT, backoff.next_value),)
+CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is free for all gangs again
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
 
 
@@ -51,10 +53,8 @@ def close(session: Session) -> Decisions:
         if status is Status.PIPELINED
     }
     _give_up_hopes(session)
-    everyone = {**session.gangs, **session.stranded}
     claims = _claims(session)
     memory, refused = session.memory.after(_learned(session))
-    positions = _positions(session)
     return Decisions(
         commits=_commits(session),
         evictions=_evictions(session),
@@ -63,22 +63,27 @@ def close(session: Session) -> Decisions:
         releases=tuple(session.releases),
         ungated=tuple(session.ungated),
         pipelined=pipelined,
-        gangs={key: _report(session, gang, positions.get(key, 0)) for key, gang in everyone.items()},
-        queues=_allocated(session),
+        gangs=_reports(session),
+        queues=_allocated_by_queue(session),
         figures=dict(session.figures),
         shares=dict(session.shares),
         unfinished=session.budget <= 0,
         next_change=_next_change(session, claims),
         memory=memory,
         refused_memory=refused,
-        metrics=session.published,
+        metrics={
+            metric.name: session.published.get(metric.name, {})
+            for plugin in session.plugins
+            for metric in plugin.metrics
+        },
+        failures=session.aside.failures,
         orphans=messages.orphan_verdicts(session.snapshot.orphans),
     )
 
 
 def _learned(session: Session) -> list[tuple[Slot[Any], msgspec.Struct]]:
     """What the next cycle is to know, slot by slot."""
-    learned: list[tuple[Slot[Any], msgspec.Struct]] = [(backoff.SLOT, backoff.next_value(session))]
+    learned = [(slot, next_value(session)) for slot, next_value in OWN_MEMORY]
     for plugin in session.plugins:
         value = plugin.learn(session)
         if value is not None:
@@ -137,7 +142,7 @@ def _evictions(session: Session) -> tuple[Evict, ...]:
 
 
 def _claims(session: Session) -> tuple[Claim, ...]:
-    """Room that evictions make belongs to those for whom it was made, until they have it or time is up."""
+    """Room that evictions make belongs to the gangs that it was made for, until they have it or time is up."""
     victims: dict[str, list[str]] = {}
     for operation, claimant in session.accepted:
         if isinstance(operation, Eviction) and claimant is not None:
@@ -150,6 +155,37 @@ def _claims(session: Session) -> tuple[Claim, ...]:
         own = tuple((task.uid, names[node]) for task, (status, node) in places if status is Status.PIPELINED)
         claims.append(Claim(gang=key, places=own, victims=tuple(uids), until=until))
     return tuple(claims)
+
+
+def _reports(session: Session) -> dict[str, GangReport]:
+    positions = _positions(session)
+    found = {}
+    for key, gang in {**session.gangs, **session.stranded}.items():
+        if (failure := session.aside.gangs.get(key) or session.closed_by) is not None:
+            found[key] = _report_aside(gang, failure.reason)
+        else:
+            with session.turn_of(gang):
+                found[key] = _report(session, gang, positions.get(key, 0))
+    return found
+
+
+def _report_aside(gang: GangState, why: verdict.Reason) -> GangReport:
+    """What can be said of a gang on which a plugin failed, without asking any plugin about it."""
+    waits = gang.tally[Status.PENDING] > 0 or gang.is_waiting_for_admission
+    shortage = Shortage(gang.tally[Status.PENDING], len(gang.tasks), why)
+    unschedulable = Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, "NotEnoughResources", shortage)
+    return GangReport(
+        gang=gang.key,
+        phase=gang.phase or PodGroupPhase.PENDING.value,
+        running=gang.tally[Status.RUNNING],
+        succeeded=gang.tally[Status.SUCCEEDED],
+        failed=gang.tally[Status.FAILED],
+        conditions=(unschedulable,) if waits else (),
+        why=shortage,
+        reasons=(why,),
+        pods=(),
+        uid=gang.spec.uid,
+    )
 
 
 def _report(session: Session, gang: GangState, position: int) -> GangReport:
@@ -189,9 +225,12 @@ def _report(session: Session, gang: GangState, position: int) -> GangReport:
 def _positions(session: Session) -> dict[str, int]:
     """Where each waiting gang stands in its queue, from 1, in the order in which actions ask."""
     lines: dict[str, list[GangState]] = {}
-    for gang in session.gangs.values():
-        if gang.tally[Status.PENDING] or gang.tally[Status.PIPELINED] or gang.is_waiting_for_admission:
+    for key, gang in session.gangs.items():
+        waits = gang.tally[Status.PENDING] or gang.tally[Status.PIPELINED] or gang.is_waiting_for_admission
+        if waits and key not in session.aside.gangs:
             lines.setdefault(gang.queue, []).append(gang)
+            with session.turn_of(gang):
+                session.gang_key(gang)
     found = {}
     for line in lines.values():
         line.sort(key=lambda gang: (session.gang_key(gang), gang.spec.created, gang.key))
@@ -201,7 +240,7 @@ def _positions(session: Session) -> dict[str, int]:
 
 def _reasons(session: Session, gang: GangState, *, hopeless: bool) -> tuple[verdict.Reason, ...]:
     own = [reason for error in gang.fit_errors.values() for reason in error.reasons]
-    said = list(verdict.merged([*gang.reasons, *own]))
+    said = list(verdict.merge_reasons([*gang.reasons, *own]))
     placed = gang.tally[Status.PIPELINED]
     if placed and (not said or gang.key in session.made_room_for):  # what was said before room was made no longer holds
         facts = Facts(free=placed, wanted=len(gang.tasks))
@@ -241,7 +280,7 @@ def _conditions(
         return tuple(found)
     tally = gang.tally
     leaving = tally[Status.RELEASING] and not tally[Status.PENDING] and not tally[Status.PIPELINED]
-    if leaving and _scheduled(gang) >= gang.spec.min_member:
+    if leaving and _scheduled_count(gang) >= gang.spec.min_member:
         return ()  # it is only on its way out
     assert why is not None, f"nothing is said of {gang.key}, which cannot start"
     shortage = Shortage(messages.unschedulable(gang), len(gang.tasks), why)
@@ -260,7 +299,7 @@ def _conditions_before_pods(gang: GangState, why: GangSummary | verdict.Reason |
     return (Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, reason, Shortage(0, 0, why)),)
 
 
-def _scheduled(gang: GangState) -> int:
+def _scheduled_count(gang: GangState) -> int:
     tally = gang.tally
     leaving = sum(bool(task.node) for task in gang.tasks_in(Status.RELEASING))
     counted = (Status.RUNNING, Status.BOUND, Status.FAILED, Status.SUCCEEDED)
@@ -274,22 +313,24 @@ def _phase(gang: GangState, *, unschedulable: bool, promised: bool, now: Instant
     finished = tally[Status.SUCCEEDED] + tally[Status.FAILED]
     if gang.phase == PodGroupPhase.COMPLETED.value and finished == len(gang.tasks):
         return gang.phase  # finished stays finished, also while its pods are cleaned up
-    # What was cut short has never started: to call it Unknown would be to say that it had, and nobody would mend it.
-    if tally[Status.RUNNING] and unschedulable and not mend.cut_short(gang, now):
+    # What was cut short has never started: to call it Unknown would be to say that it had, and it would not be mended.
+    if tally[Status.RUNNING] and unschedulable and not mend.members_to_mend(gang, now):
         return PodGroupPhase.UNKNOWN.value
-    scheduled = _scheduled(gang)
+    scheduled = _scheduled_count(gang)
+    if not gang.tasks and gang.spec.min_member == 0:
+        return PodGroupPhase.COMPLETED.value  # it asks for nothing; with its first pod it waits like any other
     if scheduled >= max(gang.spec.min_member, 1):  # with minMember 0 nothing at all would do, and look completed
         return PodGroupPhase.COMPLETED.value if scheduled == finished else PodGroupPhase.RUNNING.value
     is_whole_again = tally[Status.RUNNING] and tally.ready >= gang.spec.min_member and gang.phase in _RUNS
-    if is_whole_again and not mend.cut_short(gang, now):
+    if is_whole_again and not mend.members_to_mend(gang, now):
         return gang.phase  # a lost member is on its way back: a gang that runs need not be admitted a second time
     # What was begun has been admitted: controllers make members anew only of what is.
-    is_admitted = gang.phase == PodGroupPhase.INQUEUE.value or promised or mend.cut_short(gang, now)
+    is_admitted = gang.phase == PodGroupPhase.INQUEUE.value or promised or mend.members_to_mend(gang, now)
     return PodGroupPhase.INQUEUE.value if is_admitted else PodGroupPhase.PENDING.value
 
 
-def _allocated(session: Session) -> dict[str, Amounts]:
-    """What each queue holds, with all that its descendants hold; room that is only kept for a gang is nobody's yet."""
+def _allocated_by_queue(session: Session) -> dict[str, Amounts]:
+    """What each queue holds, with all that its descendants hold; room that is only kept for a gang does not count yet."""
     totals: dict[str, amounts.MutableAmounts] = {name: {} for name in session.queues}
     kept: dict[str, amounts.MutableAmounts] = {}
     for placement in (each for statement in session.kept for each in statement.placements):
@@ -299,7 +340,7 @@ def _allocated(session: Session) -> dict[str, Amounts]:
     for gang in session.gangs.values():
         if not any(gang.tally[status] for status in OCCUPYING):
             continue
-        held = amounts.summed([gang.occupied, kept.get(gang.key, {})])
+        held = amounts.sum_of([gang.occupied, kept.get(gang.key, {})])
         name, seen = gang.queue, set()
         while name in totals and name not in seen:
             amounts.add(totals[name], held)

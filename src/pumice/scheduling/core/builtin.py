@@ -10,7 +10,7 @@ from pumice.scheduling.core import policy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pumice.scheduling.plugins import Plugin
+    from pumice.scheduling.core.plugin import Plugin
 
 NO_PLUGINS: Mapping[str, type[Plugin]] = {}
 

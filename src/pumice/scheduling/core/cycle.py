@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pumice.scheduling import actions, plugins
 from pumice.scheduling.core import build_decisions
+from pumice.scheduling.core.failures import NOTHING_ASIDE, PLANS_MAX, failure_of
 from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.core.ports import Ports
 from pumice.scheduling.core.session import UNLIMITED_BUDGET, Session
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from pumice.cluster.state import Snapshot
     from pumice.instant import Instant
     from pumice.scheduling.core.decisions import Decisions
+    from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
-    from pumice.scheduling.plugins import Plugin
 
 NO_PLUGINS: Mapping[str, type[Plugin]] = {}
 
@@ -40,11 +41,30 @@ def plan(
     grace_s: int = GRACE_SECONDS,
 ) -> Decisions:
     """What should happen now, and the memory for the next cycle; nothing is written, and no argument is changed."""
-    session = open_session(snapshot, policy, memory, now=now, ports=ports, extra_plugins=extra_plugins, budget=budget)
-    mend_attempts(session, grace_s)
-    for name in policy.actions:
-        with session.ports.measure("action", name):
-            actions.NAMES[name](session)
+    modules = {plugins.find(option.name, extra_plugins).__module__: option.name for option in policy.options}
+    aside = NOTHING_ASIDE
+    for _ in range(PLANS_MAX):
+        session = Session(snapshot, policy, memory, now=now, ports=ports or Ports(), budget=budget, aside=aside)
+        try:
+            return _plan(session, extra_plugins, grace_s)
+        except Exception as error:
+            at = session.turn.key if session.turn is not None else ""
+            left = aside.after(failure_of(error, at, modules))
+            if left is None:
+                raise
+            aside = left
+    raise AssertionError(f"{len(aside.failures)} gangs and plugins were set aside, and the next one fails too")
+
+
+def _plan(session: Session, extra_plugins: Mapping[str, type[Plugin]], grace_s: int) -> Decisions:
+    open_plugins(session, extra_plugins)
+    missing = (each for name, each in session.aside.plugins.items() if plugins.find(name, extra_plugins).essential)
+    session.closed_by = next(missing, None)
+    if session.closed_by is None:
+        mend_attempts(session, grace_s)
+        for name in session.policy.actions:
+            with session.ports.measure("action", name):
+                actions.NAMES[name](session)
     with session.ports.measure("close", "session"):
         return build_decisions.close(session)
 
@@ -60,26 +80,35 @@ def open_session(
     budget: int = UNLIMITED_BUDGET,
 ) -> Session:
     session = Session(snapshot, policy, memory, now=now, ports=ports or Ports(), budget=budget)
-    for option in policy.options:
-        session.points.registering(option)
-        with session.ports.measure("plugin", option.name):
-            plugin = plugins.make(option, policy.source, extra_plugins)
-            session.plugins.append(plugin)
-            plugin.open(session)
-    session.settle()
+    open_plugins(session, extra_plugins)
     return session
 
 
+def open_plugins(session: Session, extra_plugins: Mapping[str, type[Plugin]]) -> None:
+    for option in session.policy.options:
+        if option.name in session.aside.plugins:
+            continue
+        session.points.registering(option)
+        with session.ports.measure("plugin", option.name):
+            plugin = plugins.make(option, session.policy.source, extra_plugins)
+            session.plugins.append(plugin)
+            plugin.open(session)
+    session.settle()
+
+
 def mend_attempts(session: Session, grace_s: int) -> None:
-    """Finish what was cut short before anybody else may take its room, or give it up."""
+    """Finish what was cut short before other gangs may take its room, or give it up."""
     left = []
-    for gang in mend.unfinished(session):
-        pending = PendingMembers(session, gang)
-        if pending and gang.key not in session.ports.resting:
-            turns.take(session, gang, pending)
-        if session.is_ready(gang):
-            session.mended.add(gang.key)
-        else:
-            left.append(gang)
+    for gang in mend.gangs_to_mend(session):
+        if gang.key in session.aside.gangs:
+            continue
+        with session.turn_of(gang):
+            pending = PendingMembers(session, gang)
+            if pending and gang.key not in session.ports.resting:
+                turns.take(session, gang, pending)
+            if session.is_ready(gang):
+                session.mended.add(gang.key)
+            else:
+                left.append(gang)
     session.changes_at += mend.deadlines(session, left, grace_s=grace_s)
-    session.releases += [*mend.lost(session), *mend.releases(session, left, grace_s=grace_s)]
+    session.releases += [*mend.releases_of_lost_members(session), *mend.releases(session, left, grace_s=grace_s)]

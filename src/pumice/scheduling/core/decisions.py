@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pumice.api.changes import Claim
     from pumice.instant import Instant
+    from pumice.scheduling.core.failures import Failure
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -245,6 +246,7 @@ class Decisions:
         default_factory=dict
     )  # slot -> why its new value is not in it
     metrics: Mapping[str, Mapping[tuple[str, ...], float]] = dataclasses.field(default_factory=dict)  # of plugins
+    failures: tuple[Failure, ...] = ()  # of plugins; what they broke on was planned without
     queues: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)  # allocated, descendants included
     orphans: Mapping[str, tuple[PodVerdict, ...]] = dataclasses.field(
         default_factory=dict

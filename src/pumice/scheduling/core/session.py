@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.failures import NOTHING_ASIDE
 from pumice.scheduling.core.gangstate import GangState, SubState
 from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
@@ -20,18 +22,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pumice.cluster.amounts import MutableAmounts
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
     from pumice.scheduling.core.decisions import QueueFigures, Release
+    from pumice.scheduling.core.failures import Aside, Failure
     from pumice.scheduling.core.memory import Memory
+    from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.ports import Ports
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Operation
     from pumice.scheduling.evicting.backoff import Backoff
-    from pumice.scheduling.plugins import Plugin
     from pumice.telemetry.catalogue import Metric
 
 T = TypeVar("T")
@@ -45,13 +48,24 @@ class Session:
     """What actions and plugins work on. Nothing here outlives the cycle but the accepted operations."""
 
     def __init__(
-        self, snapshot: Snapshot, policy: Policy, memory: Memory, *, now: Instant, ports: Ports, budget: int
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        memory: Memory,
+        *,
+        now: Instant,
+        ports: Ports,
+        budget: int,
+        aside: Aside = NOTHING_ASIDE,
     ) -> None:
         self.snapshot = snapshot
         self.policy = policy
         self.now = now
         self.ports = ports
         self.memory = memory  # of the cycles before; what this one learns is in the decisions
+        self.aside = aside  # gangs and plugins on which an earlier attempt at this cycle broke
+        self.closed_by: Failure | None = None  # of a plugin that this cycle cannot do without
+        self.turn: GangState | None = None  # the gang that is worked on
         self.queues = snapshot.queues
         self.gangs: dict[str, GangState] = {}
         self.stranded: dict[str, GangState] = {}  # gangs whose queue does not exist
@@ -68,7 +82,7 @@ class Session:
         self.shapes = ShapeBook(snapshot.nodes.axis)
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
-        self.made_room_for: set[str] = set()  # gangs for whom others leave, since this cycle or an earlier one
+        self.made_room_for: set[str] = set()  # gangs that others leave for, since this cycle or an earlier one
         self.releases: list[Release] = []
         self.ungated: list[Task] = []
         self.mended: set[str] = set()
@@ -91,7 +105,7 @@ class Session:
         self.published.setdefault(metric.name, {})[labels] = value
 
     def shared(self, kind: Callable[[Session], T]) -> T:
-        """Machinery that several plugins use, made once a session, by whoever asks first."""
+        """Machinery that several plugins use, made once a session, by the first that asks."""
         if kind not in self._shared:
             self._shared[kind] = kind(self)
         made: T = self._shared[kind]
@@ -103,6 +117,13 @@ class Session:
         self.shapes.traits = self.points.traits
         self.reserved_room = ReservedRoom(self)
         self.made_room_for.update(self.reserved_room.held)
+
+    @contextlib.contextmanager
+    def turn_of(self, gang: GangState) -> Iterator[None]:
+        """Inside is the gang's turn: what raises there sets the gang aside (core/failures.py), so an error must not end the turn."""
+        self.turn = gang
+        yield
+        self.turn = None
 
     def spend(self, units: int) -> bool:
         """Count work; False once the budget is used up: what has been decided stands, the rest waits for the next cycle."""
@@ -147,7 +168,7 @@ class Session:
             elif task.status in ON_A_NODE and task.node in index:
                 yield task, index[task.node]
 
-    def queue_of(self, gang: GangState) -> QueueSpec:
+    def queue_of(self, gang: GangState) -> QueueInfo:
         return self.queues[gang.queue]
 
     def statement(self, claimant: GangState | None = None) -> Statement:
@@ -175,17 +196,17 @@ class Session:
             right.key,
         )
 
-    def queue_compare(self, left: QueueSpec, right: QueueSpec) -> float:
+    def queue_compare(self, left: QueueInfo, right: QueueInfo) -> float:
         order = self.points.queue_order.of(left, right)
         return order or (-1 if (left.created, left.name) < (right.created, right.name) else 1)
 
-    def queue_before(self, left: QueueSpec, right: QueueSpec) -> bool:
+    def queue_before(self, left: QueueInfo, right: QueueInfo) -> bool:
         return self.queue_compare(left, right) < 0
 
     def sub_key(self, sub: SubState) -> tuple[float | str, ...]:
         return (*self.points.sub_order.of(sub), sub.sub.match_index, sub.sub.key)
 
-    def ordered(self, tasks: Iterable[Task]) -> list[Task]:
+    def in_placement_order(self, tasks: Iterable[Task]) -> list[Task]:
         """Tasks of one gang in the order of placement: by the plugins, then by number, age and uid."""
         tasks = list(tasks)
         key = self.points.task_order.of
@@ -212,6 +233,8 @@ class Session:
 
     def obstacle(self, gang: GangState) -> Reason | None:
         """Why no action may work on the gang in this cycle; None where all may."""
+        if (failure := self.aside.gangs.get(gang.key)) is not None:
+            return failure.reason
         if (failed := self.ports.resting.get(gang.key)) is not None:
             return Reason(Code.ATTEMPT_FAILED, "dispatch", Facts(text=failed.why), cure=Cure.WAITING)
         return self.points.valid.of(gang)
@@ -223,7 +246,7 @@ class Session:
         return self.points.sub_ready.holds(sub) if sub.gang.spec.policies else self.is_ready(sub.gang)
 
     def until_ready(self, sub: SubState, role: str, most: int) -> int:
-        """How many equal members may be placed before somebody has to be asked again; at least one."""
+        """How many equal members may be placed before the plugins have to be asked again; at least one."""
         point = self.points.sub_ready if sub.gang.spec.policies else self.points.ready
         return point.until(sub, role, most)
 

@@ -10,7 +10,7 @@ import numpy as np
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.cluster.topology import ROOT
-from pumice.scheduling.core.codes import Amount, Code, Facts, wanted
+from pumice.scheduling.core.codes import Amount, Code, Facts, wanted_amounts
 from pumice.scheduling.core.decisions import HyperNodeRoom, ShapeRoom, ShortResource
 from pumice.scheduling.core.verdict import Reason
 
@@ -57,7 +57,7 @@ def never(session: Session, gang: GangState) -> Reason | None:
         room = capacity_when_empty(session, shape)
         if needed > room:
             each = {name: value for name, value in shape.request.amounts.items() if name != amounts.PODS}
-            return Reason(Code.EXCEEDS_NODES, "cluster", Facts(amounts=wanted(each), wanted=needed, free=room))
+            return Reason(Code.EXCEEDS_NODES, "cluster", Facts(amounts=wanted_amounts(each), wanted=needed, free=room))
     return None
 
 
@@ -79,13 +79,15 @@ def capacity_when_empty(session: Session, shape: Shape) -> int:
 def fits_now(session: Session, shape: Shape) -> tuple[Mask, Column]:
     """Nodes that no filter refuses, and for every node how many such pods have room on it now, each looked at by itself."""
     if shape.now is None:
-        placer = session.placer
+        placer, idle = session.placer, session.room.idle
         may_take = placer.allowed(shape).copy()
         for denial in placer.live_denials(shape):
             may_take &= ~denial.nodes
-        count = len(session.room.table)
-        copies = placer.copies(shape, np.arange(count), pipelining=False) if count else np.zeros(0, dtype=np.int64)
-        shape.now = (may_take, np.where(may_take, copies, 0))
+        copies = np.zeros(len(may_take), dtype=np.int64)
+        nodes = np.flatnonzero(may_take & shape.fits(idle))  # most clusters that make gangs wait have few of them
+        if len(nodes):
+            copies[nodes] = placer.copies(shape, nodes, pipelining=False)
+        shape.now = (may_take, copies)
     return shape.now
 
 
@@ -109,7 +111,8 @@ def _shape_room(session: Session, gang: GangState, shape: Shape, count: int) -> 
     rows, short = session.room.table.axis.rows, []
     for name, value in asked.items():
         free = np.maximum(session.room.idle[rows[name]][may_take], 0)
-        if value > 0 and int(np.sum(free // int(value))) < count:
+        enough = free[free >= value]
+        if value > 0 and int(np.sum(enough // int(value))) < count:
             short.append(ShortResource(name, int(free.sum()), int(free.max(initial=0))))
     fit, within = int(copies.sum()), _closest(session, gang, copies)
     return ShapeRoom(asked, count, fit, len(may_take), int(np.count_nonzero(may_take)), tuple(short), within)

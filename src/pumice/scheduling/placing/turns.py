@@ -20,7 +20,10 @@ def contenders(session: Session) -> list[GangState]:
     found = []
     for gang in session.gangs.values():
         if session.takes_part(gang):
-            obstacle = session.obstacle(gang)
+            with session.turn_of(gang):
+                obstacle = session.obstacle(gang)
+                if obstacle is None:
+                    session.gang_key(gang)  # every line needs it: an error in it is this gang's
             if obstacle is None:
                 found.append(gang)
             else:

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.shapes import Reads
-from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from pumice.scheduling.core.points import Scores

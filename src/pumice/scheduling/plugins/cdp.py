@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from pumice.api import names
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import Args as NoArgs
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.placing import annotation_values
-from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,8 @@ class Cdp(Plugin):
 
     It holds whichever tier chooses the victims.
     """
+
+    essential = True
 
     args_type = NoArgs
 

@@ -1,11 +1,11 @@
-"""conformance: system pods are nobody's victims."""
+"""conformance: system pods are never victims."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pumice.scheduling.core.arguments import Args as NoArgs
-from pumice.scheduling.plugins import Plugin
+from pumice.scheduling.core.plugin import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,8 @@ PROTECTED_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"
 
 class Conformance(Plugin):
     """Protects kube-system and the critical priority classes from eviction, whichever tier chooses the victims."""
+
+    essential = True
 
     args_type = NoArgs
 

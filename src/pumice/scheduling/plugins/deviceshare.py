@@ -15,13 +15,13 @@ import numpy as np
 
 from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints import shared_gpus
 from pumice.scheduling.placing.constraints.gpu_sharing_modes import ByNumber, Slices, Where
 from pumice.scheduling.placing.constraints.shared_gpus import Board
 from pumice.scheduling.placing.node_cache import NodeCache, NodeLog
-from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,6 +100,7 @@ class DeviceShare(Plugin):
     """Limits each node to what its cards still hold, scores by their policy, and remembers who got which."""
 
     args_type = Args
+    essential = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option
@@ -162,7 +163,7 @@ class DeviceShare(Plugin):
     # ------------------------------------------------------------------------------------------------- nodes
 
     def hopeless(self, shape: Shape) -> list[Denial]:
-        """Nodes whose cards would not do even if nobody used them."""
+        """Nodes whose cards would not do even if no pod used them."""
         ask = self.ask(shape.example)
         if ask is None:
             return []

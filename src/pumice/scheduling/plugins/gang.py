@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Kind, Vote
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 class GangPlugin(Plugin):
     """minMember, minTaskMember and sub groups decide when a gang is valid, ready, pipelined and starving."""
+
+    essential = True
 
     args_type = NoArgs
 
@@ -42,7 +44,7 @@ class GangPlugin(Plugin):
         on.starving(lambda gang: gang.is_starving)
         on.preemptable(self.surplus)
         on.reclaimable(self.surplus)
-        on.evictable(self.everybody)
+        on.evictable(self.all_of)
 
     def surplus(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
         """Members above their gang's minimum, in the given order."""
@@ -59,7 +61,7 @@ class GangPlugin(Plugin):
                 chosen.append(task)
         return chosen
 
-    def everybody(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
+    def all_of(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
         del kind, claimant
         return candidates
 

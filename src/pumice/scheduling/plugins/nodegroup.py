@@ -18,9 +18,9 @@ from pumice.cluster.tasks import OCCUPYING
 from pumice.errors import BadInput
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
-from pumice.scheduling.plugins import Plugin
 from pumice.scheduling.sharing.queue_tree import queue_tree
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.amounts import Amounts, MutableAmounts
     from pumice.cluster.columns import Mask
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Indexes, Scores
@@ -55,6 +55,7 @@ class NodeGroup(Plugin):
     """Filters and scores by the groups that a pod's queue names, or with enableHierarchy its nearest ancestor that names any."""
 
     args_type = Args
+    essential = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         self.args = args
@@ -174,7 +175,7 @@ class NodeGroup(Plugin):
                 self._hold(gang.queue, node, shape.request.amounts, sign)
 
 
-def limits_of(queue: QueueSpec) -> dict[str, MutableAmounts] | None:
+def limits_of(queue: QueueInfo) -> dict[str, MutableAmounts] | None:
     """What the queue may hold in each group, from its annotation; None where that cannot be read."""
     try:
         written = msgspec.json.decode(

@@ -20,12 +20,12 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import NO_FACTS, Code, Facts
+from pumice.scheduling.core.plugin import Plugin, Watch
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints import cpus as cpu_sets
 from pumice.scheduling.placing.constraints.cpus import Layout, cpuset, cpuset_text, layout_of
 from pumice.scheduling.placing.node_cache import NodeCache, NodeLog
-from pumice.scheduling.plugins import Plugin, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -213,7 +213,7 @@ def _json(value: Any) -> str:
 
 
 def ask_of(task: Task) -> Ask | None:
-    """None for a pod that shares CPUs with everybody: only Guaranteed ones get CPUs of their own."""
+    """None for a pod that shares CPUs with all others: only Guaranteed ones get CPUs of their own."""
     pod = task.pod
     if not is_guaranteed(pod):
         return None
@@ -259,7 +259,7 @@ class _Node:
         self.taken: dict[str, int] = {}
         self.freed: dict[str, int] = {}
         for task in tasks:
-            if task.uid not in self.exported and (cpus := _noted(task)):
+            if task.uid not in self.exported and (cpus := _annotated_cpus(task)):
                 self.taken[task.uid] = cpus
         self._settle()
 
@@ -311,8 +311,8 @@ def _reserved_cpus(text: str) -> int:
         return 0
 
 
-def _noted(task: Task) -> int:
-    """CPUs that an earlier cycle chose for the pod; what it wrote is read with care, because anybody may write annotations."""
+def _annotated_cpus(task: Task) -> int:
+    """CPUs that an earlier cycle chose for the pod; what it wrote is read with care, because any user may write annotations."""
     try:
         sets = msgspec.json.decode(task.pod.metadata.annotations.get(names.CPUSETS, "{}"), type=dict[str, str])
     except msgspec.MsgspecError:

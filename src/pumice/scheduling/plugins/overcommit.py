@@ -10,9 +10,9 @@ from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.plugins import Plugin
 from pumice.scheduling.sharing import admitted
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Overcommit(Plugin):
         minimum = gang.spec.minimum
         if minimum is None:
             return Vote.PERMIT
-        over = amounts.beyond(amounts.summed([self.admitted, minimum]), self.budget, asked=minimum)
+        over = amounts.beyond(amounts.sum_of([self.admitted, minimum]), self.budget, asked=minimum)
         if not over:
             return Vote.PERMIT
         return Reason(Code.CLUSTER_OVERCOMMITTED, "overcommit", Facts(names=tuple(over)), cure=Cure.WAITING)

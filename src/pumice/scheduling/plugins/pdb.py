@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.api.policy import PodDisruptionBudget
-from pumice.cluster.matching import compiled
+from pumice.cluster.matching import compile_selector
 from pumice.cluster.tasks import EVICTABLE
 from pumice.scheduling.core.arguments import Args as NoArgs
-from pumice.scheduling.plugins import Plugin, Watch
+from pumice.scheduling.core.plugin import Plugin, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ class _Budget:
     """One budget, and how much of it this cycle has used up."""
 
     def __init__(self, budget: PodDisruptionBudget) -> None:
-        self.selector: selectors.LabelSelector = compiled(budget.spec.selector)
+        self.selector: selectors.LabelSelector = compile_selector(budget.spec.selector)
         self.granted = budget.status.disrupted_pods  # evictions that the API server counts already
         self.left = budget.status.disruptions_allowed
 
@@ -39,6 +39,8 @@ class Pdb(Plugin):
 
     Budgets hold whichever tier chooses the victims.
     """
+
+    essential = True
 
     args_type = NoArgs
     watches = (Watch(PodDisruptionBudget),)
@@ -53,11 +55,11 @@ class Pdb(Plugin):
         self._of: dict[str, tuple[_Budget, ...]] = {}
         on = session.on
         for point in (on.preemptable, on.reclaimable):
-            point(lambda _, candidates: self.tolerated(candidates))
-            point.shield(lambda _, candidates: self.tolerated(candidates))
+            point(lambda _, candidates: self.within_budgets(candidates))
+            point.shield(lambda _, candidates: self.within_budgets(candidates))
         on.evictable(self.of_gangs)
         on.evictable.shield(self.of_gangs)
-        on.shuffled.guard(self.tolerated)
+        on.shuffled.guard(self.within_budgets)
         on.moved(self.moved)
 
     def of(self, task: Task) -> tuple[_Budget, ...]:
@@ -66,7 +68,7 @@ class Pdb(Plugin):
             self._of[task.uid] = tuple(budget for budget in own if budget.concerns(task))
         return self._of[task.uid]
 
-    def tolerated(self, victims: Sequence[Task]) -> list[Task]:
+    def within_budgets(self, victims: Sequence[Task]) -> list[Task]:
         left = {id(budget): budget.left for budgets in self.budgets.values() for budget in budgets}
         chosen = []
         for task in victims:
@@ -79,7 +81,7 @@ class Pdb(Plugin):
 
     def of_gangs(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
         del kind, claimant
-        return self.tolerated(candidates)
+        return self.within_budgets(candidates)
 
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
         """Pods that were on their nodes when the cycle began move only by being evicted, or spared after all."""

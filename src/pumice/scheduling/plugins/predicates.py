@@ -11,6 +11,7 @@ from pumice.cluster.amounts import MILLI
 from pumice.cluster.columns import PODS_ROW
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code
+from pumice.scheduling.core.plugin import Plugin, Watch
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints.affinity import PodAffinity
@@ -21,7 +22,6 @@ from pumice.scheduling.placing.constraints.labels import NodeLabels
 from pumice.scheduling.placing.constraints.spread import PodSpread
 from pumice.scheduling.placing.constraints.taints import NodeTaints
 from pumice.scheduling.placing.constraints.volumes import PodVolumes
-from pumice.scheduling.plugins import Plugin, Watch
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column
@@ -74,6 +74,7 @@ class Predicates(Plugin):
     """Kubernetes' filters, each once per shape; what depends on other pods follows every placement."""
 
     args_type = Args
+    essential = True
     watches = tuple(
         Watch(kind)
         for kind in (
@@ -143,7 +144,7 @@ class Predicates(Plugin):
             on.filter(lambda shape: volumes.zones(NAME, shape))
         if args.volume_binding:
             on.prefilter(volumes.stuck)
-            on.filter(lambda shape: volumes.reach(NAME, shape))
+            on.filter(lambda shape: volumes.reach_denials(NAME, shape))
             on.limit(volumes.disks, code=Code.DISK_TAKEN, cure=Cure.EVICTION)
             on.live_filter(lambda shape: volumes.alone(NAME, shape), concerns=volumes.is_exclusive)
             on.live_filter(

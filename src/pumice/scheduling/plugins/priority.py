@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import Args as NoArgs
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Kind
-from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

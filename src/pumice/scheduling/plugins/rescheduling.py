@@ -16,8 +16,8 @@ from pumice.cluster import amounts
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.memory import Slot
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.placing.loads import expiry, load_columns
-from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

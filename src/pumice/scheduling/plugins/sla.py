@@ -13,9 +13,9 @@ import msgspec
 from pumice.api import names
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.placing import annotation_values
-from pumice.scheduling.plugins import Plugin
 
 if TYPE_CHECKING:
     from pumice.instant import Duration, Instant
@@ -72,7 +72,7 @@ class Sla(Plugin):
         return min((when for when in deadlines if when is not None and when > self.now), default=None)
 
     def order(self, gang: GangState) -> float:
-        """Whoever has a deadline before all who have none, the earliest first."""
+        """Gangs with a deadline before all that have none, the earliest first."""
         deadline = self.deadline(gang)
         return math.inf if deadline is None else deadline
 

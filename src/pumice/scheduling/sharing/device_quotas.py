@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from pumice.api.resource import DeviceRequest, DeviceSubRequest, ResourceClaim
     from pumice.cluster.amounts import Amounts, MutableAmounts
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
 
 _CLASS = "deviceclass/"
 
 
-def device_limits(queue: QueueSpec) -> dict[str, float]:
+def device_limits(queue: QueueInfo) -> dict[str, float]:
     """The part of a queue's capability that limits devices."""
     return {name: value for name, value in queue.capability.items() if name.startswith(_CLASS) or f".{_CLASS}" in name}
 
@@ -50,7 +50,7 @@ class Claims:
         return self._demands[key]
 
     def total(self, keys: Iterable[str]) -> MutableAmounts:
-        return amounts.summed(self.demand(key) for key in keys)
+        return amounts.sum_of(self.demand(key) for key in keys)
 
     def of_minimum(self, gang: GangState) -> set[str]:
         """Claims of as many members as the gang needs to start: of each role its minimum, else the first ones by name."""
@@ -90,7 +90,7 @@ class DeviceAccount:
     def lacking(self, keys: Iterable[str], *, with_admitted: bool = False) -> list[str]:
         """The limits that these claims would break, leaving out those that the queue pays for already."""
         asked = self.claims.total(key for key in keys if not self._users.get(key))
-        held = amounts.summed([self.allocated, self.admitted]) if with_admitted else self.allocated
+        held = amounts.sum_of([self.allocated, self.admitted]) if with_admitted else self.allocated
         return sorted(name for name, value in asked.items() if self._exceeds(name, held.get(name, 0) + value))
 
     def _exceeds(self, name: str, wanted: float) -> bool:
@@ -107,7 +107,7 @@ def _demand(claim: ResourceClaim) -> MutableAmounts:
     given = [] if allocation is None else [result.request for result in allocation.devices.results]
     demand: MutableAmounts = {}
     for request in claim.spec.devices.requests:
-        chosen, count = _chosen(request, given)
+        chosen, count = _chosen_request(request, given)
         if chosen is None:
             continue
         amounts.add(demand, {f"{_CLASS}{chosen.device_class_name}": amounts.MILLI}, count)
@@ -117,7 +117,7 @@ def _demand(claim: ResourceClaim) -> MutableAmounts:
     return demand
 
 
-def _chosen(request: DeviceRequest, given: Sequence[str]) -> tuple[DeviceSubRequest | None, int]:
+def _chosen_request(request: DeviceRequest, given: Sequence[str]) -> tuple[DeviceSubRequest | None, int]:
     """What the request became, and of how many devices; before it is met, its first wish and the number written there."""
     if request.exactly is not None:
         return request.exactly, given.count(request.name) or request.exactly.count

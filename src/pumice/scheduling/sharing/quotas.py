@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pumice.cluster.amounts import Amounts, MutableAmounts
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Account:
     """One queue's books. `allocated` follows every placement of the session; the rest is as of its start."""
 
-    queue: QueueSpec
+    queue: QueueInfo
     ceiling: MutableAmounts  # what the queue may hold at most (real capability)
     allocated: MutableAmounts = dataclasses.field(default_factory=dict)
     request: MutableAmounts = dataclasses.field(default_factory=dict)  # allocated and waiting
@@ -52,7 +52,7 @@ class Account:
 
     def beyond_ceiling(self, minimum: Amounts) -> list[str]:
         """Resources in which admitting a minimum would exceed the ceiling; what is held beyond minimums can be given back."""
-        wanted = amounts.summed([minimum, self.allocated, self.admitted])
+        wanted = amounts.sum_of([minimum, self.allocated, self.admitted])
         amounts.add(wanted, self.elastic, -1)
         return amounts.beyond(wanted, self.ceiling, asked=minimum)
 
@@ -67,8 +67,8 @@ class Account:
 
 
 def flat_accounts(session: Session) -> dict[str, Account]:
-    """Books of all queues that have gangs, side by side: guarantees of all queues are set aside before anybody borrows."""
-    guaranteed = amounts.summed(queue.guarantee for queue in session.queues.values())
+    """Books of all queues that have gangs, side by side: guarantees of all queues are set aside before any queue borrows."""
+    guaranteed = amounts.sum_of(queue.guarantee for queue in session.queues.values())
     accounts: dict[str, Account] = {}
     for gang in session.gangs.values():
         account = accounts.get(gang.queue)
@@ -79,14 +79,14 @@ def flat_accounts(session: Session) -> dict[str, Account]:
     return accounts
 
 
-def ceiling(total: Amounts, guaranteed: Amounts, queue: QueueSpec) -> MutableAmounts:
+def ceiling(total: Amounts, guaranteed: Amounts, queue: QueueInfo) -> MutableAmounts:
     """The whole less what is guaranteed to others, at most the queue's capability; what that does not mention is unlimited."""
     free = amounts.surplus(total, guaranteed)
     amounts.add(free, queue.guarantee)
     return amounts.at_most(free, _capability(queue), absent=amounts.UNLIMITED)
 
 
-def _capability(queue: QueueSpec) -> MutableAmounts:
+def _capability(queue: QueueInfo) -> MutableAmounts:
     """The limits that are set; a zero of cpu or memory means "not set" (Volcano parity)."""
     return {
         name: value
@@ -125,11 +125,11 @@ def _set_ceilings(total: Amounts, tree: QueueTree, accounts: dict[str, Account])
     capabilities = {ROOT_QUEUE: _capability(root.queue)}
     unlimited = dict.fromkeys(total, amounts.UNLIMITED)
     root.ceiling = amounts.at_most(unlimited, capabilities[ROOT_QUEUE], absent=amounts.UNLIMITED)
-    root.deserved = amounts.summed(accounts[name].deserved for name in tree.children.get(ROOT_QUEUE, ()))
+    root.deserved = amounts.sum_of(accounts[name].deserved for name in tree.children.get(ROOT_QUEUE, ()))
     parents = [ROOT_QUEUE]
     for parent in parents:
         children = tree.children.get(parent, ())
-        guaranteed = amounts.summed(tree.queues[name].guarantee for name in children)
+        guaranteed = amounts.sum_of(tree.queues[name].guarantee for name in children)
         for name in children:
             free = amounts.surplus(accounts[parent].ceiling, guaranteed)
             amounts.add(free, tree.queues[name].guarantee)
@@ -146,7 +146,7 @@ def keeps_guarantee(account: Account, held: Amounts, leaving: Amounts) -> bool:
     """Whether the queue still has what it is guaranteed of everything that `leaving` holds, after that goes.
 
     Resources that the victim does not hold play no role: a queue that is short of memory may lose a pod that holds cpu alone, or
-    another queue's guarantee of cpu could go unmet without helping anybody.
+    another queue's guarantee of cpu could go unmet without helping any queue.
     """
     return all(
         held.get(name, 0) - leaving.get(name, 0) + amounts.EPSILON >= least
@@ -199,7 +199,7 @@ def beyond_share(account: Account, gang: GangState) -> tuple[Amount, ...]:
     """
     cheapest = sorted((task.request.amounts for task in gang.tasks), key=lambda each: sorted(each.items()))
     alike = cheapest[:1] == cheapest[-1:]  # else who makes up the minimum is open, and only what is written counts
-    minimum = gang.spec.minimum or (amounts.summed(cheapest[: gang.spec.min_member]) if alike else {})
+    minimum = gang.spec.minimum or (amounts.sum_of(cheapest[: gang.spec.min_member]) if alike else {})
     over = amounts.beyond(minimum, account.deserved, asked=minimum)
     return tuple(Amount.of(name, limit=account.deserved.get(name, 0), wanted=minimum[name]) for name in over)
 
@@ -207,8 +207,8 @@ def beyond_share(account: Account, gang: GangState) -> tuple[Amount, ...]:
 def shortage(account: Account, limit: Amounts, over: list[str], gang: GangState) -> tuple[Amount, ...]:
     """What is left of a limit, and what the gang asks for; what was tried out for the gang itself counts as left."""
     waiting = gang.tasks_in(Status.PENDING, Status.ALLOCATED, Status.PIPELINED)
-    asked = amounts.summed(task.request.amounts for task in waiting)
-    tried = amounts.summed(task.request.amounts for task in gang.tasks_in(Status.ALLOCATED, Status.PIPELINED))
+    asked = amounts.sum_of(task.request.amounts for task in waiting)
+    tried = amounts.sum_of(task.request.amounts for task in gang.tasks_in(Status.ALLOCATED, Status.PIPELINED))
     left = {name: limit.get(name, 0) - account.allocated.get(name, 0) + tried.get(name, 0) for name in over}
     return tuple(
         Amount.of(name, free=max(left[name], 0), limit=limit.get(name, 0), wanted=asked.get(name, 0)) for name in over

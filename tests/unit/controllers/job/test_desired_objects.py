@@ -19,7 +19,8 @@ from tests.unit.controllers.job.literals import (
 from pumice.api import decoding, names
 from pumice.api.batch import Job
 from pumice.api.scheduling import Queue
-from pumice.controllers.job.desired_objects import PODS_OF_ONE_PLAN
+from pumice.api.validation.limits import JOB_REPLICAS_MAX, TASKS_MAX
+from pumice.controllers.job.desired_objects import GROWTH_SHARE, PODS_OF_ONE_PLAN, PODS_OF_ONE_PLAN_MAX
 from pumice.controllers.operations import Create, Patch
 
 GROUP = f"PodGroup/train-{UID}"
@@ -393,6 +394,59 @@ def test_a_giant_job_is_made_in_parts():
     made = [a_pod("worker", index, "Pending") for index in range(PODS_OF_ONE_PLAN)]
     rest = [f"worker-{PODS_OF_ONE_PLAN + index}" for index in range(5)]
     assert told(job, *made, group="Inqueue").created == [*rest, "other-0", "other-1", "other-2"]
+
+
+def test_the_more_pods_a_job_has_the_more_are_made_at_a_time_up_to_a_bound():
+    """A plan looks at all pods that exist: small parts of a large Job would be looked at too often."""
+    job = a_job(a_task("worker", 30_000), phase="Pending")
+    some = [a_pod("worker", index, "Pending") for index in range(800)]
+    assert len(told(job, *some, group="Inqueue").created) == PODS_OF_ONE_PLAN + 800 // GROWTH_SHARE
+    many = [a_pod("worker", index, "Pending") for index in range(16_000)]
+    assert len(told(job, *many, group="Inqueue").created) == PODS_OF_ONE_PLAN_MAX
+
+
+HUGE = 2_147_483_647
+
+
+@pytest.mark.parametrize("plugin", ["env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank"])
+def test_a_job_that_came_past_admission_and_is_too_large_makes_nothing_and_says_why(plugin):
+    names = {"tensorflow": ("chief", "worker"), "ray": ("head", "worker")}.get(plugin, ("master", "worker"))
+    tasks = [a_task(name, HUGE, minAvailable=1) for name in names]
+    found = told(a_job(*tasks, phase="Pending", plugins={plugin: []}), group="Inqueue")
+    assert (found.created, found.bodies) == ([], {})
+    assert found.events == [
+        (
+            "InvalidJob",
+            f"its tasks have {2 * HUGE} replicas together, at most {JOB_REPLICAS_MAX} (JOB_REPLICAS_MAX): no pods are made; make several jobs of it",
+        )
+    ]
+
+
+def test_a_job_of_too_many_tasks_makes_nothing_and_says_why():
+    found = told(a_job(*[a_task(f"t{number}", 1) for number in range(TASKS_MAX + 1)], phase="Pending"), group="Inqueue")
+    assert found.created == []
+    assert found.events[0][1].startswith(f"it has {TASKS_MAX + 1} tasks, at most {TASKS_MAX} (TASKS_MAX)")
+
+
+@pytest.mark.parametrize("action", ["RestartTask", "RestartPartition"])
+def test_a_restart_of_a_task_that_is_too_large_looks_at_no_more_pods_than_a_job_may_have(action):
+    policy = {"action": action, "event": "PodFailed"}
+    partition = {"totalPartitions": 1, "partitionSize": HUGE}
+    task = a_task("worker", HUGE, minAvailable=1, policies=[policy], partitionPolicy=partition)
+    found = told(a_job(task), a_pod("worker", 0, "Failed"), a_pod("worker", 1))
+    assert found.killed == {"worker-0", "worker-1"}
+
+
+@pytest.mark.parametrize("key", ["volcano.sh/task-index", "volcano.sh/job-version", "volcano.sh/job-retry-count"])
+def test_a_pod_with_a_number_of_5000_digits_does_not_stop_its_job(key):
+    pod = a_pod("worker", 0, annotations={key: "9" * 5_000})
+    assert "worker-1" in told(a_job(a_task("worker", 2), phase="Pending"), pod, group="Inqueue").created
+
+
+@pytest.mark.parametrize("members", ["9" * 5_000, f"0-{'9' * 5_000}", ",".join(["0-99999"] * 50_000)])
+def test_a_progress_with_numbers_beyond_all_measure_does_not_stop_its_job(members):
+    job = a_job(a_task("worker", 2), phase="Pending", progress={"members": {"worker": members}})
+    assert told(job, group="Inqueue").created == ["worker-0", "worker-1"]
 
 
 def test_a_name_that_a_former_job_still_holds_is_waited_for():

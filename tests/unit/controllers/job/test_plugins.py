@@ -7,6 +7,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from tests.unit.controllers.job.literals import UID, a_job, a_pod, a_task, told
 
+from pumice.api.validation.request import JOB_PLUGINS
 from pumice.controllers.job import keys
 from pumice.controllers.job.plugins import PLUGINS
 from pumice.controllers.job.plugins.arguments import Flags
@@ -39,8 +40,9 @@ def ports_of(container):
     return {each["name"]: each["containerPort"] for each in container.get("ports", ())}
 
 
-def test_all_of_volcanos_plugins_are_there():
-    assert set(PLUGINS) == {"env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank"}
+def test_all_of_volcanos_plugins_are_there_and_admission_knows_each():
+    assert set(PLUGINS) >= {"env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank"}
+    assert tuple(PLUGINS) == JOB_PLUGINS
 
 
 def test_an_unknown_plugin_is_told_and_makes_no_pods():
@@ -160,7 +162,7 @@ def test_ssh_makes_a_secret_whose_keys_are_filled_in_when_it_is_written():
 
 
 def test_the_keys_are_a_pair_that_ssh_understands():
-    data = keys.filled({"data": {"config": "eA=="}})["data"]
+    data = keys.fill_keys({"data": {"config": "eA=="}})["data"]
     assert set(data) == {"config", "id_rsa", "id_rsa.pub", "authorized_keys"}
     private = base64.b64decode(data["id_rsa"])
     assert private.startswith(b"-----BEGIN RSA PRIVATE KEY-----")
@@ -172,17 +174,17 @@ def test_the_keys_are_a_pair_that_ssh_understands():
 
 
 def test_a_private_key_of_the_user_gets_its_public_one():
-    private = base64.b64decode(keys.filled({"data": {}})["data"]["id_rsa"]).decode()
+    private = base64.b64decode(keys.fill_keys({"data": {}})["data"]["id_rsa"]).decode()
     found = told(job_with({"ssh": [f"--ssh-private-key={private}"]}), group=None)
     (create,) = [each for each in found.operations if getattr(each, "name", "") == "train-ssh"]
-    data = keys.filled(create.body)["data"]
+    data = keys.fill_keys(create.body)["data"]
     assert base64.b64decode(data["id_rsa"]).decode() == private
     assert base64.b64decode(data["authorized_keys"]).startswith(b"ssh-rsa ")
 
 
 def test_a_private_key_that_is_none_is_refused_in_words():
     with pytest.raises(BadInput, match="plugin ssh: --ssh-private-key cannot be read"):
-        keys.filled({"data": {"id_rsa": base64.b64encode(b"secret").decode()}})
+        keys.fill_keys({"data": {"id_rsa": base64.b64encode(b"secret").decode()}})
 
 
 def test_a_pair_of_the_user_is_used_as_it_is():
@@ -454,3 +456,27 @@ def test_hcclrank_leaves_no_trace_in_the_status():
 def test_arguments_are_read_as_go_reads_flags(arguments, wanted):
     flags = Flags(arguments, {"text": "d", "number": 1, "flag": False})
     assert (flags.text("text"), flags.number("number"), flags.is_set("flag")) == wanted
+
+
+# ------------------------------------------------------------------------------------------------------------ limits
+
+
+@pytest.mark.parametrize(
+    ("plugin", "tasks", "what"),
+    [
+        ("svc", (("worker", 100_000),), "plugin svc: the list of hosts"),
+        ("ssh", (("worker", 100_000),), "plugin ssh: the list of hosts"),
+        ("mpi", (("master", 1), ("worker", 10_000)), "plugin mpi: MPI_HOST"),
+        ("tensorflow", (("chief", 1), ("worker", 10_000)), "plugin tensorflow: TF_CONFIG"),
+    ],
+)
+def test_a_list_of_hosts_that_is_longer_than_anybody_could_read_is_told_and_makes_no_pods(plugin, tasks, what):
+    found = told(job_with({plugin: []}, *tasks), group="Inqueue")
+    assert found.created == []
+    assert found.events[0][0] == "PluginError"
+    assert found.events[0][1].startswith(f"{what} would have ")
+
+
+def test_a_number_that_does_not_fit_into_64_bits_ends_the_reading_of_arguments():
+    flags = Flags(["--port=0x" + "f" * 5_000, "--other=1"], {"port": 22, "other": 0})
+    assert (flags.number("port"), flags.number("other")) == (22, 0)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.local.apiserver.words import MAPS, PODS, a_map, a_pod
 
-from pumice.local.apiserver.patches.plain import merge_patched
-from pumice.local.apiserver.patches.strategic import strategic_patched
+from pumice.local.apiserver.patches.plain import apply_merge_patch
+from pumice.local.apiserver.patches.strategic import apply_strategic_patch
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
@@ -17,7 +17,7 @@ JSON = st.recursive(
 
 def patched(original, patch):
     """A pod's spec after a strategic merge patch."""
-    return strategic_patched("core.v1.Pod", {"spec": original}, {"spec": patch})["spec"]
+    return apply_strategic_patch("core.v1.Pod", {"spec": original}, {"spec": patch})["spec"]
 
 
 async def test_a_json_patch_is_done_as_a_whole_or_not_at_all(api):
@@ -68,8 +68,8 @@ async def test_a_patch_cannot_rename(api):
 
 @given(JSON, JSON)
 def test_a_merge_patch_done_twice_is_done_once(value, patch):
-    once = merge_patched(value, patch)
-    assert merge_patched(once, patch) == once
+    once = apply_merge_patch(value, patch)
+    assert apply_merge_patch(once, patch) == once
 
 
 def test_containers_merge_by_name():
@@ -114,9 +114,9 @@ def test_the_order_of_items_can_be_given():
 
 def test_scalars_of_a_merged_list_are_added_and_removed():
     pod = {"metadata": {"finalizers": ["a", "b"]}}
-    added = strategic_patched("core.v1.Pod", pod, {"metadata": {"finalizers": ["b", "c"]}})
+    added = apply_strategic_patch("core.v1.Pod", pod, {"metadata": {"finalizers": ["b", "c"]}})
     assert added["metadata"]["finalizers"] == ["a", "b", "c"]
-    removed = strategic_patched("core.v1.Pod", pod, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}})
+    removed = apply_strategic_patch("core.v1.Pod", pod, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}})
     assert removed["metadata"]["finalizers"] == ["b"]
 
 

@@ -218,7 +218,7 @@ async def test_a_journal_that_cannot_write_refuses_and_says_so(tmp_path):
     journal = SqliteJournal(tmp_path / "log.db")
     server = Server(Settings(chance=random.Random(1)), store=journal.open_store())
     journal.start()
-    await server.backend.settled()
+    await server.backend.wait_settled()
     journal._connection.execute("DROP TABLE objects")
     api = Api(server)
     answer = await api.create(MAPS, a_map("a"))

@@ -50,7 +50,7 @@ def test_an_annotated_pod_ends_after_its_time_with_its_exit_code(code, phase):
 
 
 def test_annotations_win_over_what_the_agent_was_told():
-    behaviour = Behaviour(run=distributions.fixed(60.0), failure_rate=1.0, stop=distributions.fixed(9.0))
+    behaviour = Behaviour(run=distributions.constant(60.0), failure_rate=1.0, stop=distributions.constant(9.0))
     plan = plan_of(a_pod(), behaviour, random.Random(0))
     assert (plan.run_s, plan.exit_code, plan.stop_s) == (60.0, 1, 9.0)
     wishes = {"pumice.dev/pretend-run": "2s", "pumice.dev/pretend-stop": "3s"}
@@ -106,7 +106,7 @@ def test_a_shorter_grace_shortens_the_wait_that_has_begun():
 
 @pytest.mark.parametrize("policy", ["Never", "Always"])
 def test_a_pod_that_had_not_begun_or_has_ended_goes_at_once(policy):
-    waiting = a_life(a_pod(policy=policy), Behaviour(start=distributions.fixed(60.0)))
+    waiting = a_life(a_pod(policy=policy), Behaviour(start=distributions.constant(60.0)))
     waiting.see(a_pod(policy=policy, deleted=30), 1.0)
     assert waiting.stage is Stage.GONE
     ended = a_life(a_pod(policy=policy, status={"phase": "Failed"}))

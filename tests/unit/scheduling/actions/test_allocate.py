@@ -19,8 +19,8 @@ from tests.unit.scheduling.clusters import (
 )
 
 from pumice.scheduling.core.arguments import Args
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.policy import PluginOption
-from pumice.scheduling.plugins import Plugin
 
 POLICY = policy("allocate", "priority gang", "predicates")
 LEAVING = {"deletionTimestamp": "2026-01-01T00:30:00Z"}

@@ -2,7 +2,7 @@ from tests.unit.scheduling.clusters import a_gang, a_node, evicted, plan_for, po
 
 from pumice.instant import parse_instant
 from pumice.scheduling.core.arguments import Args
-from pumice.scheduling.plugins import Plugin
+from pumice.scheduling.core.plugin import Plugin
 
 NOON = parse_instant("2026-01-01T12:00:00Z")
 

@@ -32,6 +32,7 @@ SENTENCES = {
     Code.EXCEEDS_CLUSTER: "can never run here: its minimum asks for more than the whole cluster has (nvidia.com/gpu 100 of 16)",
     Code.EXCEEDS_NODES: "can never run here: 4 such pods must start together (cpu 1, nvidia.com/gpu 8 each), and the nodes that may take them hold 2 even when empty",
     Code.ATTEMPT_FAILED: "the last attempt failed, and the next one follows: node a-1 is gone",
+    Code.PLUGIN_FAILED: "not planned in this cycle: plugin nodegroup failed (KeyError: 'n1'); see the scheduler's log, and correct the plugin or the object",
     Code.ROLE_FAILED: "Task w-1 with role spec worker has already predicated failed, skip",
     Code.PREEMPTION_FALLS_SHORT: "evicting every gang of lower priority in queue research would make room for 3 of 4 members that must start together",
     Code.RECLAIM_FALLS_SHORT: "evicting everything that other queues must give back would make room for 3 of 4 members that must start together",

@@ -269,8 +269,8 @@ def test_back_offs_hold_in_another_process_that_has_listed_the_same_objects():
 def test_what_we_write_onto_its_group_ends_no_back_off():
     past, cluster = Past(), full(waiting("g", 2, "poor"))
     assert looks(cluster, reclaim, RECLAIM, past=past) == 1
-    group = a_group("g", 2, queue="poor", priority_class="high", annotations={"pumice.dev/verdict": "{}"})
-    Intake(cluster).apply(Upserted(group))
+    notes = {"annotations": {"pumice.dev/verdict": "{}"}, "phase": "Running"}
+    Intake(cluster).apply(Upserted(a_group("g", 2, queue="poor", priority_class="high", **notes)))
     assert looks(cluster, reclaim, RECLAIM, past=past) == 0
 
 

@@ -17,9 +17,9 @@ from tests.unit.scheduling.clusters import (
 
 from pumice import instant
 from pumice.api import names
-from pumice.api.changes import Assumed, PodRef
+from pumice.api.changes import Assumed, AttemptSeen, PodRef
 from pumice.scheduling.core.ports import Ports, Resting
-from pumice.scheduling.evicting.mend import attempt_id, attempt_started
+from pumice.scheduling.evicting.mend import attempt_id, attempt_started, next_stamp
 
 POLICY = policy("enqueue, allocate, backfill", "priority gang", "predicates")
 GRACE = 30 * instant.SECOND
@@ -161,6 +161,26 @@ def test_an_id_that_is_not_ours_is_as_old_as_can_be():
     assert released(plan(*cut_gang(0, note="somebody-elses"))) == {"default/g": ["g-w-0", "g-w-1"]}
     assert attempt_started("somebody-elses") is None
     assert attempt_started(attempt_id(77, "a1b2")) == 77
+
+
+def test_an_attempt_from_the_future_counts_from_when_it_was_first_seen():
+    """A gang is bound whole or not at all, whatever the clock said where it was begun."""
+    ahead = attempt(-3600)
+    things = [*cut_gang(0, note=ahead), AttemptSeen(ahead, NOW)]
+    assert released(plan(*things, now=NOW + GRACE - 1)) == {}
+    assert released(plan(*things, now=NOW + GRACE)) == {"default/g": ["g-w-0", "g-w-1"]}
+
+
+def test_the_next_attempt_is_stamped_later_than_all_before_it_whoever_has_made_them():
+    assert next_stamp(50, []) == 50
+    assert next_stamp(50, [attempt_id(77, "a1"), "somebody-elses", ""]) == 78
+
+
+def test_a_refusal_says_nothing_about_a_start_whose_stamp_lies_in_the_future():
+    ahead = attempt(-3600)
+    members = [bound("g-w-0", note=ahead, phase="Running"), bound("g-w-1", note=ahead), refused("g-w-2", age_s=-3600)]
+    decisions = plan(gang_with(*members, record=ahead, phase="Running"))
+    assert released(decisions) == {"default/g": ["g-w-2"]}
 
 
 # ------------------------------------------------------------------------------------------------------ what is left alone

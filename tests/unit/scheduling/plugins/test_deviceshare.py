@@ -16,7 +16,7 @@ from tests.unit.scheduling.clusters import (
     started,
 )
 
-from pumice.cluster.cards import registered, slices_of, slices_text
+from pumice.cluster.cards import parse_register, slices_of, slices_text
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.policy import PolicyError
 from pumice.scheduling.core.statement import Placement
@@ -300,7 +300,7 @@ def test_what_a_stranger_writes_into_a_pods_annotation_stops_nobody(text):
 
 
 def test_cards_are_read_and_written_as_device_plugins_do():
-    cards = registered("GPU-a,10,32768,NVIDIA-Tesla V100,true,hami-core:GPU-b,4,100,NVIDIA-T4,false:").cards
+    cards = parse_register("GPU-a,10,32768,NVIDIA-Tesla V100,true,hami-core:GPU-b,4,100,NVIDIA-T4,false:").cards
     assert [(each.uuid, each.slices, each.memory, each.healthy, each.mode) for each in cards] == [
         ("GPU-a", 10, 32768, True, "hami-core"),
         ("GPU-b", 4, 100, False, "hami-core"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pumice.api import decoding, names
 from pumice.api.pods import PodTemplate
+from pumice.api.validation.limits import JOB_REPLICAS_MAX
 from pumice.controllers.job.defaulting import pod_name
 
 if TYPE_CHECKING:
@@ -31,11 +32,18 @@ def address(job: Job, task: Task, index: int) -> str:
     return f"{host(job, task, index)}.{subdomain or job.metadata.name}"
 
 
+def addresses(job: Job, task: Task) -> list[str]:
+    """The address of each replica."""
+    hostname, subdomain = _names_in(bytes(task.template))
+    domain, count = subdomain or job.metadata.name, min(task.replicas, JOB_REPLICAS_MAX)
+    return [f"{hostname or pod_name(job, task.name, index)}.{domain}" for index in range(count)]
+
+
 def hosts(job: Job, task: Task) -> list[tuple[str, str]]:
     """Host and address of each replica; of the first one alone where the template names the host."""
     hostname, _ = _names_in(bytes(task.template))
-    count = min(task.replicas, 1) if hostname else task.replicas
-    return [(host(job, task, index), address(job, task, index)) for index in range(count)]
+    found = addresses(job, task)[: 1 if hostname else None]
+    return [(hostname or pod_name(job, task.name, index), each) for index, each in enumerate(found)]
 
 
 def task_named(job: Job, name: str) -> Task | None:

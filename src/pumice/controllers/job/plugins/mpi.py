@@ -1,4 +1,4 @@
-"""mpi: tells the master whom to start its ranks on; ssh and svc do the rest."""
+"""mpi: tells the master on which hosts to start its ranks; ssh and svc do the rest."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pumice.controllers.job.plugins import hosts
 from pumice.controllers.job.plugins.arguments import Flags
+from pumice.controllers.job.plugins.faults import VARIABLE_BYTES_MAX, check_length
 from pumice.controllers.job.plugins.silence import MakesNothing
 from pumice.controllers.job.pods import add_env, add_port, containers
 
@@ -36,5 +37,6 @@ class Mpi(MakesNothing):
         worker = hosts.task_named(job, self._worker)
         if task.name == self._master and worker is not None:
             addresses = ",".join(address for _, address in hosts.hosts(job, worker))
+            check_length("plugin mpi: MPI_HOST", addresses, VARIABLE_BYTES_MAX)
             for container in everyone:
                 add_env(container, {"name": "MPI_HOST", "value": addresses})

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from pumice.api.core import Secret
 from pumice.controllers.job.plugins import hosts
 from pumice.controllers.job.plugins.arguments import Flags
+from pumice.controllers.job.plugins.faults import OBJECT_BYTES_MAX, check_length
 from pumice.controllers.job.pods import add_mount, add_volume, containers
 from pumice.controllers.operations import Apply, Blame, Create, Delete
-from pumice.controllers.ownership import owned
+from pumice.controllers.ownership import owned_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,14 +77,14 @@ class Ssh:
             add_mount(container, {"name": name, "mountPath": self._path, "subPath": ".ssh"})
 
     def _secret(self, job: Job, data: dict[str, str]) -> Json:
-        return {"apiVersion": "v1", "kind": "Secret", "metadata": owned(job, secret_name(job)), "data": data}
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": owned_metadata(job, secret_name(job)), "data": data}
 
     def _config(self, job: Job) -> str:
         lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
         for task in job.spec.tasks:
             for host, address in hosts.hosts(job, task):
                 lines += [f"Host {host}", f"  HostName {address}", f"  Port {self._port}"]
-        return "\n".join(lines) + "\n"
+        return check_length("plugin ssh: the list of hosts", "\n".join(lines) + "\n", OBJECT_BYTES_MAX)
 
 
 def secret_name(job: Job) -> str:

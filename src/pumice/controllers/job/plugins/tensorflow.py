@@ -8,6 +8,7 @@ import msgspec
 
 from pumice.controllers.job.plugins import hosts
 from pumice.controllers.job.plugins.arguments import Flags
+from pumice.controllers.job.plugins.faults import VARIABLE_BYTES_MAX, check_length
 from pumice.controllers.job.plugins.silence import MakesNothing
 from pumice.controllers.job.pods import add_env, containers
 
@@ -28,22 +29,26 @@ class TensorFlow(MakesNothing):
         flags = Flags(arguments, {**{role: role for role in ROLES}, "port": PORT})
         self._tasks = {role: flags.text(role) for role in ROLES}
         self._port = flags.number("port")
+        self._clusters: dict[str, msgspec.Raw] = {}  # by a Job's uid: the same for each of its pods
 
     def on_pod(self, pod: Json, job: Job, task: Task, index: int) -> None:
         tasks = job.spec.tasks
         if len(tasks) == 1 and tasks[0].replicas == 1:
-            return  # nobody to talk to
-        text = msgspec.json.encode({"cluster": self._cluster(job), "task": {"type": self._role(task), "index": index}})
+            return  # no peer to talk to
+        cluster = self._clusters.get(job.metadata.uid)
+        if cluster is None:
+            cluster = self._clusters[job.metadata.uid] = msgspec.Raw(msgspec.json.encode(self._cluster(job)))
+        text = msgspec.json.encode({"cluster": cluster, "task": {"type": self._role(task), "index": index}}).decode()
+        check_length("plugin tensorflow: TF_CONFIG", text, VARIABLE_BYTES_MAX)
         for container in containers(pod["spec"], init=False):
-            add_env(container, {"name": "TF_CONFIG", "value": text.decode()})
+            add_env(container, {"name": "TF_CONFIG", "value": text})
 
     def _cluster(self, job: Job) -> dict[str, list[str]]:
         cluster: dict[str, list[str]] = {}
         for role in ROLES:
             task = hosts.task_named(job, self._tasks[role])
             if task is not None and task.replicas:
-                addresses = [hosts.address(job, task, index) for index in range(task.replicas)]
-                cluster[role] = [f"{address}:{self._port}" for address in addresses]
+                cluster[role] = [f"{address}:{self._port}" for address in hosts.addresses(job, task)]
         return cluster
 
     def _role(self, task: Task) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 Path = tuple[str, ...]
 FieldSet = set[Path]
 
-# What nobody owns: identity, and what the server itself writes.
+# What no manager owns: identity, and what the server itself writes.
 _UNOWNED_ROOT = {"f:apiVersion", "f:kind"}
 _UNOWNED_METADATA = {
     "f:name",
@@ -36,7 +36,7 @@ def value_element(item: Any) -> str:
 
 
 def fields_of(layout: Layout, obj: dict[str, Any]) -> FieldSet:
-    """Every field that the object sets, without those that nobody owns."""
+    """Every field that the object sets, without those that no manager owns."""
     found: FieldSet = set()
     _collect(layout, obj, (), found)
     return {path for path in found if not _is_unowned(path)}
@@ -71,7 +71,7 @@ def _collect(layout: Layout, value: Any, path: Path, found: FieldSet) -> None:
 
 
 def nodes_of(layout: Layout, obj: dict[str, Any]) -> FieldSet:
-    """Maps and lists that have something in them, by their own paths: whoever adds a whole one owns it as such, too."""
+    """Maps and lists that have something in them, by their own paths: a manager that adds a whole one owns it as such, too."""
     found: FieldSet = set()
     _collect_nodes(layout, obj, (), found)
     return {path for path in found if path and not _is_unowned(path)}

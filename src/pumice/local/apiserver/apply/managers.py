@@ -102,7 +102,7 @@ def changed_fields(layout: Layout, old: Object, new: Object) -> tuple[FieldSet, 
 
 
 def note_update(backend: Backend, call: Call, old: Object, obj: Object) -> None:
-    """Gives the caller what it changed, and takes that from everybody else."""
+    """Gives the caller what it changed, and takes that from all other managers."""
     metadata = obj["metadata"]
     given = metadata.get("managedFields")
     if given is None:

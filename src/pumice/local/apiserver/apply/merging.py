@@ -52,7 +52,7 @@ def apply_to(layout: Layout, live: Object, config: Object, application: Applicat
         if key != application.key and managed.fields & contested
     }
     if conflicts and not application.force:
-        _refuse_conflicts(conflicts, known, _inherited(layout, live, application))
+        _refuse_conflicts(conflicts, known, _client_side_fields(layout, live, application))
     for key, managed in known.items():
         if key != application.key:
             managed.fields -= conflicts.get(key, set()) | removed
@@ -70,8 +70,8 @@ def _last_applied(obj: Object) -> str:
     return text
 
 
-def _inherited(layout: Layout, live: Object, application: Application) -> FieldSet:
-    """Fields that kubectl itself wrote by client-side apply and nobody changed since: it may take them over."""
+def _client_side_fields(layout: Layout, live: Object, application: Application) -> FieldSet:
+    """Fields that kubectl itself wrote by client-side apply and no manager changed since: it may take them over."""
     text = _last_applied(live) if application.manager == KUBECTL else ""
     if not text:
         return set()
@@ -109,9 +109,9 @@ def _others(known: dict[Key, Managed], key: Key) -> FieldSet:
 
 
 def _drop_unwanted(layout: Layout, merged: Object, unwanted: FieldSet, owned: FieldSet) -> None:
-    """Removes fields that the applier let go of and that nobody else owns.
+    """Removes fields that the applier let go of and that no other manager owns.
 
-    An item of a list goes with all that is in it, also what defaults added and others changed, unless somebody else owns
+    An item of a list goes with all that is in it, also what defaults added and others changed, unless another manager owns
     the item itself; then the keys that name it stay, too.
     """
     for path in sorted(unwanted, key=len):

@@ -12,7 +12,7 @@ from pumice.local.apiserver import failures
 OPERATIONS_MAX = 10_000  # a real server's limit
 
 
-def json_patched(obj: dict[str, Any], operations: Any) -> dict[str, Any]:
+def apply_json_patch(obj: dict[str, Any], operations: Any) -> dict[str, Any]:
     """The object after the operations; a test that fails or a path that is not there refuses all of them."""
     if not isinstance(operations, list):
         raise failures.bad_request("a JSON patch must be a list of operations")
@@ -31,7 +31,7 @@ def json_patched(obj: dict[str, Any], operations: Any) -> dict[str, Any]:
     return patched
 
 
-def merge_patched(value: Any, patch: Any) -> Any:
+def apply_merge_patch(value: Any, patch: Any) -> Any:
     """RFC 7396: null removes, objects merge, everything else replaces."""
     if not isinstance(patch, dict):
         return patch
@@ -40,5 +40,5 @@ def merge_patched(value: Any, patch: Any) -> Any:
         if change is None:
             merged.pop(key, None)
         else:
-            merged[key] = merge_patched(merged.get(key), change)
+            merged[key] = apply_merge_patch(merged.get(key), change)
     return merged

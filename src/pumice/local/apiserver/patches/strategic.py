@@ -15,7 +15,7 @@ _ORDER, _DELETE_FROM = "$setElementOrder/", "$deleteFromPrimitiveList/"
 _UNKNOWN = Field("any")
 
 
-def strategic_patched(type_name: str, obj: dict[str, Any], patch: Any) -> dict[str, Any]:
+def apply_strategic_patch(type_name: str, obj: dict[str, Any], patch: Any) -> dict[str, Any]:
     if not isinstance(patch, dict):
         raise failures.bad_request("a strategic merge patch must be an object")
     return _merge_map("@" + type_name, obj, patch)
@@ -37,7 +37,7 @@ def _merge_map(notation: str, original: dict[str, Any], patch: dict[str, Any]) -
         raise failures.Failure(500, "", f"unknown patch directive {directive!r}; use replace, delete or merge")
     merged = dict(original)
     if _RETAIN in patch:
-        kept = _listed(patch, _RETAIN)
+        kept = _directive_list(patch, _RETAIN)
         merged = {key: value for key, value in merged.items() if key in kept}
     for key, change in patch.items():
         if key in {_PATCH, _RETAIN} or key.startswith((_ORDER, _DELETE_FROM)):
@@ -48,7 +48,7 @@ def _merge_map(notation: str, original: dict[str, Any], patch: dict[str, Any]) -
             if key not in merged:
                 _add_new(merged, key, change)
                 continue
-            order = _listed(patch, _ORDER + key) if _ORDER + key in patch else None
+            order = _directive_list(patch, _ORDER + key) if _ORDER + key in patch else None
             merged[key] = _merge_value(_field(notation, key), merged.get(key), change, order)
     _delete_from_lists(merged, patch)
     _order_only(notation, merged, patch)
@@ -73,7 +73,7 @@ def _without_marks(value: Any) -> Any:
     return [_without_marks(item) for item in value] if isinstance(value, list) else value
 
 
-def _listed(patch: dict[str, Any], directive: str) -> list[Any]:
+def _directive_list(patch: dict[str, Any], directive: str) -> list[Any]:
     found = patch[directive]
     if not isinstance(found, list):
         raise failures.bad_request(f"{directive} in a strategic merge patch must be a list, not {type(found).__name__}")
@@ -92,7 +92,7 @@ def _delete_from_lists(merged: dict[str, Any], patch: dict[str, Any]) -> None:
     for key in patch:
         name = key.removeprefix(_DELETE_FROM)
         if key.startswith(_DELETE_FROM) and isinstance(merged.get(name), list):
-            removed = _listed(patch, key)
+            removed = _directive_list(patch, key)
             merged[name] = [item for item in merged[name] if item not in removed]
 
 
@@ -102,20 +102,20 @@ def _order_only(notation: str, merged: dict[str, Any], patch: dict[str, Any]) ->
         name = key.removeprefix(_ORDER)
         if key.startswith(_ORDER) and name not in patch and isinstance(merged.get(name), list):
             key_field = _field(notation, name).merge_key or ""
-            merged[name] = _ordered(key_field, merged[name], _listed(patch, key), merged[name])
+            merged[name] = _order_items(key_field, merged[name], _directive_list(patch, key), merged[name])
 
 
 def _merge_list(field: Field, original: list[Any], change: list[Any], order: list[Any] | None) -> list[Any]:
     if not field.merge_key:  # scalars
         merged = original + [item for item in change if item not in original]
-        return _ordered("", merged, change if order is None else order, original)
+        return _order_items("", merged, change if order is None else order, original)
     if any(isinstance(item, dict) and item.get(_PATCH) == "replace" for item in change):
         return [_plain(item) for item in change if not _is_marker(item)]
     merged = list(original)
     for item in change:
         _merge_item(field, merged, item)
     named = [item for item in change if item.get(_PATCH) != "delete"]
-    return _ordered(field.merge_key, merged, named if order is None else order, original)
+    return _order_items(field.merge_key, merged, named if order is None else order, original)
 
 
 def _merge_item(field: Field, merged: list[Any], item: Any) -> None:
@@ -140,7 +140,7 @@ def _plain(item: Any) -> Any:
     return {key: value for key, value in item.items() if key != _PATCH} if isinstance(item, dict) else item
 
 
-def _ordered(merge_key: str, items: list[Any], order: list[Any], original: list[Any]) -> list[Any]:
+def _order_items(merge_key: str, items: list[Any], order: list[Any], original: list[Any]) -> list[Any]:
     """Items that the order names stand as it says; another one comes before them only if it did so originally."""
 
     def mark(item: Any) -> Any:

@@ -56,7 +56,7 @@ _SHUTDOWN = "Pod was terminated in response to imminent node shutdown."
 
 
 class ProcessAgent:
-    """Plays the kubelet of one process node. Somebody else runs the informers."""
+    """Plays the kubelet of one process node. The caller runs the informers."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ProcessAgent:
         self._resolving = Resolving(informers, chance=chance, log=log)
         self._heartbeats = Heartbeats(client, runtime, lease_s=settings.lease_s)
         self._recorder = Recorder(client, component="kubelet", instance=settings.name, clock=clock, log=log)
-        self._due: WorkQueue[str] = WorkQueue(chance)  # tenants about whom something is to be written
+        self._due: WorkQueue[str] = WorkQueue(chance)  # tenants of which a status is to be written
         self._doubted = asyncio.Event()  # the cluster says that we are not Ready, and we are
         self._ledger: Ledger
         self.ready = asyncio.Event()  # set for good once the node is registered
@@ -124,14 +124,14 @@ class ProcessAgent:
                 crew.create_task(self._heartbeats.run())
                 crew.create_task(self._recorder.run())
                 crew.create_task(self._resolving.run())
-                crew.create_task(self._due.run(self._write, failed=self._failed))
+                crew.create_task(self._due.run(self._write, failed=self._log_failure))
                 crew.create_task(self._stay_ready())
         finally:
             for unsubscribe in leave:
                 unsubscribe()
 
     async def _shut_down(self) -> None:
-        """Ends all pods and says so, as far as anybody still listens."""
+        """Ends all pods and says so, as far as the server still answers."""
         tasks = []
         for tenant in self._tenants:
             if tenant.task is not None and not tenant.is_over:
@@ -167,7 +167,7 @@ class ProcessAgent:
                     self._doubted.set()
 
     async def _stay_ready(self) -> None:
-        """Contradicts whoever took the node for dead, as after a pause of this process."""
+        """Takes back that the node is dead, as others may have written after a pause of this process."""
         while True:
             await self._doubted.wait()
             self._doubted.clear()
@@ -199,7 +199,7 @@ class ProcessAgent:
             self._take(pod)
 
     def _lose(self, uid: str) -> None:
-        """The pod's object is gone: nobody waits for its processes any more."""
+        """The pod's object is gone: nothing waits for its processes any more."""
         tenant = self._tenants.get(uid)
         if tenant is None:
             return
@@ -275,7 +275,7 @@ class ProcessAgent:
             self._reject(tenant, Rejection("CommandMissing", complaint))
             return
         pod, metadata = tenant.pod, tenant.pod.metadata
-        if notice := orders.ignored(full):
+        if notice := orders.ignored_fields_message(full):
             self._tell(pod, "Warning", "Ignored", notice)
         addresses = self._machine.addresses
         tenant.report.pod_ip = addresses.node if pod.spec.host_network else addresses.take(tenant.uid)
@@ -327,7 +327,7 @@ class ProcessAgent:
         )
         tenant.written = status
 
-    def _failed(self, uid: str, error: Exception, retry_s: float) -> None:
+    def _log_failure(self, uid: str, error: Exception, retry_s: float) -> None:
         tenant = self._tenants.get(uid)
         key = tenant.pod.metadata.key if tenant is not None else uid
         self._log("status_not_written", pod=key, error=str(error), retry_s=round(retry_s, 3))

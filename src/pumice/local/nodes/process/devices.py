@@ -41,7 +41,7 @@ class Devices:
         self._owners = {number: owner for number, owner in self._owners.items() if owner != uid}
 
 
-def shared_out(pod: Pod, numbers: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+def share_out(pod: Pod, numbers: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
     """Which container sees which of the pod's GPUs, by its name.
 
     Containers and sidecars run side by side and share nothing. An init container ends before the containers start, so
@@ -50,17 +50,17 @@ def shared_out(pod: Pod, numbers: tuple[int, ...]) -> dict[str, tuple[int, ...]]
     shares: dict[str, tuple[int, ...]] = {}
     kept = 0
     for container in pod.spec.init_containers:
-        wanted = _wanted(container)
+        wanted = _gpu_count(container)
         shares[container.name] = numbers[kept : kept + wanted]
         kept += wanted if container.is_sidecar else 0
     for container in pod.spec.containers:
-        wanted = _wanted(container)
+        wanted = _gpu_count(container)
         shares[container.name] = numbers[kept : kept + wanted]
         kept += wanted
     return shares
 
 
-def _wanted(container: Container) -> int:
+def _gpu_count(container: Container) -> int:
     needs = container.resources
     text = needs.requests.get(GPU, needs.limits.get(GPU, 0))
     return amounts.amount(GPU, text) // amounts.MILLI

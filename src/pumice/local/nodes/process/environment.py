@@ -74,13 +74,13 @@ async def _one_of(asking: Asking, source: EnvVarSource) -> str | None:
     if source.resource_field_ref is not None:
         return downward.resource(asking.pod, asking.container, asking.facts, source.resource_field_ref)
     if (key := source.config_map_key_ref) is not None:
-        return _keyed(await asking.sources.config_map(key.name, optional=key.optional), key, asking, "ConfigMap")
+        return _value_of_key(await asking.sources.config_map(key.name, optional=key.optional), key, asking, "ConfigMap")
     if (key := source.secret_key_ref) is not None:
-        return _keyed(await asking.sources.secret(key.name, optional=key.optional), key, asking, "Secret")
+        return _value_of_key(await asking.sources.secret(key.name, optional=key.optional), key, asking, "Secret")
     return None
 
 
-def _keyed(content: Content | None, key: KeySelector, asking: Asking, kind: str) -> str | None:
+def _value_of_key(content: Content | None, key: KeySelector, asking: Asking, kind: str) -> str | None:
     if content is not None and key.key in content:
         return _text(content[key.key])
     if key.optional:

@@ -1,4 +1,4 @@
-"""Files that change as a whole, and folders that nobody can lead astray.
+"""Files that change as a whole, and folders out of which no link can lead.
 
     volume/
       ..2026_01_31.a1b2/config.yaml   what was written last

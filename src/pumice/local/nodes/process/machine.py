@@ -22,7 +22,7 @@ from pumice.api.names import NODE_AGENT
 from pumice.errors import BadInput, Conflict
 from pumice.local.nodes.containers import BACK_OFF_S_FIRST
 from pumice.local.nodes.process.addresses import HOSTS, AddressBlock
-from pumice.local.nodes.process.devices import GPU, Devices, shared_out
+from pumice.local.nodes.process.devices import GPU, Devices, share_out
 from pumice.local.nodes.process.downward import Facts
 from pumice.local.nodes.process.leftovers import Leftovers
 from pumice.local.nodes.process.lifecycle import PodLife
@@ -106,7 +106,7 @@ def machine_capacity(folder: Path) -> dict[str, str]:
 
 
 class Machine:
-    """One node's share of the machine; nobody else uses its folder while it is open."""
+    """One node's share of the machine; no other process uses its folder while it is open."""
 
     def __init__(self, settings: ProcessSettings, *, clock: Clock) -> None:
         self.settings = settings
@@ -132,7 +132,7 @@ class Machine:
         for folder in (self._folder, pods):
             folder.mkdir(parents=True, exist_ok=True)
         self._folder.chmod(0o700)  # secrets lie in it as files
-        self._stack.enter_context(_locked(self._folder / "lock"))
+        self._stack.enter_context(_lock(self._folder / "lock"))
         self.addresses = self._stack.enter_context(AddressBlock())
         self.records = Leftovers(self._folder / "running")
         self._storage = Storage(
@@ -209,7 +209,7 @@ class Machine:
             volumes=volumes,
             logs=self.logs(uid),
             records=self.records,
-            given=self._given(pod, gpus),
+            given=self._extra_environment(pod, gpus),
             changed=changed,
             tell=tell,
             back_off_s_first=self.settings.back_off_s_first,
@@ -218,20 +218,20 @@ class Machine:
         sources.changed = life.source_changed
         return life
 
-    def _given(self, pod: Pod, gpus: tuple[int, ...]) -> dict[str, dict[str, str]]:
+    def _extra_environment(self, pod: Pod, gpus: tuple[int, ...]) -> dict[str, dict[str, str]]:
         """What each container finds in its environment without asking; on a node with GPUs, also that it has none."""
         given = {
             name: self.settings.server_env()
             for name in (c.name for c in (*pod.spec.init_containers, *pod.spec.containers))
         }
         if self.settings.gpus:
-            for name, numbers in shared_out(pod, gpus).items():
+            for name, numbers in share_out(pod, gpus).items():
                 given[name]["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, numbers))
         return given
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[IO[str]]:
+def _lock(path: Path) -> Iterator[IO[str]]:
     with path.open("w") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -35,7 +35,7 @@ def no_command(pod: ProcessPod) -> str:
     return ""
 
 
-def ignored(pod: ProcessPod) -> str:
+def ignored_fields_message(pod: ProcessPod) -> str:
     """What to tell the owner of a pod that wants what process nodes do not do; empty if it wants nothing of the kind."""
     wanted = [
         f"{field} of {container.name}"
@@ -65,7 +65,7 @@ class Place:
 async def order(asking: Asking, volumes: PodVolumes, place: Place, given: Mapping[str, str]) -> dict[str, Any]:
     """The order for one attempt; MissingSource or BadInput where it cannot be given."""
     container = asking.container
-    env = await environment.compute(asking, _passed_on() | {"HOSTNAME": asking.pod.hostname} | dict(given))
+    env = await environment.compute(asking, _agent_environment() | {"HOSTNAME": asking.pod.hostname} | dict(given))
     argv = [environment.expand(word, env) for word in (*container.command, *container.args)]
     return {
         "argv": argv,
@@ -82,12 +82,12 @@ async def order(asking: Asking, volumes: PodVolumes, place: Place, given: Mappin
     }
 
 
-def _passed_on() -> dict[str, str]:
+def _agent_environment() -> dict[str, str]:
     return {"PATH": _PATH_DEFAULT} | {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
 
 
 def _user(pod: ProcessPod, container: Container) -> dict[str, Any] | None:
-    """As whom the command runs; None for the agent's own user."""
+    """The user as which the command runs; None for the agent's own user."""
     own, common = container.security_context, pod.spec.security_context
     uid = own.run_as_user if own.run_as_user is not None else common.run_as_user
     gid = own.run_as_group if own.run_as_group is not None else common.run_as_group

@@ -36,7 +36,7 @@ class Resolving:
     async def run(self) -> None:
         leave = [self._pods.subscribe(self._see_pods), self._services.subscribe(self._see_services)]
         try:
-            await self._due.run(self._rewrite, failed=self._failed, workers=1)
+            await self._due.run(self._rewrite, failed=self._log_failure, workers=1)
         finally:
             for unsubscribe in leave:
                 unsubscribe()
@@ -83,7 +83,7 @@ class Resolving:
         services = [each for key, each in self._services.objects.items() if key.namespace == namespace]
         return hosts.peer_lines(namespace, self._peers.get(namespace, {}).values(), services)
 
-    def _failed(self, namespace: str, error: Exception, retry_s: float) -> None:
+    def _log_failure(self, namespace: str, error: Exception, retry_s: float) -> None:
         self._log("hosts_not_written", namespace=namespace, error=str(error), retry_s=round(retry_s, 3))
 
 

@@ -52,7 +52,7 @@ class StartError(Exception):
     """The command cannot be started; the text says why."""
 
 
-def _checked(result: int, what: str) -> None:
+def _check(result: int, what: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), what)
@@ -62,11 +62,11 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
     result = _libc.mount(
         source.encode(), target.encode(), kind.encode() or None, ctypes.c_ulong(flags), options.encode() or None
     )
-    _checked(result, f"mount {source} on {target}")
+    _check(result, f"mount {source} on {target}")
 
 
 def die_with_parent() -> None:
-    _checked(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
+    _check(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
 
 
 def die_with(parent: int) -> None:
@@ -81,7 +81,7 @@ def separate() -> None:
     uid, gid = os.geteuid(), os.getegid()
     if uid == 0 and _libc.unshare(flags) == 0:
         return
-    _checked(_libc.unshare(flags | CLONE_NEWUSER), "unshare")
+    _check(_libc.unshare(flags | CLONE_NEWUSER), "unshare")
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
             file.write(text)
@@ -102,8 +102,8 @@ class Root:
     def enter(self) -> None:
         """Makes it this process's root, and lets go of the old one."""
         os.chdir(self._at)
-        _checked(_libc.pivot_root(b".", b"."), "pivot_root")
-        _checked(_libc.umount2(b".", MNT_DETACH), "umount of the old root")
+        _check(_libc.pivot_root(b".", b"."), "pivot_root")
+        _check(_libc.umount2(b".", MNT_DETACH), "umount of the old root")
         os.chdir("/")
 
     def own_processes(self) -> None:
@@ -118,7 +118,7 @@ class Root:
     def bind(self, order: dict[str, Any]) -> None:
         """Shows `source` at `target`. A source that leads out of the folder that it must lie `within` is refused.
 
-        The check and the mount use one open descriptor, so that nobody can put a link in the way between the two.
+        The check and the mount use one open descriptor, so that no process can put a link in the way between the two.
         """
         source, target = order["source"], order["target"]
         try:
@@ -232,7 +232,7 @@ def exit_code(status: int) -> int:
 
 def run_leash(order: dict[str, Any], report: int, agent: int) -> NoReturn:
     """Starts init and waits for its end; passes SIGTERM on."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # until there is somebody to pass it on to
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # until there is a child to pass it on to
     held, holding = os.pipe()
     separate()
     die_with(agent)  # once more: the kernel forgets it where rights change

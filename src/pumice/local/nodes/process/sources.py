@@ -37,7 +37,7 @@ class SourceKey(NamedTuple):
 class _Watched:
     informer: Informer[Any]
     task: asyncio.Task[None]
-    readers: dict[str, Callable[[], None]]  # by the pod's uid: whom to tell of changes
+    readers: dict[str, Callable[[], None]]  # by the pod's uid: called at changes
 
 
 class SourceWatches:
@@ -128,11 +128,11 @@ class PodSources:
 def content_of(source: ConfigMap | Secret) -> Content:
     """All keys with their bytes."""
     if isinstance(source, Secret):
-        return _decoded(source.data)
-    return {key: text.encode() for key, text in source.data.items()} | _decoded(source.binary_data)
+        return _decode(source.data)
+    return {key: text.encode() for key, text in source.data.items()} | _decode(source.binary_data)
 
 
-def _decoded(data: Mapping[str, str]) -> Content:
+def _decode(data: Mapping[str, str]) -> Content:
     decoded = {}
     for key, text in data.items():
         try:

@@ -126,7 +126,7 @@ class Tenants:
         return tenant
 
     def forget(self, tenant: Tenant) -> None:
-        """Nothing runs, and nobody can ask for its logs any more."""
+        """Nothing runs, and its logs can no longer be asked for."""
         self._tenants.pop(tenant.uid, None)
         self._machine.forget(tenant.uid)
 

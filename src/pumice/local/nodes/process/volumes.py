@@ -168,29 +168,29 @@ class PodVolumes:
         """What a volume that follows sources holds now."""
         if (source := volume.config_map) is not None:
             content = await self._sources.config_map(source.name, optional=source.optional)
-            return _chosen(content, source.items, source.default_mode, optional=source.optional)
+            return _select_files(content, source.items, source.default_mode, optional=source.optional)
         if (secret := volume.secret) is not None:
             content = await self._sources.secret(secret.secret_name, optional=secret.optional)
-            return _chosen(content, secret.items, secret.default_mode, optional=secret.optional)
+            return _select_files(content, secret.items, secret.default_mode, optional=secret.optional)
         if volume.downward_api is not None:
             return self._downward(volume.downward_api.items, volume.downward_api.default_mode)
         if volume.projected is not None:
             files: dict[str, File] = {}
             for projection in volume.projected.sources:
-                files |= await self._projected(projection, volume.projected.default_mode)
+                files |= await self._projected_files(projection, volume.projected.default_mode)
             return files
         raise BadInput(
             f"volume {volume.name!r} is of a kind that process nodes do not have; "
             "use emptyDir, hostPath, a claim, configMap, secret, downwardAPI or projected"
         )
 
-    async def _projected(self, projection: VolumeProjection, mode: int) -> dict[str, File]:
+    async def _projected_files(self, projection: VolumeProjection, mode: int) -> dict[str, File]:
         if (source := projection.config_map) is not None:
             content = await self._sources.config_map(source.name, optional=source.optional)
-            return _chosen(content, source.items, mode, optional=source.optional)
+            return _select_files(content, source.items, mode, optional=source.optional)
         if (source := projection.secret) is not None:
             content = await self._sources.secret(source.name, optional=source.optional)
-            return _chosen(content, source.items, mode, optional=source.optional)
+            return _select_files(content, source.items, mode, optional=source.optional)
         if projection.downward_api is not None:
             return self._downward(projection.downward_api.items, mode)
         if projection.service_account_token is not None:
@@ -257,7 +257,7 @@ class PodVolumes:
         }
 
 
-def _chosen(content: Content | None, items: Iterable[KeyToPath], mode: int, *, optional: bool) -> dict[str, File]:
+def _select_files(content: Content | None, items: Iterable[KeyToPath], mode: int, *, optional: bool) -> dict[str, File]:
     """All keys as files, or those that are named, under their paths and with their modes."""
     if content is None:
         return {}

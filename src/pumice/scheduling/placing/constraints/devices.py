@@ -16,7 +16,7 @@ import numpy as np
 from pumice import cel, quantity
 from pumice.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from pumice.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
-from pumice.cluster.matching import compiled_terms
+from pumice.cluster.matching import compile_terms
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Reason
 from pumice.scheduling.placing.constraints import device_cel
@@ -111,7 +111,7 @@ class Inventory:
                 yield offered
 
     def in_use(self) -> Iterator[Offered]:
-        """Devices that claims have already; whoever only looks on takes nothing."""
+        """Devices that claims have already; a request for admin access takes nothing."""
         for claim in self._claims.values():
             allocation = claim.status.allocation
             for result in allocation.devices.results if allocation is not None else ():
@@ -155,7 +155,7 @@ class Inventory:
             nodes = np.ones(len(index), dtype=bool)
         elif where.node_selector is not None:
             selector = where.node_selector
-            nodes = self._labels.selected(compiled_terms(selector))
+            nodes = self._labels.selected(compile_terms(selector))
         driver, pool, _ = identity
         takes = {
             (driver, pool, use.counter_set, name): quantity.parse_milli(counter.value)
@@ -208,7 +208,7 @@ def _ask(name: str, kind: DeviceClass, asked: DeviceSubRequest) -> Ask:
     selectors = [each.cel.expression for each in (*kind.spec.selectors, *asked.selectors) if each.cel is not None]
     return Ask(
         name=name,
-        selectors=tuple(device_cel.compiled(expression) for expression in selectors),
+        selectors=tuple(device_cel.compile_selector(expression) for expression in selectors),
         tolerations=asked.tolerations,
         count=0 if asked.allocation_mode == ALL else max(asked.count, 1),
         only_looks=asked.admin_access,

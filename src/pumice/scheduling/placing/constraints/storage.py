@@ -2,7 +2,7 @@
 
 bound       the claim has its volume: its pods go where the volume can be reached
 wanting     the claim waits for its first consumer: a free volume that fits, or a new one, near the chosen node
-stuck       nothing that this scheduler does can help: missing, lost, being deleted, or waiting for somebody else
+stuck       nothing that this scheduler does can help: missing, lost, being deleted, or waiting for another component
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pumice.api import names
 from pumice.api.core import PersistentVolume, PersistentVolumeClaim, storage_class_of
 from pumice.api.meta import LabelSelector
 from pumice.api.storage import CSIDriver, CSIStorageCapacity, StorageClass
-from pumice.cluster.matching import compiled, compiled_terms
+from pumice.cluster.matching import compile_selector, compile_terms
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.placing.constraints.labels import ABSENT, NodeLabels
@@ -145,7 +145,9 @@ class Storage:
         """Free volumes that would do, smallest first, wherever they are."""
         found = self._fitting.get(need)
         if found is None:
-            selector = compiled(msgspec.msgpack.decode(need.selector, type=LabelSelector)) if need.selector else None
+            selector = (
+                compile_selector(msgspec.msgpack.decode(need.selector, type=LabelSelector)) if need.selector else None
+            )
             fits = [
                 volume
                 for volume in self._free.get(need.storage_class, ())
@@ -159,7 +161,7 @@ class Storage:
 
     @functools.cached_property
     def _free(self) -> dict[str, list[PersistentVolume]]:
-        """Volumes that nobody has, by class."""
+        """Volumes that no claim has, by class."""
         found: dict[str, list[PersistentVolume]] = {}
         for volume in self._volumes.values():
             is_free = volume.spec.claim_ref is None and volume.status.phase == "Available"
@@ -179,7 +181,7 @@ class Storage:
             and volume.metadata.deletion_timestamp is None
         )
 
-    def reach(self, volume: PersistentVolume) -> Mask:
+    def nodes_reaching(self, volume: PersistentVolume) -> Mask:
         """Nodes from which the volume can be reached by its own node affinity."""
         name = volume.metadata.name
         mask = self._reach.get(name)
@@ -188,7 +190,7 @@ class Storage:
             if affinity is None or affinity.required is None:
                 mask = np.ones(len(self._labels), dtype=bool)
             else:
-                mask = self._labels.selected(compiled_terms(affinity.required))
+                mask = self._labels.selected(compile_terms(affinity.required))
             self._reach[name] = mask
         return mask
 
@@ -203,7 +205,7 @@ class Storage:
             own, other = (self._among(label, values) for label in (key, modern))
             has_own = self._labels.column(key).codes != ABSENT
             good &= np.where(has_own, own, other)
-        return good | ~self._zoned
+        return good | ~self._nodes_with_zones
 
     def _among(self, key: str, values: set[str]) -> Mask:
         column = self._labels.column(key)
@@ -212,7 +214,7 @@ class Storage:
         return mask
 
     @functools.cached_property
-    def _zoned(self) -> Mask:
+    def _nodes_with_zones(self) -> Mask:
         zoned = np.zeros(len(self._labels), dtype=bool)
         for key in ZONE_LABELS:
             zoned |= self._labels.column(key).codes != ABSENT
@@ -255,7 +257,7 @@ class Storage:
             limit = each.capacity if each.maximum_volume_size is None else each.maximum_volume_size
             enough = limit is not None and quantity.parse_value(limit) >= need.size
             if each.storage_class_name == kind.metadata.name and enough and each.node_topology is not None:
-                roomy |= self._labels.matching(compiled(each.node_topology))
+                roomy |= self._labels.matching(compile_selector(each.node_topology))
         return roomy
 
 

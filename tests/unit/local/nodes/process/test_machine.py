@@ -12,7 +12,7 @@ from pumice.clock import RealClock
 from pumice.errors import BadInput, Conflict
 from pumice.local.nodes.process import addresses
 from pumice.local.nodes.process.addresses import AddressBlock, NoAddress
-from pumice.local.nodes.process.devices import Devices, NoDevice, shared_out
+from pumice.local.nodes.process.devices import Devices, NoDevice, share_out
 from pumice.local.nodes.process.leftovers import Leftovers, start_time
 from pumice.local.nodes.process.machine import Machine, ProcessSettings
 
@@ -72,7 +72,7 @@ def test_containers_share_nothing_and_init_containers_use_what_will_be_theirs():
     pod = a_pod(1, 2, inits=[(3, {}), (1, {"restartPolicy": "Always"}), (2, {})])
     numbers = Devices(8).take(pod)
     assert numbers == (0, 1, 2, 3)
-    assert shared_out(pod, numbers) == {"i0": (0, 1, 2), "i1": (0,), "i2": (1, 2), "c0": (1,), "c1": (2, 3)}
+    assert share_out(pod, numbers) == {"i0": (0, 1, 2), "i1": (0,), "i2": (1, 2), "c0": (1,), "c1": (2, 3)}
 
 
 # ------------------------------------------------------------------------------------------------------------ leftovers

@@ -56,10 +56,10 @@ def test_a_container_without_a_command_is_named_with_the_reason():
 
 def test_probes_and_hooks_are_not_acted_upon_and_that_is_told():
     wants = {"readinessProbe": {"exec": {"command": ["x"]}}, "lifecycle": {"preStop": {}}}
-    assert orders.ignored(a_pod(wants)) == (
+    assert orders.ignored_fields_message(a_pod(wants)) == (
         "process nodes do not act upon readinessProbe of main, lifecycle of main: a container is ready as soon as it runs"
     )
-    assert orders.ignored(a_pod()) == ""
+    assert orders.ignored_fields_message(a_pod()) == ""
 
 
 @pytest.mark.parametrize(

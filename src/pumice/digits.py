@@ -1,0 +1,15 @@
+"""Whole numbers that users write as text. Python neither reads nor prints more than 4,300 digits, and an error is no answer."""
+
+from typing import Final
+
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+DIGITS_MAX: Final = 64  # far more than any number that we read needs, leading zeros included
+
+
+def whole_number(text: str, *, most: int = INT32_MAX) -> int | None:
+    """The number; None for what is none, has a sign or exceeds `most`."""
+    if len(text) > DIGITS_MAX or not (text.isascii() and text.isdecimal()):
+        return None
+    number = int(text)
+    return number if number <= most else None
