@@ -25,7 +25,7 @@ from pumice.api.validation import ClusterSize, Settings
 from pumice.telemetry.meters import Meters
 from pumice.webhooks.admission import Admission
 from pumice.webhooks.certificate_store import ServingContext
-from pumice.webhooks.keys import Keys, Lives, renewed
+from pumice.webhooks.keys import Keys, Lives, renew
 from pumice.webhooks.reviews import Reviewer
 from pumice.webhooks.serving import ReviewServer
 
@@ -190,7 +190,7 @@ def _http(path: str, body: bytes) -> bytes:
 def measure(rate: int = RATE, seconds: float = SECONDS) -> dict[str, Any]:
     """Latencies in milliseconds at the rate, and how much of its core the server needed."""
     now = dt.datetime.now(dt.UTC)
-    keys = renewed(None, ["127.0.0.1"], now=now, lives=Lives(), trusted=b"")
+    keys = renew(None, ["127.0.0.1"], now=now, lives=Lives(), trusted=b"")
     here, there = multiprocessing.get_context("spawn").Pipe()
     server = multiprocessing.get_context("spawn").Process(target=_serve, args=(keys, there))
     server.start()

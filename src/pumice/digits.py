@@ -3,6 +3,7 @@
 from typing import Final
 
 INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
 DIGITS_MAX: Final = 64  # far more than any number that we read needs, leading zeros included
 
 

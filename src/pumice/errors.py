@@ -11,6 +11,11 @@ PumiceError            subject, cause and next step in one sentence; packages ha
 class PumiceError(Exception):
     """Something went wrong that a person can act on; its text names the subject, the cause and the next step."""
 
+    @property
+    def plain(self) -> str:
+        """The text for a user who did not ask for details."""
+        return str(self)
+
 
 class BadInput(PumiceError):
     """What the user wrote cannot be right; nothing was done."""

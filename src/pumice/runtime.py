@@ -36,11 +36,11 @@ def no_fail_point(point: str) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Runtime:
-    """`guard` raises where this process may no longer write; `reach` names the step that comes next."""
+    """`guard` raises where this process may no longer write; `fail_point` is called with the name of the step that comes next."""
 
     clock: Clock
     chance: random.Random
     log: Log = silent
     guard: Callable[[], None] = _always
-    reach: Callable[[str], None] = no_fail_point
+    fail_point: Callable[[str], None] = no_fail_point
     tracing: Tracing = OFF

@@ -14,7 +14,7 @@ from pumice.api.kinds import Kind as ResourceKind
 from pumice.api.meta import Object
 from pumice.cluster.amounts import Amounts
 from pumice.cluster.columns import Column, Mask, NodeTable
-from pumice.cluster.queues import QueueSpec
+from pumice.cluster.queues import QueueInfo
 from pumice.cluster.tasks import Status, Task
 from pumice.instant import Duration, Instant
 from pumice.scheduling.core.arguments import Args
@@ -60,7 +60,7 @@ __all__ = [
     "Points",
     "PolicyError",
     "Pull",
-    "QueueSpec",
+    "QueueInfo",
     "Reads",
     "Reason",
     "ResourceKind",

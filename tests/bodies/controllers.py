@@ -74,7 +74,7 @@ async def a_bare_pod_gets_its_group_and_runs_alone(world):
     )
     assert found["metadata"]["annotations"][names.GROUP_NAME] == name
     assert found["metadata"]["uid"] == pod["metadata"]["uid"]
-    ours = {what: count for what, count in world.controllers.carrier.writes.items() if not what.endswith("Queue")}
+    ours = {what: count for what, count in world.controllers.executor.writes.items() if not what.endswith("Queue")}
     assert ours == {"create PodGroup": 1, "patch Pod": 1}
     await world.end("alone")
     await until_one(world, PodGroup, name, lambda found: status_of(found).get("phase") == "Completed", "its end")

@@ -66,7 +66,7 @@ async def a_gang_costs_its_controller_one_write_a_pod_and_five_for_itself(world)
     await world.until(the_group_is_gone, "the end of the group")
     ours = {"create PodGroup": 1, "create Pod": WORKERS, "patch Job": 3, "delete PodGroup": 1}
     assert {
-        what: count for what, count in world.controllers.carrier.writes.items() if not what.endswith("Queue")
+        what: count for what, count in world.controllers.executor.writes.items() if not what.endswith("Queue")
     } == ours
     assert world.counted.writes["POST binding"] == WORKERS
 

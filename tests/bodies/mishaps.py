@@ -104,13 +104,13 @@ class Line:
 
 
 @contextlib.asynccontextmanager
-async def scheduling(line, *, clock=None, identity="", reach=lambda _: None):
+async def scheduling(line, *, clock=None, identity="", fail_point=lambda _: None):
     """A scheduler at work; with an identity it works only while it leads. Its work as a task, and the scheduler."""
     clock, chance = clock or RealClock(), random.Random(1)
     client = Client(line, clock=clock, chance=chance)
     informers = Informers(client, clock=clock, chance=chance)
     policy = builtin.parse(builtin.TEXT, "built-in policy")
-    runtime = Runtime(clock=clock, chance=chance, reach=reach)
+    runtime = Runtime(clock=clock, chance=chance, fail_point=fail_point)
     election = None
     if identity:
         election = Election(client, namespace="default", name="mishaps", identity=identity, clock=clock, chance=chance)
@@ -156,7 +156,7 @@ async def test_a_leader_deposed_between_two_binds_binds_nobody_more_and_the_next
             slow.ahead_s = lease.RENEW_S
 
     async with witnessed(place.connect(), place.namespace, {"a": SIZE}) as (world, witness):
-        async with scheduling(one, clock=slow, identity="one", reach=fall_asleep) as (work, _):
+        async with scheduling(one, clock=slow, identity="one", fail_point=fall_asleep) as (work, _):
             await leads(world, "one")
             async with scheduling(two, clock=quick, identity="two"):
                 await world.gang("train", size=SIZE)

@@ -233,7 +233,9 @@ class Scenario:
         release.until(lambda: self.bound("high"), "the better gang has evicted another")
         release.until(lambda: not self.bound("half"), "half a gang is released")
         gate = [{"name": names.QUEUE_ALLOCATION_GATE}]
-        release.apply(gang("gated", 1, where="gpu", gpus=0, schedulingGates=gate), TEAM)
+        gated = gang("gated", 1, where="gpu", gpus=0, schedulingGates=gate)
+        gated[1]["metadata"]["annotations"] |= {names.QUEUE_ALLOCATION_GATE: "true"}  # the pod asks for it
+        release.apply(gated, TEAM)
         release.until(lambda: self.bound("gated"), "a pod whose queue has a share for it is let through its gate")
         self.plane.kubectl("-n", TEAM, "delete", "pods", "-l", "test in (low, high, half)", "--wait=false")
 

@@ -5,7 +5,7 @@ FILTERS = "filters-that-are-asked-again"
 BUDGETS = "budgets-that-are-kept"
 TIES = "ties"
 REFUSED = "policies-that-are-refused"
-OPEN = "not-explained-yet"
+WHOLE_PLANS = "plans-that-are-carried-to-their-end"
 
 DIFFERENCES = {
     "drf-1240b2": REFUSED,
@@ -26,7 +26,7 @@ DIFFERENCES = {
     "rand2-gangreclaim-7-0044": FEWER_VICTIMS,
     "rand2-gangreclaim-7-0436": FEWER_VICTIMS,
     "rand2-gangreclaim-7-0492": FEWER_VICTIMS,
-    "rand2-hierfree-7-0337": OPEN,
+    "rand2-hierfree-7-0337": WHOLE_PLANS,
     "rand2-mix-7-0559": FILTERS,
     "rand2-subgroup-7-0566": FEWER_VICTIMS,
     "rand2-tdm-7-0375": BUDGETS,

@@ -70,7 +70,7 @@ def places(session, most):
     """Where the waiting members go, at most so many per operation."""
     gang = session.gangs["default/g"]
     assert topology.prepare(session, gang) is None
-    members = session.ordered(gang.tasks_in(Status.PENDING))
+    members = session.in_placement_order(gang.tasks_in(Status.PENDING))
     statement, found = session.statement(), []
     while members:
         shape = session.shape(members[0])

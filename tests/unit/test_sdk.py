@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 PROMISED = {
     "ENTRY_POINTS", "Amounts", "Args", "Code", "Column", "ConfigMap", "Cure", "Denial", "Duration", "Facts", "GangState", "Indexes", "Instant",
     "Kind", "Mask", "Memory", "Metric", "MetricKind", "NodeTable", "Object", "Pairs", "Plugin", "PluginOption", "Points", "PolicyError", "Pull",
-    "QueueSpec", "Reads", "Reason", "ResourceKind", "Scores", "Session", "Shape", "Slot", "Status", "SubState", "Task", "Vote", "Watch",
+    "QueueInfo", "Reads", "Reason", "ResourceKind", "Scores", "Session", "Shape", "Slot", "Status", "SubState", "Task", "Vote", "Watch",
 }  # fmt: skip
 
 # Each line with an `ignore` is wrong: mypy complains of an ignore that it does not need.

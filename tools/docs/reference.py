@@ -78,7 +78,9 @@ def _meaning(hint: Any) -> str:
 
 
 def metric_reference() -> str:
-    parts = ["# Metrics\n\nServed under `/metrics`, each by the process that it is about: scheduler, controllers or webhooks.\n"]
+    parts = [
+        "# Metrics\n\nServed under `/metrics`, each by the process that it is about: scheduler, controllers or webhooks.\n"
+    ]
     for title, metrics in (("Ours", PUMICE), ("Volcano's names", VOLCANO)):
         parts.append(f"\n## {title}\n\n| name | type | labels | meaning |\n| --- | --- | --- | --- |\n")
         parts += [_metric(metric) for metric in metrics]

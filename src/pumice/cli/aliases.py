@@ -9,7 +9,7 @@ import click
 
 from pumice.api.scheduling import VOLCANO
 from pumice.cli import job, main, queue, shell
-from pumice.cli.cluster_command import Reach, asks, named
+from pumice.cli.cluster_command import ClusterAccess, asks, name_argument
 
 if TYPE_CHECKING:
     from pumice.cli.results import Done, Query, Report
@@ -19,7 +19,7 @@ _NAMESPACE = ("-N", "--namespace")
 
 @click.command()
 @asks(namespace=_NAMESPACE)
-@named("-n", "--name")
+@name_argument("-n", "--name")
 @click.option("-i", "--image", default="busybox", show_default=True, envvar="VOLCANO_DEFAULT_IMAGE")
 @click.option("-m", "--min", "minimum", default=1, show_default=True)
 @click.option("-r", "--replicas", default=1, show_default=True)
@@ -28,7 +28,7 @@ _NAMESPACE = ("-N", "--namespace")
 @click.option("-S", "--scheduler", default=VOLCANO, show_default=True, envvar="VOLCANO_SCHEDULER_NAME")
 @click.option("-c", "--command", default="", help="What each pod runs, as a shell would split it.")
 async def vsub(
-    reach: Reach,
+    access: ClusterAccess,
     name: str,
     image: str,
     minimum: int,
@@ -45,56 +45,55 @@ async def vsub(
     from pumice.cli import submitting
 
     shape = submitting.Shape(image, replicas, minimum, requests, limits or requests, command)
-    if not reach.named_namespace:
-        usual = os.environ.get("VOLCANO_DEFAULT_JOB_NAMESPACE") or reach.namespace
-        reach = dataclasses.replace(reach, namespace=usual)
-    return await submitting.submit(reach, submitting.job_of(name, shape, scheduler=scheduler))
+    if not access.named_namespace:
+        usual = os.environ.get("VOLCANO_DEFAULT_JOB_NAMESPACE") or access.namespace
+        access = dataclasses.replace(access, namespace=usual)
+    return await submitting.submit(access, submitting.job_of(name, shape, scheduler=scheduler))
 
 
 @click.command()
 @asks(namespace=_NAMESPACE, everywhere=True, watch=True)
-@named("-n", "--name", required=False)
+@name_argument("-n", "--name", required=False)
 @click.option("-S", "--scheduler", default="")
 @click.option("--selector", default="", metavar="TEXT", help="Only those whose name contains this.")
-async def vjobs(reach: Reach, name: str, scheduler: str, selector: str) -> Query | Report:
+async def vjobs(access: ClusterAccess, name: str, scheduler: str, selector: str) -> Query | Report:
     """List Jobs, or show one."""
-    return await job.viewed(reach, name) if name else job.jobs(reach, scheduler=scheduler, part=selector)
+    return await job.view_job(access, name) if name else job.jobs(access, scheduler=scheduler, part=selector)
 
 
 @click.command()
 @asks(namespace=(), watch=True)
-@named("-n", "--name", required=False)
-async def vqueues(reach: Reach, name: str) -> Query:
+@name_argument("-n", "--name", required=False)
+async def vqueues(access: ClusterAccess, name: str) -> Query:
     """List queues, or show one."""
-    return queue.queues(reach, name)
+    return queue.queues(access, name)
 
 
 @click.command()
 @asks(namespace=_NAMESPACE)
-@named("-n", "--name")
-async def vcancel(reach: Reach, name: str) -> Done:
+@name_argument("-n", "--name")
+async def vcancel(access: ClusterAccess, name: str) -> Done:
     """Delete a Job."""
-    return await job.deleted(reach, name)
+    return await job.delete_job(access, name)
 
 
 @click.command()
 @asks(namespace=_NAMESPACE)
-@named("-n", "--name")
-async def vsuspend(reach: Reach, name: str) -> Done:
+@name_argument("-n", "--name")
+async def vsuspend(access: ClusterAccess, name: str) -> Done:
     """Suspend a Job."""
-    return await job.commanded(reach, name, "AbortJob", "suspending")
+    return await job.command_job(access, name, "AbortJob", "suspending")
 
 
 @click.command()
 @asks(namespace=_NAMESPACE)
-@named("-n", "--name")
-async def vresume(reach: Reach, name: str) -> Done:
+@name_argument("-n", "--name")
+async def vresume(access: ClusterAccess, name: str) -> Done:
     """Resume a Job."""
-    return await job.commanded(reach, name, "ResumeJob", "resuming")
+    return await job.command_job(access, name, "ResumeJob", "resuming")
 
 
 COMMANDS: dict[str, click.Command] = {
-    "vcctl": main.pumice,
     "vsub": vsub,
     "vjobs": vjobs,
     "vqueues": vqueues,
@@ -118,4 +117,8 @@ if __name__ == "__main__":
     if sys.argv[1] == shell.KUBECTL_COMPLETION:
         complete(sys.argv[2:])
         sys.exit()
+    if sys.argv[1] == "vcctl":
+        from pumice.cli import vcctl
+
+        sys.exit(vcctl.run(sys.argv[2:]))
     sys.exit(main.run(sys.argv[2:], COMMANDS[sys.argv[1]], name=sys.argv[1]))

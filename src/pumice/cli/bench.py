@@ -49,7 +49,7 @@ def plan(nodes: int, gangs: int, size: int, output: str) -> None:
 
 def measure(nodes: int, gangs: int, size: int) -> dict[str, float]:
     """One measurement: taking the snapshot, and planning on it."""
-    with progress.shown(f"making {nodes} nodes and {gangs} gangs of {size}"):  # nothing may move while it is measured
+    with progress.show(f"making {nodes} nodes and {gangs} gangs of {size}"):  # nothing may move while it is measured
         cluster = full_of_work(nodes, gangs, size)
     policy = builtin.parse(builtin.TEXT, "built-in policy")
     now = instant.parse_instant(_CREATED)

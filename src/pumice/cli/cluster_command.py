@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pumice import __version__
-from pumice.errors import BadInput
+from pumice.cli import invocation
+from pumice.errors import BadInput, PumiceError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 NAMESPACE = ("-n", "--namespace")
 # vcctl takes these on every command; scripts that give them go on working, and they change nothing.
-LOGGING_FLAGS = (("-v", "--v"), ("--vmodule",), ("--log-flush-frequency",))
+LOGGING_FLAGS = (("--vmodule",), ("--log-flush-frequency",))
 _SHOWN = ("output", "headers", "watch")
 OUTPUTS = "table, wide, json, yaml, name or jsonpath=TEMPLATE"
 
@@ -42,7 +43,7 @@ class Target:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reach:
+class ClusterAccess:
     """A client of the chosen cluster, and the chosen namespace."""
 
     client: Client
@@ -59,7 +60,7 @@ class Reach:
 
 
 @contextlib.asynccontextmanager
-async def reached(target: Target) -> AsyncIterator[Reach]:
+async def connect(target: Target) -> AsyncIterator[ClusterAccess]:
     """The cluster that the target means, for as long as the block lasts."""
     from pumice.clock import RealClock
     from pumice.kube import config
@@ -75,23 +76,25 @@ async def reached(target: Target) -> AsyncIterator[Reach]:
     async with BriefTransport(connection, user_agent=f"pumice-cli/{__version__}") as transport:
         client = Client(transport, clock=clock, chance=chance)
         namespace = target.namespace or connection.namespace
-        yield Reach(client, connection, clock, namespace, target.everywhere, bool(target.namespace))
+        yield ClusterAccess(client, connection, clock, namespace, target.everywhere, bool(target.namespace))
 
 
 def asks(
     *, namespace: Sequence[str] = NAMESPACE, everywhere: bool = False, watch: bool = False, output: bool = True
-) -> Callable[[Callable[..., Awaitable[Answer]]], Callable[..., None]]:
+) -> Callable[[Callable[..., Awaitable[Answer | Several]]], Callable[..., None]]:
     """A body that asks a cluster becomes a command: with the usual options, run to its end, its answer printed.
 
-    The body gets a Reach and its own options. An empty `namespace` is for kinds that have none.
+    The body gets a ClusterAccess and its own options. An empty `namespace` is for kinds that have none.
     """
 
-    def decorate(body: Callable[..., Awaitable[Answer]]) -> Callable[..., None]:
+    def decorate(body: Callable[..., Awaitable[Answer | Several]]) -> Callable[..., None]:
         @functools.wraps(body)
         def run(**options: Any) -> None:
             target = Target(*(options.pop(field.name, field.default) for field in dataclasses.fields(Target)))
             shown: dict[str, Any] = {key: options.pop(key) for key in _SHOWN if key in options}
-            asyncio.run(_run(target, shown, functools.partial(body, **options)))
+            found = click.get_current_context().find_object(invocation.Invocation)
+            volcano = found is not None and found.volcano
+            asyncio.run(_run(target, shown, functools.partial(body, **options), volcano=volcano))
 
         for option in reversed(_options(namespace, everywhere=everywhere, watch=watch, output=output)):
             run = option(run)
@@ -100,14 +103,38 @@ def asks(
     return decorate
 
 
-async def _run(target: Target, shown: dict[str, Any], body: Callable[[Reach], Awaitable[Answer]]) -> None:
-    from pumice.cli import printing
+async def _run(
+    target: Target,
+    shown: dict[str, Any],
+    body: Callable[[ClusterAccess], Awaitable[Answer | Several]],
+    *,
+    volcano: bool,
+) -> None:
+    from pumice.cli import colours, printing
 
     form = printing.Form.parse(**shown)  # before anything is done, so that a wrong -o changes nothing
-    async with reached(target) as reach:
-        answer = await body(reach)
-        if answer is not None:
-            await printing.show(answer, reach, form)
+    async with connect(target) as access:
+        answer = await body(access)
+        several = answer if isinstance(answer, Several) else Several([answer])
+        for each in several.answers:
+            if each is not None and volcano and form.name == "table" and not form.watch:
+                from pumice.cli import vcctl_tables
+
+                await vcctl_tables.show(each, access)
+            elif each is not None:
+                await printing.show(each, access, form)
+        for error in several.errors[:-1]:
+            colours.error("pumice", error.plain)
+        if several.errors:
+            raise several.errors[-1]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Several:
+    """What a command answered for each of several names; one that fails does not keep it from the others."""
+
+    answers: list[Answer]
+    errors: list[PumiceError] = dataclasses.field(default_factory=list)
 
 
 def _options(
@@ -130,28 +157,70 @@ def _options(
         click.option("--context", default="", help="Context of the kubeconfig."),
         click.option("-k", "--kubeconfig", default="", help="Kubeconfig file; else $KUBECONFIG or ~/.kube/config."),
         click.option("-s", "--master", default="", help="Address of the API server, instead of the kubeconfig's."),
-        *(_ignored(*flags) for flags in LOGGING_FLAGS),
+        click.option(
+            "-v",
+            "--v",
+            is_flag=False,
+            flag_value="1",
+            default="",
+            metavar="[LEVEL]",
+            expose_value=False,
+            callback=invocation.set_verbose,
+            help="Errors name the request that failed.",
+        ),
+        *(_ignored_option(*flags) for flags in LOGGING_FLAGS),
     ]
 
 
-def _ignored(*flags: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def _ignored_option(*flags: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return click.option(*flags, default="", hidden=True, expose_value=False)
 
 
-def named(*flags: str, required: bool = True, kind: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """NAME as an argument or, as vcctl has it, behind a flag; exactly one of both where it is required."""
+labelled = click.option(
+    "-l", "--selector", "labels", default="", metavar="LABELS", help="Only with such labels: a=b,c!=d."
+)
+
+
+def name_argument(
+    *flags: str, required: bool = True, kind: str = "", several: bool = False, letter: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """NAME as an argument or, as vcctl has it, behind a flag; exactly one of both where it is required.
+
+    With `several`, the body runs for each name in turn. `letter` is a flag that means the name where there is no other, and
+    else is the namespace of a kind that has none, as kubectl takes it.
+    """
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(body)
-        async def run(reach: Reach, *, name: str | None, name_flag: str, **options: Any) -> Any:
+        async def run(
+            access: ClusterAccess, *, name: tuple[str, ...], name_flag: str, lettered: str = "", **options: Any
+        ) -> Any:
+            flag = flags[0]
+            if lettered and not name and not name_flag:
+                name_flag, flag = lettered, letter
             if name and name_flag:
-                raise BadInput(f"two names: {name!r} and {flags[0]} {name_flag!r}; give one of them")
+                raise BadInput(f"two names: {name[0]!r} and {flag} {name_flag!r}; give one of them")
             if required and not (name or name_flag):
-                raise BadInput(f"no name was given; write it behind the command, or as {flags[0]} NAME")
-            return await body(reach, name=name or name_flag, **options)
+                raise BadInput(f"no name was given; write it behind the command, or as {letter or flag} NAME")
+            chosen = name or (name_flag,)
+            if len(chosen) == 1:
+                return await body(access, name=chosen[0], **options)
+            return await _each(chosen, functools.partial(body, access, **options))
 
         complete = _live(kind) if kind else None
-        run = click.argument("name", required=False, shell_complete=complete)(run)
+        run = click.argument(
+            "name", nargs=-1 if several else 1, callback=_tuple, required=False, shell_complete=complete
+        )(run)
+        if letter:
+            run = click.option(
+                letter,
+                "--namespace",
+                "lettered",
+                default="",
+                metavar="NAME",
+                help="The name, as vcctl writes it.",
+                shell_complete=complete,
+            )(run)
         return click.option(
             *flags,
             "name_flag",
@@ -162,6 +231,22 @@ def named(*flags: str, required: bool = True, kind: str = "") -> Callable[[Calla
         )(run)
 
     return decorate
+
+
+def _tuple(_: click.Context, __: click.Parameter, value: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    if isinstance(value, tuple):
+        return value
+    return (value,) if value else ()
+
+
+async def _each(chosen: Sequence[str], body: Callable[..., Awaitable[Answer]]) -> Several:
+    several = Several([])
+    for name in dict.fromkeys(chosen):
+        try:
+            several.answers.append(await body(name=name))
+        except PumiceError as error:
+            several.errors.append(error)
+    return several
 
 
 def _live(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:

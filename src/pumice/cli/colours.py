@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -27,7 +28,7 @@ _WHY = re.compile(r"^Why it waits.*\n(?:  .*\n?)*", re.MULTILINE)
 _REASON = re.compile(r"^(  (?! )[^:\n]+: )(.+)$", re.MULTILINE)
 
 
-def wanted(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
+def should_colour(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
     """Whether to colour what goes to the stream: NO_COLOR and CLICOLOR_FORCE decide, then whether it is a terminal."""
     if environment.get("NO_COLOR"):
         return False
@@ -49,3 +50,9 @@ def report(text: str) -> str:
     """A report with its phase, and the reasons why something waits, in colour."""
     text = _WHY.sub(lambda part: _REASON.sub(lambda line: line[1] + click.style(line[2], fg="yellow"), part[0]), text)
     return _PHASE_LINE.sub(lambda line: line[1] + word(line[2]), text)
+
+
+def error(name: str, text: str) -> None:
+    """What went wrong, on stderr, behind the program's name."""
+    red = should_colour(sys.stderr)
+    click.echo(f"{click.style(f'{name}:', fg='red') if red else f'{name}:'} {text}", err=True, color=red)

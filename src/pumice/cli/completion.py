@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pumice.cli.cluster_command import Target, reached
+from pumice.cli.cluster_command import Target, connect
 from pumice.errors import PumiceError
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ async def _names(resource: str, target: Target) -> list[str]:
     plural, _, group = resource.partition(".")
     kind = by_resource(group, plural)
     assert kind is not None, resource
-    async with asyncio.timeout(ANSWER_S_MAX), reached(target) as reach:
+    async with asyncio.timeout(ANSWER_S_MAX), connect(target) as access:
         return sorted(
-            each["metadata"]["name"] for each in await reach.client.list_json(kind, namespace=reach.namespace)
+            each["metadata"]["name"] for each in await access.client.list_json(kind, namespace=access.namespace)
         )
 
 

@@ -38,7 +38,10 @@ _THREADS = {  # option, and the controller whose workers it counts
 
 @click.command()
 @click.option(
-    "--kubeconfig", default="", help="Kubeconfig file; without it $KUBECONFIG, ~/.kube/config or the pod's own account."
+    "-k",
+    "--kubeconfig",
+    default="",
+    help="Kubeconfig file; without it $KUBECONFIG, ~/.kube/config or the pod's own account.",
 )
 @click.option("--context", default="", help="Context of the kubeconfig.")
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True)

@@ -223,7 +223,7 @@ async def _run(cluster: Up, *words: str, parts: tuple[str, ...] = ()) -> str:
     """A command of ours as the reader would run it, and what it printed: all of it, or the parts that begin with these words."""
     click.echo(f"   $ pumice {' '.join(words)}")
     env = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
-    env |= {"CLICOLOR_FORCE": "1"} if colours.wanted(sys.stdout) else {}
+    env |= {"CLICOLOR_FORCE": "1"} if colours.should_colour(sys.stdout) else {}
     command = (sys.executable, "-m", "pumice.cli", *words)
     running = await asyncio.create_subprocess_exec(*command, env=env, stdout=asyncio.subprocess.PIPE)
     try:
@@ -235,14 +235,14 @@ async def _run(cluster: Up, *words: str, parts: tuple[str, ...] = ()) -> str:
     text = output.decode()
     if running.returncode:
         raise DemoFailed(f"`pumice {' '.join(words)}` ended with code {running.returncode}; please report this")
-    for line in _chosen(text, parts):
+    for line in _select_lines(text, parts):
         indent = "   | " + " " * (len(line) - len(line.lstrip()))
         wrapped = parts and click.wrap_text(line.strip(), WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
         click.echo(wrapped or f"   | {line}")
     return text
 
 
-def _chosen(text: str, parts: tuple[str, ...]) -> list[str]:
+def _select_lines(text: str, parts: tuple[str, ...]) -> list[str]:
     """The lines that begin with one of the words, each with the indented ones below it."""
     lines = text.rstrip("\n").splitlines()
     if not parts:

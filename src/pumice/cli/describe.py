@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from pumice.api import cells
 from pumice.api.events import CoreEvent
 from pumice.api.kinds import by_struct
+from pumice.api.scheduling import PodGroup
 from pumice.cli import tables
-from pumice.cli.printing import aligned
+from pumice.cli.printing import align
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
 
 EVENTS_SHOWN_MAX = 20
+_SECONDS = len("2026-01-01T00:00:00")  # what timestamps with and without fractions have in common
 
 
 async def events_of(client: Client, obj: Json) -> list[Json]:
@@ -26,6 +28,54 @@ async def events_of(client: Client, obj: Json) -> list[Json]:
     fields = f"involvedObject.uid={meta['uid']}"
     found = await client.list_json(by_struct(CoreEvent), namespace=meta.get("namespace", ""), fields=fields)
     return sorted(found, key=_when)
+
+
+async def events_of_job(client: Client, job: Json) -> list[Json]:
+    """What was recorded about the Job, its groups and its pods, oldest first; what was said of several of them comes once.
+
+    Pods of a former attempt count as well: why they ended is what one looks for.
+    """
+    meta = job["metadata"]
+    namespace, name = meta["namespace"], meta["name"]
+    groups = await client.list_json(by_struct(PodGroup), namespace=namespace)
+    uids = {meta["uid"]}
+    uids |= {
+        each["metadata"]["uid"]
+        for each in groups
+        if any(owner.get("uid") == meta["uid"] for owner in each["metadata"].get("ownerReferences") or ())
+    }
+    pods = {f"{name}-{task.get('name')}" for task in (job.get("spec") or {}).get("tasks") or ()}
+
+    def concerns(about: Json) -> bool:
+        is_pod = about.get("kind") == "Pod" and about.get("name", "").rpartition("-")[0] in pods
+        return about.get("uid") in uids or is_pod
+
+    found = await client.list_json(by_struct(CoreEvent), namespace=namespace)
+    own = [each for each in found if concerns(each.get("involvedObject") or {})]
+    born = (meta.get("creationTimestamp") or "")[:_SECONDS]  # an earlier Job of this name had pods of the same names
+    return merge([each for each in own if _when(each)[:_SECONDS] >= born])
+
+
+def merge(events: Sequence[Json]) -> list[Json]:
+    """Each thing that was said once, by its last time, oldest first; `about` says of what: `pod/w-0`, or `3 pods`."""
+    said: dict[tuple[str, str], dict[str, Json]] = {}
+    for each in sorted(events, key=_when):
+        about = each.get("involvedObject") or {}
+        named = f"{about.get('kind', '').lower()}/{about.get('name', '')}"
+        message = (
+            (each.get("message") or "").replace(f"{about.get('namespace', '')}/{about.get('name', '')}", "").strip()
+        )
+        same = said.pop((each.get("reason") or "", message), {})
+        same.pop(named, None)  # so that it stands last now
+        said[each.get("reason") or "", message] = {**same, named: each}
+    return [{**next(reversed(found.values())), "about": _subjects(list(found))} for found in said.values()]
+
+
+def _subjects(named: Sequence[str]) -> str:
+    """One name as it is; several pods as their number."""
+    pods = [each for each in named if each.startswith("pod/")]
+    others = [each for each in named if each not in pods]
+    return ", ".join([*others, *(pods if len(pods) < 2 else [f"{len(pods)} pods"])])
 
 
 def _when(event: Json) -> str:
@@ -38,7 +88,7 @@ def tidy(obj: Json) -> Json:
 
 
 def facts(pairs: Sequence[tuple[str, Any]]) -> str:
-    return aligned([(f"{name}:", tables.text(value)) for name, value in pairs])
+    return align([(f"{name}:", tables.text(value)) for name, value in pairs])
 
 
 def job_text(job: Json, events: Sequence[Json], now: Instant) -> str:
@@ -63,12 +113,11 @@ def job_text(job: Json, events: Sequence[Json], now: Instant) -> str:
                 ("Retries", status.get("retryCount", 0)),
             ]
         ),
-        "\nTasks:\n"
-        + _indented(aligned([_TASK_HEADS, *(_task_row(task, status) for task in spec.get("tasks") or ())])),
+        "\nTasks:\n" + _indent(align([_TASK_HEADS, *(_task_row(task, status) for task in spec.get("tasks") or ())])),
     ]
     if conditions := status.get("conditions") or ():
         rows = [(each.get("status", ""), tables.since(each.get("lastTransitionTime"), now)) for each in conditions]
-        parts.append("\nConditions:\n" + _indented(aligned([("PHASE", "AGE"), *rows])))
+        parts.append("\nConditions:\n" + _indent(align([("PHASE", "AGE"), *rows])))
     parts.append("\n" + events_text(events, now))
     return "".join(parts).rstrip("\n")
 
@@ -91,18 +140,22 @@ def _task_row(task: Json, status: Json) -> list[str]:
 def events_text(events: Sequence[Json], now: Instant) -> str:
     if not events:
         return "Events: <none>\n"
+    merged = any("about" in each for each in events)
     rows = [
         (
             each.get("type") or "",
             each.get("reason") or "",
             tables.since(_when(each), now),
+            *([each["about"]] if merged else []),
             ((each.get("source") or {}).get("component")) or each.get("reportingComponent") or "",
             each.get("message") or "",
         )
         for each in events[-EVENTS_SHOWN_MAX:]
     ]
-    return "Events:\n" + _indented(aligned([("TYPE", "REASON", "AGE", "FROM", "MESSAGE"), *rows]))
+    return "Events:\n" + _indent(
+        align([("TYPE", "REASON", "AGE", *(["OBJECT"] if merged else []), "FROM", "MESSAGE"), *rows])
+    )
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "".join(f"  {line}\n" for line in text.splitlines())

@@ -9,8 +9,8 @@ import msgspec
 
 from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.cli import completion
-from pumice.cli.cluster_command import Reach, asks
-from pumice.cli.printing import aligned
+from pumice.cli.cluster_command import ClusterAccess, asks
+from pumice.cli.printing import align
 from pumice.cli.results import Report
 from pumice.errors import BadInput, NotFound
 
@@ -27,15 +27,15 @@ _WORDS = {
 
 @click.command()
 @asks()
-@click.argument("subject", metavar="KIND/NAME", shell_complete=completion.subjects)
+@click.argument("subject", metavar="KIND/NAME", nargs=-1, required=True, shell_complete=completion.subjects)
 @click.option(
     "--policy",
     "policy_file",
     type=click.Path(dir_okay=False),
     help="Ask no scheduler: plan one cycle over a listing of the cluster with this policy file, and write nothing.",
 )
-async def explain(reach: Reach, subject: str, policy_file: str | None) -> Report:
-    """Say why a gang waits: job/NAME, pg/NAME or pod/NAME.
+async def explain(access: ClusterAccess, subject: tuple[str, ...], policy_file: str | None) -> Report:
+    """Say why a gang waits: job/NAME, pg/NAME or pod/NAME, or the same as two words.
 
     Which constraint fails on how many nodes, what its queue holds and may hold, how many of its pods would fit now, who holds
     what is short, and what could change it. The leading scheduler is asked, through the API server; where none answers, the same
@@ -43,18 +43,15 @@ async def explain(reach: Reach, subject: str, policy_file: str | None) -> Report
     """
     from pumice.cli import describe, explanation_text, sources
 
-    word, slash, name = subject.partition("/")
-    kind = _WORDS.get(word.lower())
-    if not slash or not name or kind is None:
-        raise BadInput(f"{subject!r}: expected job/NAME, pg/NAME or pod/NAME")
-    found = await _found(reach, kind, name)
+    kind, name = _subject(subject)
+    found = await _find_group(access, kind, name)
     if isinstance(found, Report):
         return found
     group, job = found
-    answer = await sources.explain(reach, group, policy_file)
-    whole = (await reach.client.get(type(group), group.metadata.name, namespace=reach.namespace)).json()
-    events = await describe.events_of(reach.client, whole)
-    now = reach.clock.now()
+    answer = await sources.explain(access, group, policy_file)
+    whole = (await access.client.get(type(group), group.metadata.name, namespace=access.namespace)).json()
+    events = await describe.events_of(access.client, whole)
+    now = access.clock.now()
     text = explanation_text.text(answer, now, job=job, pod=name if kind == "pod" else "")
     if events:
         text += "\n\n" + describe.events_text(events, now).rstrip("\n")
@@ -67,7 +64,16 @@ async def explain(reach: Reach, subject: str, policy_file: str | None) -> Report
     return Report(text, data)
 
 
-async def _found(reach: Reach, kind: str, name: str) -> tuple[PodGroup, str] | Report:
+def _subject(words: tuple[str, ...]) -> tuple[str, str]:
+    """The kind and the name that `job/train` or `job train` means."""
+    word, _, name = "/".join(words).partition("/")
+    kind = _WORDS.get(word.lower())
+    if not name or "/" in name or kind is None:
+        raise BadInput(f"{' '.join(words)!r}: expected job/NAME, pg/NAME or pod/NAME")
+    return kind, name
+
+
+async def _find_group(access: ClusterAccess, kind: str, name: str) -> tuple[PodGroup, str] | Report:
     """The PodGroup that is meant, and the key of its Job; for a pod without one, all that there is to say."""
     from pumice.api.batch import Job
     from pumice.api.pods import Pod
@@ -75,8 +81,8 @@ async def _found(reach: Reach, kind: str, name: str) -> tuple[PodGroup, str] | R
     from pumice.cli.sources import group_of
 
     if kind == "job":
-        job = (await reach.client.get(Job, name, namespace=reach.namespace)).into(Job)
-        groups = (await reach.client.list(PodGroup, namespace=reach.namespace)).items
+        job = (await access.client.get(Job, name, namespace=access.namespace)).into(Job)
+        groups = (await access.client.list(PodGroup, namespace=access.namespace)).items
         own = [each for each in groups if any(ref.uid == job.metadata.uid for ref in each.metadata.owner_references)]
         if not own:
             phase = job.status.state.phase or "Pending"
@@ -86,12 +92,12 @@ async def _found(reach: Reach, kind: str, name: str) -> tuple[PodGroup, str] | R
             )
         return own[0], job.metadata.key
     if kind == "pod":
-        pod = (await reach.client.get(Pod, name, namespace=reach.namespace)).into(Pod)
+        pod = (await access.client.get(Pod, name, namespace=access.namespace)).into(Pod)
         name = group_of(pod)
         if not name:
             return _groupless(pod, "is in no PodGroup")
     try:
-        group = (await reach.client.get(PodGroup, name, namespace=reach.namespace)).into(PodGroup)
+        group = (await access.client.get(PodGroup, name, namespace=access.namespace)).into(PodGroup)
     except NotFound:
         if kind != "pod":
             raise
@@ -108,9 +114,7 @@ def _groupless(pod: Pod, what: str) -> Report:
     rows = [("Pod:", f"{pod.metadata.key}, {pod.status.phase or 'Pending'}"), ("Scheduler:", pod.spec.scheduler_name)]
     data = {"pod": pod.metadata.key, "phase": pod.status.phase, "scheduler": pod.spec.scheduler_name}
     if pod.spec.node_name:
-        return Report(
-            aligned([*rows, ("Node:", pod.spec.node_name)]).rstrip("\n"), {**data, "node": pod.spec.node_name}
-        )
+        return Report(align([*rows, ("Node:", pod.spec.node_name)]).rstrip("\n"), {**data, "node": pod.spec.node_name})
     why = [f"it {what}"]
     if group_of(pod):
         why.append("no scheduler looks at it before there is one: create it, or correct scheduling.k8s.io/group-name")
@@ -119,5 +123,5 @@ def _groupless(pod: Pod, what: str) -> Report:
     else:
         why.append("Pumice has no part in it: `kubectl describe pod` shows what its own scheduler says")
     told = f"\n\nWhat the pod was told:\n  {said}" if said and not group_of(pod) else ""  # else it is the same again
-    text = f"{aligned(rows)}\nWhy it waits:\n  {'; '.join(why)}{told}"
+    text = f"{align(rows)}\nWhy it waits:\n  {'; '.join(why)}{told}"
     return Report(text, {**data, "reasons": why, "told": said})

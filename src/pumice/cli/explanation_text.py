@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pumice import instant
-from pumice.cli.printing import aligned
+from pumice.cli.printing import align
 from pumice.cli.sources import LEADER, PODGROUP
 from pumice.cluster import amounts
 
@@ -62,10 +62,41 @@ def _head(answer: Answer, now: Instant, job: str, pod: str) -> str:
     if members.finished:
         counts.append(f"{members.finished} have finished")
     need = f"{members.minimum} must start together"
-    rows.append(("Members:", f"{_counted(members.pods, 'pod')}: {', '.join(counts)}; {need}"))
+    rows.append(("Members:", f"{_count_text(members.pods, 'pod')}: {', '.join(counts)}; {need}"))
     if gang.asks:
-        rows.append(("Asks for:", _listed(gang.asks)))
-    return aligned(rows)
+        least, whole = amounts.read(gang.asks), _whole(answer.detail)
+        more = any(value > least.get(name, 0) for name, value in whole.items())
+        rows.append(
+            (
+                "Asks for:",
+                _amounts_text(gang.asks) + (f" to start, {amounts.text(whole)} for all its pods" if more else ""),
+            )
+        )
+    return align(rows)
+
+
+def _whole(detail: model.GangDetail) -> amounts.Amounts:
+    """What all its pods hold and wait for; a gang may have more of them than must start together."""
+    whole = {**amounts.read(detail.gang.holds)}
+    amounts.add(whole, _waiting(detail))
+    return whole
+
+
+def _waiting(detail: model.GangDetail) -> amounts.Amounts:
+    """What all its waiting pods ask for."""
+    total: amounts.MutableAmounts = {}
+    for shape in detail.room:
+        amounts.add(total, amounts.read(shape.each), shape.waiting)
+    return total
+
+
+def _lacks(detail: model.GangDetail) -> amounts.Amounts:
+    """What it takes beside what the gang holds: the rest of its minimum, or once it has started, what its other pods ask for."""
+    gang = detail.gang
+    if gang.members.running >= gang.members.minimum:
+        return _waiting(detail)
+    held = amounts.read(gang.holds)
+    return {name: max(value - held.get(name, 0), 0) for name, value in amounts.read(gang.asks).items()}
 
 
 def _about(answer: Answer) -> str:
@@ -84,10 +115,10 @@ def _one_pod(detail: model.GangDetail, name: str) -> str:
     if pod.node:
         return f"{key}, {pod.status} on {pod.node}"
     said = f"held by its scheduling gates {', '.join(pod.gates)}" if pod.gates else _message(detail, pod)
-    return f"{key}, {pod.status}: {said or 'waits for the rest of its gang'}"
+    return f"{key}, {pod.status}: {said or 'waits as its gang does, for the reasons below'}"
 
 
-def _listed(values: model.Amounts) -> str:
+def _amounts_text(values: model.Amounts) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
@@ -95,7 +126,7 @@ def _reasons(answer: Answer, now: Instant) -> str:
     reasons, nodes = answer.detail.gang.reasons, answer.detail.totals.nodes
     if not reasons:
         return (
-            f"Why it waits: {_unexplained(answer)}\n"
+            f"Why it waits: {_no_reason_text(answer)}\n"
             "  Is one running, and is it the one that the pods' schedulerName names?\n"
         )
     lines = []
@@ -107,7 +138,7 @@ def _reasons(answer: Answer, now: Instant) -> str:
     return f"Why it waits{_source(answer, now)}:\n{''.join(lines)}"
 
 
-def _unexplained(answer: Answer) -> str:
+def _no_reason_text(answer: Answer) -> str:
     if answer.source == PODGROUP:
         return "no scheduler has said so far."
     return "nothing is in its way: a scheduler would start it now."
@@ -136,15 +167,15 @@ def _leaving(detail: model.GangDetail, now: Instant) -> str:
         ends = instant.parse_instant(each.until) - now if each.until else 0
         within = f", within {instant.human_duration(max(ends, 0))}" if each.until else ""
         lines.append(
-            f"  {each.node}, for {_counted(each.for_pods, 'pod')} of it: "
-            f"{_counted(each.pods, 'pod')} with {_listed(each.hold)} must end there{within}\n"
+            f"  {each.node}, for {_count_text(each.for_pods, 'pod')} of it: "
+            f"{_count_text(each.pods, 'pod')} with {_amounts_text(each.hold)} must end there{within}\n"
         )
     return f"Room that is being made for it:\n{''.join(lines)}" if lines else ""
 
 
 def _ahead(detail: model.GangDetail) -> str:
     lines = [
-        f"  {claim.gang}: {_listed(claim.want[node])} on {node}, for {_counted(pods, 'pod')}\n"
+        f"  {claim.gang}: {_amounts_text(claim.want[node])} on {node}, for {_count_text(pods, 'pod')}\n"
         for claim in detail.claims
         if claim.gang != detail.gang.key
         for node, pods in claim.places.items()
@@ -159,7 +190,7 @@ def _others(promised: model.Amounts, gang: model.Gang) -> amounts.Amounts:
 
 
 def _share(detail: model.GangDetail) -> str:
-    queue, asks = detail.queue, amounts.read(detail.gang.asks)
+    queue, asks = detail.queue, _lacks(detail)
     if queue is None:
         return ""
     limits = {"GUARANTEE": queue.guarantee, "DESERVED": queue.deserved, "CAPABILITY": queue.capability}
@@ -184,16 +215,16 @@ def _share(detail: model.GangDetail) -> str:
         over, limit = sum(numbers) - capability.get(name, amounts.UNLIMITED), queue.capability.get(name, "")
         if numbers[0] > capability.get(name, amounts.UNLIMITED):
             notes += (
-                f"  {name}: {detail.gang.asks[name]} asked are more than the capability of {limit}: "
+                f"  {name}: {amounts.quantity_text(name, numbers[0])} asked are more than the capability of {limit}: "
                 "waiting does not help; ask for less, or raise the capability\n"
             )
         elif over > 0 and numbers[0]:
             notes += f"  {_sum(name, numbers, 'allocated')} are {amounts.quantity_text(name, over)} more than the capability of {limit}\n"
-    return f"Queue {queue.name}:\n{_indented(aligned(rows))}{notes}"
+    return f"Queue {queue.name}:\n{_indent(align(rows))}{notes}"
 
 
 def _cluster(detail: model.GangDetail) -> str:
-    asks, totals = amounts.read(detail.gang.asks), detail.totals
+    asks, totals = _lacks(detail), detail.totals
     if not asks or not totals.nodes:
         return ""
     total, used, promised = (
@@ -209,7 +240,7 @@ def _cluster(detail: model.GangDetail) -> str:
         over = sum(numbers) - total.get(name, 0)
         if over > 0:
             notes += f"  {_sum(name, numbers, 'used')} are {amounts.quantity_text(name, over)} more than there are\n"
-    return f"All nodes:\n{_indented(aligned(rows))}{notes}"
+    return f"All nodes:\n{_indent(align(rows))}{notes}"
 
 
 def _sum(name: str, numbers: tuple[float, float, float], held: str) -> str:
@@ -223,7 +254,7 @@ def _room(shapes: Sequence[model.Room]) -> str:
         more = f" (and {each.fit - each.waiting} more would)" if each.fit > each.waiting else ""
         fit = f"{min(each.fit, each.waiting)} of {each.waiting} pods would fit{more}"
         lines.append(
-            f"  {_listed(each.each) or 'nothing'} each: {fit}; {each.may_take} of {each.nodes} nodes may take them\n"
+            f"  {_amounts_text(each.each) or 'nothing'} each: {fit}; {each.may_take} of {each.nodes} nodes may take them\n"
         )
         lines += [
             f"    {one.resource}: {one.free} free on those, at most {one.most_on_one_node} on one of them\n"
@@ -243,7 +274,7 @@ def _eviction(short: Sequence[model.Evictable], queue: str) -> str:
     for each in short:
         name = each.resource
         if each.lower_priority_pods:
-            pods = _counted(each.lower_priority_pods, "pod")
+            pods = _count_text(each.lower_priority_pods, "pod")
             lines.append(f"  {pods} of lower priority in queue {queue}: {name} {each.held_by_them}\n")
         lines += [
             f"  queue {other}, beyond what it deserves: {name} {excess}\n"
@@ -263,13 +294,13 @@ def _message(detail: model.GangDetail, pod: model.Pod) -> str:
 
 def _pods(detail: model.GangDetail) -> str:
     said = Counter(message for pod in detail.pods if not pod.node and (message := _message(detail, pod)))
-    lines = [f"  {_counted(count, 'pod')}: {message}\n" for message, count in said.most_common(MESSAGES_SHOWN_MAX)]
+    lines = [f"  {_count_text(count, 'pod')}: {message}\n" for message, count in said.most_common(MESSAGES_SHOWN_MAX)]
     return f"What the pods were told:\n{''.join(lines)}" if lines else ""
 
 
-def _counted(number: int, noun: str) -> str:
+def _count_text(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _indented(lines: str) -> str:
+def _indent(lines: str) -> str:
     return "".join(f"  {line}\n" for line in lines.splitlines())

@@ -54,7 +54,7 @@ async def follow(query: Query, client: Client) -> AsyncIterator[list[Json]]:
         await client.get(query.kind, query.name, namespace=query.namespace)  # not there is an error, not silence
     seen: dict[str, str] = {}
     while True:
-        found, version = await listed(query, client)
+        found, version = await list_objects(query, client)
         fresh = [each for each in found if seen.get(_uid(each)) != _version(each)]
         seen = {_uid(each): _version(each) for each in found}
         if fresh:
@@ -86,7 +86,7 @@ def _selection(query: Query) -> dict[str, str]:
     return requests.query(labelSelector=query.labels, fieldSelector=fields)
 
 
-async def listed(query: Query, client: Client) -> tuple[list[Json], str]:
+async def list_objects(query: Query, client: Client) -> tuple[list[Json], str]:
     """All objects that the query keeps, and the version from which their changes are to be had."""
     where = requests.collection_path(query.kind, query.namespace)
     response = await client.call(Request("GET", where, _selection(query), {"accept": "application/json"}))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pumice.api import names
 from pumice.api.scheduling import VOLCANO
-from pumice.cli.cluster_command import Reach, asks, named
+from pumice.cli.cluster_command import ClusterAccess, asks, labelled, name_argument
 from pumice.cli.results import Done, Query, Report
+from pumice.cli.suggestions import SuggestingGroup
 from pumice.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
     from pumice.api.meta import Json
 
+FRAMEWORKS = ("pytorch", "tensorflow", "mpi", "ray")
 ASKED = "cpu=1000m,memory=100Mi"  # vcctl's defaults
 KIND = "jobs.batch.volcano.sh"
 
@@ -39,7 +41,7 @@ _TIMEOUT = click.option(
 )
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def job() -> None:
     """Run, look at and steer Jobs."""
 
@@ -48,13 +50,13 @@ def job() -> None:
 @asks(everywhere=True, watch=True)
 @click.option("-q", "--queue", default="", help="Only of this queue.")
 @click.option("-S", "--scheduler", default="", help="Only of this scheduler.")
-@click.option("--selector", default="", metavar="TEXT", help="Only those whose name contains this.")
-async def list_jobs(reach: Reach, queue: str, scheduler: str, selector: str) -> Query:
+@labelled
+async def list_jobs(access: ClusterAccess, queue: str, scheduler: str, labels: str) -> Query:
     """List Jobs."""
-    return jobs(reach, queue=queue, scheduler=scheduler, part=selector)
+    return jobs(access, queue=queue, scheduler=scheduler, labels=labels)
 
 
-def jobs(reach: Reach, *, queue: str = "", scheduler: str = "", part: str = "") -> Query:
+def jobs(access: ClusterAccess, *, queue: str = "", scheduler: str = "", part: str = "", labels: str = "") -> Query:
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
     from pumice.cli import tables
@@ -67,35 +69,50 @@ def jobs(reach: Reach, *, queue: str = "", scheduler: str = "", part: str = "") 
             and part in each["metadata"]["name"]
         )
 
-    columns = tables.with_namespace(tables.JOB, everywhere=reach.everywhere)
-    return Query(kind=by_struct(Job), columns=columns, namespace=reach.scope, keep=keep)
+    columns = tables.with_namespace(tables.JOB, everywhere=access.everywhere)
+    return Query(kind=by_struct(Job), columns=columns, namespace=access.scope, labels=labels, keep=keep)
 
 
 @job.command()
 @asks()
-@named("-N", "--name", kind=KIND)
-async def view(reach: Reach, name: str) -> Report:
+@name_argument("-N", "--name", kind=KIND, several=True)
+async def view(access: ClusterAccess, name: str) -> Report:
     """Show one Job: what it asks for, how it stands, what happened to it."""
-    return await viewed(reach, name)
+    return await view_job(access, name)
 
 
-async def viewed(reach: Reach, name: str) -> Report:
+async def view_job(access: ClusterAccess, name: str) -> Report:
     from pumice.api.batch import Job
     from pumice.cli import describe
 
-    found = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
-    events = await describe.events_of(reach.client, found)
-    return Report(describe.job_text(found, events, reach.clock.now()), describe.tidy(found))
+    found = (await access.client.get(Job, name, namespace=access.namespace)).json()
+    events = await describe.events_of_job(access.client, found)
+    return Report(describe.job_text(found, events, access.clock.now()), describe.tidy(found))
 
 
 @job.command()
 @asks()
-@named("-N", "--name", required=False)
+@name_argument("-N", "--name", required=False)
 @click.option("-i", "--image", default="busybox", show_default=True)
-@click.option("-m", "--min", "minimum", default=1, show_default=True, help="Pods that must be able to start together.")
-@click.option("-r", "--replicas", default=1, show_default=True)
+@click.option(
+    "-m", "--min", "minimum", type=int, help="Pods that must be able to start together; else 1, or a framework's all."
+)
+@click.option("-r", "--replicas", default=1, show_default=True, help="Pods in all.")
 @click.option("-R", "--requests", default=ASKED, show_default=True, help="What each pod asks for.")
 @click.option("-L", "--limits", default="", help="What each pod may use; else what it asks for.")
+@click.option(
+    "--gpus", type=click.IntRange(min=0), default=0, help="GPUs (nvidia.com/gpu) of each pod, beside --requests."
+)
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable of each container; may be repeated.")
+@click.option(
+    "--volume",
+    "volumes",
+    multiple=True,
+    metavar="CLAIM:/PATH",
+    help="A claim, or a /FOLDER of the node; may be repeated.",
+)
+@click.option("--framework", type=click.Choice(FRAMEWORKS), help="Tasks and environment as this framework wants them.")
+@click.option("--priority", default="", metavar="CLASS", help="PriorityClass of the Job.")
 @click.option("-S", "--scheduler", default=VOLCANO, show_default=True)
 @click.option("-q", "--queue", default="", help="Queue that the Job draws from.")
 @click.option("-c", "--command", default="", help="What each pod runs, as a shell would split it.")
@@ -104,22 +121,9 @@ async def viewed(reach: Reach, name: str) -> Report:
 @click.option("--wait", is_flag=True, help="Come back when the Job is over: code 0 where it completed, else 1.")
 @_TIMEOUT
 async def run(
-    reach: Reach,
-    name: str,
-    image: str,
-    minimum: int,
-    replicas: int,
-    requests: str,
-    limits: str,
-    scheduler: str,
-    queue: str,
-    command: str,
-    filename: str,
-    dry_run: bool,
-    wait: bool,
-    timeout_s: float | None,
+    access: ClusterAccess, name: str, filename: str, dry_run: bool, wait: bool, timeout_s: float | None, **flags: Any
 ) -> Done:
-    """Create a Job of equal pods, or the one in a file."""
+    """Create a Job of equal pods, one for a framework, or the one in a file."""
     from pumice.cli import submitting
 
     if timeout_s is not None and not wait:
@@ -133,91 +137,138 @@ async def run(
     elif not name:
         raise BadInput("no name was given; write it behind the command, or a file with -f")
     else:
-        shape = submitting.Shape(image, replicas, minimum, requests, limits or requests, command)
-        wanted = submitting.job_of(name, shape, scheduler=scheduler, queue=queue)
-    made = await submitting.submit(reach, wanted, dry_run=dry_run)
+        wanted = _job_of(name, **flags)
+    made = await submitting.submit(access, wanted, dry_run=dry_run)
     if not wait:
         return made
     from pumice.cli import waiting
 
     click.echo(f"job {made.object['metadata']['name']} created", err=True)
-    return Done(made.kind, await waiting.job_ends(reach, made.object, timeout_s), "completed")
+    return Done(made.kind, await waiting.job_ends(access, made.object, timeout_s), "completed")
+
+
+def _job_of(
+    name: str,
+    *,
+    minimum: int | None,
+    limits: str,
+    framework: str | None,
+    scheduler: str,
+    queue: str,
+    priority: str,
+    **pods: Any,
+) -> Json:
+    from pumice.cli import submitting
+
+    least = minimum if minimum is not None else pods["replicas"] if framework else 1
+    shape = submitting.Shape(minimum=least, limits=limits or pods["requests"], framework=framework or "", **pods)
+    return submitting.job_of(name, shape, scheduler=scheduler, queue=queue, priority=priority)
 
 
 @job.command()
 @asks()
-@named("-N", "--name", kind=KIND)
-async def suspend(reach: Reach, name: str) -> Done:
+@name_argument("-N", "--name", kind=KIND, several=True)
+@click.option(
+    "--for",
+    "phase",
+    type=click.Choice(["Completed", "Running"], case_sensitive=False),
+    default="Completed",
+    show_default=True,
+)
+@_TIMEOUT
+async def wait(access: ClusterAccess, name: str, phase: str, timeout_s: float | None) -> Done:
+    """Come back when a Job has completed, or runs: code 1 where it ended otherwise, 5 where time ran out."""
+    from pumice.api.batch import Job
+    from pumice.api.kinds import by_struct
+    from pumice.cli import waiting
+
+    found = (await access.client.get(Job, name, namespace=access.namespace)).json()
+    reached = await waiting.job_ends(access, found, timeout_s, running=phase == "Running")
+    return Done(by_struct(Job), reached, waiting.phase_of(reached).lower())
+
+
+@job.command()
+@asks()
+@name_argument("-N", "--name", kind=KIND, several=True)
+async def restart(access: ClusterAccess, name: str) -> Done:
+    """End a Job's pods and start it anew; that counts as one of its retries."""
+    return await command_job(access, name, "RestartJob", "restarting")
+
+
+@job.command()
+@asks()
+@name_argument("-N", "--name", kind=KIND, several=True)
+async def suspend(access: ClusterAccess, name: str) -> Done:
     """Stop a Job's pods and keep the Job, until it is resumed."""
-    return await commanded(reach, name, "AbortJob", "suspending")
+    return await command_job(access, name, "AbortJob", "suspending")
 
 
 @job.command()
 @asks()
-@named("-N", "--name", kind=KIND)
-async def resume(reach: Reach, name: str) -> Done:
+@name_argument("-N", "--name", kind=KIND, several=True)
+async def resume(access: ClusterAccess, name: str) -> Done:
     """Let a suspended Job run again."""
-    return await commanded(reach, name, "ResumeJob", "resuming")
+    return await command_job(access, name, "ResumeJob", "resuming")
 
 
-async def commanded(reach: Reach, name: str, action: str, deed: str) -> Done:
+async def command_job(access: ClusterAccess, name: str, action: str, deed: str) -> Done:
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
     from pumice.cli import commands_api
 
-    found = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
-    await commands_api.command(reach.client, by_struct(Job), found, action, namespace=reach.namespace)
+    found = (await access.client.get(Job, name, namespace=access.namespace)).json()
+    await commands_api.command(access.client, by_struct(Job), found, action, namespace=access.namespace)
     return Done(by_struct(Job), found, deed)
 
 
 @job.command()
 @asks()
-@named("-N", "--name", kind=KIND)
+@name_argument("-N", "--name", kind=KIND, several=True)
 @click.option("--wait", is_flag=True, help="Come back when the Job and all its pods are gone.")
 @_TIMEOUT
-async def delete(reach: Reach, name: str, wait: bool, timeout_s: float | None) -> Done:
+async def delete(access: ClusterAccess, name: str, wait: bool, timeout_s: float | None) -> Done:
     """Delete a Job and its pods."""
     if timeout_s is not None and not wait:
         raise BadInput("--timeout says how long --wait waits; add --wait, or drop it")
-    done = await deleted(reach, name)
+    done = await delete_job(access, name)
     if wait:
         from pumice.cli import waiting
 
-        await waiting.job_is_gone(reach, name, timeout_s)
+        await waiting.job_is_gone(access, name, timeout_s)
     return done
 
 
-async def deleted(reach: Reach, name: str) -> Done:
+async def delete_job(access: ClusterAccess, name: str) -> Done:
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
     from pumice.kube.requests import Propagation
 
-    await reach.client.delete(Job, name, namespace=reach.namespace, propagation=Propagation.BACKGROUND)
-    return Done(by_struct(Job), {"metadata": {"name": name, "namespace": reach.namespace}}, "deleted")
+    await access.client.delete(Job, name, namespace=access.namespace, propagation=Propagation.BACKGROUND)
+    return Done(by_struct(Job), {"metadata": {"name": name, "namespace": access.namespace}}, "deleted")
 
 
 @job.command()
 @asks()
-@named("-N", "--name", kind=KIND)
+@name_argument("-N", "--name", kind=KIND)
 @click.option("-r", "--replicas", type=click.IntRange(min=0), required=True)
 @click.option("-t", "--task", default="", help="Task to scale; a Job with one task needs none named.")
 @click.option("-m", "--min", "minimum", type=click.IntRange(min=0), help="Change minAvailable as well.")
-async def scale(reach: Reach, name: str, replicas: int, task: str, minimum: int | None) -> Done:
+async def scale(access: ClusterAccess, name: str, replicas: int, task: str, minimum: int | None) -> Done:
     """Change how many pods a task has."""
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
     from pumice.cli import submitting
 
-    found = (await reach.client.get(Job, name, namespace=reach.namespace)).json()
-    wanted = submitting.scaled(found, replicas, task=task, minimum=minimum)
-    # The version read goes along, so that a change by somebody else in between is a conflict and not lost.
-    written = await reach.client.update(Job, name, wanted, namespace=reach.namespace)
+    found = (await access.client.get(Job, name, namespace=access.namespace)).json()
+    wanted = submitting.scale_job(found, replicas, task=task, minimum=minimum)
+    # The version read goes along, so that a change by another client in between is a conflict and not lost.
+    written = await access.client.update(Job, name, wanted, namespace=access.namespace)
     return Done(by_struct(Job), written.json(), "scaled")
 
 
 @job.command()
 @asks(output=False)
-@named("-N", "--name", kind=KIND)
+@name_argument("-N", "--name", kind=KIND)
 @click.option("-t", "--task", default="", help="Only pods of this task.")
 @click.option("--index", type=click.IntRange(min=0), help="Only the pod of this number within its task.")
 @click.option("-c", "--container", default="", help="Container; needed where pods have several.")
@@ -225,7 +276,7 @@ async def scale(reach: Reach, name: str, replicas: int, task: str, minimum: int 
 @click.option("--tail", type=click.IntRange(min=0), help="Only so many last lines of each pod.")
 @click.option("-p", "--previous", is_flag=True, help="Of the container before the last restart.")
 async def logs(
-    reach: Reach,
+    access: ClusterAccess,
     name: str,
     task: str,
     index: int | None,
@@ -242,11 +293,14 @@ async def logs(
 
     if follow and previous:
         raise BadInput("-f and --previous exclude each other: a container that has ended writes nothing more; drop one")
-    await reach.client.get(Job, name, namespace=reach.namespace)
+    job = (await access.client.get(Job, name, namespace=access.namespace)).json()
     labels = f"{names.JOB_NAME}={name}"
-    pods = await reach.client.list_json(by_struct(Pod), namespace=reach.namespace, labels=labels)
+    pods = await access.client.list_json(by_struct(Pod), namespace=access.namespace, labels=labels)
     chosen = logs.chosen_pods(pods, task=task, index=index)
     if not chosen:
-        raise NotFound(f"job {reach.namespace}/{name} has no such pod; `pumice pod list -j {name}` lists them")
-    wanted = logs.Wanted(reach.namespace, container, tail, previous)
-    await (logs.follow if follow else logs.print_all)(reach.client, chosen, wanted)
+        raise NotFound(f"job {access.namespace}/{name} has no such pod; `pumice pod list -j {name}` lists them")
+    wanted = logs.Wanted(access.namespace, container, tail, previous)
+    if follow:
+        await logs.follow(access.client, chosen, wanted)
+    elif not await logs.print_all(access.client, chosen, wanted):
+        raise NotFound(logs.no_former_container(job))

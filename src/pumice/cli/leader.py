@@ -25,7 +25,7 @@ from pumice.kube.transport import Request
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pumice.cli.cluster_command import Reach
+    from pumice.cli.cluster_command import ClusterAccess
 
 LEADERS_MAX = 3  # leases of that name in different namespaces; more are no accident
 TOKEN_S = 600  # the shortest that an API server gives
@@ -36,24 +36,24 @@ class Unanswered(PumiceError):
     """No leader said anything; the text says why."""
 
 
-async def ask(reach: Reach, path: str) -> bytes:
+async def ask(access: ClusterAccess, path: str) -> bytes:
     """What a leader answers to GET `path`; raises Unanswered where none does."""
     causes = []
-    for lease in await _leases(reach):
+    for lease in await _leases(access):
         address = lease["metadata"]["annotations"][names.VIEW_ADDRESS]
         try:
-            token = await _token(reach, lease["metadata"]["namespace"])
-            return await _through(reach, address, path, token)
+            token = await _token(access, lease["metadata"]["namespace"])
+            return await _through(access, address, path, token)
         except (PumiceError, msgspec.MsgspecError) as error:
             causes.append(f"{address}: {error}")
     raise Unanswered("; ".join(causes) or f"no lease {names.SCHEDULER_LEASE} tells of a leading scheduler")
 
 
-async def _leases(reach: Reach) -> list[dict[str, Any]]:
+async def _leases(access: ClusterAccess) -> list[dict[str, Any]]:
     """Leases that say where a leader is, the one that was renewed last first."""
     query = {"fieldSelector": f"metadata.name={names.SCHEDULER_LEASE}"}
     try:
-        answer = await reach.client.call(Request("GET", "/apis/coordination.k8s.io/v1/leases", query))
+        answer = await access.client.call(Request("GET", "/apis/coordination.k8s.io/v1/leases", query))
     except PumiceError as error:
         raise Unanswered(f"the lease of the leading scheduler cannot be read: {error}") from error
     items = msgspec.json.decode(answer.body).get("items") or ()
@@ -62,24 +62,24 @@ async def _leases(reach: Reach) -> list[dict[str, Any]]:
     return found[:LEADERS_MAX]
 
 
-async def _token(reach: Reach, namespace: str) -> str:
+async def _token(access: ClusterAccess, namespace: str) -> str:
     """A token of the viewer's account, that of the user's namespace if there is one, else that beside the scheduler."""
     spec = {"audiences": [names.VIEW_AUDIENCE], "expirationSeconds": TOKEN_S}
     body = msgspec.json.encode({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})
-    for place in dict.fromkeys((reach.namespace, namespace)):
+    for place in dict.fromkeys((access.namespace, namespace)):
         where = f"/api/v1/namespaces/{place}/serviceaccounts/{names.VIEWER_ACCOUNT}/token"
         with contextlib.suppress(*((NotFound, Refused) if place != namespace else ())):
-            answer = await reach.client.call(Request("POST", where, {}, _JSON, body))
+            answer = await access.client.call(Request("POST", where, {}, _JSON, body))
             return str(msgspec.json.decode(answer.body)["status"]["token"])
     raise Unanswered(f"no account {names.VIEWER_ACCOUNT} gives a token")
 
 
-async def _through(reach: Reach, address: str, path: str, token: str) -> bytes:
+async def _through(access: ClusterAccess, address: str, path: str, token: str) -> bytes:
     if address.startswith("pods/"):
         _, namespace, pod = address.split("/", 2)
         where = f"/api/v1/namespaces/{namespace}/pods/{pod}/proxy{path}"
         request = Request("GET", where, {}, {names.VIEW_HEADER: token})
-        return (await reach.client.call(request, retry=False)).body
+        return (await access.client.call(request, retry=False)).body
     host = urlsplit(address).hostname or ""
     if not _is_here(host):
         raise Unanswered("it is not on this machine, and no pod")

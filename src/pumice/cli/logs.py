@@ -10,6 +10,7 @@ import click
 
 from pumice.api import names
 from pumice.errors import BadInput
+from pumice.kube import errors
 from pumice.kube.watch import Lines
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pumice.api.meta import Json
     from pumice.kube.client import Client
 
+_NONE_BEFORE = "previous terminated container"  # a kubelet's words
 FOLLOWED_MAX = 64  # pods at once: each is a connection
 
 
@@ -49,17 +51,37 @@ def chosen_pods(pods: Iterable[Json], *, task: str = "", index: int | None = Non
     return [pod["metadata"]["name"] for pod in sorted(kept, key=place)]
 
 
-async def print_all(client: Client, pods: Sequence[str], wanted: Wanted) -> None:
+async def print_all(client: Client, pods: Sequence[str], wanted: Wanted) -> bool:
+    """Whether any of the pods had such logs: with `previous` one without a former container is passed over."""
+    found = False
     for pod in pods:
-        text = await client.log(
-            pod,
-            namespace=wanted.namespace,
-            container=wanted.container,
-            previous=wanted.previous,
-            tail_lines=wanted.tail,
-        )
+        try:
+            text = await client.log(
+                pod,
+                namespace=wanted.namespace,
+                container=wanted.container,
+                previous=wanted.previous,
+                tail_lines=wanted.tail,
+            )
+        except errors.Invalid as error:
+            if wanted.previous and _NONE_BEFORE in error.message:
+                continue
+            raise
+        found = True
         for line in text.splitlines():
             _print(pod, line, several=len(pods) > 1)
+    return found
+
+
+def no_former_container(job: Json) -> str:
+    """Why --previous has nothing to show, and what has."""
+    name, restarts = job["metadata"]["name"], (job.get("status") or {}).get("retryCount") or 0
+    if not restarts:
+        return f"job {name}: no container of its pods was restarted; drop --previous"
+    return (
+        f"job {name} was restarted {'once' if restarts == 1 else f'{restarts} times'}, each time with new pods: the logs of the "
+        f"former ones went with them; `pumice job view {name}` shows why they ended, and only a log collector keeps what they wrote"
+    )
 
 
 async def follow(client: Client, pods: Sequence[str], wanted: Wanted) -> None:

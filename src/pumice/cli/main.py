@@ -11,6 +11,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from pumice import __version__, errors
+from pumice.cli.invocation import Invocation
+from pumice.cli.suggestions import SuggestingGroup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +73,7 @@ _NOT_IN_THIS_IMAGE = (
 )
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SuggestingGroup):
     """A group whose commands are imported when they are called, not when they are listed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
@@ -110,8 +112,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str] | None = None, command: click.Command = pumice, *, name: str = "pumice") -> ExitCode:
     """Run a command, ours or one under another name, to its exit code."""
+    invocation = Invocation()
     try:
-        command.main(args=arguments, prog_name=name, standalone_mode=False)
+        command.main(args=arguments, prog_name=name, standalone_mode=False, obj=invocation)
     except click.exceptions.Exit as end:
         return ExitCode(end.exit_code)
     except click.ClickException as error:
@@ -131,7 +134,6 @@ def run(arguments: list[str] | None = None, command: click.Command = pumice, *, 
     except errors.PumiceError as error:
         from pumice.cli import colours
 
-        red = colours.wanted(sys.stderr)
-        click.echo(f"{click.style(f'{name}:', fg='red') if red else f'{name}:'} {error}", err=True, color=red)
+        colours.error(name, str(error) if invocation.verbose else error.plain)
         return next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
     return ExitCode.OK

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pumice.cli.cluster_command import Reach, Target, reached
+from pumice.cli.cluster_command import ClusterAccess, Target, connect
 from pumice.errors import PumiceError
 
 if TYPE_CHECKING:
@@ -87,33 +87,33 @@ def check(
 
 
 def _text(found: Sequence[Finding], objects: int) -> str:
-    from pumice.cli.printing import aligned
+    from pumice.cli.printing import align
 
     if not found:
         return f"Nothing in {objects} objects will behave differently."
     rows = [("SEVERITY", "SUBJECT", "WHAT", "SEE")]
     rows += [(each.severity.value, each.subject, each.what, each.see) for each in found]
-    return aligned(rows)
+    return align(rows)
 
 
 async def _read_cluster(target: Target, namespace: str) -> list[Mapping[str, Any]]:
     from pumice.api import kinds
 
-    async with reached(target) as reach:
+    async with connect(target) as access:
         objects: list[Mapping[str, Any]] = []
         for kind in kinds.CUSTOM_KINDS:
             if kind.resource in CUSTOM:
                 where = f"/apis/{kind.api_version}/{kind.plural}"
-                objects += await _listed(reach, where, kind.api_version, kind.kind)
+                objects += await _list_objects(access, where, kind.api_version, kind.kind)
         for prefix, plural, name in WHERE_VOLCANO_RUNS:
             where = f"{prefix}/namespaces/{namespace}/{plural}"
-            objects += await _listed(reach, where, prefix.removeprefix("/apis/").removeprefix("/api/"), name)
+            objects += await _list_objects(access, where, prefix.removeprefix("/apis/").removeprefix("/api/"), name)
         for prefix, plural, name in CLUSTER_WIDE:
-            objects += await _listed(reach, f"{prefix}/{plural}", prefix.removeprefix("/apis/"), name)
+            objects += await _list_objects(access, f"{prefix}/{plural}", prefix.removeprefix("/apis/"), name)
         return objects
 
 
-async def _listed(reach: Reach, where: str, api_version: str, kind: str) -> list[Mapping[str, Any]]:
+async def _list_objects(access: ClusterAccess, where: str, api_version: str, kind: str) -> list[Mapping[str, Any]]:
     """All objects of a collection, each with its kind; none where the server does not know it."""
     import msgspec
 
@@ -125,7 +125,7 @@ async def _listed(reach: Reach, where: str, api_version: str, kind: str) -> list
     while True:
         query = {"limit": "500", **({"continue": token} if token else {})}
         try:
-            response = await reach.client.call(Request("GET", where, query, {"accept": "application/json"}))
+            response = await access.client.call(Request("GET", where, query, {"accept": "application/json"}))
         except errors.NotFound:
             return found
         page: dict[str, Any] = msgspec.json.decode(response.body)

@@ -38,7 +38,7 @@ _PREEMPTION, _TOPOLOGY = "preemption-and-reclaim", "topology-numa-and-devices"
 class Severity(enum.StrEnum):
     """How much it matters, the worst first."""
 
-    BREAKS = "breaks"  # it will not work until somebody changes it
+    BREAKS = "breaks"  # it will not work until it is changed
     DIFFERS = "differs"  # it works, and does something else
     HINT = "hint"  # good to know
 
@@ -177,7 +177,7 @@ def _config_map(world: World, each: Json) -> Iterator[Finding]:
 
 def _policy(world: World, subject: str, text: str) -> Iterator[Finding]:
     try:
-        policy = policies.checked(text, subject, world.extra)
+        policy = policies.parse_policy(text, subject, world.extra)
     except BadInput as error:
         yield Finding(Severity.BREAKS, subject, str(error).removeprefix(f"policy {subject}: "), "policy-file")
         return
@@ -255,7 +255,7 @@ def _webhook_configuration(_: World, each: Json) -> Iterator[Finding]:
 # ------------------------------------------------------------------------------------------------------------ objects
 
 
-def _reviewed(world: World, each: Json) -> Iterator[Finding]:
+def _review(world: World, each: Json) -> Iterator[Finding]:
     """What admission would say if the object were submitted again; what is there already is not asked about."""
     settings = Settings()
     new = {key: value for key, value in each.items() if key != "status"}
@@ -332,9 +332,9 @@ def _pod(_: World, each: Json) -> Iterator[Finding]:
 RULES: Mapping[str, tuple[Callable[[World, Json], Iterator[Finding]], ...]] = {
     "ColocationConfiguration": (_unread,),
     "CronJob": (_cron_job,),
-    "HyperNode": (_reviewed,),
-    "Job": (_job, _reviewed),
-    "JobFlow": (_job_flow, _reviewed),
+    "HyperNode": (_review,),
+    "Job": (_job, _review),
+    "JobFlow": (_job_flow, _review),
     "NodeShard": (_unread,),
     "PodGroup": (_pod_group,),
     "Queue": (_queue,),

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pumice.processes.lifecycle import Process
     from pumice.runtime import Log
 
+NODES_MAX = 100_000  # that one command pretends to have
+PREFIX = "pretend-"  # other than that of `pumice up`, whose nodes are node-0 and so on
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -50,11 +52,15 @@ class Wishes:
 
 
 @click.command()
-@click.option("--kubeconfig", default="", help="Kubeconfig file; without it $KUBECONFIG or ~/.kube/config.")
+@click.option("-k", "--kubeconfig", default="", help="Kubeconfig file; without it $KUBECONFIG or ~/.kube/config.")
 @click.option("--context", default="", help="Context of the kubeconfig.")
-@click.option("--name", default="", help="Name of the node; for pretend nodes what comes before their numbers.")
+@click.option(
+    "--name", default="", help="Name of the node; for pretend nodes what comes before their numbers (pretend-)."
+)
 @click.option("--process", is_flag=True, help="One node that runs pods as processes of this machine (the default).")
-@click.option("--pretend", type=click.IntRange(1), metavar="COUNT", help="COUNT nodes that only pretend to run pods.")
+@click.option(
+    "--pretend", type=click.IntRange(1, NODES_MAX), metavar="COUNT", help="COUNT nodes that only pretend to run pods."
+)
 @click.option("--gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs of each node, all fake.")
 @click.option("--capacity", multiple=True, metavar="NAME=QUANTITY", help="What each node has, such as cpu=64.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of each node.")
@@ -157,7 +163,7 @@ def _pretend(here: Process, wishes: Wishes) -> PretendAgent:
     )
     nodes = pretend_nodes(
         wishes.pretend or 0,
-        prefix=wishes.name or "node-",
+        prefix=wishes.name or PREFIX,
         gpus=wishes.gpus,
         capacity=wishes.capacity,
         labels=wishes.labels,

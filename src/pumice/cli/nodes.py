@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pumice.cli.cluster_command import Reach, asks
+from pumice.cli.cluster_command import ClusterAccess, asks
 from pumice.cli.results import Report
+from pumice.errors import NotFound
 
 if TYPE_CHECKING:
     from pumice.cli.room import Rooms
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 @asks(namespace=())
 @click.option("--resource", default="", help="Which card to count; else the GPU that the nodes have most of.")
 @click.option("--each", default="", metavar="AMOUNTS", help="Count workers like cpu=4,nvidia.com/gpu=2 instead.")
-async def nodes(reach: Reach, resource: str, each: str) -> Report:
+async def nodes(access: ClusterAccess, resource: str, each: str) -> Report:
     """Show free, used and fragmented GPUs of each node, and the largest gang that fits now.
 
     Fragmented GPUs are free, but beside used ones: a worker that wants all GPUs of a node cannot have them. Nodes that are not
@@ -29,22 +30,26 @@ async def nodes(reach: Reach, resource: str, each: str) -> Report:
     from pumice.cluster import amounts
 
     worker = amounts.read(submitting.resources(each, "--each"))
-    found = (await reach.client.list(Node)).items
-    pods = (await reach.client.list(Pod)).items
-    session = room.session_of(found, pods, reach.clock.now())
+    found = (await access.client.list(Node)).items
+    pods = (await access.client.list(Pod)).items
+    session = room.session_of(found, pods, access.clock.now())
+    total = session.room.table.total()
+    if resource and not total.get(resource):
+        known = ", ".join(sorted(name for name, value in total.items() if value)) or "nothing at all"
+        raise NotFound(f"--resource {resource}: no node has any; the nodes have {known}")
     seen = room.rooms(session, resource)
     data, text = seen.data(), rooms_text(seen)
     if worker:
         count = room.workers(session, worker)
         data["largestGangs"] = [{"each": amounts.text(worker), "workers": count}]
         gang = f"Largest gang that fits now: {count} workers of {amounts.text(worker)}"
-        text = f"{cards_text(seen)}\n{gang}{_left_out(seen)}"
+        text = f"{cards_text(seen)}\n{gang}{_left_out_text(seen)}"
     return Report(text, data, tuple(f"node/{each.name}" for each in seen.nodes))
 
 
 def cards_text(seen: Rooms) -> str:
     """One line a node, and their sum."""
-    from pumice.cli.printing import aligned
+    from pumice.cli.printing import align
 
     rows = [("NAME", "STATUS", "GPUS", "USED", "FREE", "FRAGMENTED", "PODS")]
     for node in seen.nodes:
@@ -53,19 +58,17 @@ def cards_text(seen: Rooms) -> str:
     counted = ("cards", "used", "free", "fragmented", "pods")
     sums = [str(sum(getattr(node, name) for node in seen.nodes)) for name in counted]
     rows.append((f"({len(seen.nodes)} nodes)", "", *sums))  # type: ignore[arg-type]
-    return aligned(rows)
+    return align(rows)
 
 
 def rooms_text(seen: Rooms) -> str:
     gangs = ", ".join(f"{count} of {size}" for size, count in seen.gangs.items())
     if not gangs:
         return f"{cards_text(seen)}\nNo node has any {seen.resource}."
-    return (
-        f"{cards_text(seen)}\nLargest gang that fits now, by {seen.resource} of each worker: {gangs}{_left_out(seen)}"
-    )
+    return f"{cards_text(seen)}\nLargest gang that fits now, by {seen.resource} of each worker: {gangs}{_left_out_text(seen)}"
 
 
-def _left_out(seen: Rooms) -> str:
+def _left_out_text(seen: Rooms) -> str:
     if not seen.left_out:
         return ""
     listed = ", ".join(f"{count} {'node' if count == 1 else 'nodes'} ({why})" for why, count in seen.left_out.items())

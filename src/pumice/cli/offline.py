@@ -43,6 +43,10 @@ _EPOCH = "1970-01-01T00:00:00Z"
 def schedule(files: tuple[str, ...], policy_file: str | None, output: str) -> None:
     """Ask what one scheduling cycle would do, without a cluster."""
     objects = [item for name in files for item in read_objects(name)]
+    if not objects:
+        raise BadInput(
+            f"{', '.join(files)}: no objects; give what `kubectl get nodes,pods,podgroups,queues -A -o yaml` prints"
+        )
     text = read_file(Path(policy_file)) if policy_file else None
     answer = schedule_objects(objects, text, source=policy_file or "built-in policy")
     if output == "json":
@@ -78,17 +82,17 @@ def _objects(text: bytes, source: str) -> list[Mapping[str, Any]]:
         documents = [msgspec.json.decode(text)]
     except msgspec.DecodeError:
         documents = yamltext.load_all(text, source=source)
-    return list(_opened(documents, source))
+    return list(_flatten(documents, source))
 
 
-def _opened(documents: Iterable[Any], source: str) -> Iterable[Mapping[str, Any]]:
+def _flatten(documents: Iterable[Any], source: str) -> Iterable[Mapping[str, Any]]:
     for document in documents:
         if not isinstance(document, Mapping) or not isinstance(document.get("kind"), str):
             raise BadInput(
                 f"{source}: expected Kubernetes objects with apiVersion and kind, found {type(document).__name__}"
             )
         if document["kind"].endswith("List") and isinstance(document.get("items"), list):
-            yield from _opened(document["items"], source)
+            yield from _flatten(document["items"], source)
         else:
             yield document
 
@@ -96,11 +100,11 @@ def _opened(documents: Iterable[Any], source: str) -> Iterable[Mapping[str, Any]
 def schedule_objects(objects: Iterable[Mapping[str, Any]], policy_text: bytes | None, *, source: str) -> dict[str, Any]:
     """The answer of `pumice schedule -o json` as data."""
     extra = plugins_from_outside()
-    chosen = policies.checked(builtin.TEXT if policy_text is None else policy_text, source, extra)
+    chosen = policies.parse_policy(builtin.TEXT if policy_text is None else policy_text, source, extra)
     cluster = Cluster()
     intake = Intake(cluster)
     newest = _EPOCH
-    for thing in _joined(objects):
+    for thing in _merge_duplicates(objects):
         kind = kinds.by_kind(str(thing.get("apiVersion", "")), str(thing["kind"]))
         if kind is None or kind.struct is None:
             continue  # Deployments, Services and the like say nothing about one cycle
@@ -113,7 +117,7 @@ def schedule_objects(objects: Iterable[Mapping[str, Any]], policy_text: bytes | 
 def plan_view(objects: Iterable[Struct], policy_text: bytes | None, *, source: str, now: Instant) -> Views:
     """The view of one cycle over objects that were listed; room that is being made stays with the gangs that it is made for."""
     extra = plugins_from_outside()
-    chosen = policies.checked(builtin.TEXT if policy_text is None else policy_text, source, extra)
+    chosen = policies.parse_policy(builtin.TEXT if policy_text is None else policy_text, source, extra)
     cluster = Cluster()
     intake = Intake(cluster)
     for thing in objects:
@@ -127,7 +131,7 @@ def plan_view(objects: Iterable[Struct], policy_text: bytes | None, *, source: s
     return views
 
 
-def _joined(objects: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _merge_duplicates(objects: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Each object once. A file may name one twice: the later one counts, but a HyperNode's members are taken together."""
     found: dict[tuple[str, str, str], Mapping[str, Any]] = {}
     for thing in objects:
@@ -168,6 +172,10 @@ def reason_text(reason: Mapping[str, Any]) -> str:
 
 
 def _print_table(answer: dict[str, Any]) -> None:
+    if not answer["podGroups"]:
+        click.echo(
+            "pumice: nothing to decide: none of the objects is a PodGroup, or a pod of Pumice's scheduler", err=True
+        )
     started: dict[str, str] = {**answer["binds"]}
     for pod, node in started.items():
         click.echo(f"bind      {pod} -> {node}")

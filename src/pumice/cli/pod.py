@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 import click
 
 from pumice.api import names
-from pumice.cli.cluster_command import Reach, asks
+from pumice.cli.cluster_command import ClusterAccess, asks, labelled
 from pumice.cli.results import Query
+from pumice.cli.suggestions import SuggestingGroup
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
     from pumice.api.meta import Json
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def pod() -> None:
     """Look at the pods of Jobs."""
 
@@ -24,28 +25,30 @@ def pod() -> None:
 @asks(everywhere=True, watch=True)
 @click.option("-j", "--job", default="", help="Only of this Job.")
 @click.option("-q", "--queue", default="", help="Only of this queue.")
-async def list_pods(reach: Reach, job: str, queue: str) -> Query:
+@labelled
+async def list_pods(access: ClusterAccess, job: str, queue: str, labels: str) -> Query:
     """List the pods of Jobs, or of one Job or queue."""
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
     from pumice.api.pods import Pod
     from pumice.cli import tables
 
-    if job and queue and not reach.everywhere:
-        found = (await reach.client.get(Job, job, namespace=reach.namespace)).json()
+    if job and queue and not access.everywhere:
+        found = (await access.client.get(Job, job, namespace=access.namespace)).json()
         own = (found.get("spec") or {}).get("queue") or "default"
         if own != queue:
             raise BadInput(
-                f"job {reach.namespace}/{job} is in queue {own!r}, not in {queue!r}; drop one of the options"
+                f"job {access.namespace}/{job} is in queue {own!r}, not in {queue!r}; drop one of the options"
             )
 
     def keep(each: Json) -> bool:
         meta = each["metadata"]
-        labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
-        in_queue = queue in {"", labels.get(names.JOB_QUEUE), annotations.get(names.QUEUE_NAME)}
-        return in_queue and (names.JOB_NAME in labels or bool(queue)) and job in {"", labels.get(names.JOB_NAME)}
+        own, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+        in_queue = queue in {"", own.get(names.JOB_QUEUE), annotations.get(names.QUEUE_NAME)}
+        return in_queue and (names.JOB_NAME in own or bool(queue)) and job in {"", own.get(names.JOB_NAME)}
 
-    columns = tables.with_namespace(tables.POD, everywhere=reach.everywhere)
+    columns = tables.with_namespace(tables.POD, everywhere=access.everywhere)
     # A queue's pods need not be a Job's: only without one can the server choose by label.
-    labels = f"{names.JOB_NAME}={job}" if job else "" if queue else names.JOB_NAME
-    return Query(kind=by_struct(Pod), columns=columns, namespace=reach.scope, labels=labels, keep=keep)
+    of_jobs = f"{names.JOB_NAME}={job}" if job else "" if queue else names.JOB_NAME
+    chosen = ",".join(filter(None, (of_jobs, labels)))
+    return Query(kind=by_struct(Pod), columns=columns, namespace=access.scope, labels=chosen, keep=keep)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pumice.api.kinds import Kind
     from pumice.api.meta import Json
-    from pumice.cli.cluster_command import Reach
+    from pumice.cli.cluster_command import ClusterAccess
     from pumice.cli.results import Answer
 
 _GAP = 3
@@ -41,18 +41,18 @@ class Form:
         name, _, template = output.partition("=")
         if name not in _FORMS or (name == "jsonpath") != bool(template):
             raise BadInput(f"-o {output}: no such form; take table, wide, json, yaml, name or jsonpath=TEMPLATE")
-        return Form(name, template, headers, watch, coloured=colours.wanted(sys.stdout))
+        return Form(name, template, headers, watch, coloured=colours.should_colour(sys.stdout))
 
     @property
     def is_table(self) -> bool:
         return self.name in {"table", "wide"}
 
 
-async def show(answer: Answer, reach: Reach, form: Form) -> None:
-    """Print the answer; with a watch, until somebody ends it."""
+async def show(answer: Answer, access: ClusterAccess, form: Form) -> None:
+    """Print the answer; with a watch, until the user ends it."""
     match answer:
         case Query():
-            await _show_query(answer, reach, form)
+            await _show_query(answer, access, form)
         case Report():
             if form.is_table:
                 echo(colours.report(answer.text) if form.coloured else answer.text, form)
@@ -73,16 +73,16 @@ def echo(text: str, form: Form, *, nl: bool = True) -> None:
     click.echo(text, nl=nl, color=form.coloured)
 
 
-async def _show_query(query: Query, reach: Reach, form: Form) -> None:
+async def _show_query(query: Query, access: ClusterAccess, form: Form) -> None:
     if query.before is not None and form.is_table:
         await query.before()
     if form.watch:
-        await _follow(query, reach, form)
+        await _follow(query, access, form)
         return
-    objects = await fetching.fetch(query, reach.client)
+    objects = await fetching.fetch(query, access.client)
     if form.is_table:
         if objects:
-            echo(Table(query, form).text(objects, reach.clock.now()), form, nl=False)
+            echo(Table(query, form).text(objects, access.clock.now()), form, nl=False)
         else:
             where = f" in {query.namespace} namespace" if query.namespace else ""
             click.echo(f"No resources found{where}.", err=True)
@@ -90,18 +90,18 @@ async def _show_query(query: Query, reach: Reach, form: Form) -> None:
         for each in objects:
             click.echo(f"{_word(query.kind)}/{each['metadata']['name']}")
     else:
-        items = [_shown(each) for each in objects]
+        items = [_without_managed_fields(each) for each in objects]
         click.echo(document(items[0] if query.name else _list(items), form), nl=form.name != "jsonpath")
 
 
-async def _follow(query: Query, reach: Reach, form: Form) -> None:
+async def _follow(query: Query, access: ClusterAccess, form: Form) -> None:
     """First all objects, then each that changes."""
     table = Table(query, form)
-    async for objects in fetching.follow(query, reach.client):
+    async for objects in fetching.follow(query, access.client):
         if form.is_table:
             if query.before is not None:
                 await query.before()
-            echo(table.text(objects, reach.clock.now()), form, nl=False)
+            echo(table.text(objects, access.clock.now()), form, nl=False)
         else:
             for each in objects:
                 click.echo(_whole(query.kind, each, form), nl=form.name != "jsonpath")
@@ -111,7 +111,7 @@ def _word(kind: Kind) -> str:
     return f"{kind.singular}.{kind.group}" if kind.group else kind.singular
 
 
-def _shown(obj: Json) -> Json:
+def _without_managed_fields(obj: Json) -> Json:
     """The whole object but for managedFields, which kubectl hides as well."""
     meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     return {**obj, "metadata": meta}
@@ -124,7 +124,7 @@ def _list(items: list[Json]) -> Json:
 def _whole(kind: Kind, obj: Json, form: Form) -> str:
     if form.name == "name":
         return f"{_word(kind)}/{obj['metadata']['name']}"
-    return document({"apiVersion": kind.api_version, "kind": kind.kind, **_shown(obj)}, form)
+    return document({"apiVersion": kind.api_version, "kind": kind.kind, **_without_managed_fields(obj)}, form)
 
 
 def document(data: Any, form: Form) -> str:
@@ -158,10 +158,10 @@ class Table:
         if self._heads and rows:
             rows.insert(0, self._heads)
             self._heads = None
-        return aligned(rows, self._widths, self._painted)
+        return align(rows, self._widths, self._painted)
 
 
-def aligned(
+def align(
     rows: Sequence[Sequence[str]], widths: list[int] | None = None, painted: Collection[int] = frozenset()
 ) -> str:
     """Rows as lines, each column as wide as its widest cell; `widths` are the least, and are widened.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def shown(text: str) -> Iterator[Callable[[str], None]]:
+def show(text: str) -> Iterator[Callable[[str], None]]:
     """A line that moves while the block runs; what is given may be called with another text for it."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda _: None

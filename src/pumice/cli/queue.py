@@ -8,8 +8,9 @@ import click
 
 from pumice.api.kinds import type_meta
 from pumice.api.scheduling import Queue
-from pumice.cli.cluster_command import Reach, asks, named
+from pumice.cli.cluster_command import ClusterAccess, asks, labelled, name_argument
 from pumice.cli.results import Done, Query
+from pumice.cli.suggestions import SuggestingGroup
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
@@ -21,12 +22,12 @@ COMMANDS_NAMESPACE = "default"  # queues have no namespace, Commands must have o
 KIND = "queues.scheduling.volcano.sh"
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def queue() -> None:
     """Look at queues, make them, open and close them."""
 
 
-def queues(reach: Reach, name: str = "") -> Query:
+def queues(access: ClusterAccess, name: str = "", *, labels: str = "") -> Query:
     """All queues or one, with the PodGroups in them counted."""
     from pumice.api.kinds import by_struct
     from pumice.api.scheduling import PodGroup
@@ -35,11 +36,11 @@ def queues(reach: Reach, name: str = "") -> Query:
     counted: dict[str, Counter[str]] = {}
 
     async def count() -> None:
-        groups = await reach.client.list_json(by_struct(PodGroup))
+        groups = await access.client.list_json(by_struct(PodGroup))
         counted.clear()
         counted.update(tables.count_phases(groups))
 
-    return Query(kind=by_struct(Queue), columns=tables.queue_columns(counted), name=name, before=count)
+    return Query(kind=by_struct(Queue), columns=tables.queue_columns(counted), name=name, labels=labels, before=count)
 
 
 @queue.command("list")
@@ -47,22 +48,24 @@ def queues(reach: Reach, name: str = "") -> Query:
 @click.option(
     "-A", "--all-namespaces", is_flag=True, hidden=True, expose_value=False
 )  # queues are in none: as in kubectl
-async def list_queues(reach: Reach) -> Query:
+@click.option("-n", "--namespace", default="", hidden=True, expose_value=False)
+@labelled
+async def list_queues(access: ClusterAccess, labels: str) -> Query:
     """List queues, with how many PodGroups are in which phase."""
-    return queues(reach)
+    return queues(access, labels=labels)
 
 
 @queue.command()
 @asks(namespace=(), watch=True)
-@named("-n", "--name", kind=KIND)
-async def get(reach: Reach, name: str) -> Query:
+@name_argument("-N", "--name", letter="-n", kind=KIND)
+async def get(access: ClusterAccess, name: str) -> Query:
     """Show one queue."""
-    return queues(reach, name)
+    return queues(access, name)
 
 
 @queue.command()
 @asks(namespace=())
-@named("-n", "--name")
+@name_argument("-N", "--name", letter="-n")
 @click.option("-w", "--weight", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("-S", "--state", default="", expose_value=False, help="Taken for vcctl's sake; a new queue is open.")
 @click.option("--parent", default="", help="Queue that it takes its share from.")
@@ -70,7 +73,7 @@ async def get(reach: Reach, name: str) -> Query:
 @click.option("--deserved", default="", help="What it can claim back from others.")
 @click.option("--reclaimable/--not-reclaimable", default=True, show_default=True)
 async def create(
-    reach: Reach, name: str, weight: int, parent: str, capability: str, deserved: str, reclaimable: bool
+    access: ClusterAccess, name: str, weight: int, parent: str, capability: str, deserved: str, reclaimable: bool
 ) -> Done:
     """Make a queue."""
     from pumice.api.kinds import by_struct
@@ -84,16 +87,16 @@ async def create(
     if deserved:
         spec["deserved"] = submitting.resources(deserved, "--deserved")
     body = {**type_meta(Queue), "metadata": {"name": name}, "spec": spec}
-    made = await reach.client.create(Queue, body)
+    made = await access.client.create(Queue, body)
     return Done(by_struct(Queue), made.json(), "created")
 
 
 @queue.command()
 @asks(namespace=())
-@named("-n", "--name", kind=KIND)
+@name_argument("-N", "--name", letter="-n", kind=KIND)
 @click.option("-a", "--action", type=click.Choice(["open", "close", "update"]), required=True)
 @click.option("-w", "--weight", type=click.IntRange(min=1), help="The new weight, for update.")
-async def operate(reach: Reach, name: str, action: str, weight: int | None) -> Done:
+async def operate(access: ClusterAccess, name: str, action: str, weight: int | None) -> Done:
     """Open or close a queue, or change its weight."""
     from pumice.api.kinds import by_struct
     from pumice.cli import commands_api
@@ -101,20 +104,20 @@ async def operate(reach: Reach, name: str, action: str, weight: int | None) -> D
     if (action == "update") != (weight is not None):
         raise BadInput("--weight goes with `-a update`, and with nothing else; give both or neither")
     if weight is not None:
-        written = await reach.client.patch(Queue, name, {"spec": {"weight": weight}})
+        written = await access.client.patch(Queue, name, {"spec": {"weight": weight}})
         return Done(by_struct(Queue), written.json(), "updated")
-    found = (await reach.client.get(Queue, name)).json()
+    found = (await access.client.get(Queue, name)).json()
     verb, deed = {"open": ("OpenQueue", "opening"), "close": ("CloseQueue", "closing")}[action]
-    await commands_api.command(reach.client, by_struct(Queue), found, verb, namespace=COMMANDS_NAMESPACE)
+    await commands_api.command(access.client, by_struct(Queue), found, verb, namespace=COMMANDS_NAMESPACE)
     return Done(by_struct(Queue), found, deed)
 
 
 @queue.command()
 @asks(namespace=())
-@named("-n", "--name", kind=KIND)
-async def delete(reach: Reach, name: str) -> Done:
+@name_argument("-N", "--name", letter="-n", kind=KIND, several=True)
+async def delete(access: ClusterAccess, name: str) -> Done:
     """Delete a queue; the server refuses while it is open or in use."""
     from pumice.api.kinds import by_struct
 
-    await reach.client.delete(Queue, name)
+    await access.client.delete(Queue, name)
     return Done(by_struct(Queue), {"metadata": {"name": name}}, "deleted")

@@ -117,10 +117,10 @@ def rooms(session: Session, resource: str = "") -> Rooms:
     most = max((each.cards for each in found), default=0)
     sizes = [2**power for power in range(most.bit_length()) if 2**power <= most]
     gangs = {size: workers(session, {resource: size * amounts.MILLI}) for size in sorted({*sizes, most} - {0})}
-    return Rooms(resource, tuple(found), gangs, _left_out(session))
+    return Rooms(resource, tuple(found), gangs, _refusing_nodes(session))
 
 
-def _left_out(session: Session) -> dict[str, int]:
+def _refusing_nodes(session: Session) -> dict[str, int]:
     """How many nodes refuse even the smallest pod, by the reason that the engine gives."""
     shape = _shape(session, {})
     session.placer.allowed(shape)

@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option(
-    "--kubeconfig", default="", help="Kubeconfig file; without it $KUBECONFIG, ~/.kube/config or the pod's own account."
+    "-k",
+    "--kubeconfig",
+    default="",
+    help="Kubeconfig file; without it $KUBECONFIG, ~/.kube/config or the pod's own account.",
 )
 @click.option("--context", default="", help="Context of the kubeconfig.")
 @click.option(
@@ -125,7 +128,7 @@ def scheduler(
     queues = read_queues(queue_file) if queue_file else {}
     lease = (lease_namespace, lease_name) if leader_elect else None
     with contextlib.closing(traces.from_environment("pumice-scheduler", log)) as tracing:
-        runtime = Runtime(clock=clock, chance=random.Random(), log=log, reach=from_environment(), tracing=tracing)  # noqa: S311  jitter, not secrets
+        runtime = Runtime(clock=clock, chance=random.Random(), log=log, fail_point=from_environment(), tracing=tracing)  # noqa: S311  jitter, not secrets
         asyncio.run(_run(connection, policies, served, runtime, queues=queues, lease=lease, listen=listen))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from pumice import __version__
-from pumice.cli.cluster_command import Reach, asks
+from pumice.cli.cluster_command import ClusterAccess, asks
 from pumice.cli.results import Report
 from pumice.errors import BadInput, Conflict
 
@@ -74,13 +74,13 @@ def _text(path: Path) -> str:
 
 @click.command()
 @asks(namespace=())
-async def version(reach: Reach) -> Report:
+async def version(access: ClusterAccess) -> Report:
     """Print the versions of this program and of the API server; `pumice --version` asks no server."""
     import msgspec
 
     from pumice.kube.transport import Request
 
-    answer = await reach.client.call(Request("GET", "/version", {}, {"accept": "application/json"}))
+    answer = await access.client.call(Request("GET", "/version", {}, {"accept": "application/json"}))
     server = msgspec.json.decode(answer.body, type=dict[str, str])
     client = {"version": __version__, "python": platform.python_version(), "platform": platform.platform(terse=True)}
     text = f"pumice:       {__version__} (Python {client['python']})\nAPI server:   {server.get('gitVersion', '')}"

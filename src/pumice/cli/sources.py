@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pumice.api.meta import Struct
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
-    from pumice.cli.cluster_command import Reach
+    from pumice.cli.cluster_command import ClusterAccess
 
 LEADER, LISTING, PODGROUP = "leader", "listing", "podgroup"
 _FINISHED = frozenset({"Succeeded", "Failed"})
@@ -46,31 +46,31 @@ def group_of(pod: Pod) -> str:
     return annotations.get(names.GROUP_NAME) or annotations.get(names.VOLCANO_GROUP_NAME) or ""
 
 
-async def explain(reach: Reach, group: PodGroup, policy_file: str | None) -> Answer:
+async def explain(access: ClusterAccess, group: PodGroup, policy_file: str | None) -> Answer:
     """The first of the sources that knows the gang."""
     if policy_file is None:
         try:
-            return Answer(await _from_leader(reach, group), LEADER)
+            return Answer(await _from_leader(access, group), LEADER)
         except (Unanswered, msgspec.MsgspecError) as error:
             click.echo(f"pumice: no leading scheduler answers ({error})", err=True)
     try:
-        found = await _from_listing(reach, group, policy_file)
+        found = await _from_listing(access, group, policy_file)
     except Refused as error:
         click.echo(f"pumice: the cluster cannot be listed ({error}): what the PodGroup says is shown", err=True)
-        return await _from_group(reach, group)
+        return await _from_group(access, group)
     if policy_file is None:
         click.echo("pumice: one cycle was planned over a listing, with the built-in policy", err=True)
     return Answer(found, LISTING)
 
 
-async def _from_leader(reach: Reach, group: PodGroup) -> model.GangDetail:
-    found = msgspec.json.decode(await ask(reach, f"/v1/gangs/{group.metadata.key}"), type=model.GangDetail)
+async def _from_leader(access: ClusterAccess, group: PodGroup) -> model.GangDetail:
+    found = msgspec.json.decode(await ask(access, f"/v1/gangs/{group.metadata.key}"), type=model.GangDetail)
     if found.gang.uid != group.metadata.uid:
         raise Unanswered("it knows a former group of that name")
     return found
 
 
-async def _from_listing(reach: Reach, group: PodGroup, policy_file: str | None) -> model.GangDetail:
+async def _from_listing(access: ClusterAccess, group: PodGroup, policy_file: str | None) -> model.GangDetail:
     """What the engine decides about the cluster as it is listed; nothing is written."""
     from pumice.api import nodeinfo, resource, storage, topology
     from pumice.cli import offline
@@ -86,13 +86,13 @@ async def _from_listing(reach: Reach, group: PodGroup, policy_file: str | None) 
     source = policy_file or "built-in policy"
     extra = plugins_from_outside()
     chosen = builtin.parse(builtin.TEXT if text is None else text, source, extra=extra)
-    for struct in await served_kinds(reach.client, kinds_of(chosen, extra)):
+    for struct in await served_kinds(access.client, kinds_of(chosen, extra)):
         try:
-            objects += (await reach.client.list(struct)).items
+            objects += (await access.client.list(struct)).items
         except Refused:
             if struct not in spared:
                 raise
-    views = offline.plan_view(objects, text, source=source, now=reach.clock.now())
+    views = offline.plan_view(objects, text, source=source, now=access.clock.now())
     found = views.gang(group.metadata.key)
     assert found is not None, f"{group.metadata.key} was listed"
     return found
@@ -102,11 +102,11 @@ def _of(module: object) -> set[type]:
     return {each for each in vars(module).values() if isinstance(each, type)}
 
 
-async def _from_group(reach: Reach, group: PodGroup) -> Answer:
+async def _from_group(access: ClusterAccess, group: PodGroup) -> Answer:
     """What the group and its pods tell by themselves, as the scheduler last wrote it."""
     from pumice.api.pods import Pod
 
-    pods = (await reach.client.list(Pod, namespace=group.metadata.namespace)).items
+    pods = (await access.client.list(Pod, namespace=group.metadata.namespace)).items
     members = [pod for pod in pods if group_of(pod) == group.metadata.name]
     waiting = [pod for pod in members if not pod.spec.node_name and pod.status.phase not in _FINISHED]
     try:

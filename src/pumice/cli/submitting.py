@@ -18,7 +18,13 @@ from pumice.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
     from pumice.api.meta import Json
-    from pumice.cli.cluster_command import Reach
+    from pumice.cli.cluster_command import ClusterAccess
+
+
+GPU = "nvidia.com/gpu"
+# The task of a framework that is there once, and is the Job's head; a framework without one has workers only.
+_HEADS = {"pytorch": "master", "mpi": "master", "ray": "head"}
+_SSHD = "mkdir -p /run/sshd && exec /usr/sbin/sshd -D -e"  # what MPI's workers run: the head starts the rest through it
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,36 +37,86 @@ class Shape:
     requests: str
     limits: str
     command: str = ""
+    gpus: int = 0
+    env: tuple[str, ...] = ()
+    volumes: tuple[str, ...] = ()
+    framework: str = ""
 
 
-def job_of(name: str, shape: Shape, *, scheduler: str, queue: str = "") -> Json:
-    """The Job that vcctl makes of these flags: one task, one container, never restarted."""
+def job_of(name: str, shape: Shape, *, scheduler: str, queue: str = "", priority: str = "") -> Json:
+    """The Job that vcctl makes of these flags: one task, one container, never restarted; a framework's has its tasks."""
+    spec: Json = {"schedulerName": scheduler, "minAvailable": shape.minimum, "tasks": _tasks(name, shape)}
+    if shape.framework:
+        spec["plugins"] = {shape.framework: []}
+    if queue:
+        spec["queue"] = queue
+    if priority:
+        spec["priorityClassName"] = priority
+    return {**type_meta(Job), "metadata": {"name": name}, "spec": spec}
+
+
+def _tasks(name: str, shape: Shape) -> list[Json]:
+    template = _template(name, shape)
+    head = _HEADS.get(shape.framework)
+    if not shape.framework:
+        return [{"replicas": shape.replicas, "template": template}]
+    if head is None:
+        return [{"name": "worker", "replicas": shape.replicas, "template": template}]
+    if shape.replicas < 2:
+        raise BadInput(f"--framework {shape.framework} needs a {head} and a worker: give --replicas 2 or more")
+    first: Json = {"name": head, "replicas": 1, "template": template}
+    workers = copy.deepcopy(template)
+    if shape.framework == "mpi":
+        # Workers wait for the head for ever: it ends them.
+        first["policies"] = [{"event": "TaskCompleted", "action": "CompleteJob"}]
+        workers["spec"]["containers"][0]["command"] = ["sh", "-ec", _SSHD]
+    return [first, {"name": "worker", "replicas": shape.replicas - 1, "template": workers}]
+
+
+def _template(name: str, shape: Shape) -> Json:
+    gpus = {GPU: str(shape.gpus)} if shape.gpus else {}
+    requests, limits = resources(shape.requests, "--requests"), resources(shape.limits, "--limits")
+    if gpus and GPU in {*requests, *limits}:
+        raise BadInput(f"--gpus {shape.gpus} and {GPU} in --requests or --limits: two numbers for one thing; drop one")
     container: Json = {
         "name": name,
         "image": shape.image,
         "imagePullPolicy": "IfNotPresent",
-        "resources": {
-            "requests": resources(shape.requests, "--requests"),
-            "limits": resources(shape.limits, "--limits"),
-        },
+        "resources": {"requests": {**requests, **gpus}, "limits": {**limits, **gpus}},
     }
     if shape.command:
         try:
             container["command"] = shlex.split(shape.command)
         except ValueError as error:
             raise BadInput(f"--command {shape.command!r}: {error}; close the quotation") from error
-    template = {
-        "metadata": {"labels": {names.CLI_JOB_NAME: name}},
-        "spec": {"containers": [container], "restartPolicy": "Never"},
-    }
-    spec: Json = {
-        "schedulerName": scheduler,
-        "minAvailable": shape.minimum,
-        "tasks": [{"replicas": shape.replicas, "template": template}],
-    }
-    if queue:
-        spec["queue"] = queue
-    return {**type_meta(Job), "metadata": {"name": name}, "spec": spec}
+    if shape.env:
+        container["env"] = [_variable(each) for each in shape.env]
+    spec: Json = {"containers": [container], "restartPolicy": "Never"}
+    if shape.volumes:
+        mounted = [_volume(number, each) for number, each in enumerate(shape.volumes)]
+        spec["volumes"] = [volume for volume, _ in mounted]
+        container["volumeMounts"] = [mount for _, mount in mounted]
+    return {"metadata": {"labels": {names.CLI_JOB_NAME: name}}, "spec": spec}
+
+
+def _variable(text: str) -> Json:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise BadInput(f"--env {text!r}: expected NAME=VALUE")
+    return {"name": name, "value": value}
+
+
+def _volume(number: int, text: str) -> tuple[Json, Json]:
+    """A volume and its mount, from `CLAIM:PATH` or, for a folder of the node, `/FOLDER:PATH`; `:ro` behind it if only read."""
+    source, _, rest = text.partition(":")
+    path, _, mode = rest.partition(":")
+    if not source or not path.startswith("/") or mode not in {"", "ro", "rw"}:
+        raise BadInput(
+            f"--volume {text!r}: expected CLAIM:/PATH or /FOLDER:/PATH, with :ro behind it if it is only read"
+        )
+    name = f"volume-{number}"
+    what = {"hostPath": {"path": source}} if source[0] == "/" else {"persistentVolumeClaim": {"claimName": source}}
+    return {"name": name, **what}, {"name": name, "mountPath": path, **({"readOnly": True} if mode == "ro" else {})}
 
 
 def resources(text: str, flag: str) -> dict[str, str]:
@@ -93,10 +149,10 @@ def read_job(filename: str) -> Json:
     documents = read_documents(filename)
     if len(documents) != 1:
         raise BadInput(f"{filename}: {len(documents)} objects, expected one Job; use `kubectl apply -f` for several")
-    return checked(documents[0], "batch.volcano.sh/v1alpha1", "Job", filename)
+    return check_kind(documents[0], "batch.volcano.sh/v1alpha1", "Job", filename)
 
 
-def checked(found: object, api_version: str, kind: str, filename: str) -> Json:
+def check_kind(found: object, api_version: str, kind: str, filename: str) -> Json:
     """The object, if it is one of that kind."""
     if not isinstance(found, dict) or (found.get("apiVersion"), found.get("kind")) != (api_version, kind):
         raise BadInput(f"{filename}: expected a {kind} of {api_version}; correct apiVersion and kind")
@@ -105,16 +161,16 @@ def checked(found: object, api_version: str, kind: str, filename: str) -> Json:
     return found
 
 
-async def submit(reach: Reach, wanted: Json, *, dry_run: bool = False) -> Done:
+async def submit(access: ClusterAccess, wanted: Json, *, dry_run: bool = False) -> Done:
     """Create the Job: in the namespace that the user wrote, else in its own, else in the context's."""
     own = wanted["metadata"].get("namespace", "")
-    namespace = reach.namespace if reach.named_namespace or not own else own
+    namespace = access.namespace if access.named_namespace or not own else own
     wanted = {**wanted, "metadata": {**wanted["metadata"], "namespace": namespace}}
-    made = await reach.client.create(Job, wanted, namespace=namespace, dry_run=dry_run)
+    made = await access.client.create(Job, wanted, namespace=namespace, dry_run=dry_run)
     return Done(by_struct(Job), made.json(), "created (dry run)" if dry_run else "created")
 
 
-def scaled(job: Json, replicas: int, *, task: str, minimum: int | None) -> Json:
+def scale_job(job: Json, replicas: int, *, task: str, minimum: int | None) -> Json:
     """The Job with another number of pods in one of its tasks."""
     wanted = copy.deepcopy(job)
     tasks = wanted["spec"].get("tasks") or []

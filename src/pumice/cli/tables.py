@@ -80,7 +80,7 @@ JOB_TEMPLATE = (NAME, AGE)
 
 
 def queue_columns(counted: Mapping[str, Counter[str]]) -> tuple[Column, ...]:
-    """Columns whose counts come from the PodGroups themselves: a Queue's own counters may be old, or nobody's task."""
+    """Columns whose counts come from the PodGroups themselves: a Queue's own counters may be old, or kept by no controller."""
 
     def count(phase: str) -> Cell:
         return lambda queue, _: counted.get(queue["metadata"]["name"], Counter())[phase]

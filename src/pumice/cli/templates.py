@@ -21,7 +21,7 @@ def render(template: str, obj: Any) -> str:
     if "{" not in template:
         template = f"{{{template}}}"  # kubectl takes a bare path, too
     parts = _split(template)
-    text, rest = _filled(parts, obj, inside=False)
+    text, rest = _fill(parts, obj, inside=False)
     assert not rest
     return text
 
@@ -39,7 +39,7 @@ def _split(template: str) -> list[tuple[str, str]]:
     return parts
 
 
-def _filled(parts: Sequence[tuple[str, str]], obj: Any, *, inside: bool) -> tuple[str, Sequence[tuple[str, str]]]:
+def _fill(parts: Sequence[tuple[str, str]], obj: Any, *, inside: bool) -> tuple[str, Sequence[tuple[str, str]]]:
     """The text up to the end of this range, and the parts behind it."""
     found = []
     while parts:
@@ -52,11 +52,11 @@ def _filled(parts: Sequence[tuple[str, str]], obj: Any, *, inside: bool) -> tupl
             return "".join(found), parts
         elif text.startswith("range "):
             items = _values(text.removeprefix("range ").strip(), obj)
-            _, after = _filled(parts, None, inside=True)
-            found += [_filled(parts, item, inside=True)[0] for item in items]
+            _, after = _fill(parts, None, inside=True)
+            found += [_fill(parts, item, inside=True)[0] for item in items]
             parts = after
         elif text[:1] in {'"', "'"}:
-            found.append(_quoted(text))
+            found.append(_unquote(text))
         else:
             found.append(" ".join(_text(value) for value in _values(text, obj)))
     if inside:
@@ -76,7 +76,7 @@ def _values(path: str, obj: Any) -> list[Any]:
     return jsonpath.find(path, obj)
 
 
-def _quoted(text: str) -> str:
+def _unquote(text: str) -> str:
     if text[0] == "'":
         text = '"' + text[1:-1].replace('"', '\\"') + '"'
     try:

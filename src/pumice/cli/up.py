@@ -103,13 +103,13 @@ async def _run(
     chosen = PolicyFile(policy, extra={}, log=log).current
     place = Place(folder, port=port, durable=durable)
     async with contextlib.AsyncExitStack() as stack:
-        with progress.shown(f"starting a cluster of {nodes} nodes"):
+        with progress.show(f"starting a cluster of {nodes} nodes"):
             made = Up(place, pretend_nodes(nodes, gpus=gpus), log=log, policy=lambda: chosen)
             cluster = await stack.enter_async_context(made)
         took = time.perf_counter() - began
         if out:
             _copy_kubeconfig(cluster.kubeconfig, Path(out))
-        with _written_down(Running(os.getpid(), _start_of(os.getpid()), cluster.url, str(cluster.kubeconfig), nodes)):
+        with _record_running(Running(os.getpid(), _start_of(os.getpid()), cluster.url, str(cluster.kubeconfig), nodes)):
             click.echo(f"cluster ready after {took:.1f} s: {nodes} nodes with {gpus} GPUs each, {cluster.url}")
             click.echo(f"files    {folder}{'' if durable else ' (gone when it ends)'}")
             click.echo(f"use it   export KUBECONFIG={out or cluster.kubeconfig}")
@@ -179,7 +179,7 @@ def _registry() -> Path:
 
 
 @contextlib.contextmanager
-def _written_down(running: Running) -> Iterator[None]:
+def _record_running(running: Running) -> Iterator[None]:
     folder = _registry()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     note = folder / f"{running.pid}.json"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pumice.api.meta import Json
-    from pumice.cli.cluster_command import Reach
+    from pumice.cli.cluster_command import ClusterAccess
 
 GOOD_ENDS = frozenset({"Completed"})
 BAD_ENDS = frozenset({"Failed", "Aborted", "Terminated"})
@@ -31,15 +31,15 @@ class JobFailed(PumiceError):
     """The Job was made and ended otherwise than it should."""
 
 
-async def until(reach: Reach, query: Query, is_done: Callable[[Sequence[Json]], bool]) -> None:
+async def until(access: ClusterAccess, query: Query, is_done: Callable[[Sequence[Json]], bool]) -> None:
     """Returns when `is_done` says so of all objects that the query finds; asked first at once, then after each change."""
     while True:
-        listed, version = await fetching.listed(query, reach.client)
+        listed, version = await fetching.list_objects(query, access.client)
         found = {str(each["metadata"]["uid"]): each for each in listed}
         if is_done(list(found.values())):
             return
         with contextlib.suppress(errors.Expired, errors.Unreachable):  # what changed meanwhile is seen in the next list
-            async with contextlib.aclosing(fetching.changes(query, reach.client, version)) as events:
+            async with contextlib.aclosing(fetching.changes(query, access.client, version)) as events:
                 async for kind, each in events:
                     if kind == "DELETED":
                         found.pop(str(each["metadata"]["uid"]), None)
@@ -47,11 +47,11 @@ async def until(reach: Reach, query: Query, is_done: Callable[[Sequence[Json]], 
                         found[str(each["metadata"]["uid"])] = each
                     if is_done(list(found.values())):
                         return
-        await reach.clock.sleep(fetching.AGAIN_S)
+        await access.clock.sleep(fetching.AGAIN_S)
 
 
-async def job_ends(reach: Reach, made: Json, timeout_s: float | None) -> Json:
-    """The Job when it is over; raises JobFailed where it did not complete. Who is interrupted is told that the Job goes on."""
+async def job_ends(access: ClusterAccess, made: Json, timeout_s: float | None, *, running: bool = False) -> Json:
+    """The Job when it is over, or `running`; raises JobFailed where it did not complete. Who is interrupted is told that the Job goes on."""
     name, namespace = made["metadata"]["name"], made["metadata"]["namespace"]
     last = [made]
     query = Query(kind=by_struct(Job), columns=(), namespace=namespace, name=name)
@@ -61,54 +61,54 @@ async def job_ends(reach: Reach, made: Json, timeout_s: float | None) -> Json:
             raise JobFailed(f"job {namespace}/{name} was deleted before it ended; look who did that, and run it again")
         last[0] = found[0]
         tell(_standing(found[0]))
-        return _phase(found[0]) in GOOD_ENDS | BAD_ENDS
+        return phase_of(found[0]) in GOOD_ENDS | BAD_ENDS or (running and phase_of(found[0]) == "Running")
 
-    with progress.shown(_standing(made)) as tell:
+    with progress.show(_standing(made)) as tell:
         try:
             async with asyncio.timeout(timeout_s):
-                await until(reach, query, is_over)
+                await until(access, query, is_over)
         except TimeoutError:
             raise Conflict(
-                f"{_standing(last[0])}: not over within {timeout_s:g} s; it goes on: see `pumice explain job/{name}`"
+                f"{_standing(last[0])}: not {'running' if running else 'over'} within {timeout_s:g} s; it goes on: see `pumice explain job/{name}`"
             ) from None
         except asyncio.CancelledError:
             click.echo(f"\npumice: job {namespace}/{name} goes on; `pumice job delete {name}` ends it", err=True)
             raise
-    if _phase(last[0]) in BAD_ENDS:
+    if phase_of(last[0]) in BAD_ENDS:
         state = last[0]["status"]["state"]
         why = ": ".join(filter(None, (state.get("reason"), state.get("message")))) or "no reason was given"
         raise JobFailed(f"job {namespace}/{name} ended {state['phase']}: {why}; see `pumice job logs {name}`")
     return last[0]
 
 
-def _phase(job: Json) -> str:
+def phase_of(job: Json) -> str:
     return str(((job.get("status") or {}).get("state") or {}).get("phase") or "")
 
 
 def _standing(job: Json) -> str:
     status = job.get("status") or {}
     running, total = status.get("running", 0), tables.replicas(job)
-    return f"job {job['metadata']['name']}: {_phase(job) or 'Pending'}, {running} of {total} pods run"
+    return f"job {job['metadata']['name']}: {phase_of(job) or 'Pending'}, {running} of {total} pods run"
 
 
-async def job_is_gone(reach: Reach, name: str, timeout_s: float | None) -> None:
+async def job_is_gone(access: ClusterAccess, name: str, timeout_s: float | None) -> None:
     """Returns when neither the Job nor a pod of it is there any more."""
     left = ["job", 0]
-    query = Query(kind=by_struct(Job), columns=(), namespace=reach.namespace, name=name)
-    pods = Query(kind=by_struct(Pod), columns=(), namespace=reach.namespace, labels=f"{names.JOB_NAME}={name}")
+    query = Query(kind=by_struct(Job), columns=(), namespace=access.namespace, name=name)
+    pods = Query(kind=by_struct(Pod), columns=(), namespace=access.namespace, labels=f"{names.JOB_NAME}={name}")
 
     def no_pods(found: Sequence[Json]) -> bool:
         left[:] = ["pods", len(found)]
         tell(f"job {name}: {len(found)} pods are ending")
         return not found
 
-    with progress.shown(f"job {name} is being deleted") as tell:
+    with progress.show(f"job {name} is being deleted") as tell:
         try:
             async with asyncio.timeout(timeout_s):
-                await until(reach, query, lambda found: not found)
-                await until(reach, pods, no_pods)
+                await until(access, query, lambda found: not found)
+                await until(access, pods, no_pods)
         except TimeoutError:
             rest = "the job itself" if left[0] == "job" else f"{left[1]} pods"
             raise Conflict(
-                f"job {reach.namespace}/{name}: {rest} still there after {timeout_s:g} s; see `pumice pod list -j {name}`"
+                f"job {access.namespace}/{name}: {rest} still there after {timeout_s:g} s; see `pumice pod list -j {name}`"
             ) from None

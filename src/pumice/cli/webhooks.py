@@ -56,7 +56,10 @@ _admission_conf = click.option(
 @click.group(invoke_without_command=True)
 @click.pass_context
 @click.option(
-    "--kubeconfig", default="", help="Kubeconfig file; without it $KUBECONFIG, ~/.kube/config or the pod's own account."
+    "-k",
+    "--kubeconfig",
+    default="",
+    help="Kubeconfig file; without it $KUBECONFIG, ~/.kube/config or the pod's own account.",
 )
 @click.option("--context", default="", help="Context of the kubeconfig.")
 @click.option("--bind", default="127.0.0.1:8443", show_default=True, help="Address of the reviews (HTTPS).")

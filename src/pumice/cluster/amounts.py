@@ -35,9 +35,17 @@ def in_bytes(name: str) -> bool:
     return name in _IN_BYTES or name.startswith(_HUGE_PAGES)
 
 
-def amount(name: str, text: str | float) -> int:
-    """One quantity in the unit of its resource."""
-    return quantity.parse_value(text) if in_bytes(name) else quantity.parse_milli(text)
+def amount(name: str, text: str | float, *, unreadable: int | None = None) -> int:
+    """One quantity in the unit of its resource; what is none counts as `unreadable`, where the caller has a number for it.
+
+    API servers read quantities of built-in kinds, but compare those of custom kinds with a pattern only, and that lets `1e1.5` pass.
+    """
+    try:
+        return quantity.parse_value(text) if in_bytes(name) else quantity.parse_milli(text)
+    except quantity.QuantityError:
+        if unreadable is None:
+            raise
+        return unreadable
 
 
 def is_counted(name: str) -> bool:
@@ -48,21 +56,22 @@ def is_counted(name: str) -> bool:
     return bool(slash) and not name.startswith("requests.") and domain != "count"
 
 
-def read(resources: Mapping[str, str | float]) -> MutableAmounts:
+def read(resources: Mapping[str, str | float], *, unreadable: int | None = None) -> MutableAmounts:
     """A Kubernetes resource list as amounts; names that are not counted are left out."""
-    return {name: amount(name, text) for name, text in resources.items() if is_counted(name)}
+    return {name: amount(name, text, unreadable=unreadable) for name, text in resources.items() if is_counted(name)}
 
 
 def read_minimum(resources: Mapping[str, str | float]) -> MutableAmounts:
     """A group's minResources; extended resources written in ResourceQuota style (`requests.nvidia.com/gpu`) count as themselves.
 
-    The Job controllers of Volcano write minResources in quota style, so that GPUs appear only under that name.
+    The Job controllers of Volcano write minResources in quota style, so that GPUs appear only under that name. A quantity that cannot
+    be read counts as more than any cluster has: the group waits and says so.
     """
-    minimum = read(resources)
+    minimum = read(resources, unreadable=ASKED_MAX)
     for name, text in resources.items():
         plain = name.removeprefix("requests.")
         if plain != name and "/" in plain and plain not in minimum:
-            minimum[plain] = amount(plain, text)
+            minimum[plain] = amount(plain, text, unreadable=ASKED_MAX)
     return minimum
 
 

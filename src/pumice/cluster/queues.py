@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class QueueSpec:
+class QueueInfo:
     """What scheduling reads of one Queue; names that a limit does not mention are absent from it."""
 
     name: str
@@ -49,10 +49,10 @@ class QueueSpec:
         return self.annotations.get(names.HIERARCHY_WEIGHTS, "")
 
 
-def queue_of(queue: Queue) -> QueueSpec:
+def queue_of(queue: Queue) -> QueueInfo:
     spec = queue.spec
     name = queue.metadata.name
-    return QueueSpec(
+    return QueueInfo(
         name=name,
         uid=queue.metadata.uid,
         created=queue.metadata.creation_timestamp or "",
@@ -61,9 +61,10 @@ def queue_of(queue: Queue) -> QueueSpec:
         parent="" if name == ROOT_QUEUE else spec.parent or ROOT_QUEUE,
         state=queue.status.state,
         reclaimable=spec.reclaimable is not False,
-        capability=amounts.read(spec.capability),
-        deserved=amounts.read(spec.deserved),
-        guarantee=amounts.read(spec.guarantee.resource),
+        # A limit that cannot be read lets nothing pass (zero means no limit to Volcano), and a share that cannot be read is none.
+        capability=amounts.read(spec.capability, unreadable=1),
+        deserved=amounts.read(spec.deserved, unreadable=0),
+        guarantee=amounts.read(spec.guarantee.resource, unreadable=0),
         affinity=spec.affinity,
         annotations=queue.metadata.annotations,
         written_allocated=queue.status.allocated,

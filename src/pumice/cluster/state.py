@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pumice.api.scheduling import PodGroup
     from pumice.cluster.columns import Column
     from pumice.cluster.gangs import Gang
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.instant import Instant
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class Snapshot:
     revision: int
     nodes: NodeTable
     gangs: Mapping[str, Gang]
-    queues: Mapping[str, QueueSpec]
+    queues: Mapping[str, QueueInfo]
     claims: Mapping[str, Claim]
     tree: HyperTree
     others: Mapping[type, Mapping[str, Any]]
@@ -102,7 +102,7 @@ class Cluster:
         self.with_terms: dict[str, Task] = {}
         self.with_mounts: dict[str, Task] = {}
         self.gangs: dict[str, GangSlot] = {}
-        self.queues: dict[str, QueueSpec] = {}
+        self.queues: dict[str, QueueInfo] = {}
         self.claims: dict[str, Claim] = {}
         self.others: dict[type, dict[str, Any]] = {}
         self.seen_at: dict[str, Instant] = {}

@@ -6,7 +6,7 @@ nothing a second time. How versions are compared is said in pumice.api.versions.
 
     unknown --our write--> learnt --shown by the watch--> known --deleted--> unknown
                               |
-                              +--not shown in time: forgotten, because it was deleted while nobody watched
+                              +--not shown in time: forgotten, because it was deleted while there was no watch
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ T = TypeVar("T", bound=Struct)
 
 
 class Store(Generic[T]):
-    """The objects of one kind, found by name, by owner and by whatever somebody indexes them by."""
+    """The objects of one kind, found by name, by owner and by the indexes that controllers declare."""
 
     def __init__(self, struct: type[T], clock: Clock) -> None:
         self._struct = struct
@@ -50,7 +50,7 @@ class Store(Generic[T]):
         self._learnt: dict[Key, float] = {}  # our writes that no watch has shown, and when we learnt of them
         self._graves: collections.OrderedDict[str, None] = collections.OrderedDict()
         self._ghosts: collections.OrderedDict[Key, T] = collections.OrderedDict()
-        self._absent: dict[Key, float] = {}  # names that the server itself says nobody has, and when it said so
+        self._absent: dict[Key, float] = {}  # names that the server itself says no object has, and when it said so
         self._subscribers: list[Callable[[Sequence[T]], None]] = []
         self.index("owner", _controller_uid)
 
@@ -104,7 +104,7 @@ class Store(Generic[T]):
         key = Key(metadata.namespace, metadata.name)
         known = self._objects.get(key)
         if known is not None and metadata_of(known).resource_version == metadata.resource_version:
-            return  # the watch was faster than the answer: it will not show this again, so nobody must wait for that
+            return  # the watch was faster than the answer: it will not show this again, so nothing must wait for that
         self._put(key, fresh)
         self._learnt[key] = self._clock.monotonic()
 
@@ -123,7 +123,7 @@ class Store(Generic[T]):
             self._drop(key)
 
     def forget_unseen(self) -> None:
-        """Gives up what we wrote and no watch has shown in time; whoever depends on it is told."""
+        """Gives up what we wrote and no watch has shown in time; the controllers that depend on it are told."""
         now = self._clock.monotonic()
         for key, at in list(self._learnt.items()):
             gone = self._objects[key]

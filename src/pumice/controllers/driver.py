@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pumice.api.meta import Struct
     from pumice.controllers.cache import Known
-    from pumice.controllers.executor import Carrier
+    from pumice.controllers.executor import Executor
     from pumice.controllers.operations import Operation
     from pumice.instant import Instant
     from pumice.runtime import Runtime
@@ -39,7 +39,7 @@ UNHURRIED_S_MAX = 16.0  # and for longer each time, while it keeps changing: a g
 TIMER_S = 1e-3  # a timer may fire early by less than this, and a difference of floats may be less than it should be
 REST_SHARE = 3.0  # a key rests three times as long as it was planned
 SWEEP_S = 10.0  # how often writes that no watch has shown are looked for
-AGAIN_S_MAX = 3600.0  # nobody waits for a timer longer than this without a look
+AGAIN_S_MAX = 3600.0  # no key waits for a timer longer than this without a look
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ def itself(each: Any) -> tuple[Key]:
     return (Key(each.metadata.namespace, each.metadata.name),)
 
 
-def _unobserved(controller: str, seconds: float) -> None:
-    """Nobody wants to know."""
+def _no_observer(controller: str, seconds: float) -> None:
+    """For a driver whose work is not measured."""
     del controller, seconds
 
 
@@ -90,15 +90,15 @@ class Driver:
         self,
         controller: Controller,
         known: Known,
-        carrier: Carrier,
+        executor: Executor,
         runtime: Runtime,
         *,
-        observe: Callable[[str, float], None] = _unobserved,
+        observe: Callable[[str, float], None] = _no_observer,
     ) -> None:
         self._observe = observe
         self._controller = controller
         self._known = known
-        self._carrier = carrier
+        self._executor = executor
         self._clock = runtime.clock
         self._log = runtime.log
         self._queue: WorkQueue[Key] = WorkQueue(runtime.chance)
@@ -119,7 +119,7 @@ class Driver:
 
     @property
     def waiting(self) -> int:
-        """Keys that nobody has time for yet."""
+        """Keys that wait for a worker."""
         return len(self._queue)
 
     def remembered(self) -> int:
@@ -135,7 +135,9 @@ class Driver:
             crew.create_task(self._sweep())
             if self._controller.beside is not None:
                 crew.create_task(self._controller.beside(self._queue.add))
-            crew.create_task(self._queue.run(self._handle, failed=self._failed, workers=self._controller.workers))
+            crew.create_task(
+                self._queue.run(self._handle, failed=self._record_failure, workers=self._controller.workers)
+            )
 
     def _receiver(self, wake: Wake) -> Callable[[Sequence[Any]], None]:
         def receive(changed: Sequence[Any]) -> None:
@@ -154,11 +156,11 @@ class Driver:
             self._queue.add_after(key, resting_s)
             return
         now = self._clock.now()
-        plan = self._news(key, self._due(key, self._plan(key, now)))
+        plan = self._news(key, self._without_unhurried(key, self._plan(key, now)))
         planned_s = self._clock.monotonic() - began
         self._rests[key] = began + planned_s * (1.0 + REST_SHARE)
         self.plans += 1
-        if await self._carrier.carry_out(plan):
+        if await self._executor.carry_out(plan):
             self._queue.add(key)
         if plan.again_at is not None:
             self._queue.add_after(key, min(max((plan.again_at - now) / instant.SECOND, 0.0), AGAIN_S_MAX))
@@ -173,10 +175,10 @@ class Driver:
             regarding = self._known.of(self._controller.wakes[0].struct).get(key.namespace, key.name)
             if regarding is not None:
                 text = f"the {self.name} controller cannot plan it: {error!r}; it is tried again ever more rarely, please report it"
-                self._carrier.tell(Emit(regarding, "Warning", "PlanFailed", text))
+                self._executor.tell(Emit(regarding, "Warning", "PlanFailed", text))
             raise PlanFailed(repr(error)) from error
 
-    def _due(self, key: Key, plan: Plan) -> Plan:
+    def _without_unhurried(self, key: Key, plan: Plan) -> Plan:
         """The plan without what may still wait."""
         if not any(_may_wait(operation) for operation in plan):
             self._unhurried.pop(key, None)
@@ -202,7 +204,7 @@ class Driver:
         self._told[key] = telling
         return _only(plan, lambda each: not isinstance(each, Emit) or (each.reason, each.message) not in told)
 
-    def _failed(self, key: Key, error: Exception, retry_s: float) -> None:
+    def _record_failure(self, key: Key, error: Exception, retry_s: float) -> None:
         self.retries[_why(error)] += 1
         if isinstance(error, Stale):
             return  # the news that made it so is on its way

@@ -3,7 +3,7 @@
 | operation | what may be in the way              | what that means                                       |
 |-----------|-------------------------------------|-------------------------------------------------------|
 | Create    | AlreadyExists, with our controller  | done before; its state is taken in                    |
-| Create    | AlreadyExists, of somebody else     | Taken: tried again later, people are told             |
+| Create    | AlreadyExists, of another owner     | Taken: tried again later, people are told             |
 | Patch     | Conflict, NotFound                  | Stale: look again, plan again                         |
 | Apply     | Conflict, NotFound (with a uid)     | Stale: look again, plan again                         |
 | Delete    | NotFound, another uid or owner      | it is gone, and its namesake is none of our business  |
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pumice.kube.requests import KindLike
 
 WRITES_AT_ONCE = 64  # of all controllers of the process: enough to keep an API server busy, few enough for others
-WRITES_OF_ONE_PLAN = 32  # so that a Job of thousands of pods does not keep everybody else waiting
+WRITES_OF_ONE_PLAN = 32  # so that a Job of thousands of pods does not keep all other keys waiting
 FIELD_MANAGER = "pumice-controllers"
 Call: TypeAlias = Create | Apply | Patch | Delete | Look
 
@@ -43,19 +43,19 @@ class Stale(errors.KubeError):
 
 
 class Taken(errors.KubeError):
-    """A name that we need belongs to somebody else's object."""
+    """A name that we need belongs to an object of another owner."""
 
 
 def _always() -> None:
-    """Nobody else may lead."""
+    """The guard of a process without a lease: it may always write."""
 
 
-def _nowhere(point: str) -> None:
+def _no_fail_point(point: str) -> None:
     """No fail point is set."""
     del point
 
 
-class Carrier:
+class Executor:
     """The controllers' only writer. `guard` raises where this process may no longer write; `reach` is told before each write."""
 
     def __init__(
@@ -65,14 +65,14 @@ class Carrier:
         recorder: Recorder,
         *,
         guard: Callable[[], None] = _always,
-        reach: Callable[[str], None] = _nowhere,
+        fail_point: Callable[[str], None] = _no_fail_point,
         fillings: Mapping[str, Callable[[Json], Awaitable[Json]]] = MappingProxyType({}),
     ) -> None:
         self._client = client.with_guard(guard)
         self._guard = guard
         self._known = known
         self._recorder = recorder
-        self._reach = reach
+        self._fail_point = fail_point
         self._fillings = fillings
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
         self.writes: collections.Counter[str] = collections.Counter()  # calls that left, by verb and kind
@@ -131,7 +131,7 @@ class Carrier:
     def _about_to(self, verb: str, kind: KindLike) -> None:
         self._guard()
         name = (kind if isinstance(kind, Kind) else by_struct(kind)).kind
-        self._reach(f"{verb} {name}")
+        self._fail_point(f"{verb} {name}")
         self.writes[f"{verb} {name}"] += 1
 
     # ------------------------------------------------------------------------------------------------- operations

@@ -29,7 +29,7 @@ def usage(spec: PodSpec) -> Mapping[str, int]:
     for name, value in _requests(spec).items():
         counted[name] = value
         counted[f"requests.{name}"] = value
-    for name, value in _requests(_as_limited(spec)).items():
+    for name, value in _requests(_with_limits_as_requests(spec)).items():
         if name in _COMPUTE:
             counted[f"limits.{name}"] = value
     return counted
@@ -50,7 +50,7 @@ def _requests(spec: PodSpec) -> dict[str, int]:
     return {name: int(value) for name, value in asked.items() if name != amounts.PODS}
 
 
-def _as_limited(spec: PodSpec) -> PodSpec:
+def _with_limits_as_requests(spec: PodSpec) -> PodSpec:
     """The same pod as though its limits were its requests; overhead counts where there is a limit."""
     containers = (*spec.containers, *spec.init_containers)
     whole = spec.resources.limits if spec.resources is not None else {}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Blame:
-    """Whom to tell, with a Warning event of this reason, when an operation is refused."""
+    """The object that gets a Warning event of this reason, when an operation is refused."""
 
     regarding: Struct
     reason: str
@@ -66,7 +66,7 @@ class Apply:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """The object of this uid has these fields; with a version, only if nobody has written it since.
+    """The object of this uid has these fields; with a version, only if it was not written since.
 
     `hurry=False` marks what may wait: the driver writes it once it has been wanted for a second, or drops it if the next plan does
     not ask for it any more.
@@ -86,7 +86,7 @@ class Patch:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """The object of this uid is gone or going; or, where nobody watches the kind, the one that this owner controls."""
+    """The object of this uid is gone or going; or, where the kind is not watched, the one that this owner controls."""
 
     kind: KindLike
     name: str
@@ -102,7 +102,7 @@ class Delete:
 class Look:
     """The server itself is asked for an object, before something is done because a watch does not show it; the kind is known.
 
-    `listed` asks by a list of one, which whoever may watch a kind may do.
+    `listed` asks by a list of one, which the right to watch a kind allows.
     """
 
     kind: type[Struct]
@@ -113,7 +113,7 @@ class Look:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Emit:
-    """An Event for people; it never fails and nobody waits for it. What consecutive plans repeat is told once."""
+    """An Event for people; it never fails and nothing waits for it. What consecutive plans repeat is told once."""
 
     regarding: Struct
     type: Literal["Normal", "Warning"]

@@ -30,14 +30,14 @@ def controller_reference(owner: Struct) -> Json:
     }
 
 
-def owned(owner: Struct, name: str) -> Json:
+def owned_metadata(owner: Struct, name: str) -> Json:
     """Metadata of an object of this name that the owner controls, in its namespace."""
     metadata: Json = {"name": name, "ownerReferences": [controller_reference(owner)]}
     namespace = metadata_of(owner).namespace
     return {**metadata, "namespace": namespace} if namespace else metadata
 
 
-def submitted_by_the_owner(owner: Struct, annotations: Mapping[str, str]) -> dict[str, str]:
+def with_owners_submitter(owner: Struct, annotations: Mapping[str, str]) -> dict[str, str]:
     """Annotations of an object that is made for the owner: its submitter is the owner's, whatever a template says."""
     own = metadata_of(owner).annotations
     rest = {key: value for key, value in annotations.items() if key not in SUBMISSION}

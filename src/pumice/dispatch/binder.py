@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.decisions import Bind, GangCommit
     from pumice.telemetry.traces import Fact, Span
 
-BIND_WINDOW = 64  # calls in flight: enough to keep an API server busy, few enough not to starve everybody else
+BIND_WINDOW = 64  # calls in flight: enough to keep an API server busy, few enough not to starve all other clients
 RESEND_S_FIRST = 0.1
 RESEND_S_MAX = 5.0
 CHANGES_MAX = 5  # how often a pod may change between our look at it and our bind
@@ -68,7 +68,7 @@ class Binder:
                     annotations=bind.annotations,
                 )
             )
-        self._runtime.reach("assumed")
+        self._runtime.fail_point("assumed")
         return attempt
 
     def _attempts(self, gang: str) -> list[str]:
@@ -106,7 +106,7 @@ class Binder:
                 else:
                     await self._window.acquire()
                     calls.append(group.create_task(self._bind(bind, attempt)))
-        self._runtime.reach("bound")
+        self._runtime.fail_point("bound")
         failures = [(bind, why) for bind, call in zip(commit.binds, calls, strict=True) if (why := call.result())]
         for bind, why in failures:
             span.event("bind_failed", pod=bind.task.key, node=bind.node, reason=why)
@@ -124,14 +124,14 @@ class Binder:
         )
 
     async def _bind_locked(self, bind: Bind, attempt: str) -> str:
-        """Bind under the lock that the node's device plugin wants held; whoever waits for it waits outside the window."""
+        """Bind under the lock that the node's device plugin wants held; a bind that waits for it waits outside the window."""
         try:
             held = await self._locks.take(bind.node, bind.lock)
         except PumiceError as error:
             return self._fail(bind, attempt, str(error))
         keeps = False
         try:
-            self._runtime.reach("locked")
+            self._runtime.fail_point("locked")
             await self._window.acquire()
             keeps = (
                 True  # a bind that is cancelled half way may have happened: then the lock is the device plugin's to end
@@ -185,7 +185,7 @@ class Binder:
     async def _send(self, bind: Bind, attempt: str, version: str) -> None:
         """Send the bind once; gives its place in the window back."""
         try:
-            self._runtime.reach("binding")
+            self._runtime.fail_point("binding")
             await self._client.bind(
                 bind.task.name,
                 namespace=bind.task.namespace,

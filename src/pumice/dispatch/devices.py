@@ -28,7 +28,7 @@ class Devices:
         self._runtime = runtime
 
     async def reserve(self, choice: DeviceChoice, task: Task) -> None:
-        """The claim has its devices, and the pod among its users; raises PreparationFailed where somebody else was faster."""
+        """The claim has its devices, and the pod among its users; raises PreparationFailed where another writer was faster."""
         namespace, _, name = choice.claim.partition("/")
         user = {"resource": "pods", "name": task.name, "uid": task.uid}
         for _ in range(CONFLICTS_MAX):
@@ -52,7 +52,7 @@ class Devices:
                 return True
             choice = dataclasses.replace(choice, allocation=None)  # it has its devices; only the user is missing
         if choice.allocation is not None:
-            claim = await self._protected(namespace, name, claim)
+            claim = await self._protect(namespace, name, claim)
             status = claim.setdefault("status", {})
             status["allocation"] = choice.allocation
         status["reservedFor"] = [*users, *([] if user in users else [user])]
@@ -61,7 +61,7 @@ class Devices:
         await self._client.update(ResourceClaim, name, body, namespace=namespace, subresource="status")
         return True
 
-    async def _protected(self, namespace: str, name: str, claim: dict[str, Any]) -> dict[str, Any]:
+    async def _protect(self, namespace: str, name: str, claim: dict[str, Any]) -> dict[str, Any]:
         """The claim with the finalizer that keeps it while its devices are given out."""
         metadata = claim["metadata"]
         finalizers = metadata.get("finalizers") or []

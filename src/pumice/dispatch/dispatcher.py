@@ -53,7 +53,7 @@ class Dispatcher:
         self._learn = learn
         self._runtime = runtime
         self._log = runtime.log
-        self._reach = runtime.reach
+        self._fail_point = runtime.fail_point
         self._binder = Binder(client, cluster, learn, runtime)
         self._evictor = Evictor(client, learn, recorder, runtime, eviction_settings or EvictionSettings())
         self._gates = Gates(client, runtime)
@@ -105,7 +105,7 @@ class Dispatcher:
             self._start(self._evictor.release(release))
         if decisions.ungated:
             self._start(self._gates.remove(decisions.ungated))
-        self._reach("dispatched")
+        self._fail_point("dispatched")
         if self._unwritten is None and not self._writing:
             self._start(self._write())
         self._unwritten = decisions
@@ -113,9 +113,9 @@ class Dispatcher:
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._under_way.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._forget_task)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _forget_task(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self._log("dispatch_failed", error=repr(task.exception()))

@@ -54,7 +54,7 @@ class Evictor:
         self._recorder = recorder
         self._clock = runtime.clock
         self._log = runtime.log
-        self._reach = runtime.reach
+        self._fail_point = runtime.fail_point
         self._tracing = runtime.tracing
         self._eviction_settings = eviction_settings
         self._releasing: set[str] = set()  # uids: a pod that is gone already cannot be announced as leaving
@@ -77,7 +77,7 @@ class Evictor:
         with self._tracing.span("evict", **facts) as span:
             try:
                 await self._say_why(task, PREEMPTED, message)
-                self._reach("evicting")
+                self._fail_point("evicting")
                 await self._remove(task)
                 self._log("pod_evicted", **facts)
             except errors.KubeError as error:
@@ -125,7 +125,7 @@ class Evictor:
     # ------------------------------------------------------------------------------------------------- releasing
 
     def announce_release(self, release: Release) -> None:
-        """From now on the members' room is on its way out: nobody releases them twice, and older attempts may count on it."""
+        """From now on the members' room is on its way out: they are not released twice, and older attempts may count on it."""
         for task in release.tasks:
             self._leaves(task, claimant="", reason=RELEASED)
 
@@ -166,7 +166,7 @@ class Evictor:
     # ------------------------------------------------------------------------------------------------- both
 
     async def _until_known(self, task: Task, call: Callable[[], Awaitable[object]]) -> None:
-        """Make the call until it is answered. One without an answer may still take effect, so that nobody can say the pod stays."""
+        """Make the call until it is answered. One without an answer may still take effect, so it is not certain that the pod stays."""
         delay = RESEND_S_FIRST
         while True:
             try:

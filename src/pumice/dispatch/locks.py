@@ -4,7 +4,7 @@
                `----> the bind failed, or was called off before it was sent: we take it away
 
 The plugin serves one pod at a time and finds it by what is pending on its node, so a second pod must not be bound there before the
-first has its cards. Whoever crashes between loses the lock after EXPIRY.
+first has its cards. A scheduler that crashes between loses the lock after EXPIRY.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RELEASE_TRIES_MAX = 5
 
 
 class NotLocked(PumiceError):
-    """The lock is somebody else's, and stays so for longer than a bind can wait."""
+    """Another process holds the lock, and stays so for longer than a bind can wait."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,18 +57,18 @@ class NodeLocks:
         self._turns: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def take(self, node: str, name: str) -> Held:
-        """The lock, once it is free or has expired; raises NotLocked where that takes too long, KubeError where nobody knows."""
+        """The lock, once it is free or has expired; raises NotLocked where that takes too long, KubeError where that is unknown."""
         clock = self._runtime.clock
         until = clock.monotonic() + TAKE_S_MAX
         turn = self._turns.setdefault((node, name), asyncio.Lock())
         async with turn:
             while True:
-                # Down to the microsecond, so that nobody else's is taken for it.
+                # Down to the microsecond, so that another process's is not taken for it.
                 ours = Held(node, name, instant.format_micro_instant(clock.now()))
                 try:
                     holder = await self._try(ours)
                 except (errors.KubeError, asyncio.CancelledError):
-                    await self.release(ours)  # nobody knows whether the write arrived
+                    await self.release(ours)  # it is unknown whether the write arrived
                     raise
                 if holder is None:
                     return ours
@@ -138,7 +138,7 @@ def _is_ahead(text: str, now: Instant) -> bool:
 
 
 def _is_expired(text: str, now: Instant) -> bool:
-    """Some write who holds it behind the time; what is no time at all never expires, because nobody knows what it means."""
+    """Some write who holds it behind the time; what is no time at all never expires, because its meaning is unknown."""
     try:
         return now - instant.parse_instant(text.partition(",")[0]) > EXPIRY
     except instant.InstantError:

@@ -1,4 +1,4 @@
-"""What must be true before the first pod of a gang is bound: volumes bound, devices reserved; for all members, or nobody is bound."""
+"""What must be true before the first pod of a gang is bound: volumes bound, devices reserved; for all members, or none is bound."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Statuses:
         self._recorder = recorder
         self._clock = runtime.clock
         self._log = runtime.log
-        self._reach = runtime.reach
+        self._fail_point = runtime.fail_point
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
         self.unwritten = False  # something could not be written yet, or not so soon again: ask once more
         self._written_at: dict[str, float] = {}  # queue -> when its holdings were last written
@@ -128,7 +128,7 @@ class Statuses:
             "failed": report.failed,
         }
         changed = {name: value for name, value in wanted.items() if getattr(status, name) != value}
-        # Who is controlled by somebody is deleted by him when all is done, more often than not.
+        # A group that has a controller is mostly deleted by it when all is done.
         waits = "phase" not in changed or (
             report.phase == PodGroupPhase.COMPLETED.value and group.metadata.controller is not None
         )
@@ -216,7 +216,7 @@ class Statuses:
     async def _write_group(self, report: GangReport, patch: dict[str, Any]) -> None:
         namespace, _, name = report.gang.partition("/")
         try:
-            self._reach("status")
+            self._fail_point("status")
             await self._client.patch(PodGroup, name, patch, how=PatchType.MERGE, namespace=namespace)
             if "conditions" in patch.get("status", {}):
                 self._topics.note(report)
@@ -248,7 +248,7 @@ class Statuses:
     # ------------------------------------------------------------------------------------------------- pods
 
     def _forget_pods(self, decisions: Decisions) -> None:
-        """Of pods that no longer wait nothing is kept: nobody would ask for it again."""
+        """Of pods that no longer wait nothing is kept: it is never read again."""
         reports = [report.pods for report in decisions.gangs.values()]
         waiting = {each.task.uid for verdicts in (*reports, *decisions.orphans.values()) for each in verdicts}
         for gone in self._pod_topics.keys() - waiting:
@@ -321,7 +321,7 @@ class Statuses:
         present = {"cpu": 0, "memory": 0, **allocated}
         wanted = {key: amounts.quantity_text(key, value) for key, value in present.items()}
         have = {
-            key: amounts.quantity_text(key, amounts.amount(key, value))
+            key: amounts.quantity_text(key, amounts.amount(key, value, unreadable=-1))  # which is written anew
             for key, value in queue.written_allocated.items()
         }
         recent = self._clock.monotonic() - self._written_at.get(name, float("-inf")) < QUEUE_S

@@ -78,7 +78,7 @@ async def _mark(
             return  # gone, or another one of that name: then the bind is void as well
         except errors.KubeError as error:
             if isinstance(error, errors.Invalid | errors.Refused):
-                # One pod that nobody may write to must not keep everybody else waiting.
+                # One pod that cannot be written must not keep all others waiting.
                 runtime.log("former_bind_not_void", pod=task.key, reason=str(error))
                 return
             runtime.log("former_bind_unknown", pod=task.key, reason=str(error))

@@ -44,7 +44,7 @@ class Volumes:
         await self._until_bound(namespace, name, choice)
 
     async def _promise(self, name: str, claim: PersistentVolumeClaim) -> None:
-        """Write the claim into the volume, unless somebody else's is there; the version keeps us from overwriting one."""
+        """Write the claim into the volume, unless another claim is there; the version keeps us from overwriting one."""
         volume = (await self._client.get(PersistentVolume, name)).into(PersistentVolume)
         taken = volume.spec.claim_ref
         if taken is not None and taken.uid != claim.metadata.uid and taken.uid:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pumice.kube.transport import Request
 
 _UNAUTHORIZED = re.compile(r'User ".*" cannot ', re.DOTALL)
+_DENIAL = re.compile(r'^(?:\S+ "[^"]*" is forbidden: )?admission webhook "[^"]*" denied the request: ')
 MESSAGE_CHARS_MAX = 2_000  # an apiserver's longest useful sentence; a proxy's error page is cut
 
 
@@ -108,11 +109,17 @@ class StatusError(KubeError):
         )
         what = f"{status.code} {status.reason}".rstrip()
         super().__init__(f"{cause} ({asked}: {what}); {self.advice(status)}")
+        self._plain = f"{_DENIAL.sub('', cause)}; {self.advice(status)}"
         self.code = status.code
         self.reason = status.reason
         self.message = status.message
         self.details = status.details or Details()
         self.retry_after = retry_after
+
+    @property
+    def plain(self) -> str:
+        """Without the request, and without the name of the webhook or policy that refused it."""
+        return self._plain
 
     @classmethod
     def advice(cls, status: Status) -> str:

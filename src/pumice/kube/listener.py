@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 
-from pumice.errors import BadInput
+from pumice.digits import whole_number
+from pumice.errors import BadInput, Conflict
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable
 
 BACKLOG: Final = 1024
+PORT_MAX: Final = 65_535
 DESCRIPTORS_MAX: Final = 2**16  # as many as we ask for, where the system lets us
 ACCEPT_AGAIN_S: Final = 0.1  # after the system had no descriptor or no memory for a connection
 
@@ -66,13 +68,20 @@ class Listener:
     async def start(self, address: str, *, flag: str, example: str) -> int:
         """Listen on `host:port` (port 0: a free one); the port. The flag is the one that asked for the address."""
         host, _, port = address.rpartition(":")
-        if not port.isdigit():
-            raise BadInput(f"{flag} {address!r}: expected host:port, such as {example}")
+        number = whole_number(port, most=PORT_MAX)
+        if number is None:
+            raise BadInput(f"{flag} {address!r}: expected host:port, such as {example}, with a port up to {PORT_MAX}")
         _raise_descriptor_limit()
         host = host.strip("[]") or "0.0.0.0"  # noqa: S104  asked for by `:8080`
         await self._runner.setup()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, int(port)), family=family, backlog=BACKLOG)
+        try:
+            self._socket = socket.create_server((host, number), family=family, backlog=BACKLOG)
+        except OSError as error:
+            await self._runner.cleanup()
+            raise Conflict(
+                f"{flag} {address!r}: nothing can listen there ({error.strerror or error}); choose another"
+            ) from error
         self._socket.setblocking(False)
         self._spawn(self._accept(self._socket))
         return int(self._socket.getsockname()[1])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pumice.controllers.cache import Known
     from pumice.controllers.driver import Driver
-    from pumice.controllers.executor import Carrier
+    from pumice.controllers.executor import Executor
     from pumice.telemetry.meters import Meters
 
 _ENDS = {
@@ -76,7 +76,7 @@ class JobObserver:
             if seen is None:
                 self._seen[job.metadata.uid] = _Seen(job.metadata.key, job.spec.queue, phase, lost_s, has_pods)
                 continue
-            self._changed(job, seen, phase, lost_s)
+            self._count_change(job, seen, phase, lost_s)
             seen.phase, seen.lost_s, seen.has_pods = phase, lost_s, seen.has_pods or has_pods
 
     def _see_flows(self, flows: Sequence[JobFlow]) -> None:
@@ -90,7 +90,7 @@ class JobObserver:
                 self._flow_ends[phase, metadata.namespace] += 1
             self._flows[metadata.uid] = phase
 
-    def _changed(self, job: Job, seen: _Seen, phase: str, lost_s: int) -> None:
+    def _count_change(self, job: Job, seen: _Seen, phase: str, lost_s: int) -> None:
         if lost_s > seen.lost_s:
             self._meters.count("pumice_job_lost_seconds_total", lost_s - seen.lost_s, queue=seen.queue)
         if phase != seen.phase:
@@ -112,9 +112,9 @@ class JobObserver:
 
     # ------------------------------------------------------------------------------------------------- now and then
 
-    def tell(self, carrier: Carrier, drivers: Sequence[Driver]) -> None:
+    def tell(self, executor: Executor, drivers: Sequence[Driver]) -> None:
         """Brings all gauges up to date, and counters up to what has been done."""
-        for operation, number in carrier.writes.items():
+        for operation, number in executor.writes.items():
             self._count("pumice_controller_writes_total", operation, number, operation=operation)
         for driver in drivers:
             name = driver.name

@@ -44,15 +44,15 @@ class ControllerSettings:
 def enabled(text: str) -> frozenset[str]:
     """Which controllers a list names: `*` for all, `name` or `+name` for one, `-name` for all but one. The first word on each counts."""
     said: dict[str, bool] = {}
-    everybody = False
+    every_other = False
     for word in filter(None, (part.strip() for part in text.split(","))):
         name = word.lstrip("+-")
         if word == "*":
-            everybody = True
+            every_other = True
         elif name not in NAMES and name not in ABSENT:
             raise BadInput(f"--controllers: there is no controller {name!r}; choose of *, {', '.join(NAMES)}")
         elif name in said:
             raise BadInput(f"--controllers: {name!r} is named twice; name it once")
         else:
             said[name] = not word.startswith("-")
-    return frozenset(ours for name, ours in NAMES.items() if said.get(name, everybody))
+    return frozenset(ours for name, ours in NAMES.items() if said.get(name, every_other))

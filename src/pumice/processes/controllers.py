@@ -11,7 +11,7 @@ from pumice.api.core import ConfigMap
 from pumice.controllers.cache import Known
 from pumice.controllers.cronjob import loop as cronjob
 from pumice.controllers.driver import Driver
-from pumice.controllers.executor import Carrier
+from pumice.controllers.executor import Executor
 from pumice.controllers.garbage import loop as garbage
 from pumice.controllers.hypernode import loop as hypernode
 from pumice.controllers.job import keys
@@ -89,19 +89,19 @@ class Controllers:
         self.pulse = Pulse(runtime.clock)
         self.meters = Meters()
         self._observer = JobObserver(self.meters, self.known)
-        self.carrier = Carrier(
+        self.executor = Executor(
             client,
             self.known,
             self._recorder,
             guard=runtime.guard,
-            reach=runtime.reach,
+            fail_point=runtime.fail_point,
             fillings={ssh.KEYS: keys.fill},
         )
         self.drivers = [
             Driver(
                 each,
                 self.known,
-                self.carrier,
+                self.executor,
                 runtime,
                 observe=self._observer.looked,
             )
@@ -122,11 +122,11 @@ class Controllers:
 
     async def _observe(self) -> None:
         while True:
-            self._observer.tell(self.carrier, self.drivers)
+            self._observer.tell(self.executor, self.drivers)
             await self._clock.sleep(OBSERVE_S)
 
     async def beat(self) -> None:
-        """The event loop comes round, whoever leads."""
+        """The event loop comes round, also while another process leads."""
         while True:
             self.pulse.beat()
             await self._clock.sleep(BEAT_S)

@@ -1,6 +1,6 @@
 """The HTTP extender that a policy names: called from the planning thread, within a time and a size, and never anywhere else.
 
-An extender is somebody else's program. Whatever it answers, slowly, endlessly or wrongly, costs a cycle at most its time-out a call,
+An extender is a program of its own. Whatever it answers, slowly, endlessly or wrongly, costs a cycle at most its time-out a call,
 and is told to the plugin as ExtenderFailed. Redirects are not followed, and proxies of the environment are not used.
 """
 
@@ -151,7 +151,7 @@ class HttpExtender:
             except (
                 ConnectionError,
                 http.client.BadStatusLine,
-            ):  # it was closed while nobody called: not the extender's fault
+            ):  # it was closed between two calls: not the extender's fault
                 self.close()
         self._kept = self._connect()
         return self._post(self._kept, verb, body)

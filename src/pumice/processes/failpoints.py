@@ -30,11 +30,11 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Callable[[s
         raise BadInput(f"{VARIABLE}={wanted}: expected one of {', '.join(STEPS)}, and a number after a colon")
     left = int(number or "1")
 
-    def reach(reached: str) -> None:
+    def fail_point(reached: str) -> None:
         nonlocal left
         if reached == step:
             left -= 1
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    return reach
+    return fail_point

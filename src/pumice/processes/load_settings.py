@@ -33,7 +33,7 @@ class Settings:
 
 
 def settings_of(policy: Policy) -> Settings | None:
-    """Whom to ask and how often; None where the policy names nobody, PolicyError where it cannot be asked."""
+    """Which source to ask and how often; None where the policy names none, PolicyError where it cannot be asked."""
     written = policy.metrics
     kind = written.get("type", "")
     if not kind:

@@ -1,7 +1,7 @@
-"""What nodes really use, asked of whoever measures it: Prometheus, a custom metrics API, or Elasticsearch.
+"""What nodes really use, asked of the system that measures it: Prometheus, a custom metrics API, or Elasticsearch.
 
-The policy's `metrics` map says whom. One or two questions answer for all nodes, each within a time and a size. An answer replaces all
-loads at once; without one the last loads stay with their time, and whoever reads them knows how old they are.
+The policy's `metrics` map says which. One or two questions answer for all nodes, each within a time and a size. An answer replaces all
+loads at once; without one the last loads stay with their time, so a plugin that reads them knows how old they are.
 """
 
 from __future__ import annotations

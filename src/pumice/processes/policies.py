@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LOOK_S = 1.0  # a ConfigMap's files are swapped by the kubelet about once a minute: looking is cheaper than watching
 
 
-def checked(text: str | bytes, source: str, extra: Mapping[str, type[Plugin]]) -> Policy:
+def parse_policy(text: str | bytes, source: str, extra: Mapping[str, type[Plugin]]) -> Policy:
     """The policy in the text, with every plugin's arguments and every address understood; raises for anything else."""
     policy = builtin.parse(text, source, extra=extra)
     for option in policy.options:
@@ -60,7 +60,7 @@ class PolicyFile:
         self._extra = extra
         self._log = log
         self._text = self._read()
-        self.current: Policy = self._checked(self._text)
+        self.current: Policy = self._parse(self._text)
         self.refused = ""
 
     def _read(self) -> bytes:
@@ -73,8 +73,8 @@ class PolicyFile:
                 f"policy {self._path}: cannot be read: {error.strerror}; check the name and your rights"
             ) from error
 
-    def _checked(self, text: bytes) -> Policy:
-        return checked(text, str(self._path or "built-in policy"), self._extra)
+    def _parse(self, text: bytes) -> Policy:
+        return parse_policy(text, str(self._path or "built-in policy"), self._extra)
 
     def look(self) -> bool:
         """Read the file again if it changed; True where a new policy is in force."""
@@ -83,7 +83,7 @@ class PolicyFile:
             if text == self._text:
                 return False
             self._text = text
-            self.current = self._checked(text)
+            self.current = self._parse(text)
         except PumiceError as error:
             if str(error) != self.refused:
                 self.refused = str(error)

@@ -54,7 +54,9 @@ class Requirements:
         self._receive = receive
         self._extra = extra
         self._watched: set[type[Struct]] = set()
-        self.concerns: dict[type[Struct], list[Callable[[Any, Any], bool]]] = {}  # whom news of a kind may concern
+        self.concerns: dict[
+            type[Struct], list[Callable[[Any, Any], bool]]
+        ] = {}  # the plugins' filters of news, by kind
 
     async def watch(self, kinds: Sequence[type[Struct]]) -> list[type[Struct]]:
         """Subscribes to those that the server serves, and returns them once all are listed."""

@@ -68,7 +68,7 @@ TICK = round(TICK_S * instant.SECOND)
 SOONEST_S = 0.01  # a clock that is set, or a plugin that names the past, must not make the loop spin
 # Everything is looked at again so often, whether or not anything seems to have changed.
 SWEEP_S = 60.0
-# The most that one cycle may work beyond giving everybody his turns: nodes tried for evictions, some 30 to 50 microseconds each.
+# The most that one cycle may work beyond one turn for each gang: nodes tried for evictions, some 30 to 50 microseconds each.
 CYCLE_UNITS = 30_000
 TURNS = 4  # that a waiting gang may have in one cycle: allocate, preempt (from others, from itself) and reclaim
 # What arrives this soon after the first piece of news is planned with it: a gang's pods are created one by one.
@@ -79,7 +79,7 @@ _QUEUES = "scheduling.volcano.sh/v1beta1"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Served:
-    """Whom this scheduler serves, pods that name it and groups that name no queue, and with which plugins from outside."""
+    """What this scheduler serves, pods that name it and groups that name no queue, and with which plugins from outside."""
 
     scheduler_names: frozenset[str] = frozenset(SCHEDULER_NAMES)
     default_queue: str = "default"
@@ -343,7 +343,7 @@ class Scheduler:
         self.meters.count("pumice_plans_dropped_total", tally.dropped)
 
     async def _make_queues(self) -> None:
-        """The root and the default queue exist, whoever was here before and however long the server takes."""
+        """The root and the default queue exist, whichever scheduler was here before, however long the server takes."""
         wanted = {scheduling.ROOT_QUEUE: False, self._cluster.default_queue: True}
         for name, reclaimable in wanted.items():
             while name not in self._cluster.queues and not await self._make_queue(name, reclaimable=reclaimable):

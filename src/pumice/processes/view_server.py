@@ -68,9 +68,9 @@ class ViewServer:
     @property
     def routes(self) -> list[web.RouteDef]:
         answers = {"/v1/state": self._state, "/v1/gangs/{namespace}/{name}": self._gang, "/v1/changes": self._changes}
-        return [web.get(path, self._guarded(answer)) for path, answer in answers.items()]
+        return [web.get(path, self._with_review(answer)) for path, answer in answers.items()]
 
-    def _guarded(self, answer: Any) -> Any:
+    def _with_review(self, answer: Any) -> Any:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
                 self._demand_leading()
@@ -188,7 +188,7 @@ class _Filter:
         )
 
     def _evictions(self, state: model.State, keys: set[str]) -> Iterator[model.Eviction]:
-        """Victims that are wanted; for whom they left is told only where that gang may be seen, too."""
+        """Victims that are wanted; the gang that they left for is named only where that gang may be seen, too."""
         for each in state.evictions:
             if not self.namespace and (not self.queue or each.gang in keys):
                 yield each

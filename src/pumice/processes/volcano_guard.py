@@ -45,12 +45,12 @@ async def _live_holder(client: Client, name: str, clock: Clock) -> str:
         return spec.holder_identity
     if age_s >= SKEW_S_MAX:
         return ""
-    # By our clock it has just ended, or not even begun. Clocks differ: whoever is alive renews while we look.
+    # By our clock it has just ended, or not even begun. Clocks differ: a live holder renews while we look.
     await clock.sleep(lasts_s)
-    return spec.holder_identity if await _renewed(client, name) != spec.renew_time else ""
+    return spec.holder_identity if await _renew_time(client, name) != spec.renew_time else ""
 
 
-async def _renewed(client: Client, name: str) -> str | None:
+async def _renew_time(client: Client, name: str) -> str | None:
     try:
         return (await client.get(Lease, name, namespace=VOLCANO_NAMESPACE)).into(Lease).spec.renew_time
     except (errors.NotFound, errors.Refused):

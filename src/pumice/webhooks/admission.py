@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pumice.kube import errors
 from pumice.webhooks.access import ADMINISTER, USE
 from pumice.webhooks.registration import AccessMode
-from pumice.webhooks.reviews import UNAVAILABLE, allowed, refused
+from pumice.webhooks.reviews import UNAVAILABLE, allow_response, refuse_response
 from pumice.webhooks.target_queues import QUEUES_MAX, is_submission
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class QueueRights:
 
 
 class Admission:
-    """Answers reviews. Without queue rights, everybody may use every queue."""
+    """Answers reviews. Without queue rights, every user may use every queue."""
 
     def __init__(self, reviewer: Reviewer, rights: QueueRights | None = None) -> None:
         self._reviewer = reviewer
@@ -46,7 +46,7 @@ class Admission:
 
     def judge(self, path: Path, request: Json) -> Verdict:
         """What can be said without asking the API server, and what is to be asked of it; may run in any thread."""
-        response = self._judged(path, request)
+        response = self._judge_alone(path, request)
         rights = self._rights
         if rights is None or path.mutates or not path.records or not response["allowed"]:
             return Verdict(response)
@@ -55,25 +55,25 @@ class Admission:
         question = _question(request, rights)
         if len(question.queues) > QUEUES_MAX:
             text = f"leads to {len(question.queues)} queues, at most {QUEUES_MAX} can be asked about; make several objects of it"
-            return Verdict(refused(question.stub, f"this {question.kind} {text}"))
+            return Verdict(refuse_response(question.stub, f"this {question.kind} {text}"))
         return Verdict(response, question)
 
     async def authorise(self, verdict: Verdict) -> Json:
         """The answer; of the request nothing is left while it waits."""
         if self._rights is None or verdict.question is None:
             return verdict.response
-        return await _authorised(verdict.question, verdict.response, self._rights)
+        return await _check_rights(verdict.question, verdict.response, self._rights)
 
-    def _judged(self, path: Path, request: Json) -> Json:
-        """What can be said without asking anybody."""
+    def _judge_alone(self, path: Path, request: Json) -> Json:
+        """What can be said without asking the API server."""
         rights = self._rights
         if rights is None or not path.records or request["operation"] not in {"CREATE", "UPDATE"}:
             return self._reviewer.answer(path)(request)
-        if problem := rights.submitters.forged(request) if _is_judged(path, request) else "":
-            return refused(request, problem)
+        if problem := rights.submitters.forgery(request) if _is_judged(path, request) else "":
+            return refuse_response(request, problem)
         if path.mutates:
             patch, warnings = self._reviewer.patch(request)
-            return allowed(request, warnings, [*patch, *rights.submitters.record_patch(request)])
+            return allow_response(request, warnings, [*patch, *rights.submitters.record_patch(request)])
         return self._reviewer.validate(request)
 
 
@@ -111,7 +111,7 @@ def _question(request: Json, rights: QueueRights) -> Question:
     )
 
 
-async def _authorised(question: Question, response: Json, rights: QueueRights) -> Json:
+async def _check_rights(question: Question, response: Json, rights: QueueRights) -> Json:
     stub, warnings = question.stub, response.get("warnings", ())
     try:
         asked = [
@@ -121,19 +121,19 @@ async def _authorised(question: Question, response: Json, rights: QueueRights) -
         text = f"who may use the queue could not be asked of the API server: {error}"
         # The group that will be made for a new pod is asked about again, and that fails closed.
         if rights.mode == AccessMode.WARN or (question.kind == "Pod" and question.is_new):
-            return allowed(stub, [text, *warnings])
-        return refused(stub, f"{text}; try again", warnings, code=UNAVAILABLE)
+            return allow_response(stub, [text, *warnings])
+        return refuse_response(stub, f"{text}; try again", warnings, code=UNAVAILABLE)
     missing = [queue for queue, may in asked if not may]
     if not missing:
         return response
     text = _denial(question, missing)
     if rights.mode == AccessMode.WARN:
-        return allowed(stub, [f"{text} (only a warning for now)", *warnings])
-    return refused(stub, text, warnings)
+        return allow_response(stub, [f"{text} (only a warning for now)", *warnings])
+    return refuse_response(stub, text, warnings)
 
 
 def _is_judged(path: Path, request: Json) -> bool:
-    """An update that leaves a record out gets it back before anybody judges it."""
+    """An update that leaves a record out gets it back before it is judged."""
     return not (path.mutates and request["operation"] == "UPDATE")
 
 

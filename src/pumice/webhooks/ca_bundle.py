@@ -31,7 +31,7 @@ async def _inject(client: Client, kind: Kind, name: str, wanted: str) -> int:
     for index, hook in enumerate(found.get("webhooks") or ()):
         if hook["name"].endswith(f".{DOMAIN}") and hook["clientConfig"].get("caBundle", "") != wanted:
             where = f"/webhooks/{index}"
-            # Somebody may have put another webhook in this place since we looked.
+            # Another client may have put another webhook in this place since we looked.
             changes.append({"op": "test", "path": f"{where}/name", "value": hook["name"]})
             changes.append({"op": "add", "path": f"{where}/clientConfig/caBundle", "value": wanted})
     if changes:

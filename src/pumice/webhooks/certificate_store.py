@@ -1,4 +1,4 @@
-"""Where the serving pair comes from: a Secret that all replicas share, or files that somebody else keeps fresh."""
+"""Where the serving pair comes from: a Secret that all replicas share, or files that another program keeps fresh."""
 
 from __future__ import annotations
 
@@ -50,22 +50,22 @@ class SharedSecret:
     async def current(self, trusted: bytes) -> tuple[Pair, bytes]:
         for _ in range(ATTEMPTS_MAX):
             try:
-                found = await self._renewed(trusted)
+                found = await self._renew(trusted)
             except (errors.Conflict, errors.AlreadyExists):
                 continue  # another replica was faster: what it wrote serves us as well
             return found.pair, found.bundle
         raise errors.Unreachable(f"secret {self._namespace}/{self._name} changes faster than it can be read")
 
-    async def _renewed(self, trusted: bytes) -> Keys:
+    async def _renew(self, trusted: bytes) -> Keys:
         now = dt.datetime.fromtimestamp(self._clock.now() / SECOND, dt.UTC)
         try:
             secret = (await self._client.get(Secret, self._name, namespace=self._namespace)).json()
         except errors.NotFound:
-            made = keys.renewed(None, self._hosts, now=now, lives=self._lives, trusted=trusted)
+            made = keys.renew(None, self._hosts, now=now, lives=self._lives, trusted=trusted)
             await self._create(made)
             return made
         known = keys.read(secret.get("data") or {})
-        wanted = keys.renewed(known, self._hosts, now=now, lives=self._lives, trusted=trusted)
+        wanted = keys.renew(known, self._hosts, now=now, lives=self._lives, trusted=trusted)
         if wanted is not known:
             body = secret | {"data": {**(secret.get("data") or {}), **wanted.data()}}
             await self._client.update(Secret, self._name, body, namespace=self._namespace)
@@ -85,7 +85,7 @@ class SharedSecret:
 
 
 class Files:
-    """Keys that somebody else renews, for example cert-manager through a mounted Secret."""
+    """Keys that another program renews, for example cert-manager through a mounted Secret."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

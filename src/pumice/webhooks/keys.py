@@ -85,7 +85,7 @@ def read(data: Mapping[str, str]) -> Keys | None:
     return Keys(authorities, parts[AUTHORITY_KEY], Pair(parts[CERTIFICATE], parts[KEY]))
 
 
-def renewed(keys: Keys | None, hosts: Sequence[str], *, now: dt.datetime, lives: Lives, trusted: bytes) -> Keys:
+def renew(keys: Keys | None, hosts: Sequence[str], *, now: dt.datetime, lives: Lives, trusted: bytes) -> Keys:
     """The keys as they should be now, `trusted` being the bundle in the configurations: the same object where nothing is due."""
     if keys is None or _expires(keys.authorities[0]) <= now:
         authority = certificates.authority(AUTHORITY_NAME, now=now, life=lives.authority)
@@ -100,25 +100,25 @@ def renewed(keys: Keys | None, hosts: Sequence[str], *, now: dt.datetime, lives:
         return dataclasses.replace(keys, authorities=announced, authority_key=authority.key)
     is_old = keys.pair.is_due(now) or not is_signed(keys) or not _serves(keys.pair, hosts)
     has_settled = now - keys.newest.issued >= lives.settle and keys.authorities[0] in trusted
-    # Nobody accepts a pair that has expired: nothing is lost by taking the new one at once.
+    # No client accepts a pair that has expired: nothing is lost by taking the new one at once.
     if is_old and (has_settled or keys.pair.expires <= now):
         pair = certificates.serving_pair(keys.newest, hosts, now=now, life=lives.pair)
         return dataclasses.replace(keys, pair=pair)
     return keys
 
 
-def _loaded(certificate: bytes) -> x509.Certificate:
+def _load(certificate: bytes) -> x509.Certificate:
     return x509.load_pem_x509_certificate(certificate)
 
 
 def _expires(certificate: bytes) -> dt.datetime:
-    return _loaded(certificate).not_valid_after_utc
+    return _load(certificate).not_valid_after_utc
 
 
 def is_signed(keys: Keys) -> bool:
     """True where the newest authority signed the pair; all of them have the same name, but not the same key."""
     try:
-        _loaded(keys.pair.certificate).verify_directly_issued_by(_loaded(keys.authorities[0]))
+        _load(keys.pair.certificate).verify_directly_issued_by(_load(keys.authorities[0]))
     except (ValueError, TypeError, InvalidSignature):
         return False
     return True
@@ -127,7 +127,7 @@ def is_signed(keys: Keys) -> bool:
 def _serves(pair: Pair, hosts: Sequence[str]) -> bool:
     """True where the pair is good for all these names and addresses."""
     try:
-        found = _loaded(pair.certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        found = _load(pair.certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return False
     known = {*found.get_values_for_type(x509.DNSName), *map(str, found.get_values_for_type(x509.IPAddress))}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class InformerLookup:
-    """The Lookup of api.validation. Somebody else runs the informers."""
+    """The Lookup of api.validation. The caller runs the informers."""
 
     def __init__(self, informers: Informers) -> None:
         self._informers = informers

@@ -1,9 +1,9 @@
 """What CEL can express of our rules, as policies that the API server evaluates itself: no process, no network, no certificate.
 
-They stand in for the webhooks where nobody wants to run any. What they cannot do: look at other objects (queues that are closed,
+They stand in for the webhooks where an operator wants to run none. What they cannot do: look at other objects (queues that are closed,
 missing or have children, sums over siblings, priority classes), check pod templates, find rings of dependencies, and hold what
-controllers make against its submitter: CEL asks about the rights of whoever sends a request and of service accounts only. So a
-CronJob's queue is checked when somebody writes the CronJob, a JobFlow's when somebody writes its JobTemplates or a queue into its
+controllers make against its submitter: CEL asks about the rights of the sender of a request and of service accounts only. So a
+CronJob's queue is checked when the CronJob is written, a JobFlow's when a user writes its JobTemplates or a queue into its
 patches, and a pod's unless it joins a group.
 """
 
@@ -25,7 +25,7 @@ from pumice.webhooks.registration import (
     annotation,
     change_of,
     excluded_namespaces,
-    forged,
+    forged_record_rule,
     resource_rule,
     texts,
 )
@@ -272,7 +272,7 @@ def _rights(registration: Registration) -> list[Json]:
             f"{names.SUBMITTED_BY} and {names.SUBMITTER_GROUPS} are written by admission; leave them out or as they are"
         )
         found += _validating_policy(
-            registration, guard, [Rule(f"!({forged(registration.controllers)})", text)], ["Deny"]
+            registration, guard, [Rule(f"!({forged_record_rule(registration.controllers)})", text)], ["Deny"]
         )
     for collection, where in _QUEUED.items():
         use = _Policy(

@@ -185,17 +185,17 @@ _SAME_HIERARCHY: Final = (
 _PATH, _WEIGHTS = annotation("object", names.HIERARCHY), annotation("object", names.HIERARCHY_WEIGHTS)
 
 
-def _compared(one: str, other: str, sign: str) -> str:
+def _comparison(one: str, other: str, sign: str) -> str:
     return f"quantity(string({one}[r])).compareTo(quantity(string({other}[r]))) {sign} 0"
 
 
 _QUEUE_WRITTEN: Final = (
     Rule(
-        f"{_GUARANTEE}.all(r, r in {_DESERVED} && {_compared(_DESERVED, _GUARANTEE, '>=')})",
+        f"{_GUARANTEE}.all(r, r in {_DESERVED} && {_comparison(_DESERVED, _GUARANTEE, '>=')})",
         "spec.deserved: guarantee should less equal than deserved for every guaranteed resource; raise it",
     ),
     Rule(
-        f"{_DESERVED}.all(r, !(r in {_CAPABILITY}) || {_compared(_DESERVED, _CAPABILITY, '<=')})",
+        f"{_DESERVED}.all(r, !(r in {_CAPABILITY}) || {_comparison(_DESERVED, _CAPABILITY, '<=')})",
         "spec.deserved: deserved should less equal than capability; lower it",
     ),
     Rule(
@@ -219,7 +219,7 @@ _MARKS: Final = "object.metadata.annotations"
 _PATTERN: Final = "^([1-9][0-9]?%|0*[1-9][0-9]{0,8})$"
 
 
-def _marked(key: str) -> str:
+def _has_annotation(key: str) -> str:
     return f"(has({_MARKS}) && {json.dumps(key)} in {_MARKS})"
 
 
@@ -274,11 +274,13 @@ RULES: Final[Mapping[tuple[str, str], tuple[Rule, ...]]] = {
     ),
     ("pods", "CREATE"): (
         Rule(
-            " && ".join(f"(!{_marked(key)} || {_MARKS}[{json.dumps(key)}].matches('{_PATTERN}'))" for key in _BUDGETS),
+            " && ".join(
+                f"(!{_has_annotation(key)} || {_MARKS}[{json.dumps(key)}].matches('{_PATTERN}'))" for key in _BUDGETS
+            ),
             "a disruption budget must be a positive integer or a valid percentage which between 1% ~ 99%; write for example 2 or 50%",
         ),
         Rule(
-            f"!({_marked(_BUDGETS[0])} && {_marked(_BUDGETS[1])})",
+            f"!({_has_annotation(_BUDGETS[0])} && {_has_annotation(_BUDGETS[1])})",
             f"not allow configure multiple annotations <[{_BUDGETS[0]} {_BUDGETS[1]}]> at same time; keep one of them",
         ),
     ),

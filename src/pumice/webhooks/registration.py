@@ -52,7 +52,7 @@ class AccessMode(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """Whom an API server asks, and about what."""
+    """Which service an API server asks, and about what."""
 
     namespace: str
     service: str = CONFIGURATION
@@ -100,7 +100,7 @@ class Registration:
         return path.operations | {"CREATE", "UPDATE"} if records else path.operations
 
     def _group_hooks(self, path: Path) -> list[Json]:
-        """Our controllers' groups wait for the webhooks only where somebody's right to a queue is to be enforced."""
+        """Our controllers' groups wait for the webhooks only where users' rights to queues are enforced."""
         ours = f"request.userInfo.username in {texts(self.controllers)}"
         others = {"name": "not-by-our-controllers", "expression": f"!({ours})"}
         by_ours = {"name": "by-our-controllers", "expression": ours}
@@ -122,11 +122,11 @@ class Registration:
         hooks = [self._hook(path, path.operations, fails_closed=False, conditions=conditions)]
         if path.mutates or self.access == AccessMode.OFF:
             return hooks
-        # Pods that carry a record which is not their maker's, and pods of ours that somebody leads to another queue: nobody needs
+        # Pods that carry a record which is not their maker's, and pods of ours that a user moves to another queue: nothing needs
         # either to run anything, so that even without us there are none.
         guarded = {
             "name": "forged-or-moved",
-            "expression": _any(forged(self.controllers), _moved(ours, self.controllers)),
+            "expression": _any(forged_record_rule(self.controllers), _changes_queue(ours, self.controllers)),
         }
         operations = frozenset({"CREATE", "UPDATE"})
         return [*hooks, self._hook(path, operations, fails_closed=True, conditions=[guarded], prefix="guard.")]
@@ -205,10 +205,10 @@ def annotation(variable: str, key: str) -> str:
     return f"(has({where}) && {json.dumps(key)} in {where} ? {where}[{json.dumps(key)}] : '')"
 
 
-# Our controllers open and close queues for whoever may write Commands, in whichever namespace.
+# Our controllers open and close queues for all users who may write Commands, in whichever namespace.
 FOR_A_QUEUE: Final = "has(object.target) && has(object.target.kind) && object.target.kind == 'Queue'"
 
-# Kubernetes' own PodGroups are none of ours, but for those that somebody leads to a queue.
+# Kubernetes' own PodGroups are none of ours, but for those that an annotation puts into a queue.
 LED_TO_A_QUEUE: Final = (
     f"{annotation('object', names.QUEUE_NAME)} != '' && (request.operation == 'CREATE' || "
     f"{annotation('object', names.QUEUE_NAME)} != {annotation('oldObject', names.QUEUE_NAME)})"
@@ -237,8 +237,8 @@ _QUEUE_CHANGED: Final = f"{_queue('object')} != {_queue('oldObject')}"
 _RECORD_CHANGED: Final = _any(*(f"{annotation('object', key)} != {annotation('oldObject', key)}" for key in RECORD))
 
 
-def forged(controllers: Sequence[str]) -> str:
-    """True where a record was not written by admission for whoever sends the request, nor by our controllers."""
+def forged_record_rule(controllers: Sequence[str]) -> str:
+    """True where a record was not written by admission for the sender of the request, nor by our controllers."""
     user, groups = (annotation("object", key) for key in RECORD)
     maker = "request.userInfo.username"
     line = "(has(request.userInfo.groups) ? request.userInfo.groups.join('\\n') : '')"
@@ -247,8 +247,8 @@ def forged(controllers: Sequence[str]) -> str:
     return f"!({maker} in {texts(controllers)}) && ({changed})"
 
 
-def _moved(ours: str, controllers: Sequence[str]) -> str:
-    """True where somebody but our controllers changes which queue a pod of ours goes to."""
+def _changes_queue(ours: str, controllers: Sequence[str]) -> str:
+    """True where a user other than our controllers changes which queue a pod of ours goes to."""
     led = _any(*(f"{annotation('object', key)} != {annotation('oldObject', key)}" for key in LEADING))
     adopted = f"size({_controller('object')}) > 0 && {_controller('object')} != {_controller('oldObject')}"
     others = f"!(request.userInfo.username in {texts(controllers)})"

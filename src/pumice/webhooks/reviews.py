@@ -44,7 +44,7 @@ class Path:
     collection: str
     operations: frozenset[str]
     mutates: bool
-    records: bool = False  # the object says who submitted it, where somebody asks who may use a queue
+    records: bool = False  # the object says who submitted it, where queue access is checked
 
     @property
     def is_cluster_wide(self) -> bool:
@@ -92,10 +92,10 @@ class Reviewer:
 
     def mutate(self, request: Json) -> Json:
         patch, warnings = self.patch(request)
-        return allowed(request, warnings, patch)
+        return allow_response(request, warnings, patch)
 
     def patch(self, request: Json) -> tuple[list[Json], list[str]]:
-        """What an object lacks, and what to tell whoever sends it."""
+        """What an object lacks, and what to tell its sender."""
         new, namespace = request.get("object") or {}, request.get("namespace", "")
         if excess(new):
             return [], []  # it is refused afterwards
@@ -119,11 +119,11 @@ class Reviewer:
 
     def validate(self, request: Json) -> Json:
         if request["operation"] not in _ALL:
-            return refused(request, f"{request['operation']}: expected one of {', '.join(sorted(_ALL))}")
+            return refuse_response(request, f"{request['operation']}: expected one of {', '.join(sorted(_ALL))}")
         if problem := excess(request.get("object") or {}):
             is_old = _spec(request.get("object")) == _spec(request.get("oldObject"))
             return (
-                allowed(request) if is_old else refused(request, problem)
+                allow_response(request) if is_old else refuse_response(request, problem)
             )  # it may have been made before there was a limit
         question = Request(
             Operation(request["operation"]),
@@ -135,12 +135,12 @@ class Reviewer:
         is_native = request["kind"].get("group") == NATIVE_GROUP
         findings = validation.Findings() if is_native else validation.review(request["kind"]["kind"], question)
         if findings.errors:
-            return refused(request, validation.message(findings.errors), findings.warnings)
-        return allowed(request, findings.warnings)
+            return refuse_response(request, validation.message(findings.errors), findings.warnings)
+        return allow_response(request, findings.warnings)
 
 
 def _update_patch(kind: str, new: Json, old: Json) -> list[Json]:
-    """Whoever applies a manifest again does not write what admission had filled in."""
+    """A client that applies a manifest again does not write what admission had filled in."""
     match kind:
         case "Job":
             return defaults.job_update_patch(new, old)
@@ -153,7 +153,7 @@ def _spec(subject: Json | None) -> Any:
     return (subject or {}).get("spec")
 
 
-def allowed(request: Json, warnings: Sequence[str] = (), patch: Sequence[Json] = ()) -> Json:
+def allow_response(request: Json, warnings: Sequence[str] = (), patch: Sequence[Json] = ()) -> Json:
     """The answer that lets an object pass, changed by a patch or as it is."""
     response: Json = {"uid": request.get("uid", ""), "allowed": True}
     if patch:
@@ -164,8 +164,8 @@ def allowed(request: Json, warnings: Sequence[str] = (), patch: Sequence[Json] =
     return response
 
 
-def refused(request: Json, message: str, warnings: Sequence[str] = (), *, code: int = REFUSED) -> Json:
+def refuse_response(request: Json, message: str, warnings: Sequence[str] = (), *, code: int = REFUSED) -> Json:
     """The answer that says no, and why."""
     reason = "Forbidden" if code == REFUSED else "ServiceUnavailable"
     status = {"code": code, "reason": reason, "message": message}
-    return allowed(request, warnings) | {"allowed": False, "status": status}
+    return allow_response(request, warnings) | {"allowed": False, "status": status}

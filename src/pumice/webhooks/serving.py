@@ -1,4 +1,4 @@
-"""Reviews over HTTPS. Whoever can reach the port may send anything: bodies, time and memory all have limits."""
+"""Reviews over HTTPS. Every process that can reach the port may send anything: bodies, time and memory all have limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BODY_BYTES_MAX: Final = 3 * 2**20  # the most that an API server itself takes
 BUFFERED_BYTES_MAX: Final = 64 * 2**20  # of all bodies that are being read at a time
 SMALL_BYTES_MAX: Final = 2**17  # of a body that is judged at once; larger ones would keep the others waiting
 BODY_S_MAX: Final = 5.0  # an API server sends its body at once
-REVIEW_S_MAX: Final = 4.5  # after 5 s nobody waits any more
+REVIEW_S_MAX: Final = 4.5  # after 5 s the API server waits no longer
 # An API server keeps connections, one for each review at a time, and would not notice at once that we closed one.
 LIMITS: Final = Limits(connections=256, keep_alive_s=3600.0)
 API_VERSION: Final = "admission.k8s.io/v1"
@@ -74,7 +74,7 @@ class ReviewServer:
             began = time.perf_counter()
             verdict = "failed"
             try:
-                judged = await self._judged(path, request)
+                judged = await self._judge_request(path, request)
                 async with asyncio.timeout(REVIEW_S_MAX):
                     response = await self._admission.authorise(judged)
                 verdict = "allowed" if response["allowed"] else "refused"
@@ -89,7 +89,7 @@ class ReviewServer:
 
         return handle
 
-    async def _judged(self, path: Path, request: web.Request) -> Verdict:
+    async def _judge_request(self, path: Path, request: web.Request) -> Verdict:
         """What the rules say of the body, which is gone afterwards; a large one is read in a thread, one after another."""
         read = bytearray()
         try:
@@ -102,7 +102,7 @@ class ReviewServer:
             self._buffered -= len(read)
 
     def _judge(self, path: Path, body: bytearray) -> Verdict:
-        return self._admission.judge(path, _decoded(body)["request"])
+        return self._admission.judge(path, _decode(body)["request"])
 
     async def _read(self, request: web.Request, read: bytearray) -> None:
         """The body; what was read counts until it is gone, however this ends."""
@@ -127,7 +127,7 @@ _REVIEW = msgspec.json.Decoder(_Review)
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
-def _decoded(body: bytearray) -> dict[str, Any]:
+def _decode(body: bytearray) -> dict[str, Any]:
     try:
         review = _REVIEW.decode(body)
         whole: dict[str, Any] = _OBJECT.decode(body)

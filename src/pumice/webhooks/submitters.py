@@ -1,9 +1,9 @@
 """Who submits what to which queue: pure questions about the request of one AdmissionReview.
 
-Whoever creates an object is its submitter, and admission writes that onto it. Our controllers create objects for others: they
+The user who creates an object is its submitter, and admission writes that onto it. Our controllers create objects for others: they
 alone may hand a record on, from the Job to its PodGroup and pods, from the CronJob and the JobFlow to their Jobs. An object
 of a controller without a record has no known submitter and counts as its namespace's default service account, as which
-everybody who may create pods there can act anyway. So do pods of ReplicaSets and the like, whose maker is Kubernetes itself.
+every user who may create pods there can act anyway. So do pods of ReplicaSets and the like, whose maker is Kubernetes itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RECORD: Final = (names.SUBMITTED_BY, names.SUBMITTER_GROUPS)
 GROUPS_CHARS_MAX: Final = 64 * 1024  # all annotations of an object together may have 256 KiB
 AUTHENTICATED: Final = "system:authenticated"
 
-# The controllers of Kubernetes that make pods for workloads: nobody's submitter.
+# The controllers of Kubernetes that make pods for workloads: never a submitter.
 WORKLOAD_CONTROLLERS: Final = frozenset(
     {
         "system:kube-controller-manager",
@@ -64,12 +64,12 @@ def requester(request: Json) -> Subject:
 
 
 def default_account(namespace: str) -> Subject:
-    """Everybody who may create pods in a namespace."""
+    """All users who may create pods in a namespace."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
     return Subject(f"system:serviceaccount:{namespace}:default", groups)
 
 
-def recorded(subject: Json | None) -> dict[str, str]:
+def record_on(subject: Json | None) -> dict[str, str]:
     """The record on an object; empty where there is none."""
     annotations = ((subject or {}).get("metadata") or {}).get("annotations")
     if not isinstance(annotations, dict):
@@ -95,13 +95,13 @@ class Submitters:
     def is_trusted(self, request: Json) -> bool:
         return requester(request).user in self._controllers
 
-    def forged(self, request: Json) -> str:
+    def forgery(self, request: Json) -> str:
         """Why the record that the object carries may not stand there; empty where it may."""
         if self.is_trusted(request):
             return ""
-        who, new = requester(request), recorded(request.get("object"))
+        who, new = requester(request), record_on(request.get("object"))
         if request["operation"] == "UPDATE":
-            if new == recorded(request.get("oldObject")):
+            if new == record_on(request.get("oldObject")):
                 return ""
             return f"{names.SUBMITTED_BY} is written by admission and stays as it is: {who} may not change it"
         if new and (who.user in WORKLOAD_CONTROLLERS or any(record_of(who)[key] != new[key] for key in new)):
@@ -117,12 +117,12 @@ class Submitters:
         """What it takes for the object to say who submitted it: on creation, and where an update left it out."""
         new = request.get("object") or {}
         if request["operation"] == "UPDATE":
-            wanted = recorded(request.get("oldObject"))
+            wanted = record_on(request.get("oldObject"))
         elif self.is_trusted(request) or requester(request).user in WORKLOAD_CONTROLLERS:
             return []
         else:
             wanted = record_of(requester(request))
-        missing = {key: value for key, value in wanted.items() if key not in recorded(new)}
+        missing = {key: value for key, value in wanted.items() if key not in record_on(new)}
         if not missing:
             return []
         metadata = new.get("metadata") or {}
@@ -130,13 +130,13 @@ class Submitters:
         return before + [_add(f"/metadata/annotations/{key.replace('/', '~1')}", missing[key]) for key in missing]
 
     def submitter(self, request: Json) -> Subject:
-        """For whom the object takes room."""
+        """The user for whose work the object takes room."""
         who = requester(request)
         if who.user in WORKLOAD_CONTROLLERS:
             return default_account(request.get("namespace", ""))
         if not self.is_trusted(request):
             return who
-        record = recorded(request.get("object"))
+        record = record_on(request.get("object"))
         if names.SUBMITTED_BY not in record:
             return default_account(request.get("namespace", ""))
         groups = record.get(names.SUBMITTER_GROUPS, "")

@@ -32,9 +32,9 @@ QUEUES_MAX: Final = 64  # of one object: each is a question to the API server
 
 
 def is_submission(request: Json, *, by_controllers: bool = False) -> bool:
-    """True where a request asks for room in a queue: a creation, or an update of what somebody wants.
+    """True where a request asks for room in a queue: a creation, or an update of a spec.
 
-    What our controllers change in a group follows from a Job or a workload that somebody was allowed to change; only where
+    What our controllers change in a group follows from a Job or a workload that a user was allowed to change; only where
     they move the group is that asked again.
     """
     if request["operation"] == "CREATE":
@@ -83,9 +83,11 @@ class Destinations:
             case "PodGroup":
                 return [_queue(spec)]
             case "Job":
-                return [self._led_on(_queue(spec), namespace)]
+                return [self._queue_in_namespace(_queue(spec), namespace)]
             case "CronJob":
-                return [self._led_on(_queue(_object(_object(spec.get("jobTemplate")).get("spec"))), namespace)]
+                return [
+                    self._queue_in_namespace(_queue(_object(_object(spec.get("jobTemplate")).get("spec"))), namespace)
+                ]
             case "JobTemplate":
                 return self._of_template(subject, namespace)
             case "JobFlow":
@@ -99,7 +101,7 @@ class Destinations:
 
     def _of_template(self, template: Json, namespace: str) -> list[str]:
         """Its own queue, and those to which flows lead it: their Jobs run what it says, in the name of the flow's submitter."""
-        found = [self._led_on(_queue(_object(template.get("spec"))), namespace)]
+        found = [self._queue_in_namespace(_queue(_object(template.get("spec"))), namespace)]
         name = _object(template.get("metadata")).get("name", "")
         for flow in self._flows(namespace):
             queues = (_patched_queue(part.patch) for part in flow.spec.flows if part.name == name)
@@ -111,10 +113,10 @@ class Destinations:
         for part in spec.get("flows") or ():
             template = self._lookup.job_template(namespace, str(_object(part).get("name", "")))
             if template is None:
-                continue  # whoever makes it cannot know of this flow; the Job will be looked at
+                continue  # the client that makes it cannot know of this flow; the Job will be looked at
             patched = _queue(_object(_object(_object(part).get("patch")).get("jobSpec")))
             own = _queue(_object(msgspec.json.decode(template.spec)))
-            found.append(self._led_on(patched if patched != DEFAULT_QUEUE else own, namespace))
+            found.append(self._queue_in_namespace(patched if patched != DEFAULT_QUEUE else own, namespace))
         return found
 
     def _of_pod(self, pod: Json, namespace: str, *, is_new: bool) -> list[str]:
@@ -130,10 +132,10 @@ class Destinations:
         own = annotations.get(names.QUEUE_NAME)
         if named and (is_new or not own):
             return found
-        return [*found, self._led_on(own or DEFAULT_QUEUE, namespace)] if own or not found else found
+        return [*found, self._queue_in_namespace(own or DEFAULT_QUEUE, namespace)] if own or not found else found
 
-    def _led_on(self, queue: str, namespace: str) -> str:
-        """Where the group will be: in the namespace's own queue, if it has one and nobody asked for another."""
+    def _queue_in_namespace(self, queue: str, namespace: str) -> str:
+        """Where the group will be: in the namespace's own queue, if it has one and no other was asked for."""
         return queue_within(queue, self._lookup.namespace_annotations(namespace))
 
 

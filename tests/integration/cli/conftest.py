@@ -113,9 +113,9 @@ def client(cluster, background):
 def until(cluster, background):
     """Waits for objects of a kind to be as wanted, woken by their changes: `until(Job, lambda job: ..., name="train")`."""
 
-    def wait(struct, wanted, *, name, namespace="default"):
+    def wait(struct, wanted, *, name="", namespace="default"):
         def is_it(each):
-            return each["metadata"]["name"] == name  # which need not be there yet
+            return name in {"", each["metadata"]["name"]}  # which need not be there yet
 
         query = Query(kind=by_struct(struct), columns=(), keep=is_it, namespace=namespace)
 

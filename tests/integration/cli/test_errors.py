@@ -15,6 +15,8 @@ COMMANDS = {
     "job suspend": ("ghost",),
     "job resume": ("ghost",),
     "job delete": ("ghost",),
+    "job wait": ("ghost",),
+    "job restart": ("ghost",),
     "job scale": ("ghost", "-r", "2"),
     "job logs": ("ghost",),
     "queue list": (),

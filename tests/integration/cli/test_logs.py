@@ -61,3 +61,23 @@ def test_logs_of_nobody_and_of_two_times_at_once_are_refused(pumice, written):
     both = pumice("job", "logs", "say", "-f", "--previous")
     assert both.code == 2
     assert "-f and --previous exclude each other" in both.err
+
+
+def test_previous_where_nothing_was_restarted_says_so(pumice, written):
+    asked = pumice("job", "logs", "say", "--previous")
+    assert (asked.code, asked.out) == (3, "")
+    assert asked.err == "pumice: job say: no container of its pods was restarted; drop --previous\n"
+
+
+def test_previous_of_a_restarted_job_says_where_the_former_pods_logs_went(process_node, pumice, until):
+    until(Node, lambda node: True, name="here", namespace="")
+    command = f'{sys.executable} -c "import time; time.sleep(600)"'
+    assert pumice("job", "run", "long", "-R", f"cpu=100m,{ONLY_THERE}=1", "-c", command).code == 0
+    until(Job, lambda job: job.get("status", {}).get("running") == 1, name="long")
+    assert pumice("job", "restart", "long").code == 0
+    until(Job, lambda job: job["status"].get("retryCount") == 1 and job["status"].get("running") == 1, name="long")
+    asked = pumice("job", "logs", "long", "--previous")
+    assert (asked.code, asked.out) == (3, "")
+    assert asked.err.startswith(
+        "pumice: job long was restarted once, each time with new pods: the logs of the former ones went"
+    )

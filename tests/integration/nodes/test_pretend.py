@@ -1,12 +1,15 @@
 """Pretend nodes on the embedded server, in process and under virtual time: hours pass in milliseconds."""
 
+import os
 import random
+import socket
 
 import pytest
 from tests.bodies import pretend_nodes as bodies
 from tests.bodies.world import running, world
 
 from pumice import instant
+from pumice.api import names
 from pumice.api.coordination import Lease
 from pumice.api.core import Node
 from pumice.api.events import CoreEvent
@@ -16,7 +19,7 @@ from pumice.clock import VirtualClock
 from pumice.errors import Refused
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
-from pumice.local.nodes import distributions
+from pumice.local.nodes import distributions, keepers, pretend, registration
 from pumice.local.nodes.pretend import PretendAgent, Trouble, pretend_nodes
 from pumice.local.nodes.pretend_pods import Behaviour
 from pumice.runtime import Runtime
@@ -134,6 +137,40 @@ def test_a_node_of_another_agent_is_not_taken_over():
         agent = bodies.an_agent(place, "real", 1)
         with pytest.raises(Refused, match=r"'real-0' belongs to another agent \(containerd://2.0\); join under"):
             await agent.run()
+
+    play(body)
+
+
+async def until_it_beats(place, name):
+    """Registered, and its lease is written."""
+    while not [each for each in await place.client.list_json(by_struct(Lease)) if each["metadata"]["name"] == name]:
+        await place.clock.sleep(1)
+
+
+def test_the_nodes_of_a_live_agent_are_not_taken_over_until_it_has_been_silent(monkeypatch):
+    async def body(place):
+        async with running(bodies.an_agent(place, "kept", 1)):
+            await until_it_beats(place, "kept-0")
+            monkeypatch.setattr(pretend, "own_identity", lambda: "elsewhere:process-7-1")
+            with pytest.raises(Refused, match=r"'kept-0' is kept by an agent that is alive \(.*\); stop that one, or"):
+                await bodies.an_agent(place, "kept", 1).run()
+        await place.clock.sleep(registration.LEASE_S + 1)
+        async with running(bodies.an_agent(place, "kept", 1)):
+            node = (await place.client.get(Node, "kept-0")).into(Node)
+            assert node.metadata.annotations[names.NODE_AGENT] == "elsewhere:process-7-1"
+
+    play(body)
+
+
+def test_the_nodes_of_an_agent_of_this_machine_that_has_died_are_taken_over_at_once(monkeypatch):
+    async def body(place):
+        monkeypatch.setattr(pretend, "own_identity", lambda: f"{socket.gethostname()}:process-{os.getpid()}-1")
+        async with running(bodies.an_agent(place, "late", 1)):
+            await until_it_beats(place, "late-0")
+        monkeypatch.undo()
+        async with running(bodies.an_agent(place, "late", 1)):
+            node = (await place.client.get(Node, "late-0")).into(Node)
+            assert node.metadata.annotations[names.NODE_AGENT] == keepers.own_identity()
 
     play(body)
 

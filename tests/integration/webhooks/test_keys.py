@@ -17,7 +17,7 @@ from pumice.runtime import silent
 from pumice.webhooks import keys
 from pumice.webhooks.ca_bundle import CONFIGURATIONS, inject
 from pumice.webhooks.certificate_store import Files, SharedSecret
-from pumice.webhooks.keys import Lives, renewed
+from pumice.webhooks.keys import Lives, renew
 from pumice.webhooks.registration import Registration
 
 NAME = "pumice-webhooks-tls"
@@ -97,7 +97,7 @@ def write(folder, made):
 
 
 def new_keys():
-    return renewed(None, HOSTS, now=dt.datetime.now(dt.UTC), lives=Lives(), trusted=b"")
+    return renew(None, HOSTS, now=dt.datetime.now(dt.UTC), lives=Lives(), trusted=b"")
 
 
 async def test_files_that_somebody_else_renews_are_taken_up_while_serving(transport, tmp_path):

@@ -36,7 +36,7 @@ from pumice.scheduling.core.ports import ExtenderFailed
 from pumice.telemetry.meters import Meters
 from pumice.webhooks.admission import Admission
 from pumice.webhooks.certificate_store import ServingContext
-from pumice.webhooks.keys import Lives, renewed
+from pumice.webhooks.keys import Lives, renew
 from pumice.webhooks.reviews import Reviewer
 from pumice.webhooks.serving import BODY_BYTES_MAX, ReviewServer
 
@@ -50,7 +50,7 @@ FOREIGN = {"Origin": "https://evil.example", "Host": "evil.example"}
 @contextlib.asynccontextmanager
 async def reviewing():
     """The review server over TLS: its port, and a context that trusts it."""
-    made = renewed(None, ["127.0.0.1"], now=dt.datetime.now(dt.UTC), lives=Lives(), trusted=b"")
+    made = renew(None, ["127.0.0.1"], now=dt.datetime.now(dt.UTC), lives=Lives(), trusted=b"")
     serving = ServingContext()
     serving.take_up(made.pair)
     server = ReviewServer(Admission(Reviewer(admission.World(admission.QUEUES))), Meters())

@@ -30,7 +30,7 @@ class Screen(io.StringIO):
     ],
 )
 def test_the_environment_decides_before_the_terminal(stream, environment, is_wanted):
-    assert colours.wanted(stream, environment) is is_wanted
+    assert colours.should_colour(stream, environment) is is_wanted
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """What an explanation says of literal answers; the causes of waiting themselves are in tests/integration/cli/test_causes.py."""
 
+import dataclasses
+
+import msgspec
 import pytest
 
 from pumice.cli import explanation_text
@@ -59,6 +62,26 @@ def test_a_gang_that_runs_is_explained_only_while_members_of_it_wait():
     assert "Why it waits" in text_of(an_answer(gang=elastic))
 
 
+def test_what_a_gang_that_has_started_holds_is_not_asked_for_again():
+    """Four must start together, six run on all six cards, three more wait: three are missing, and not four."""
+    members = model.Members(minimum=4, pods=9, running=6, waiting=3)
+    gang = {"phase": "Running", "members": members, "asks": {"cpu": "4"}, "holds": {"cpu": "6"}, "reasons": (GATED,)}
+    room = (model.Room(each={"cpu": "1"}, waiting=3, fit=0, nodes=4, may_take=4),)
+    full = model.Totals(nodes=4, allocatable={"cpu": "6"}, used={"cpu": "6"})
+    answer = an_answer(gang=gang, room=room)
+    text = text_of(dataclasses.replace(answer, detail=msgspec.structs.replace(answer.detail, totals=full)))
+    assert "cpu: 3 asked, 6 used and 0 promised to others are 3 more than there are\n" in text
+
+
+def test_a_gang_that_has_lost_members_asks_for_those_alone():
+    members = model.Members(minimum=4, pods=4, running=3, waiting=1)
+    gang = {"members": members, "asks": {"cpu": "4"}, "holds": {"cpu": "3"}, "reasons": (GATED,)}
+    answer = an_answer(gang=gang)
+    full = model.Totals(nodes=4, allocatable={"cpu": "6"}, used={"cpu": "6"})
+    text = text_of(dataclasses.replace(answer, detail=msgspec.structs.replace(answer.detail, totals=full)))
+    assert "cpu: 1 asked, 6 used and 0 promised to others are 1 more than there are" in text
+
+
 def test_who_could_be_evicted_is_said_by_resource():
     short = (
         model.Evictable(resource="cpu", lower_priority_pods=1, held_by_them="2", beyond_deserved={"b": "3"}),
@@ -83,7 +106,7 @@ def test_what_was_promised_to_the_gang_itself_is_not_promised_to_others():
     [
         (model.Pod(name="w", status="Running", node="n1"), "ml/w, Running on n1"),
         (model.Pod(name="w", status="Pending", gates=("x", "y")), "ml/w, Pending: held by its scheduling gates x, y"),
-        (model.Pod(name="w", status="Pending"), "ml/w, Pending: waits for the rest of its gang"),
+        (model.Pod(name="w", status="Pending"), "ml/w, Pending: waits as its gang does, for the reasons below"),
         (
             model.Pod(name="w", status="Pending", message="Pod ml/w can possibly be assigned to n1"),
             "ml/w, Pending: can possibly be assigned to n1",

@@ -88,18 +88,18 @@ TWO_TASKS = {
 
 
 def test_scaling_changes_one_task_and_the_minimum_only_if_told():
-    assert submitting.scaled(TWO_TASKS, 5, task="worker", minimum=None)["spec"] == {
+    assert submitting.scale_job(TWO_TASKS, 5, task="worker", minimum=None)["spec"] == {
         "minAvailable": 2,
         "tasks": [{"name": "ps", "replicas": 1}, {"name": "worker", "replicas": 5}],
     }
-    assert submitting.scaled(TWO_TASKS, 5, task="ps", minimum=7)["spec"]["minAvailable"] == 7
+    assert submitting.scale_job(TWO_TASKS, 5, task="ps", minimum=7)["spec"]["minAvailable"] == 7
     assert TWO_TASKS["spec"]["tasks"][1]["replicas"] == 2
 
 
 def test_scaling_down_takes_minimums_along_that_were_all_of_the_replicas():
     task = {"name": "worker", "replicas": 3, "minAvailable": 3}
     job = {"metadata": {"name": "train"}, "spec": {"minAvailable": 3, "tasks": [task]}}
-    assert submitting.scaled(job, 2, task="", minimum=None)["spec"] == {
+    assert submitting.scale_job(job, 2, task="", minimum=None)["spec"] == {
         "minAvailable": 2,
         "tasks": [{"name": "worker", "replicas": 2, "minAvailable": 2}],
     }
@@ -107,9 +107,9 @@ def test_scaling_down_takes_minimums_along_that_were_all_of_the_replicas():
 
 def test_scaling_needs_to_know_which_task():
     with pytest.raises(BadInput, match=r"job train has several tasks \(ps, worker\); name one with --task"):
-        submitting.scaled(TWO_TASKS, 5, task="", minimum=None)
+        submitting.scale_job(TWO_TASKS, 5, task="", minimum=None)
     with pytest.raises(NotFound, match=r"job train has no task 'x'; its tasks: ps, worker"):
-        submitting.scaled(TWO_TASKS, 5, task="x", minimum=None)
+        submitting.scale_job(TWO_TASKS, 5, task="x", minimum=None)
 
 
 def test_a_file_with_something_else_is_refused(tmp_path):

@@ -10,7 +10,7 @@ from pumice.api import kinds
 from pumice.api.core import Namespace
 from pumice.clock import VirtualClock
 from pumice.controllers.cache import Known
-from pumice.controllers.executor import Carrier
+from pumice.controllers.executor import Executor
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.recorder import Recorder
@@ -41,7 +41,7 @@ class Bench:
             self.informers = Informers(self.client, clock=self.clock, chance=random.Random(0))
             self.known = Known(self.informers, self.clock)
             self.recorder = Recorder(self.client, component="test", clock=self.clock)
-            self.carrier = Carrier(self.client, self.known, self.recorder)
+            self.executor = Executor(self.client, self.known, self.recorder)
             self.beside(self.informers.run())
             return await body(self)
 

@@ -20,7 +20,7 @@ from pumice.api.events import CoreEvent
 from pumice.clock import VirtualClock
 from pumice.controllers.cache import Known
 from pumice.controllers.driver import Driver
-from pumice.controllers.executor import Carrier
+from pumice.controllers.executor import Executor
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
@@ -90,10 +90,10 @@ class Stage:
         informers = Informers(self.client, clock=self.clock, chance=chance)
         self.known = Known(informers, self.clock)
         self.recorder = Recorder(self.client, component="test", clock=self.clock)
-        self.carrier = Carrier(self.client, self.known, self.recorder, reach=self._reach)
+        self.executor = Executor(self.client, self.known, self.recorder, fail_point=self._fail_point)
         controllers = [maker(self.known) for maker in self.makers]
         self.drivers = [
-            Driver(each, self.known, self.carrier, Runtime(clock=self.clock, chance=chance, log=self._tell))
+            Driver(each, self.known, self.executor, Runtime(clock=self.clock, chance=chance, log=self._tell))
             for each in controllers
         ]
         self.beside(informers.run())
@@ -107,7 +107,7 @@ class Stage:
     async def stop(self):
         await self.stack.aclose()
 
-    def _reach(self, point):
+    def _fail_point(self, point):
         if self.dead.is_set():
             raise Crash("dead: nothing leaves any more")
         self.written += 1

@@ -21,7 +21,7 @@ def a_map(name, **data):
 
 def drive(bench, plan, **options):
     controller = Controller("test", plan, (Wake(ConfigMap, itself, **options),))
-    driver = Driver(controller, bench.known, bench.carrier, Runtime(clock=bench.clock, chance=random.Random(0)))
+    driver = Driver(controller, bench.known, bench.executor, Runtime(clock=bench.clock, chance=random.Random(0)))
     bench.beside(driver.run())
     return driver
 
@@ -39,7 +39,7 @@ def test_a_key_is_planned_until_nothing_is_left_and_own_writes_are_seen_at_once(
         drive(bench, plan)
         await bench.client.create(ConfigMap, a_map("first"), namespace="team")
         await bench.clock.sleep(5)
-        assert bench.carrier.writes == {"create ConfigMap": 1}
+        assert bench.executor.writes == {"create ConfigMap": 1}
         assert [names for name, names in seen if name == "first"][1] >= {"first", "second"}
 
     bench.run(body)
@@ -92,7 +92,7 @@ def test_what_may_wait_is_written_once_for_many_changes(bench):
             await bench.client.patch(ConfigMap, "count", {"data": {"wanted": str(number)}}, namespace="team")
         await bench.clock.sleep(5)
         assert (await bench.json(ConfigMap, "count"))["data"] == {"wanted": "5", "written": "5"}
-        assert bench.carrier.writes == {"patch ConfigMap": 1}
+        assert bench.executor.writes == {"patch ConfigMap": 1}
         assert began + UNHURRIED_S < bench.clock.monotonic()
 
     bench.run(body)
@@ -119,12 +119,12 @@ def test_what_keeps_changing_is_written_ever_more_rarely_until_it_rests(bench):
             await bench.client.patch(ConfigMap, "count", {"data": {"wanted": str(number)}}, namespace="team")
         await bench.clock.sleep(20)
         assert (await bench.json(ConfigMap, "count"))["data"]["written"] == "60"
-        assert bench.carrier.writes["patch ConfigMap"] <= 6
+        assert bench.executor.writes["patch ConfigMap"] <= 6
         await bench.clock.sleep(60)
-        before = bench.carrier.writes["patch ConfigMap"]
+        before = bench.executor.writes["patch ConfigMap"]
         await bench.client.patch(ConfigMap, "count", {"data": {"wanted": "61"}}, namespace="team")
         await bench.clock.sleep(UNHURRIED_S + 0.1)
-        assert bench.carrier.writes["patch ConfigMap"] == before + 1
+        assert bench.executor.writes["patch ConfigMap"] == before + 1
 
     bench.run(body)
 
@@ -234,7 +234,7 @@ def test_work_beside_the_loop_wakes_keys_and_ends_with_it(bench):
 
     async def body(bench):
         controller = Controller("test", plan, (Wake(ConfigMap, itself),), beside=beside)
-        driver = Driver(controller, bench.known, bench.carrier, Runtime(clock=bench.clock, chance=random.Random(0)))
+        driver = Driver(controller, bench.known, bench.executor, Runtime(clock=bench.clock, chance=random.Random(0)))
         bench.beside(driver.run())
         await bench.clock.sleep(1)
         assert Key("team", "asked") in planned
@@ -283,7 +283,7 @@ def test_looks_that_fail_are_counted_by_why_and_all_others_are_timed(bench):
         driver = Driver(
             controller,
             bench.known,
-            bench.carrier,
+            bench.executor,
             Runtime(clock=bench.clock, chance=random.Random(0)),
             observe=lambda *seen: timed.append(seen),
         )
@@ -350,7 +350,7 @@ def test_a_key_that_takes_long_to_plan_rests_three_times_as_long_and_holds_up_no
         nonlocal clock
         clock = Laborious(bench.clock)
         controller = Controller("test", plan, (Wake(ConfigMap, itself),), workers=1)
-        driver = Driver(controller, bench.known, bench.carrier, Runtime(clock=clock, chance=random.Random(0)))
+        driver = Driver(controller, bench.known, bench.executor, Runtime(clock=clock, chance=random.Random(0)))
         bench.beside(driver.run())
         for name in planned:
             await bench.client.create(ConfigMap, a_map(name), namespace="team")

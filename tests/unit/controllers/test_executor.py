@@ -7,7 +7,7 @@ import pytest
 from pumice.api import kinds
 from pumice.api.core import ConfigMap, Node
 from pumice.api.events import CoreEvent
-from pumice.controllers.executor import WRITES_OF_ONE_PLAN, Carrier, Stale, Taken
+from pumice.controllers.executor import WRITES_OF_ONE_PLAN, Executor, Stale, Taken
 from pumice.controllers.operations import Apply, Blame, Create, Delete, Emit, Look, Patch, Plan
 from pumice.kube import errors
 
@@ -32,10 +32,10 @@ async def the_owner(bench):
 def test_creating_twice_makes_one_and_leaves_it_as_it_is(bench):
     async def body(bench):
         uid = await the_owner(bench)
-        assert await bench.carrier.carry_out(plan([Create(kind=ConfigMap, body=a_map("m", owner=uid))]))
-        await bench.carrier.carry_out(plan([Create(kind=ConfigMap, body=a_map("m", owner=uid, text="other"))]))
+        assert await bench.executor.carry_out(plan([Create(kind=ConfigMap, body=a_map("m", owner=uid))]))
+        await bench.executor.carry_out(plan([Create(kind=ConfigMap, body=a_map("m", owner=uid, text="other"))]))
         assert (await bench.json(ConfigMap, "m"))["data"] == {"text": "hello"}
-        assert bench.carrier.writes == {"create ConfigMap": 2}
+        assert bench.executor.writes == {"create ConfigMap": 2}
 
     bench.run(body)
 
@@ -47,7 +47,7 @@ def test_a_name_that_somebody_else_has_is_refused_and_told(bench):
         await bench.client.create(ConfigMap, a_map("m", owner="", text="theirs"), namespace="team")
         create = Create(kind=ConfigMap, body=a_map("m", owner=uid), blame=Blame(root, "FailedCreate"))
         with pytest.raises(Taken, match="m exists already and is controlled by nobody"):
-            await bench.carrier.carry_out(plan([create]))
+            await bench.executor.carry_out(plan([create]))
         assert (await bench.json(ConfigMap, "m"))["data"] == {"text": "theirs"}
         await bench.recorder.write(everything=True)
         (event,) = await bench.client.list_json(kinds.by_struct(CoreEvent), namespace="team")
@@ -65,7 +65,7 @@ def test_a_successor_is_not_made_before_its_namesake_of_the_same_owner_is_gone(b
         await bench.client.create(ConfigMap, leaving, namespace="team")
         await bench.client.delete(ConfigMap, "m", namespace="team")
         with pytest.raises(Stale, match="m is being deleted: its successor is made when it is gone"):
-            await bench.carrier.carry_out(plan([Create(kind=ConfigMap, body=a_map("m", owner=uid))]))
+            await bench.executor.carry_out(plan([Create(kind=ConfigMap, body=a_map("m", owner=uid))]))
 
     bench.run(body)
 
@@ -76,12 +76,12 @@ def test_a_patch_of_an_old_version_is_stale(bench):
         first = Patch(
             kind=ConfigMap, name="m", namespace="team", body={"data": {"a": "1"}}, version=made["resourceVersion"]
         )
-        await bench.carrier.carry_out(plan([first]))
+        await bench.executor.carry_out(plan([first]))
         with pytest.raises(Stale):
-            await bench.carrier.carry_out(plan([first]))
+            await bench.executor.carry_out(plan([first]))
         gone = Patch(kind=ConfigMap, name="none", namespace="team", body={"data": {"a": "1"}}, uid="x")
         with pytest.raises(Stale):
-            await bench.carrier.carry_out(plan([gone]))
+            await bench.executor.carry_out(plan([gone]))
 
     bench.run(body)
 
@@ -89,11 +89,11 @@ def test_a_patch_of_an_old_version_is_stale(bench):
 def test_deleting_twice_is_fine_and_a_namesake_is_spared(bench):
     async def body(bench):
         made = (await bench.client.create(ConfigMap, a_map("m", owner=""), namespace="team")).json()["metadata"]
-        await bench.carrier.carry_out(plan([Delete(kind=ConfigMap, name="m", namespace="team", uid="another")]))
+        await bench.executor.carry_out(plan([Delete(kind=ConfigMap, name="m", namespace="team", uid="another")]))
         assert "m" in await bench.names(ConfigMap)
         gone = Delete(kind=ConfigMap, name="m", namespace="team", uid=made["uid"])
-        await bench.carrier.carry_out(plan([gone]))
-        await bench.carrier.carry_out(plan([gone]))
+        await bench.executor.carry_out(plan([gone]))
+        await bench.executor.carry_out(plan([gone]))
         assert "m" not in await bench.names(ConfigMap)
 
     bench.run(body)
@@ -107,11 +107,11 @@ def test_what_nobody_watches_is_deleted_by_its_owner_only(bench):
         deletes = [
             Delete(kind=ConfigMap, name=name, namespace="team", owner=uid) for name in ("ours", "theirs", "none")
         ]
-        await bench.carrier.carry_out(plan(deletes))
+        await bench.executor.carry_out(plan(deletes))
         left = await bench.names(ConfigMap)
         assert "ours" not in left
         assert "theirs" in left
-        assert bench.carrier.writes == {"delete ConfigMap": 1}
+        assert bench.executor.writes == {"delete ConfigMap": 1}
 
     bench.run(body)
 
@@ -123,7 +123,7 @@ def test_a_stage_that_fails_ends_the_plan_but_not_its_own_stage(bench):
         beside = Create(kind=ConfigMap, body=a_map("beside", owner=uid))
         after = Create(kind=ConfigMap, body=a_map("after", owner=uid))
         with pytest.raises(Stale):
-            await bench.carrier.carry_out(plan([bad, beside], [after]))
+            await bench.executor.carry_out(plan([bad, beside], [after]))
         left = await bench.names(ConfigMap)
         assert "beside" in left
         assert "after" not in left
@@ -138,11 +138,11 @@ def test_nothing_leaves_once_the_lease_is_lost(bench):
         def lost():
             raise errors.KubeError("not leading")
 
-        carrier = Carrier(bench.client, bench.known, bench.recorder, guard=lost)
+        executor = Executor(bench.client, bench.known, bench.recorder, guard=lost)
         with pytest.raises(errors.KubeError, match="not leading"):
-            await carrier.carry_out(plan([Create(kind=ConfigMap, body=a_map("m", owner=uid))]))
+            await executor.carry_out(plan([Create(kind=ConfigMap, body=a_map("m", owner=uid))]))
         assert "m" not in await bench.names(ConfigMap)
-        assert not carrier.writes
+        assert not executor.writes
 
     bench.run(body)
 
@@ -154,8 +154,8 @@ def test_what_a_plan_cannot_make_is_filled_in_when_it_is_carried_out(bench):
         async def fill(body):
             return {**body, "data": {"text": "filled"}}
 
-        carrier = Carrier(bench.client, bench.known, bench.recorder, fillings={"secret": fill})
-        await carrier.carry_out(plan([Create(kind=ConfigMap, body=a_map("m", owner=uid), filled_by="secret")]))
+        executor = Executor(bench.client, bench.known, bench.recorder, fillings={"secret": fill})
+        await executor.carry_out(plan([Create(kind=ConfigMap, body=a_map("m", owner=uid), filled_by="secret")]))
         assert (await bench.json(ConfigMap, "m"))["data"] == {"text": "filled"}
 
     bench.run(body)
@@ -164,8 +164,8 @@ def test_what_a_plan_cannot_make_is_filled_in_when_it_is_carried_out(bench):
 def test_applying_makes_and_changes(bench):
     async def body(bench):
         uid = await the_owner(bench)
-        await bench.carrier.carry_out(plan([Apply(kind=ConfigMap, body=a_map("m", owner=uid))]))
-        await bench.carrier.carry_out(plan([Apply(kind=ConfigMap, body=a_map("m", owner=uid, text="new"))]))
+        await bench.executor.carry_out(plan([Apply(kind=ConfigMap, body=a_map("m", owner=uid))]))
+        await bench.executor.carry_out(plan([Apply(kind=ConfigMap, body=a_map("m", owner=uid, text="new"))]))
         assert (await bench.json(ConfigMap, "m"))["data"] == {"text": "new"}
 
     bench.run(body)
@@ -177,7 +177,7 @@ def test_applying_by_another_manager_owns_only_what_it_names(bench):
         uid = (await bench.client.create(Node, node)).json()["metadata"]["uid"]
         status = {"status": {"phase": "Running"}}
         known = {"metadata": {"name": "n1", "uid": uid}}
-        await bench.carrier.carry_out(
+        await bench.executor.carry_out(
             plan([Apply(kind=Node, body={**node, **known, **status}, subresource="status", manager="somebody")])
         )
         found = (await bench.client.get(Node, "n1")).json()
@@ -193,7 +193,7 @@ def test_applying_to_a_namesake_is_stale(bench):
         await bench.client.create(ConfigMap, a_map("m", owner=""), namespace="team")
         namesake = {**a_map("m", owner="", text="other"), "metadata": {"name": "m", "namespace": "team", "uid": "gone"}}
         with pytest.raises(Stale):
-            await bench.carrier.carry_out(plan([Apply(kind=ConfigMap, body=namesake)]))
+            await bench.executor.carry_out(plan([Apply(kind=ConfigMap, body=namesake)]))
         assert (await bench.json(ConfigMap, "m"))["data"] == {"text": "hello"}
 
     bench.run(body)
@@ -203,7 +203,7 @@ def test_events_alone_are_no_writes(bench):
     async def body(bench):
         await the_owner(bench)
         root = (await bench.client.get(ConfigMap, "root", namespace="team")).into(ConfigMap)
-        assert not await bench.carrier.carry_out(plan([Emit(root, "Normal", "Word", "said")]))
+        assert not await bench.executor.carry_out(plan([Emit(root, "Normal", "Word", "said")]))
 
     bench.run(body)
 
@@ -213,11 +213,11 @@ def test_looking_asks_the_server_itself_and_not_the_watch(bench):
         store = bench.known.of(ConfigMap)
         await bench.client.create(ConfigMap, a_map("there", owner=""), namespace="team")
         looks = [Look(kind=ConfigMap, name=name, namespace="team") for name in ("there", "nowhere")]
-        assert await bench.carrier.carry_out(plan(looks))
+        assert await bench.executor.carry_out(plan(looks))
         assert store.get("team", "there") is not None
         assert store.is_absent("team", "nowhere")
         assert not store.is_absent("team", "there")
-        assert not bench.carrier.writes
+        assert not bench.executor.writes
 
     bench.run(body)
 
@@ -227,9 +227,9 @@ def test_a_patch_that_the_server_makes_nothing_of_changes_nothing(bench):
         made = (await bench.client.create(ConfigMap, a_map("m", owner=""), namespace="team")).json()
         version = made["metadata"]["resourceVersion"]
         same = Patch(kind=ConfigMap, name="m", namespace="team", body={"data": made["data"]}, version=version)
-        assert not await bench.carrier.carry_out(plan([same]))
+        assert not await bench.executor.carry_out(plan([same]))
         other = Patch(kind=ConfigMap, name="m", namespace="team", body={"data": {"text": "other"}}, version=version)
-        assert await bench.carrier.carry_out(plan([other]))
+        assert await bench.executor.carry_out(plan([other]))
 
     bench.run(body)
 
@@ -247,11 +247,13 @@ def test_a_large_plan_does_not_keep_a_small_one_waiting(bench):
                 await bench.clock.sleep(1.0)
                 return await inner.call(request)
 
-        client._transport = bench.carrier._client._transport = Slow()
+        client._transport = bench.executor._client._transport = Slow()
         began = bench.clock.monotonic()
 
         async def carry(name, *names):
-            await bench.carrier.carry_out(plan([Create(kind=ConfigMap, body=a_map(each, owner=uid)) for each in names]))
+            await bench.executor.carry_out(
+                plan([Create(kind=ConfigMap, body=a_map(each, owner=uid)) for each in names])
+            )
             ended[name] = bench.clock.monotonic() - began
 
         await asyncio.gather(carry("large", *(f"m{number}" for number in range(320))), carry("small", "one"))
@@ -267,9 +269,9 @@ def test_what_has_been_there_before_is_asked_for_first_and_made_again_with_a_wor
         root = (await bench.client.get(ConfigMap, "root", namespace="team")).into(ConfigMap)
         word = Emit(root, "Warning", "Missing", "m was deleted")
         create = Create(kind=ConfigMap, body=a_map("m", owner=uid), restored=word)
-        assert await bench.carrier.carry_out(plan([create]))
-        assert not await bench.carrier.carry_out(plan([create]))
-        assert bench.carrier.writes == {"create ConfigMap": 1}
+        assert await bench.executor.carry_out(plan([create]))
+        assert not await bench.executor.carry_out(plan([create]))
+        assert bench.executor.writes == {"create ConfigMap": 1}
         await bench.recorder.write(everything=True)
         (event,) = await bench.client.list_json(kinds.by_struct(CoreEvent), namespace="team")
         assert (event["reason"], event["message"], event["count"]) == ("Missing", "m was deleted", 1)
@@ -282,9 +284,9 @@ def test_a_look_by_list_takes_in_what_is_there_and_that_nothing_is(bench):
         nodes = bench.known.of(Node)
         await bench.client.create(Node, {"metadata": {"name": "there"}})
         looks = [Look(kind=Node, name=name, listed=True) for name in ("there", "gone")]
-        await bench.carrier.carry_out(plan(looks))
+        await bench.executor.carry_out(plan(looks))
         assert nodes.get("", "there") is not None
         assert (nodes.is_absent("", "there"), nodes.is_absent("", "gone")) == (False, True)
-        assert bench.carrier.writes == {}
+        assert bench.executor.writes == {}
 
     bench.run(body)

@@ -3,7 +3,7 @@
 from pumice.api import names
 from pumice.api.batch import Job
 from pumice.api.meta import ObjectMeta
-from pumice.controllers.ownership import submitted_by_the_owner
+from pumice.controllers.ownership import with_owners_submitter
 
 FORGED = {names.SUBMITTED_BY: "mallory", names.SUBMITTER_GROUPS: "system:masters", "note": "x"}
 
@@ -14,13 +14,13 @@ def owner(**annotations):
 
 def test_the_record_of_the_owner_is_handed_on():
     alice = {names.SUBMITTED_BY: "alice", names.SUBMITTER_GROUPS: "blue\nsystem:authenticated"}
-    assert submitted_by_the_owner(owner(**alice, other="y"), {"note": "x"}) == {**alice, "note": "x"}
+    assert with_owners_submitter(owner(**alice, other="y"), {"note": "x"}) == {**alice, "note": "x"}
 
 
 def test_a_template_cannot_name_another_submitter():
     alice = {names.SUBMITTED_BY: "alice", names.SUBMITTER_GROUPS: "blue"}
-    assert submitted_by_the_owner(owner(**alice), FORGED) == {**alice, "note": "x"}
+    assert with_owners_submitter(owner(**alice), FORGED) == {**alice, "note": "x"}
 
 
 def test_where_the_owner_has_no_record_a_template_cannot_bring_one():
-    assert submitted_by_the_owner(owner(), FORGED) == {"note": "x"}
+    assert with_owners_submitter(owner(), FORGED) == {"note": "x"}

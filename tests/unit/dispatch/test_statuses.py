@@ -6,13 +6,14 @@ import pytest
 from tests.unit.scheduling.clusters import a_pod
 
 from pumice.api import changes, decoding
-from pumice.api.scheduling import PodGroup
+from pumice.api.scheduling import PodGroup, Queue
 from pumice.clock import RealClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.dispatch.statuses import Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
+from pumice.kube.requests import PatchType
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 from pumice.local.up import install_kinds
@@ -169,3 +170,13 @@ async def test_a_new_leader_writes_nothing_where_only_numbers_have_changed(clien
     await successor.write(Decisions(gangs={other.gang: other}))
     assert (await told(client))[1].endswith("4 Insufficient memory.")
     assert successor.remembered_pods == 0
+
+
+async def test_what_a_queue_allocates_is_written_over_what_is_no_quantity(client):
+    body = {"metadata": {"name": "q"}, "spec": {"weight": 1}}
+    await client.create(Queue, body)
+    nonsense = {"status": {"allocated": {"cpu": "1e1.5"}}}
+    written = await client.patch(Queue, "q", nonsense, how=PatchType.MERGE, subresource="status")
+    _, statuses = statuses_over(client, decoding.decode_value(Queue, written.json()))
+    await statuses.write(Decisions(queues={"q": {"cpu": 1000}}))
+    assert (await client.get(Queue, "q")).json()["status"]["allocated"]["cpu"] == "1"

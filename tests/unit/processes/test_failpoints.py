@@ -7,19 +7,19 @@ from pumice.processes import failpoints
 
 
 def test_without_the_variable_nothing_happens():
-    reach = failpoints.from_environment({})
+    fail_point = failpoints.from_environment({})
     for step in failpoints.STEPS:
-        reach(step)
+        fail_point(step)
 
 
 def test_the_process_is_killed_when_the_step_is_reached_for_the_nth_time(monkeypatch):
     killed = []
     monkeypatch.setattr(failpoints.os, "kill", lambda pid, number: killed.append(number))
-    reach = failpoints.from_environment({"PUMICE_FAIL_POINT": "binding:2"})
-    reach("assumed")
-    reach("binding")
+    fail_point = failpoints.from_environment({"PUMICE_FAIL_POINT": "binding:2"})
+    fail_point("assumed")
+    fail_point("binding")
     assert killed == []
-    reach("binding")
+    fail_point("binding")
     assert killed == [signal.SIGKILL]
 
 

@@ -8,7 +8,7 @@ from pumice import sdk
 from pumice.cli.offline import schedule
 from pumice.clock import VirtualClock
 from pumice.errors import BadInput
-from pumice.processes.policies import PolicyFile, checked
+from pumice.processes.policies import PolicyFile, parse_policy
 from pumice.scheduling.core.policy import PolicyError
 
 GOOD = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n"
@@ -142,4 +142,4 @@ def test_a_plugin_that_declares_what_is_anothers_is_refused(declared, why):
     mine = type("Mine", (sdk.Plugin,), declared)
     text = "actions: allocate\ntiers:\n- plugins: [{name: tdm}, {name: mine}]\n"
     with pytest.raises(PolicyError, match=why):
-        checked(text, "test", {"mine": mine})
+        parse_policy(text, "test", {"mine": mine})

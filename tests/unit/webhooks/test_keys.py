@@ -10,7 +10,7 @@ from pumice import certificates
 from pumice.errors import BadInput
 from pumice.webhooks import keys
 from pumice.webhooks.certificate_store import ServingContext
-from pumice.webhooks.keys import AUTHORITIES_MAX, Lives, read, renewed
+from pumice.webhooks.keys import AUTHORITIES_MAX, Lives, read, renew
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 HOSTS = ("pumice-webhooks.pumice-system.svc", "127.0.0.1")
@@ -20,7 +20,7 @@ LIVES = Lives(authority=90 * DAY, pair=30 * DAY, settle=dt.timedelta(minutes=2))
 
 def at(days, known, *, trusted=None):
     bundle = known.bundle if trusted is None and known is not None else trusted or b""
-    return renewed(known, HOSTS, now=START + days * DAY, lives=LIVES, trusted=bundle)
+    return renew(known, HOSTS, now=START + days * DAY, lives=LIVES, trusted=bundle)
 
 
 def is_trusted(pair, bundle):
@@ -86,7 +86,7 @@ def test_what_is_served_is_trusted_all_through_a_year():
     """API servers read a bundle one look late; replicas take up pairs at once or one look late."""
     known, trusted, before = None, b"", None
     for hour in range(0, 24 * 365, 8):
-        known = renewed(known, HOSTS, now=START + hour * DAY / 24, lives=LIVES, trusted=trusted)
+        known = renew(known, HOSTS, now=START + hour * DAY / 24, lives=LIVES, trusted=trusted)
         for pair in (known.pair, before or known.pair):
             assert is_trusted(pair, trusted or known.bundle), f"hour {hour}"
             assert pair.expires > START + hour * DAY / 24, f"hour {hour}"
@@ -110,7 +110,7 @@ def test_a_pair_that_expired_is_replaced_at_once():
 def test_a_new_name_brings_a_new_pair():
     made = at(0, None)
     hosts = (*HOSTS, "localhost")
-    after = renewed(made, hosts, now=START + DAY, lives=LIVES, trusted=made.bundle)
+    after = renew(made, hosts, now=START + DAY, lives=LIVES, trusted=made.bundle)
     assert after.authorities == made.authorities
     assert after.pair != made.pair
 

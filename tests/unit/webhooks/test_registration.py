@@ -140,7 +140,7 @@ PODS = [
 @pytest.mark.parametrize("mode", [AccessMode.WARN, AccessMode.ENFORCE])
 @pytest.mark.parametrize("review", PODS)
 def test_exactly_the_pods_with_forged_records_are_asked_about_for_sure(mode, review):
-    is_forged = bool(Submitters([CONTROLLERS]).forged(review))
+    is_forged = bool(Submitters([CONTROLLERS]).forgery(review))
     assert ("guard.validate" in asked(review, mode)) == is_forged
 
 

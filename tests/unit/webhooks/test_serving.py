@@ -19,7 +19,7 @@ from pumice.telemetry.meters import Meters
 from pumice.webhooks import serving
 from pumice.webhooks.admission import Admission, Verdict
 from pumice.webhooks.certificate_store import ServingContext
-from pumice.webhooks.keys import Lives, renewed
+from pumice.webhooks.keys import Lives, renew
 from pumice.webhooks.reviews import Reviewer
 from pumice.webhooks.serving import BODY_BYTES_MAX, ReviewServer
 
@@ -71,7 +71,7 @@ class Admitting(Admission):
 
 @pytest.fixture
 async def place():
-    made = renewed(None, ["127.0.0.1"], now=dt.datetime.now(dt.UTC), lives=Lives(), trusted=b"")
+    made = renew(None, ["127.0.0.1"], now=dt.datetime.now(dt.UTC), lives=Lives(), trusted=b"")
     context = ServingContext()
     context.take_up(made.pair)
     server = ReviewServer(Admitting(Reviewer(admission.World(admission.QUEUES))), Meters())

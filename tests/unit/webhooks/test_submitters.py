@@ -64,7 +64,7 @@ def test_an_update_of_an_object_without_a_record_gets_none():
 
 @each_kind
 def test_nobody_submits_under_anothers_name(subject):
-    problem = SUBMITTERS.forged(request(marked(subject, **BOB)))
+    problem = SUBMITTERS.forgery(request(marked(subject, **BOB)))
     assert "alice" in problem
     assert "'bob'" in problem
 
@@ -72,13 +72,13 @@ def test_nobody_submits_under_anothers_name(subject):
 @each_kind
 def test_nobody_submits_with_anothers_groups(subject):
     forged = {**ALICE, names.SUBMITTER_GROUPS: "system:masters"}
-    assert SUBMITTERS.forged(request(marked(subject, **forged)))
+    assert SUBMITTERS.forgery(request(marked(subject, **forged)))
 
 
 @each_kind
 def test_everybody_may_submit_under_their_own_name(subject):
-    assert SUBMITTERS.forged(request(marked(subject, **ALICE))) == ""
-    assert SUBMITTERS.forged(request(subject)) == ""
+    assert SUBMITTERS.forgery(request(marked(subject, **ALICE))) == ""
+    assert SUBMITTERS.forgery(request(subject)) == ""
 
 
 @each_kind
@@ -87,33 +87,33 @@ def test_everybody_may_submit_under_their_own_name(subject):
 )
 def test_nobody_changes_a_record(subject, before, after):
     update = request(marked(subject, **after), old=marked(subject, **before))
-    assert "may not change it" in SUBMITTERS.forged(update)
+    assert "may not change it" in SUBMITTERS.forgery(update)
 
 
 @each_kind
 def test_updates_that_leave_the_record_alone_are_fine(subject):
     update = request(marked(subject, **BOB, note="x"), old=marked(subject, **BOB))
-    assert SUBMITTERS.forged(update) == ""
+    assert SUBMITTERS.forgery(update) == ""
 
 
 def test_our_controllers_hand_records_on():
-    assert SUBMITTERS.forged(request(marked(pod(), **BOB), user=CONTROLLERS)) == ""
+    assert SUBMITTERS.forgery(request(marked(pod(), **BOB), user=CONTROLLERS)) == ""
 
 
 def test_a_workloads_template_cannot_name_a_submitter_not_even_its_controller():
     user = "system:serviceaccount:kube-system:replicaset-controller"
     forged = {names.SUBMITTED_BY: user, names.SUBMITTER_GROUPS: "blue\nsystem:authenticated"}
-    assert SUBMITTERS.forged(request(marked(pod(), **forged), user=user))
+    assert SUBMITTERS.forgery(request(marked(pod(), **forged), user=user))
 
 
 def test_an_account_of_the_same_name_elsewhere_is_not_trusted():
     user = "system:serviceaccount:team:pumice-controllers"
-    assert SUBMITTERS.forged(request(marked(pod(), **BOB), user=user))
+    assert SUBMITTERS.forgery(request(marked(pod(), **BOB), user=user))
 
 
 def test_groups_that_no_annotation_can_hold_are_refused():
     groups = tuple(f"{number:01000}" for number in range(GROUPS_CHARS_MAX // 1000 + 1))
-    assert "fewer groups" in SUBMITTERS.forged(request(admission.JOB, groups=groups))
+    assert "fewer groups" in SUBMITTERS.forgery(request(admission.JOB, groups=groups))
 
 
 # ------------------------------------------------------------------------------------------------------------ reading

@@ -15,7 +15,7 @@ from pumice.api.kinds import type_meta
 from pumice.api.meta import Json, ObjectReference
 from pumice.controllers.cronjob.times import MISSED_MAX, times
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Emit, Patch, Plan
-from pumice.controllers.ownership import owned, submitted_by_the_owner
+from pumice.controllers.ownership import owned_metadata, with_owners_submitter
 from pumice.kube.requests import Propagation
 
 if TYPE_CHECKING:
@@ -49,19 +49,24 @@ def plan(cron_job: CronJob, jobs: Sequence[Job], now: Instant) -> Plan:
     if cron_job.metadata.deletion_timestamp is not None:
         return NOTHING_TO_DO
     history = _history(cron_job, jobs)
-    stages = [*_status_stages(cron_job, jobs, history), *_prune_stages(cron_job, jobs)]
+    starts, again_at = _starts(cron_job, history, now)
+    is_starting = any(isinstance(operation, Create) for stage in starts for operation in stage)
+    before = _status_stages(cron_job, jobs, history, is_starting=is_starting)
+    return Plan((*before, *_prune_stages(cron_job, jobs), *starts), again_at)
+
+
+def _starts(cron_job: CronJob, history: _History, now: Instant) -> tuple[list[Stage], Instant | None]:
+    """What starts the Job whose time has come, and when to look again."""
     if cron_job.spec.suspend:
-        return Plan(tuple(stages))
+        return [], None
     schedule = _schedule(cron_job)
     if isinstance(schedule, Emit):
-        return Plan((*stages, (schedule,)))
+        return [(schedule,)], None
     since = history.last or cron_job.metadata.creation_timestamp
     deadline_s = cron_job.spec.starting_deadline_seconds
     deadline = None if deadline_s is None else deadline_s * instant.SECOND
     found = times(schedule, instant.parse_instant(since) if since else now, now, deadline)
-    if found.due is not None:
-        stages += _start_stages(cron_job, schedule, found, history.active)
-    return Plan(tuple(stages), found.next)
+    return _start_stages(cron_job, schedule, found, history.active) if found.due is not None else [], found.next
 
 
 def _schedule(cron_job: CronJob) -> Schedule | Emit:
@@ -86,13 +91,13 @@ def _history(cron_job: CronJob, jobs: Sequence[Job]) -> _History:
     ended = [job.status.state.last_transition_time for job in jobs if job.status.state.phase in _SUCCEEDED]
     return _History(
         active=tuple(job for job in jobs if job.status.state.phase not in _FINISHED),
-        last=_latest((status.last_schedule_time, *map(_scheduled, jobs))),
+        last=_latest((status.last_schedule_time, *map(_scheduled_time, jobs))),
         succeeded=_latest((status.last_successful_time, *ended)),
     )
 
 
-def _scheduled(job: Job) -> str | None:
-    """The time that the Job was made for; None if somebody has spoilt it."""
+def _scheduled_time(job: Job) -> str | None:
+    """The time that the Job was made for; None if the annotation cannot be read."""
     text = job.metadata.annotations.get(names.CRONJOB_SCHEDULED_TIMESTAMP)
     try:
         return None if text is None else instant.format_instant(instant.parse_instant(text))
@@ -105,16 +110,27 @@ def _latest(texts: Iterable[str | None]) -> str | None:
     return instant.format_instant(max(known)) if known else None
 
 
-def _status_stages(cron_job: CronJob, jobs: Sequence[Job], history: _History) -> list[Stage]:
+def _status_stages(
+    cron_job: CronJob, jobs: Sequence[Job], history: _History, *, is_starting: bool = False
+) -> list[Stage]:
+    """The status as the Jobs make it. Where one has ended and the next is being made, the plan after that lists the next one in
+    its place: a watcher sees no moment without any.
+    """
     status = cron_job.status
     active = tuple(_reference(job) for job in history.active)
     listed = {reference.uid for reference in status.active}
     same = listed == {reference.uid for reference in active}
     if same and (history.last, history.succeeded) == (status.last_schedule_time, status.last_successful_time):
         return []
-    body: Json = {"active": [msgspec.to_builtins(reference) for reference in active]}
+    ended = [job for job in jobs if job.metadata.uid in listed and job.status.state.phase in _FINISHED]
+    words = tuple(_saw(cron_job, job) for job in ended)
+    body: Json = {}
+    if active or not is_starting:
+        body["active"] = [msgspec.to_builtins(reference) for reference in active]
     body |= {"lastScheduleTime": history.last} if history.last else {}
     body |= {"lastSuccessfulTime": history.succeeded} if history.succeeded else {}
+    if not body:
+        return [words] if words else []
     metadata = cron_job.metadata
     patch = Patch(
         kind=CronJob,
@@ -124,8 +140,6 @@ def _status_stages(cron_job: CronJob, jobs: Sequence[Job], history: _History) ->
         uid=metadata.uid,
         subresource="status",
     )
-    ended = [job for job in jobs if job.metadata.uid in listed and job.status.state.phase in _FINISHED]
-    words = tuple(_saw(cron_job, job) for job in ended)
     return [(patch,), words] if words else [(patch,)]
 
 
@@ -213,10 +227,10 @@ def _job(cron_job: CronJob, schedule: Schedule, at: Instant) -> Json:
     zone = cron.zone(cron_job.spec.time_zone or UNSAID_ZONE)
     local = datetime.fromtimestamp(at // instant.SECOND, zone)
     text = instant.format_instant(at) if zone is UTC else local.isoformat(timespec="seconds")
-    metadata = owned(cron_job, job_name(cron_job, schedule, at))
+    metadata = owned_metadata(cron_job, job_name(cron_job, schedule, at))
     metadata["labels"] = dict(template.metadata.labels)
     annotations = {**template.metadata.annotations, names.CRONJOB_SCHEDULED_TIMESTAMP: text}
-    metadata["annotations"] = submitted_by_the_owner(cron_job, annotations)
+    metadata["annotations"] = with_owners_submitter(cron_job, annotations)
     return {
         **type_meta(Job),
         "metadata": metadata,

@@ -22,7 +22,7 @@ def plan(job: Job, now: Instant) -> Plan:
     if ttl_s is None or state.phase not in FINISHED or job.metadata.deletion_timestamp is not None:
         return NOTHING_TO_DO
     if state.last_transition_time is None:
-        return NOTHING_TO_DO  # whoever says that it has finished will say when
+        return NOTHING_TO_DO  # the status that says that it has finished will say when
     due = instant.parse_instant(state.last_transition_time) + ttl_s * instant.SECOND
     if now < due:
         return Plan(again_at=due)

@@ -39,10 +39,10 @@ def node_counts(hyper_nodes: Sequence[HyperNode], nodes: Sequence[Node]) -> dict
             for member in members
             if member.type == MemberType.HYPER_NODE and member.selector.exact_match is not None
         ]
-    return {name: len(_held(name, own, below)) for name in own}
+    return {name: len(_nodes_below(name, own, below)) for name in own}
 
 
-def _held(start: str, own: Mapping[str, set[int]], below: Mapping[str, list[str]]) -> set[int]:
+def _nodes_below(start: str, own: Mapping[str, set[int]], below: Mapping[str, list[str]]) -> set[int]:
     held: set[int] = set()
     seen: set[str] = set()
     waiting = [start]

@@ -40,7 +40,7 @@ class Group:
 def discover(
     types: Mapping[str, tuple[str, ...]], nodes: Iterable[Node], existing: Iterable[HyperNode]
 ) -> dict[str, Group]:
-    """All groups of all types by name; a group that exists keeps its name, whoever gave it."""
+    """All groups of all types by name; a group that exists keeps its name, also one that we did not give."""
     held: Held = {}
     for each in sorted(existing, key=lambda each: each.metadata.name):
         for label in each.metadata.labels.items():

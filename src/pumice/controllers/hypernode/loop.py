@@ -39,7 +39,7 @@ def controller(known: Known, config_maps: Informer[ConfigMap] | None = None) -> 
         return plan(View(ordered, list(hyper_nodes.all()), wishes, found))
 
     def relabelled(node: Node) -> Iterable[Key]:
-        """Heartbeats concern nobody here."""
+        """Heartbeats change nothing here."""
         name = node.metadata.name
         if nodes.get("", name) is None:
             seen.pop(name, None)

@@ -27,7 +27,7 @@ class View:
     nodes: Sequence[Node]
     hyper_nodes: Sequence[HyperNode]
     configuration: Configuration = NO_CONFIGURATION
-    config_map: ConfigMap | None = None  # where the configuration comes from, and whom problems concern
+    config_map: ConfigMap | None = None  # where the configuration comes from, and which object problems are reported on
 
 
 def plan(view: View) -> Plan:

@@ -7,12 +7,17 @@
     members       the Job's pods as members: task, index, and which start of the Job made them
     policies      what happened to them (events), and which policy that meets
     timeouts      policies that act only if nothing changes for a while
-    phases        the table: phase x action -> next phase, whom to kill, whether it costs a retry; when phases end by themselves
-    kill          which pods have to go, told from the status alone
+    phases        the table: phase x action -> next phase, which pods to kill, whether it costs a retry; when phases end by themselves
+    decisions     what a command or a policy decides, and how it is written down
+    kill          which pods have to go, found from the status alone
     status        counters and phases as they should be written
-    volumes, podgroup, pods, dependencies, plugins      what has to exist
+    desired_objects, with volumes, podgroup, pods, dependencies, keys, plugins/      what has to exist
+    dead_nodes    pods that cannot end because their node is gone
+    repair_rounds when to look for what plugins made and others deleted
 
-Whom to kill is never remembered, it is written down: a whole restart raises `status.version`, and every pod that an older version
+`view` is what a plan is given, and `loop` gathers it.
+
+Which pods to kill is never remembered, it is written down: a whole restart raises `status.version`, and every pod that an older version
 made has to go; a restart of single pods raises `status.retryCount` and names its targets in `Progress`, and every target that an
 older retry made has to go. So a controller that dies anywhere goes on where it was.
 """

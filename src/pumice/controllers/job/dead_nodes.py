@@ -1,4 +1,4 @@
-"""Pods that cannot end because nobody is left on their node to end them: when they are given up, and by whose word.
+"""Pods that cannot end because no kubelet is left on their node to end them: when they are given up, and by whose word.
 
 A pod that is being deleted keeps its name until its node says that its processes are gone, and a restarted Job needs the name. A dead
 node says nothing, so a restart, a suspension or a deletion would wait for ever. Such a pod is removed by force as soon as that is safe:
@@ -62,7 +62,7 @@ def farewell(pods: Iterable[Pod], nodes: Nodes, now: Instant, regarding: Struct 
             continue
         why, due = _why(pod, node, nodes.silence)
         if why and due <= now:
-            operations += _removed(pod, why, regarding or pod)
+            operations += _removal(pod, why, regarding or pod)
         elif why and now < (ends := instant.parse_instant(pod.metadata.deletion_timestamp)):
             later.append(ends)  # until then nothing is wrong
         elif why:
@@ -91,7 +91,7 @@ def _when(text: str | None) -> Instant:
     return instant.parse_instant(text) if text else 0
 
 
-def _removed(pod: Pod, why: str, regarding: Struct) -> list[Operation]:
+def _removal(pod: Pod, why: str, regarding: Struct) -> list[Operation]:
     metadata = pod.metadata
     text = f"pod {metadata.name} is removed by force, because nobody is left to end it: {why}"
     delete = Delete(

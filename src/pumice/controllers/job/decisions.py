@@ -1,6 +1,6 @@
 """Decisions: a Command or a policy that moves the Job to another phase, and the status that records it.
 
-The status is written before anything is done about it. It says enough for the rest to be done by whoever comes next: the version
+The status is written before anything is done about it. It says enough for the rest to be done by the next leader: the version
 or the targets by which pods must go, the PodGroup that must go, and the Command that has been heard.
 """
 
@@ -19,7 +19,7 @@ from pumice.controllers.job import policies, timeouts
 from pumice.controllers.job.phases import Kill, is_exhausted, move_for, phase_of
 from pumice.controllers.job.policies import Occurrence
 from pumice.controllers.job.progress import RESTARTS_KEPT, Restart, Target, in_ranges, ranges
-from pumice.controllers.job.status import count, counted, entered, noted
+from pumice.controllers.job.status import count, enter_phase, with_counters, with_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -56,10 +56,10 @@ def by_command(scene: Scene, command: Command) -> Decision | None:
     return Decision(command.action, move, "CommandIssued", why, command=command.metadata.uid)
 
 
-Answered: TypeAlias = tuple[Occurrence, LifecyclePolicy]
+PolicyMatch: TypeAlias = tuple[Occurrence, LifecyclePolicy]
 
 
-def answered(scene: Scene) -> list[Answered]:
+def matching_policies(scene: Scene) -> list[PolicyMatch]:
     """What happened and meets a policy, with that policy; nothing in phases that end."""
     if phase_of(scene.status) not in _LIVE:
         return []
@@ -67,7 +67,7 @@ def answered(scene: Scene) -> list[Answered]:
     return [(occurrence, policy) for occurrence, policy in found if policy is not None]
 
 
-def by_policies(scene: Scene, matched: Sequence[Answered]) -> tuple[Decision | None, Weighed]:
+def by_policies(scene: Scene, matched: Sequence[PolicyMatch]) -> tuple[Decision | None, Weighed]:
     """What the policies make of what happened, and the timers that this leaves."""
     weighed = timeouts.weigh(scene, matched)
     for ruling in weighed.due:
@@ -128,10 +128,10 @@ def record(scene: Scene, decision: Decision, timers: Iterable[Timer]) -> Recorde
     if phase_of(old) is move.to:
         status = replace(status, state=replace(old.state, reason=decision.reason, message=message))
     else:
-        status = entered(status, job, move.to, scene.now, reason=decision.reason, message=message)
+        status = enter_phase(status, job, move.to, scene.now, reason=decision.reason, message=message)
     judge = dataclasses.replace(scene, status=status, progress=progress).judge()
-    status = counted(status, job, count(scene.members, judge.doomed(scene.members)))
-    return Recorded(noted(status, progress), progress, message)
+    status = with_counters(status, job, count(scene.members, judge.members_to_delete(scene.members)))
+    return Recorded(with_progress(status, progress), progress, message)
 
 
 def _progress(scene: Scene, decision: Decision, status: JobStatus, timers: Iterable[Timer]) -> Progress:

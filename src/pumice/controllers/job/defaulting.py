@@ -11,7 +11,7 @@ from pumice.api.defaults import apply_patch, job_patch
 from pumice.api.validation.limits import JOB_REPLICAS_MAX, TASKS_MAX
 
 
-def defaulted(job: Job) -> Job:
+def with_defaults(job: Job) -> Job:
     """The Job with what admission fills in, for clusters without our webhooks."""
     told = msgspec.json.decode(msgspec.json.encode({"spec": job.spec}, enc_hook=dict))
     patch = job_patch(told)

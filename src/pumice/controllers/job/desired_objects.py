@@ -23,7 +23,7 @@ from pumice.controllers.job.plugins import plugins_of
 from pumice.controllers.job.plugins.faults import PluginFault
 from pumice.controllers.job.podgroup import group_operation
 from pumice.controllers.job.pods import PodMaker
-from pumice.controllers.job.status import noted
+from pumice.controllers.job.status import with_progress
 from pumice.controllers.operations import Blame, Create, Emit, Patch
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _PLUGIN = "plugin-"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Made:
+class Desired:
     """What comes first, what comes with the status, and the pods at last; no status where the Job itself is being changed."""
 
     first: tuple[Operation, ...] = ()
@@ -58,13 +58,13 @@ class Made:
     again_at: Instant | None = None
 
 
-def made(view: JobView, job: Job, roster: Roster, status: JobStatus, progress: Progress) -> Made:
+def plan_objects(view: JobView, job: Job, roster: Roster, status: JobStatus, progress: Progress) -> Desired:
     if text := excess(job):
-        return Made((Emit(job, "Warning", "InvalidJob", text),), status=noted(status, progress))
+        return Desired((Emit(job, "Warning", "InvalidJob", text),), status=with_progress(status, progress))
     claims = volumes.claims(job, view.claims)
     forwarding = _forwarding(view, job)
     if any(isinstance(each, Patch) for each in claims.operations) or forwarding:
-        return Made(
+        return Desired(
             first=(*claims.operations, *forwarding)
         )  # the Job's version changes: the rest is planned after that
     complaints, again_at = _complaints(view, job)
@@ -72,21 +72,25 @@ def made(view: JobView, job: Job, roster: Roster, status: JobStatus, progress: P
         plugins = plugins_of(job)
         objects, recorded, progress = _plugin_objects(job, plugins, progress, restores=view.restores)
     except PluginFault as fault:
-        return Made((*complaints, Emit(job, "Warning", "PluginError", str(fault))), status=noted(status, progress))
+        return Desired(
+            (*complaints, Emit(job, "Warning", "PluginError", str(fault))), status=with_progress(status, progress)
+        )
     first = (*complaints, *claims.operations, *objects)
     if claims.missing:
         text = f"claim {', '.join(claims.missing)} does not exist: the job waits for it; create it, or correct spec.volumes"
-        return Made((*first, Emit(job, "Warning", "PVCError", text)), status=noted(_with(status, recorded), progress))
-    status = noted(_with(status, {**claims.recorded, **recorded}), progress)
+        return Desired(
+            (*first, Emit(job, "Warning", "PVCError", text)), status=with_progress(_with(status, recorded), progress)
+        )
+    status = with_progress(_with(status, {**claims.recorded, **recorded}), progress)
     if view.group is not None and view.group.metadata.uid == progress.group:
-        return Made(first, status=status, again_at=again_at)  # the gang that was killed has to be gone first
+        return Desired(first, status=status, again_at=again_at)  # the gang that was killed has to be gone first
     group = group_operation(job, view.group, view.priorities, view.queue_name)
     pods = _pods(view, replace(job, status=status), roster, plugins) if is_admitted(view.group) else ()
-    return Made(first, (group,) if group is not None else (), pods, status, again_at)
+    return Desired(first, (group,) if group is not None else (), pods, status, again_at)
 
 
 def is_admitted(group: PodGroup | None) -> bool:
-    """True once the scheduler has let the gang into its queue: before that, pods would only be in everybody's way."""
+    """True once the scheduler has let the gang into its queue: before that, pods would only be in the way."""
     return group is not None and group.status.phase not in {"", PodGroupPhase.PENDING.value}
 
 
@@ -136,7 +140,7 @@ def _plugin_objects(
 ) -> tuple[list[Operation], dict[str, str], Progress]:
     """What plugins make once, and what they change when the number of pods does; with what to record of both.
 
-    `restores`: and what somebody has deleted since.
+    `restores`: and what was deleted since.
     """
     operations: list[Operation] = []
     recorded: dict[str, str] = {}
@@ -148,13 +152,13 @@ def _plugin_objects(
                 recorded[f"{_PLUGIN}{plugin.name}"] = plugin.name
             continue
         if restores:
-            operations += [_restored(job, each) for each in plugin.objects(job) if isinstance(each, Create)]
+            operations += [_with_warning(job, each) for each in plugin.objects(job) if isinstance(each, Create)]
         if digest != progress.hosts:
             operations += plugin.refresh(job)
     return operations, recorded, replace(progress, hosts=digest)
 
 
-def _restored(job: Job, create: Create) -> Create:
+def _with_warning(job: Job, create: Create) -> Create:
     kind = create.body["kind"]
     text = f"{kind} {create.name} was deleted while the job runs: it is made again"
     if create.filled_by:
@@ -167,7 +171,7 @@ def _hosts_digest(job: Job) -> str:
     return hashlib.sha256(msgspec.json.encode(sizes)).hexdigest()[:16]
 
 
-def cleaned_up(job: Job, status: JobStatus) -> tuple[list[Operation], JobStatus]:
+def clean_up(job: Job, status: JobStatus) -> tuple[list[Operation], JobStatus]:
     """The end of what plugins made, and the status without it."""
     recorded = {key for key in status.controlled_resources if key.startswith(_PLUGIN)}
     if not recorded:

@@ -22,10 +22,10 @@ _EXPONENT = 65_537
 
 async def fill(secret: Json) -> Json:
     """The Secret with a fresh pair, or with the public key that belongs to the private one in it."""
-    return await asyncio.to_thread(filled, secret)
+    return await asyncio.to_thread(fill_keys, secret)
 
 
-def filled(secret: Json) -> Json:
+def fill_keys(secret: Json) -> Json:
     data = secret["data"]
     if PRIVATE in data:
         private = base64.b64decode(data[PRIVATE])

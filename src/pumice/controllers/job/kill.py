@@ -27,7 +27,7 @@ class Judge:
         self._sizes = {task.name: task.replicas for task in job.spec.tasks}
         self._targets = [(target.task, target.below, in_ranges(target.indexes)) for target in progress.targets]
 
-    def doomed(self, members: Iterable[Member]) -> list[Member]:
+    def members_to_delete(self, members: Iterable[Member]) -> list[Member]:
         """Members that must be deleted and are not on their way out yet."""
         return [member for member in members if not member.is_leaving and self.must_go(member)]
 

@@ -104,7 +104,7 @@ def _plan(known: Known, key: Key, now: Instant, silence: Duration, rounds: Round
         return _orphans(commands, farewell(pods, nodes, now, None), now)
     view = dataclasses.replace(_view(known, job, pods, commands, now), nodes=nodes, restores=rounds.is_due(job, now))
     try:
-        return rounds.followed(plan(view), job)
+        return rounds.schedule_repair(plan(view), job)
     except BadInput as error:
         # Admission refuses such Jobs; where there is none, their owner must hear of it.
         return Plan(((Emit(job, "Warning", "InvalidJob", str(error)),),))
@@ -148,7 +148,7 @@ def _owns(job: Job, group: PodGroup | None) -> bool:
 
 
 def _orphans(commands: Iterable[Command], left: Farewell, now: Instant) -> Plan:
-    """Commands whose Job is gone are of no use to anybody; one that is merely early is given some time.
+    """Commands whose Job is gone are of no use; one that is merely early is given some time.
 
     Pods that a Job left on dead nodes go: a Job of its name would wait for theirs.
     """

@@ -39,12 +39,12 @@ class Member:
 
     @property
     def is_released(self) -> bool:
-        """True where the scheduler took back what it had begun: no failure, and nobody's fault."""
+        """True where the scheduler took back what it had begun: no failure of the pod."""
         return self.disruption is not None and self.disruption[0] == RELEASED
 
     @property
     def disruption(self) -> tuple[str, str] | None:
-        """Reason and message of whoever is taking the pod away."""
+        """Reason and message of what is taking the pod away."""
         for condition in self.pod.status.conditions:
             if condition.type == _DISRUPTION and condition.status == "True":
                 return condition.reason, condition.message
@@ -70,7 +70,7 @@ class Member:
         return min((instant.parse_instant(time) for time in times if time), default=None)
 
     def finished_at(self) -> Instant:
-        """When it ended, as far as anybody has said; else when it was made."""
+        """When it ended, as far as its status says; else when it was made."""
         ends = [each.state.terminated for each in self.pod.status.container_statuses]
         times = [end.finished_at for end in ends if end is not None and end.finished_at]
         if not times:
@@ -91,7 +91,7 @@ class Roster:
 
 
 def roster_of(job: Job, pods: Iterable[Pod]) -> Roster:
-    """The Job's own pods; those without the controller's annotations are nobody's members, as with Volcano."""
+    """The Job's own pods; those without the controller's annotations are no members, as with Volcano."""
     order = {task.name: number for number, task in enumerate(job.spec.tasks)}
     members: list[Member] = []
     taken: set[str] = set()
@@ -115,7 +115,7 @@ def _member(job: Job, pod: Pod) -> Member | None:
         return None
     if names.TASK_SPEC not in annotations or names.JOB_VERSION not in annotations:
         return None
-    # Whom our scheduler bound and the node refused has not failed: the scheduler takes it back, and it is made anew.
+    # A pod that our scheduler bound and the node refused has not failed: the scheduler takes it back, and it is made anew.
     is_refused = pod.is_refused and names.ATTEMPT in annotations
     return Member(
         pod=pod,

@@ -19,12 +19,12 @@ from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.controllers.job import decisions, desired_objects
 from pumice.controllers.job.dead_nodes import farewell
-from pumice.controllers.job.defaulting import defaulted
+from pumice.controllers.job.defaulting import with_defaults
 from pumice.controllers.job.members import roster_of
 from pumice.controllers.job.phases import ENDING, FINAL, next_phase, phase_of
 from pumice.controllers.job.policies import Scene
 from pumice.controllers.job.progress import in_ranges, progress_of
-from pumice.controllers.job.status import count, counted, entered, noted, roll, written
+from pumice.controllers.job.status import count, enter_phase, roll, status_patch, with_counters, with_progress
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Look, Plan
 
 if TYPE_CHECKING:
@@ -46,19 +46,19 @@ PHASELESS_S = 3
 def plan(view: JobView) -> Plan:
     """What to do about the Job now; if it is being deleted, only what the API server cannot clean up: pods of dead nodes."""
     found = farewell(view.pods, view.nodes, view.now, view.job)
-    rest = _planned(view) if view.job.metadata.deletion_timestamp is None else NOTHING_TO_DO
-    return _staged(_earliest(found.again_at, rest.again_at), found.operations, *rest.stages)
+    rest = _plan_job(view) if view.job.metadata.deletion_timestamp is None else NOTHING_TO_DO
+    return _plan_of(_earliest(found.again_at, rest.again_at), found.operations, *rest.stages)
 
 
-def _planned(view: JobView) -> Plan:
-    job = defaulted(view.job)
+def _plan_job(view: JobView) -> Plan:
+    job = with_defaults(view.job)
     roster = roster_of(job, view.pods)
     scene = Scene(
         job, job.status, progress_of(job.status), roster.members, view.group, view.now, view.ghosts, view.doubted
     )
     heard, command = _commands(scene, view.commands)
     decision = decisions.by_command(scene, command) if command is not None else None
-    matched = decisions.answered(scene)
+    matched = decisions.matching_policies(scene)
     doubtful = sorted(occurrence.pod for occurrence, _ in matched if not occurrence.is_certain)
     if doubtful and decision is None:
         # Too much hangs on it to believe a watch that may be late.
@@ -67,11 +67,11 @@ def _planned(view: JobView) -> Plan:
     decision = decision or by_policy
     if decision is not None:
         if command is not None and decision.command:
-            heard = (*heard, _deleted(command))
-        return _decided(scene, decision, weighed, heard)
+            heard = (*heard, _delete_command(command))
+        return _plan_decision(scene, decision, weighed, heard)
     if command is not None:
-        heard = (*heard, *_ignored(scene, command))
-    return _continued(view, scene, roster, weighed, heard)
+        heard = (*heard, *_ignore_command(scene, command))
+    return _plan_phase(view, scene, roster, weighed, heard)
 
 
 # ------------------------------------------------------------------------------------------------------------ commands
@@ -87,35 +87,35 @@ def _commands(scene: Scene, commands: Iterable[Command]) -> tuple[tuple[Operatio
         if command.metadata.deletion_timestamp is not None:
             continue
         if command.metadata.uid == scene.progress.command or not is_ours:
-            heard.append(_deleted(command))
+            heard.append(_delete_command(command))
         else:
             fresh.append(command)
     return tuple(heard), next(iter(fresh), None)
 
 
-def _deleted(command: Command) -> Delete:
+def _delete_command(command: Command) -> Delete:
     metadata = command.metadata
     return Delete(kind=Command, name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)
 
 
-def _ignored(scene: Scene, command: Command) -> tuple[Operation, ...]:
+def _ignore_command(scene: Scene, command: Command) -> tuple[Operation, ...]:
     phase = phase_of(scene.status)
     text = f"command {command.action} has no effect on a job that is {phase}"
-    return _deleted(command), Emit(scene.job, "Normal", "CommandIssued", text)
+    return _delete_command(command), Emit(scene.job, "Normal", "CommandIssued", text)
 
 
 # ------------------------------------------------------------------------------------------------------------ deciding
 
 
-def _decided(scene: Scene, decision: Decision, weighed: Weighed, heard: tuple[Operation, ...]) -> Plan:
+def _plan_decision(scene: Scene, decision: Decision, weighed: Weighed, heard: tuple[Operation, ...]) -> Plan:
     """First the status that says so, then the kills."""
     job = scene.job
     timers = [timer for timer in weighed.timers if timer.due > scene.now]
     recorded = decisions.record(scene, decision, timers)
-    patch = written(job, recorded.status)
+    patch = status_patch(job, recorded.status)
     assert patch is not None, "a decision always changes the status"
     judge = dataclasses.replace(scene, status=recorded.status, progress=recorded.progress).judge()
-    deeds: list[Operation] = [*heard, *_kills(job, judge.doomed(scene.members))]
+    deeds: list[Operation] = [*heard, *_kills(job, judge.members_to_delete(scene.members))]
     if scene.group is not None and recorded.progress.group == scene.group.metadata.uid:
         deeds += _without_group(scene.group)
     deeds.append(Emit(job, "Normal", "ExecuteAction", f"Start to execute action {decision.action} "))
@@ -146,49 +146,49 @@ def _without_group(group: PodGroup | None) -> list[Operation]:
 # ---------------------------------------------------------------------------------------------------------- continuing
 
 
-def _continued(view: JobView, scene: Scene, roster: Roster, weighed: Weighed, heard: tuple[Operation, ...]) -> Plan:
-    """Nobody has decided anything: the phase goes on, or ends by itself."""
+def _plan_phase(view: JobView, scene: Scene, roster: Roster, weighed: Weighed, heard: tuple[Operation, ...]) -> Plan:
+    """No policy has decided anything: the phase goes on, or ends by itself."""
     job, status, phase = scene.job, scene.status, phase_of(scene.status)
-    doomed = scene.judge().doomed(scene.members)
+    doomed = scene.judge().members_to_delete(scene.members)
     counters = count(scene.members, doomed)
-    wanted = status if _is_settled(status) else counted(status, job, counters)
-    progress = _tidied(scene, weighed, doomed)
+    wanted = status if _is_settled(status) else with_counters(status, job, counters)
+    progress = _current_progress(scene, weighed, doomed)
     upcoming = next_phase(job, status, counters, killing=bool(doomed))
     if upcoming is not phase:
-        return _moved_on(scene, wanted, progress, upcoming, heard)
+        return _plan_transition(scene, wanted, progress, upcoming, heard)
     announced = [
         Emit(job, "Normal", "ExecuteAction", f"Execute action {timer.action} after {instant.format_duration(delay)}")
         for timer, delay in weighed.begun
     ]
     first = [*heard, *announced, *_kills(job, doomed)]
     if phase in ENDING:
-        return _ended(scene, noted(wanted, progress), first)
+        return _plan_end(scene, with_progress(wanted, progress), first)
     if _is_outdated(scene):
         first += _without_group(scene.group)
     if phase is JobPhase.RESTARTING:
-        patch = written(view.job, noted(wanted, progress))
-        return _staged(weighed.again_at, first, [patch] if patch else [])
+        patch = status_patch(view.job, with_progress(wanted, progress))
+        return _plan_of(weighed.again_at, first, [patch] if patch else [])
     if not status.state.phase:
-        wanted = entered(wanted, job, JobPhase.PENDING, view.now)
+        wanted = enter_phase(wanted, job, JobPhase.PENDING, view.now)
         if _age_s(view) >= PHASELESS_S:
-            patch = written(view.job, noted(wanted, progress))
-            return _staged(view.now, [patch] if patch else [])
-    made = desired_objects.made(view, job, roster, wanted, progress)
-    patch = written(view.job, made.status) if made.status is not None else None
+            patch = status_patch(view.job, with_progress(wanted, progress))
+            return _plan_of(view.now, [patch] if patch else [])
+    made = desired_objects.plan_objects(view, job, roster, wanted, progress)
+    patch = status_patch(view.job, made.status) if made.status is not None else None
     again_at = _earliest(weighed.again_at, made.again_at)
-    return _staged(again_at, [*first, *made.first], [*made.second, *([patch] if patch else [])], made.pods)
+    return _plan_of(again_at, [*first, *made.first], [*made.second, *([patch] if patch else [])], made.pods)
 
 
 def _earliest(*moments: Instant | None) -> Instant | None:
     return min((at for at in moments if at is not None), default=None)
 
 
-def _staged(again_at: Instant | None, *stages: Sequence[Operation]) -> Plan:
+def _plan_of(again_at: Instant | None, *stages: Sequence[Operation]) -> Plan:
     return Plan(tuple(tuple(stage) for stage in stages if stage), again_at)
 
 
 def _is_settled(status: JobStatus) -> bool:
-    """True where the Job is over and so are its pods: what it counted then stays, whoever deletes the pods later."""
+    """True where the Job is over and so are its pods: what it counted then stays, also when the pods are deleted later."""
     return phase_of(status) in FINAL and not (status.pending or status.running or status.terminating)
 
 
@@ -202,7 +202,7 @@ def _age_s(view: JobView) -> float:
     return (view.now - instant.parse_instant(created)) / instant.SECOND if created else 0.0
 
 
-def _tidied(scene: Scene, weighed: Weighed, doomed: Sequence[Member]) -> Progress:
+def _current_progress(scene: Scene, weighed: Weighed, doomed: Sequence[Member]) -> Progress:
     """The progress as of now: who is there, and without what has been done."""
     progress = scene.progress
     if phase_of(scene.status) in ENDING:
@@ -221,7 +221,7 @@ def _tidied(scene: Scene, weighed: Weighed, doomed: Sequence[Member]) -> Progres
     return replace(progress, members=roll(fresh, doomed), targets=targets, timers=timers)
 
 
-def _moved_on(
+def _plan_transition(
     scene: Scene, wanted: JobStatus, progress: Progress, upcoming: JobPhase, heard: tuple[Operation, ...]
 ) -> Plan:
     """One write of the status; before a Job is over, what its plugins made goes."""
@@ -229,22 +229,22 @@ def _moved_on(
     reason, message = (state.reason, state.message) if upcoming is not JobPhase.RUNNING else ("", "")
     if upcoming is JobPhase.FAILED and phase_of(scene.status) is JobPhase.RESTARTING:
         message = f"no retry is left of {job.spec.max_retry}; {message}"
-    status = entered(wanted, job, upcoming, scene.now, reason=reason, message=message)
+    status = enter_phase(wanted, job, upcoming, scene.now, reason=reason, message=message)
     first: list[Operation] = list(heard)
     if upcoming in FINAL:
-        cleanup, status = desired_objects.cleaned_up(job, status)
+        cleanup, status = desired_objects.clean_up(job, status)
         first += cleanup
     if upcoming in ENDING:
         progress = replace(progress, members=NOTHING, timers=(), targets=(), hosts="")
-    patch = written(job, noted(status, progress))
-    return _staged(None, first, [patch] if patch else [])
+    patch = status_patch(job, with_progress(status, progress))
+    return _plan_of(None, first, [patch] if patch else [])
 
 
-def _ended(scene: Scene, wanted: JobStatus, first: list[Operation]) -> Plan:
+def _plan_end(scene: Scene, wanted: JobStatus, first: list[Operation]) -> Plan:
     """What is left goes: unfinished pods, the PodGroup and, at the very end, what plugins made."""
     first += _without_group(scene.group)
     if phase_of(scene.status) in FINAL:
-        cleanup, wanted = desired_objects.cleaned_up(scene.job, wanted)
+        cleanup, wanted = desired_objects.clean_up(scene.job, wanted)
         first += cleanup
-    patch = written(scene.job, wanted)
-    return _staged(None, first, [patch] if patch else [])
+    patch = status_patch(scene.job, wanted)
+    return _plan_of(None, first, [patch] if patch else [])

@@ -13,7 +13,7 @@ from pumice.api.pods import PodTemplate
 from pumice.api.scheduling import PodGroup, SubGroupPolicy
 from pumice.controllers import minimums
 from pumice.controllers.operations import Blame, Create, Patch
-from pumice.controllers.ownership import owned
+from pumice.controllers.ownership import owned_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ def group_operation(
     """What it takes for the Job's PodGroup to be as it should, in the Job's queue or another; None if it is."""
     wanted = _spec(job, priorities) | ({"queue": queue} if queue else {})
     if group is None:
-        metadata = owned(job, group_name(job))
+        metadata = owned_metadata(job, group_name(job))
         metadata["labels"] = dict(job.metadata.labels)
         metadata["annotations"] = dict(job.metadata.annotations)
         body: Json = {

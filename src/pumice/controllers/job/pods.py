@@ -10,7 +10,7 @@ from pumice.api import names
 from pumice.controllers.job import volumes
 from pumice.controllers.job.defaulting import pod_name
 from pumice.controllers.job.podgroup import group_name
-from pumice.controllers.ownership import owned, submitted_by_the_owner
+from pumice.controllers.ownership import owned_metadata, with_owners_submitter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,10 +39,10 @@ class PodMaker:
         job = self._job
         template: Json = msgspec.json.decode(task.template)
         written = template.get("metadata") or {}
-        metadata = owned(job, pod_name(job, task.name, index))
+        metadata = owned_metadata(job, pod_name(job, task.name, index))
         metadata["labels"] = {**(written.get("labels") or {}), **self._labels(task, index)}
         annotations = {**(written.get("annotations") or {}), **self._annotations(task, index)}
-        metadata["annotations"] = submitted_by_the_owner(job, annotations)
+        metadata["annotations"] = with_owners_submitter(job, annotations)
         if task.topology_policy:
             metadata["annotations"].setdefault(names.NUMA_TOPOLOGY_POLICY, task.topology_policy)
         pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec") or {}}

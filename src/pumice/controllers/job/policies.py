@@ -2,7 +2,7 @@
 
 Nothing is remembered: a failed pod is there to be seen, one that is being taken away says so, and one that is gone is missed by
 name, because the status lists who was there. What has been answered is not seen again, because the answer makes it a thing of the
-past: a whole restart raises the Job's version, a restart of single pods names them, and in other phases nobody asks.
+past: a whole restart raises the Job's version, a restart of single pods names them, and in other phases it is not asked.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Occurrence:
     pod: str = ""
     index: int = 0
     exit_code: int | None = None
-    lasting: bool = False  # it can be seen, with its time, for as long as nobody answers it
+    lasting: bool = False  # it can be seen, with its time, for as long as no policy answers it
     is_certain: bool = True  # False: a watch does not show the pod, but it may only be late
 
 
@@ -84,9 +84,9 @@ def occurrences(scene: Scene) -> list[Occurrence]:
     judge = scene.judge()
     fresh = [member for member in scene.members if judge.is_fresh(member)]
     found = [
-        *_evicted(scene, fresh),
+        *_evictions(scene, fresh),
         *_missing(scene),
-        *_failed(fresh),
+        *_failures(fresh),
         *_tasks(scene, fresh),
         *_pending(scene, fresh),
         *_unknown(scene),
@@ -94,7 +94,7 @@ def occurrences(scene: Scene) -> list[Occurrence]:
     return sorted(found, key=lambda each: (each.at, _RANK[each.event]))
 
 
-def _evicted(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
+def _evictions(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
     for member in fresh:
         metadata = member.pod.metadata
         if metadata.deletion_timestamp is None or member.is_released:
@@ -107,8 +107,8 @@ def _evicted(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
 def _missing(scene: Scene) -> Iterator[Occurrence]:
     """Pods that were there at the last write and are gone without a word.
 
-    Before the gang has started, such a pod may have been released by the scheduler: it is made again, and nobody is to blame.
-    Where somebody remembers how the pod was last seen, that says more.
+    Before the gang has started, such a pod may have been released by the scheduler: it is made again, and that is no failure.
+    Where the cache remembers how the pod was last seen, that says more.
     """
     has_started = phase_of(scene.status) is JobPhase.RUNNING or _has_started(scene.group)
     present = {(member.task, member.index) for member in scene.members}
@@ -144,7 +144,7 @@ def _has_started(group: PodGroup | None) -> bool:
     return group is not None and (group.status.phase in _STARTED or names.ATTEMPT in group.metadata.annotations)
 
 
-def _failed(fresh: Sequence[Member]) -> Iterator[Occurrence]:
+def _failures(fresh: Sequence[Member]) -> Iterator[Occurrence]:
     for member in fresh:
         if member.phase == "Failed" and not member.is_leaving:
             code = member.exit_code
@@ -189,9 +189,11 @@ def _pending(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
 
 def _tasks_with_patience(job: Job) -> set[str]:
     """Tasks whose pods may be pending for a while only: looking at each pod is worth it for these alone."""
-    everybody = any(policy.timeout is not None for policy in job.spec.policies)
+    every_task = any(policy.timeout is not None for policy in job.spec.policies)
     return {
-        task.name for task in job.spec.tasks if everybody or any(policy.timeout is not None for policy in task.policies)
+        task.name
+        for task in job.spec.tasks
+        if every_task or any(policy.timeout is not None for policy in task.policies)
     }
 
 
@@ -223,7 +225,7 @@ def _matches(policy: LifecyclePolicy, occurrence: Occurrence) -> bool:
 
 
 def targets(scene: Scene, action: str, occurrence: Occurrence) -> set[tuple[str, int]]:
-    """Whom a restart of single pods is aimed at, as (task, index); nobody where the occurrence concerns no task."""
+    """Which pods a restart of single pods is aimed at, as (task, index); none where the occurrence concerns no task."""
     task = scene.task(occurrence.task)
     if task is None:
         return set()

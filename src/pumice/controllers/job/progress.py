@@ -74,7 +74,7 @@ _ENCODER = msgspec.json.Encoder(enc_hook=dict)
 
 
 def progress_of(status: JobStatus) -> Progress:
-    """What the status records; nothing if it records nothing, or what somebody has spoilt."""
+    """What the status records; nothing if it records nothing, or what cannot be read."""
     text = status.controlled_resources.get(names.PROGRESS)
     if not text:
         return NO_PROGRESS
@@ -84,7 +84,7 @@ def progress_of(status: JobStatus) -> Progress:
         return NO_PROGRESS
 
 
-def recorded(controlled: Mapping[str, str], progress: Progress) -> Mapping[str, str]:
+def record_progress(controlled: Mapping[str, str], progress: Progress) -> Mapping[str, str]:
     """The controlled resources with the progress among them."""
     others = {key: value for key, value in controlled.items() if key != names.PROGRESS}
     if progress != NO_PROGRESS:

@@ -1,6 +1,6 @@
 """When to see whether what a Job's plugins made is still there.
 
-Nobody watches these objects: to watch Secrets is to be allowed to read all of them. So each Job that runs is asked about now and then,
+These objects are not watched: to watch Secrets is to be allowed to read all of them. So each Job that runs is asked about now and then,
 more rarely where there are many, and so that the API server hears of a few at a time.
 """
 
@@ -43,7 +43,7 @@ class Rounds:
         self._turns[key] = job.metadata.uid, now + round(self._pace_s() * instant.SECOND)
         return uid == job.metadata.uid  # what has just been made is there
 
-    def followed(self, plan: Plan, job: Job) -> Plan:
+    def schedule_repair(self, plan: Plan, job: Job) -> Plan:
         """The plan, made again when the Job's turn comes."""
         turn = self._turns.get(Key(job.metadata.namespace, job.metadata.name))
         if turn is None:

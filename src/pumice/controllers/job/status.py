@@ -16,7 +16,7 @@ from pumice import instant
 from pumice.api.batch import Job, JobCondition, JobPhase, JobState, TaskState
 from pumice.api.meta import NOTHING
 from pumice.controllers.job.phases import FINAL
-from pumice.controllers.job.progress import in_ranges, progress_of, ranges, recorded
+from pumice.controllers.job.progress import in_ranges, progress_of, ranges, record_progress
 from pumice.controllers.operations import Patch
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def count(members: Iterable[Member], doomed: Iterable[Member]) -> Counters:
     )
 
 
-def counted(status: JobStatus, job: Job, counters: Counters) -> JobStatus:
+def with_counters(status: JobStatus, job: Job, counters: Counters) -> JobStatus:
     return replace(
         status,
         min_available=job.spec.min_available,
@@ -88,7 +88,7 @@ def counted(status: JobStatus, job: Job, counters: Counters) -> JobStatus:
     )
 
 
-def entered(
+def enter_phase(
     status: JobStatus, job: Job, phase: JobPhase, now: Instant, *, reason: str = "", message: str = ""
 ) -> JobStatus:
     """The status in another phase, with the time and a condition for it."""
@@ -116,15 +116,15 @@ def roll(members: Iterable[Member], doomed: Iterable[Member]) -> Mapping[str, st
     return MappingProxyType({task: ranges(indexes) for task, indexes in present.items()}) if present else NOTHING
 
 
-def noted(status: JobStatus, progress: Progress) -> JobStatus:
+def with_progress(status: JobStatus, progress: Progress) -> JobStatus:
     """The status with the progress in it."""
-    return replace(status, controlled_resources=recorded(status.controlled_resources, progress))
+    return replace(status, controlled_resources=record_progress(status.controlled_resources, progress))
 
 
 # ------------------------------------------------------------------------------------------------------------ writing
 
 
-def written(job: Job, wanted: JobStatus) -> Patch | None:
+def status_patch(job: Job, wanted: JobStatus) -> Patch | None:
     """What it takes for the Job to have this status; None if it has. Whatever is not counters is in a hurry."""
     body = _difference(_builtins(job.status), _builtins(wanted))
     if not body:
@@ -146,11 +146,11 @@ def _only_counts(old: JobStatus, new: JobStatus) -> bool:
         return False
     if "controlled_resources" not in changed:
         return True
-    # Of what is recorded only a longer roll may wait: whoever has left it must not be missed.
+    # Of what is recorded only a longer roll may wait: a pod that has left it must not count as missing.
     before, after = progress_of(old), progress_of(new)
     if any(in_ranges(text) - in_ranges(after.members.get(task, "")) for task, text in before.members.items()):
         return False
-    same_roll = noted(old, replace(before, members=after.members)).controlled_resources
+    same_roll = with_progress(old, replace(before, members=after.members)).controlled_resources
     return dict(same_roll) == dict(new.controlled_resources)
 
 

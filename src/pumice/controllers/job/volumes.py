@@ -12,7 +12,7 @@ from pumice.api.batch import Job, JobVolume
 from pumice.api.core import PersistentVolumeClaim
 from pumice.controllers.job.defaulting import makes_claim
 from pumice.controllers.operations import Blame, Create, Patch
-from pumice.controllers.ownership import owned
+from pumice.controllers.ownership import owned_metadata
 from pumice.kube.requests import PatchType
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _SUFFIX_CHARS = 12
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Claims:
-    """What it takes for all claims to exist, those that nobody can make, and what to record of the rest."""
+    """What it takes for all claims to exist, those that cannot be made, and what to record of the rest."""
 
     operations: tuple[Operation, ...]
     missing: tuple[str, ...]
@@ -72,7 +72,7 @@ def _claim(job: Job, volume: JobVolume, name: str) -> Create:
     body: Json = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": owned(job, name),
+        "metadata": owned_metadata(job, name),
         "spec": msgspec.json.decode(volume.volume_claim),
     }
     return Create(kind=PersistentVolumeClaim, body=body, blame=Blame(job, "PVCError"))

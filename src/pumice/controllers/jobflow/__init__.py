@@ -1,7 +1,7 @@
 """The JobFlow controller: Jobs that wait for one another.
 
     plan          which Jobs may start now, and how the flow is doing; pure
-    probes        when a Job that has not ended is far enough for the next one: what to ask, and of whom; pure
+    probes        when a Job that has not ended is far enough for the next one: what to ask, and of which pod; pure
     patching      a JobTemplate's spec with a flow's changes laid over it; pure
     status        what is written down; pure
     prober        asks, with limits

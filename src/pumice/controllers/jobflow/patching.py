@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 _FILLED_IN = {"queue": DEFAULT_QUEUE, "maxRetry": DEFAULT_MAX_RETRY}
 
 
-def patched(spec: Json, patch: Mapping[str, Any]) -> Json:
+def apply_patch(spec: Json, patch: Mapping[str, Any]) -> Json:
     """The spec as the patch wants it; null removes a field."""
     meant = {key: value for key, value in patch.items() if key not in _FILLED_IN or value != _FILLED_IN[key]}
-    merged: Json = _merged(spec, meant)
+    merged: Json = _merge(spec, meant)
     return merged
 
 
-def _merged(base: Any, patch: Any) -> Any:
+def _merge(base: Any, patch: Any) -> Any:
     if isinstance(patch, dict):
         result = dict(base) if isinstance(base, dict) else {}
         for key, value in patch.items():
             if value is None:
                 result.pop(key, None)
             else:
-                result[key] = _merged(result.get(key), value)
+                result[key] = _merge(result.get(key), value)
         return result
     if isinstance(patch, list) and isinstance(base, list) and _have_names(base) and _have_names(patch):
         changes = {item["name"]: item for item in patch}
-        kept = [_merged(item, changes.pop(item["name"], {})) for item in base]
+        kept = [_merge(item, changes.pop(item["name"], {})) for item in base]
         return [*kept, *changes.values()]
     return patch
 

@@ -14,9 +14,9 @@ from pumice.api.flow import JobRetainPolicy
 from pumice.api.kinds import type_meta
 from pumice.api.validation.graphs import cycle, unknown_targets
 from pumice.controllers.jobflow import probes, status
-from pumice.controllers.jobflow.patching import patched
+from pumice.controllers.jobflow.patching import apply_patch
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Emit, Plan
-from pumice.controllers.ownership import owned, submitted_by_the_owner
+from pumice.controllers.ownership import owned_metadata, with_owners_submitter
 from pumice.kube.requests import Propagation
 
 if TYPE_CHECKING:
@@ -60,16 +60,26 @@ def plan(view: View, now: Instant) -> FlowPlan:
     parts = {part.name: part for part in reversed(flow.spec.flows)}  # of two with one name the first counts
     ordered = [part for part in flow.spec.flows if parts[part.name] is part]
     wanted = status.status_of(flow, [job_name(flow, part) for part in ordered], view.jobs, now)
+    goes_on = wanted.state.phase in {status.PENDING, status.RUNNING}
+    starts, questions = _starts(view, ordered) if goes_on else ([], None)
     stages: list[tuple[Operation, ...]] = []
-    if (patch := status.status_patch(flow, wanted)) is not None:
+    patch = status.status_patch(flow, wanted)
+    if patch is not None and not _is_untouched(view, starts):
         stages.append((patch,))
     if wanted.state.phase == status.FAILED and status.is_open(flow):
         stages.append((_lament(flow, wanted.failed_jobs + wanted.terminated_jobs),))
-    if wanted.state.phase not in {status.PENDING, status.RUNNING}:
-        return FlowPlan(Plan(tuple(stages)))
-    starts, questions = _starts(view, ordered)
     again_at = now + AGAIN_S * instant.SECOND if questions is not None else None
     return FlowPlan(Plan((*stages, *starts), again_at), questions or ())
+
+
+def _is_untouched(view: View, starts: Sequence[tuple[Operation, ...]]) -> bool:
+    """True for a flow of which nothing was started and nothing can be, such as one that is made before its templates.
+
+    It has no status yet, as with Volcano: its creator may still change it without a conflict.
+    """
+    flow = view.flow
+    begins = any(isinstance(operation, Create) for stage in starts for operation in stage)
+    return bool(flow.spec.flows) and not (flow.status.state.phase or view.jobs or begins)
 
 
 def job_name(flow: JobFlow, part: Flow) -> str:
@@ -165,7 +175,7 @@ def _ill(parts: Sequence[Flow]) -> list[str]:
 
 
 def _lost_probes(view: View, part: Flow) -> list[str]:
-    """Probes that concern nobody, told once all targets are there."""
+    """Probes that concern no target, reported once all targets are there."""
     depends_on = part.depends_on
     if depends_on is None or depends_on.probe is None:
         return []
@@ -185,9 +195,9 @@ def _job(flow: JobFlow, part: Flow, template: JobTemplate) -> Json:
     }
     spec: Json = msgspec.json.decode(template.spec)
     if part.patch is not None and bytes(part.patch.job_spec) != bytes(ABSENT):
-        spec = patched(spec, msgspec.json.decode(part.patch.job_spec))
-    metadata = owned(flow, job_name(flow, part))
-    metadata["annotations"] = submitted_by_the_owner(flow, origin)
+        spec = apply_patch(spec, msgspec.json.decode(part.patch.job_spec))
+    metadata = owned_metadata(flow, job_name(flow, part))
+    metadata["annotations"] = with_owners_submitter(flow, origin)
     # A label has 63 characters at most; we find our Jobs by their owner.
     metadata["labels"] = {key: value for key, value in origin.items() if not selectors.label_value_problem(value)}
     return {**type_meta(Job), "metadata": metadata, "spec": spec}

@@ -26,7 +26,7 @@ Ask: TypeAlias = "Callable[[Question], Awaitable[bool]]"
 
 
 class Prober:
-    """Keeps the last answer to every question that somebody has; belongs to one event loop."""
+    """Keeps the last answer to every open question; belongs to one event loop."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -84,11 +84,11 @@ class Network:
 
     async def __call__(self, question: Question) -> bool:
         try:
-            ipaddress.ip_address(question.address)  # a pod's address, never a name for somebody to look up
+            ipaddress.ip_address(question.address)  # a pod's address, never a name to be looked up
             async with asyncio.timeout(self._answer_s_max):
                 return await (_get(question) if question.path else _connect(question))
         except (TimeoutError, OSError, ValueError, aiohttp.ClientError):
-            return False  # nobody there, or nobody who speaks as he should
+            return False  # no listener there, or none that speaks HTTP
 
 
 async def _connect(question: Question) -> bool:

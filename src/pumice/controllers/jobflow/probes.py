@@ -25,7 +25,7 @@ _RUNNING = "Running"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Question:
-    """Something to ask of one pod: an HTTP GET if there is a path, else whether anybody listens."""
+    """Something to ask of one pod: an HTTP GET if there is a path, else whether the port is open."""
 
     address: str
     port: int
@@ -52,7 +52,7 @@ def examine(probe: FlowProbe, job: Job, pods: Sequence[Pod], answers: Mapping[Qu
     verdict = NOT_CONCERNED
     for state in probe.task_status_list:
         for task in _tasks(job, state.task_name):
-            verdict &= Verdict(concerned=True, passed=_in_phase(job, task, state.phase) >= _needed(task))
+            verdict &= Verdict(concerned=True, passed=_in_phase(job, task, state.phase) >= _minimum(task))
     for http in probe.http_get_list:
         header = (http.http_header.name, http.http_header.value) if http.http_header is not None else None
         path = http.path if http.path.startswith("/") else f"/{http.path}"
@@ -74,7 +74,7 @@ def tasks_named(probe: FlowProbe) -> set[str]:
 
 
 def _judge(task: Task, asked: list[Question], answers: Mapping[Question, bool]) -> Verdict:
-    enough = len(asked) >= min(_needed(task), PODS_PROBED_MAX)
+    enough = len(asked) >= min(_minimum(task), PODS_PROBED_MAX)
     return Verdict(True, enough and all(answers.get(each, False) for each in asked), tuple(asked))
 
 
@@ -82,7 +82,7 @@ def _tasks(job: Job, name: str) -> Iterable[Task]:
     return [task for task in job.spec.tasks if name in ("", task.name)]
 
 
-def _needed(task: Task) -> int:
+def _minimum(task: Task) -> int:
     return max(task.replicas if task.min_available is None else task.min_available, 1)
 
 

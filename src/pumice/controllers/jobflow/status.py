@@ -49,7 +49,7 @@ _LISTS = (*_LISTED.values(), "unknown_jobs")
 
 
 def phase_of(job: Job) -> str:
-    """A Job that nobody has looked at yet is pending."""
+    """A Job that no controller has looked at yet is pending."""
     return job.status.state.phase or JobPhase.PENDING.value
 
 

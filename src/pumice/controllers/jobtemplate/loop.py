@@ -35,7 +35,7 @@ def controller(known: Known) -> Controller:
 
 
 def _origin(job: Job) -> Iterable[str]:
-    """`<namespace>.<template>`, of the Job's own namespace: nobody writes into another's."""
+    """`<namespace>.<template>`, of the Job's own namespace: no template's status names Jobs of another namespace."""
     origin = job.metadata.annotations.get(names.CREATED_BY_JOB_TEMPLATE, "")
     return (origin,) if origin.startswith(f"{job.metadata.namespace}.") else ()
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Workload: TypeAlias = ReplicaSet | StatefulSet | DaemonSet | KubeJob
 
-OWNER_S_MAX = 10  # a pod whose workload nobody has seen by then is an orphan: its group is one of one
+OWNER_S_MAX = 10  # a pod whose workload no watch has shown by then is an orphan: its group is one of one
 _FINISHED = frozenset({"Succeeded", "Failed"})
 _NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 _INHERITED = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE, *SUBMISSION)
@@ -68,7 +68,7 @@ def plan(view: View, now: Instant) -> Plan:
     known = {each.metadata.uid for each in view.owners}
     if owner is not None and is_workload(owner) and owner.uid not in known:
         # Its watch is behind, or it is gone and its pods follow.
-        due = _created(model) + OWNER_S_MAX * instant.SECOND
+        due = _creation_time(model) + OWNER_S_MAX * instant.SECOND
         if now < due:
             return Plan(again_at=due)
     first = _create(view, model) if group is None else _update(view, group, model)
@@ -85,7 +85,7 @@ def newest(pods: Sequence[Pod]) -> Pod:
     return max(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
 
 
-def _created(pod: Pod) -> Instant:
+def _creation_time(pod: Pod) -> Instant:
     created = pod.metadata.creation_timestamp
     return instant.parse_instant(created) if created else 0
 
@@ -196,7 +196,7 @@ def _topology(annotations: Mapping[str, str]) -> Json:
 
 
 def _update(view: View, group: PodGroup, model: Pod) -> tuple[Operation, ...]:
-    """A workload that asks for a gang may ask for another, of other pods; whoever asks for nothing changes nothing."""
+    """A workload that asks for a gang may ask for another, of other pods; one that asks for nothing changes nothing."""
     minimum = _min_member(view.examples)
     if minimum is None:
         return ()

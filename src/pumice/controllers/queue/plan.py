@@ -25,7 +25,7 @@ STATE_MANAGER = "queue-controller"  # owns status.state, as in Volcano
 COMMAND_S_MAX = 60  # a Command for a queue that does not come into being is dropped after so long
 RECOUNT_S = 300  # counts are looked at so often, whatever was heard of
 
-# Made again when somebody deletes them; name -> may others reclaim from it.
+# Made again when they are deleted; name -> may others reclaim from it.
 PROTECTED = {ROOT_QUEUE: False, DEFAULT_QUEUE: True}
 OPEN, CLOSED, CLOSING = QueueState.OPEN.value, QueueState.CLOSED.value, QueueState.CLOSING.value
 _ADMITS = frozenset({"", OPEN})
@@ -81,7 +81,7 @@ def _plan_absent(view: View, now: Instant) -> Plan:
             "spec": {"weight": 1, "reclaimable": PROTECTED[view.name]},
         }
         made = (Create(kind=Queue, body=body),)
-    ages = {command.metadata.uid: now - _created(command) for command in view.commands}
+    ages = {command.metadata.uid: now - _creation_time(command) for command in view.commands}
     old = [command for command in view.commands if ages[command.metadata.uid] >= COMMAND_S_MAX * instant.SECOND]
     stage = (*made, *map(_consume, old))
     waiting = [age for age in ages.values() if age < COMMAND_S_MAX * instant.SECOND]
@@ -89,7 +89,7 @@ def _plan_absent(view: View, now: Instant) -> Plan:
     return Plan((stage,) if stage else (), again_at)
 
 
-def _created(command: Command) -> Instant:
+def _creation_time(command: Command) -> Instant:
     created = command.metadata.creation_timestamp
     return instant.parse_instant(created) if created else 0
 
@@ -110,13 +110,13 @@ def _closing(groups: Sequence[PodGroup]) -> str:
     return CLOSING if groups else CLOSED
 
 
-def _marked(queue: Queue) -> bool:
+def _is_closed_by_parent(queue: Queue) -> bool:
     return queue.metadata.annotations.get(names.CLOSED_BY_PARENT) == "true"
 
 
 def _sync(view: View, queue: Queue) -> _Decision:
-    """What follows without anybody asking: the parent's state, and the end of closing."""
-    state, marked = queue.status.state, _marked(queue)
+    """What follows without a Command: the parent's state, and the end of closing."""
+    state, marked = queue.status.state, _is_closed_by_parent(queue)
     if _is_shut(view.parent):
         if state not in _SHUT:
             return _Decision(_closing(view.groups), by_parent=True)
@@ -142,7 +142,7 @@ def _obey(view: View, queue: Queue, command: Command) -> _Decision:
 
 
 def _open(view: View, queue: Queue) -> _Decision:
-    state, marked = queue.status.state, _marked(queue)
+    state, marked = queue.status.state, _is_closed_by_parent(queue)
     if state in _ADMITS:
         return _Decision(OPEN, by_parent=marked)
     if _is_shut(view.parent):
@@ -171,7 +171,9 @@ def _close(view: View, queue: Queue) -> _Decision:
 def _state_stages(queue: Queue, decision: _Decision) -> list[tuple[Operation, ...]]:
     """The mark is set before the queue closes, and goes after it has opened: a death in between is not misread."""
     state = _apply_state(queue, decision.state) if decision.state != queue.status.state else None
-    mark = _patch_mark(queue, marked=decision.by_parent) if decision.by_parent is not _marked(queue) else None
+    mark = (
+        _patch_mark(queue, marked=decision.by_parent) if decision.by_parent is not _is_closed_by_parent(queue) else None
+    )
     ordered = (state, mark) if decision.state == OPEN else (mark, state)
     return [(operation,) for operation in ordered if operation is not None]
 
@@ -192,7 +194,7 @@ def _patch_mark(queue: Queue, *, marked: bool) -> Patch:
 
 
 def _parent_stage(queue: Queue) -> list[tuple[Operation, ...]]:
-    """A queue without a parent lies below the root; with its version, so that nobody's choice is overwritten."""
+    """A queue without a parent lies below the root; with its version, so that no user's choice is overwritten."""
     metadata = queue.metadata
     if queue.spec.parent or metadata.name == ROOT_QUEUE:
         return []

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from pumice import selectors
+from pumice.digits import whole_number
 from pumice.local.apiserver import failures
 from pumice.local.apiserver.store import decode
 
@@ -56,7 +57,7 @@ def _pod_count(value: int | str, total: int) -> int:
     if isinstance(value, int):
         return value
     text = value.removesuffix("%")
-    return math.ceil(int(text) * total / 100) if text.isdigit() else 0
+    return math.ceil((whole_number(text) or 0) * total / 100)
 
 
 def is_healthy(pod: Object) -> bool:

@@ -11,6 +11,7 @@ patch with the latest of it; what changed twice meanwhile is written once.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import enum
 import ipaddress
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
 from pumice.local.nodes import registration
 from pumice.local.nodes.admission import Ledger
+from pumice.local.nodes.keepers import own_identity
 from pumice.local.nodes.pretend_pods import NEVER, Behaviour, Life, Stage, plan_of
 from pumice.local.nodes.registration import LEASE_S, Heartbeats, NodeFacts
 
@@ -108,9 +110,10 @@ class PretendAgent:
         self._behaviour = behaviour or Behaviour()
         self._recorder = Recorder(client, component="kubelet", clock=clock, log=log)
         self._log = log
-        now = clock.now()
+        now, keeper = clock.now(), {names.NODE_AGENT: own_identity()}
+        kept = [dataclasses.replace(facts, annotations={**keeper, **facts.annotations}) for facts in nodes]
         self._nodes = {
-            facts.name: _PretendNode(facts, decoding.decode_value(Node, facts.manifest(now))) for facts in nodes
+            facts.name: _PretendNode(facts, decoding.decode_value(Node, facts.manifest(now))) for facts in kept
         }
         self._lives: dict[str, Life] = {}  # by the pod's uid
         self._written: dict[str, int] = {}  # the version of a life that the API server knows

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.api import names
+from pumice.digits import whole_number
 from pumice.errors import BadInput
 from pumice.local.nodes import distributions
 from pumice.local.nodes.containers import BACK_OFF_RESET_S, KILLED, PodReport, Role, back_off_s, records_of, restarts
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pumice.local.nodes.distributions import Seconds
 
 NEVER = float("inf")
+EXIT_CODE_MAX = 255
 AT_ONCE = distributions.constant(0.0)
 _TERMINATED = KILLED + signal.SIGTERM
 
@@ -93,9 +95,10 @@ def with_annotations(pod: Pod, plan: Plan) -> Plan:
 
 
 def _exit_code(text: str) -> int:
-    if not text.isdecimal() or int(text) > 255:
-        raise BadInput(f"exit code {text!r} is not a number from 0 to 255; correct {names.PRETEND_EXIT_CODE}")
-    return int(text)
+    code = whole_number(text, most=EXIT_CODE_MAX)
+    if code is None:
+        raise BadInput(f"exit code {text[:32]!r} is not a number from 0 to 255; correct {names.PRETEND_EXIT_CODE}")
+    return code
 
 
 class Life:

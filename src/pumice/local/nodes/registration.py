@@ -17,6 +17,7 @@ from pumice.errors import Refused
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
+from pumice.local.nodes.keepers import has_ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -126,7 +127,8 @@ async def _take_over(client: Client, name: str, manifest: Json, now: Instant) ->
     if runtime and not runtime.startswith(RUNTIME_PREFIX):
         raise Refused(f"node {name!r} belongs to another agent ({runtime}); join under another name, with --name")
     keeper = before.metadata.annotations.get(NODE_AGENT, "")
-    if keeper and keeper != manifest["metadata"]["annotations"].get(NODE_AGENT) and await _beats(client, name, now):
+    is_another = keeper not in {"", manifest["metadata"]["annotations"].get(NODE_AGENT)}
+    if is_another and not has_ended(keeper) and await _beats(client, name, now):
         raise Refused(
             f"node {name!r} is kept by an agent that is alive ({keeper}); stop that one, or join with another --name"
         )

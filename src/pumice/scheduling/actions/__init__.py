@@ -1,4 +1,8 @@
-"""The actions, one file each; a policy names those that run, in order. A new one is a file here and a line in this table."""
+"""The actions, one file each; a policy names those that run, in order. A new one is a file here and a line in this table.
+
+Read `enqueue` (which gangs may have pods) and `allocate` (which start) first; `backfill` places pods that ask for nothing. `preempt` and `reclaim`
+make room within a queue and between queues, `gangpreempt` and `gangreclaim` do so gang by gang, and `shuffle` moves running pods.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Queues take turns in their order, gangs within a queue in theirs. A gang that is not yet ready gets as many members placed as it
 needs to start, in one turn; one that runs already gets one more member and goes back into the line. What does not make the
 gang ready is rolled back, unless it only waits for room that is being released: then it keeps its tentative places until the
-cycle ends, so that nobody else takes them.
+cycle ends, so that no other gang takes them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pumice.scheduling.placing.pending import PendingMembers
 from pumice.scheduling.sharing import queue_gate
 
 if TYPE_CHECKING:
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
 
@@ -36,7 +36,7 @@ def run(session: Session) -> None:
             heaps.setdefault(gang.queue, Heap(session.gang_before)).push(gang)
             if has_claim:
                 claimants[gang.key] = gang
-    queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in heaps))
+    queues: Heap[QueueInfo] = Heap(session.queue_before, (session.queues[name] for name in heaps))
     while queues and session.spend(1):
         queue = queues.pop()
         if not heaps[queue.name] or session.points.overused.holds(queue):

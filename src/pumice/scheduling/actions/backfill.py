@@ -36,7 +36,7 @@ def run(session: Session) -> None:
 def _fill(session: Session, gang: GangState) -> None:
     own_room = session.reserved_room.lift(gang)  # a claim may be for pods that ask for nothing but a slot
     waiting = [task for task in gang.tasks_in(Status.PENDING) if task.is_best_effort and not task.gates]
-    if _place(session, gang, session.ordered(waiting), keep=not own_room):
+    if _place(session, gang, session.in_placement_order(waiting), keep=not own_room):
         session.reserved_room.settle(gang, own_room)
     else:
         session.reserved_room.put_back(gang, own_room)

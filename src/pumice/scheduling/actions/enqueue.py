@@ -9,7 +9,7 @@ from pumice.scheduling.core.verdict import Reason
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
 
@@ -21,7 +21,7 @@ def run(session: Session) -> None:
         if gang.is_waiting_for_admission and gang.key not in session.aside.gangs:
             with session.turn_of(gang):
                 heap.push(gang)
-    queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in waiting))
+    queues: Heap[QueueInfo] = Heap(session.queue_before, (session.queues[name] for name in waiting))
     while queues:
         queue = queues.pop()
         heap = waiting[queue.name]

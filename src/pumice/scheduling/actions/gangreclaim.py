@@ -13,7 +13,7 @@ from pumice.scheduling.evicting.bundles import Candidates
 from pumice.scheduling.evicting.gang_eviction import Arguments
 
 if TYPE_CHECKING:
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
 
@@ -33,7 +33,7 @@ def run(session: Session) -> None:
                     gang_eviction.pursue(session, gang, rules, arguments)
 
 
-def _rules(session: Session, queue: QueueSpec) -> gang_eviction.Rules:
+def _rules(session: Session, queue: QueueInfo) -> gang_eviction.Rules:
     lending = {name for name, other in session.queues.items() if other.reclaimable and name != queue.name}
 
     def queue_that_bears_it_first(left: GangState, right: GangState) -> float:

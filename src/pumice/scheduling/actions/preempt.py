@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pumice.cluster.columns import Mask
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
@@ -52,7 +52,7 @@ def run(session: Session) -> None:
     for gang in turns.contenders(session):
         if not gang.wants_closeness and session.points.starving.holds(gang):
             starving.setdefault(gang.queue, []).append(gang)
-    queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in starving))
+    queues: Heap[QueueInfo] = Heap(session.queue_before, (session.queues[name] for name in starving))
     while queues:
         queue = queues.pop()
         _Preempting(session, arguments, queue, starving[queue.name]).run()
@@ -64,7 +64,7 @@ class _Preempting:
 
     session: Session
     arguments: Arguments
-    queue: QueueSpec
+    queue: QueueInfo
     gangs: list[GangState]
     free_came_first: bool = False  # in the last plan, for some member: in the order of scores it would look elsewhere
 
@@ -120,7 +120,7 @@ class _Preempting:
         for task in eviction.in_need(session, gang):
             statement = session.statement(gang)
             pool.hopeless.clear()
-            # Elsewhere nobody of the gang could go: no use to look there.
+            # No member of the gang could go elsewhere: no use to look there.
             where = session.shape(task).fits(session.room.future) | own
             made = self._make_room(statement, gang, task, pool, lambda victim: victim.gang == gang.key, where=where)
             if not made or (statement.evictions and not eviction.is_worth_it(session, statement, gang)):
@@ -171,7 +171,7 @@ class _Preempting:
 def _may_preempt(session: Session, task: Task, shape: Shape) -> bool:
     """Not while an earlier preemption for this very pod is still under way on the node that it was promised.
 
-    A nomination alone proves nothing: whoever made it may have died before it had evicted everybody.
+    A nomination alone proves nothing: the scheduler that made it may have died before it had evicted all victims.
     """
     if task.pod.spec.preemption_policy == "Never":
         return False
@@ -205,14 +205,14 @@ class _Trial:
     of: Callable[[Task], bool]
 
     def victims(self, node: int) -> list[Task] | None:
-        """Whom the plugins let go on this node, first one first; None where even all of them are not enough."""
+        """The pods that the plugins let go on this node, first one first; None where even all of them are not enough."""
         session, task = self.session, self.task
         candidates = [
             each
             for each in self.pool.candidates(node, EVICTABLE, self.gang)
             if self.of(each) and (not task.is_best_effort or each.is_best_effort)
         ]
-        # Whoever goes first is asked about first: a surplus is spent on those who would be evicted anyway.
+        # Pods are asked about in the order of eviction: a surplus is spent on those that would be evicted anyway.
         candidates = eviction.victim_order(session, self.gang, candidates)
         victims = session.points.preemptable.of(task, candidates) if candidates else []
         if not eviction.enough(session, session.shape(task), node, victims):
@@ -292,10 +292,10 @@ def _pain(session: Session, victims: Sequence[Task]) -> tuple[float, ...]:
     """Highest priority among the victims, their sum, their number, and how early the best of them started."""
     priorities = [task.pod.spec.priority or 0 for task in victims]
     highest = max(priorities)
-    starts = [_started(session, task) for task, own in zip(victims, priorities, strict=True) if own == highest]
+    starts = [_start_time(session, task) for task, own in zip(victims, priorities, strict=True) if own == highest]
     return (highest, sum(own + 2**31 for own in priorities), len(victims), -min(starts))
 
 
-def _started(session: Session, task: Task) -> int:
+def _start_time(session: Session, task: Task) -> int:
     start = task.pod.status.start_time
     return session.now if start is None else instant.parse_instant(start)

@@ -14,7 +14,7 @@ from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
@@ -29,7 +29,7 @@ def run(session: Session) -> None:
     for gang in turns.contenders(session):
         if session.points.starving.holds(gang):
             starving.setdefault(gang.queue, []).append(gang)
-    queues: Heap[QueueSpec] = Heap(session.queue_before, (session.queues[name] for name in starving))
+    queues: Heap[QueueInfo] = Heap(session.queue_before, (session.queues[name] for name in starving))
     while queues:
         queue = queues.pop()
         if session.points.overused.holds(queue):
@@ -45,13 +45,13 @@ def run(session: Session) -> None:
                 session.changes_at.append(until)
 
 
-def _pool(session: Session, queue: QueueSpec) -> Pool:
+def _pool(session: Session, queue: QueueInfo) -> Pool:
     """Preemptable tasks of other queues that let others reclaim from them."""
     reclaimable = {name for name, other in session.queues.items() if other.reclaimable and name != queue.name}
     return Pool(session, lambda task, gang: task.preemptable and gang.queue in reclaimable)
 
 
-def _reclaim(session: Session, queue: QueueSpec, gang: GangState, pool: Pool) -> None:
+def _reclaim(session: Session, queue: QueueInfo, gang: GangState, pool: Pool) -> None:
     statement, budget = session.statement(gang), session.budget
     needy = eviction.in_need(session, gang)
     pool.hopeless.clear()

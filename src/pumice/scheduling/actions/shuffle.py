@@ -1,4 +1,4 @@
-"""shuffle: evicts running pods that plugins want to be elsewhere, for nobody's sake in particular.
+"""shuffle: evicts running pods that plugins want to be elsewhere, for no gang in particular.
 
 tdm empties nodes whose time is over, rescheduling relieves nodes that are too busy; pdb and cdp say who has to be left alone.
 """

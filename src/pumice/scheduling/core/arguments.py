@@ -35,26 +35,26 @@ A = TypeVar("A", bound=Args)
 
 
 @functools.cache
-def _known(kind: type[Args]) -> frozenset[str]:
+def _argument_names(kind: type[Args]) -> frozenset[str]:
     """The names that the policy file may use; asked in every cycle, and slow to find out."""
     return frozenset(field.encode_name for field in msgspec.structs.fields(kind)) - {"<named>"}
 
 
 def read(kind: type[A], option: PluginOption, source: str) -> A:
     """The option's arguments as `kind`; quoted numbers and booleans count as what they say."""
-    known = _known(kind)
+    known = _argument_names(kind)
     fixed: dict[str, Any] = {}
     named: dict[str, Any] = {}
     for key, value in option.arguments.items():
         if key in known:
             fixed[key] = value
         elif any(key.startswith(prefix) for prefix in kind.PREFIXES):
-            named[key] = _converted(value, kind.NAMED, f"policy {source}: plugin {option.name}: {key}")
+            named[key] = _convert(value, kind.NAMED, f"policy {source}: plugin {option.name}: {key}")
         elif key not in kind.IGNORED:
             near = difflib.get_close_matches(key, known, n=1)
             advice = f"did you mean {near[0]}?" if near else f"it takes {', '.join(sorted(known)) or 'none'}"
             raise PolicyError(f"policy {source}: plugin {option.name}: unknown argument {key!r}; {advice}")
-    return _converted({**fixed, "<named>": named}, kind, f"policy {source}: plugin {option.name}")
+    return _convert({**fixed, "<named>": named}, kind, f"policy {source}: plugin {option.name}")
 
 
 class ActionArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,10 +72,10 @@ T = TypeVar("T")
 
 def read_action(kind: type[T], policy: Policy, action: str) -> T:
     """The arguments of one action as `kind`."""
-    return _converted(policy.configurations.get(action, {}), kind, f"policy {policy.source}: configurations: {action}")
+    return _convert(policy.configurations.get(action, {}), kind, f"policy {policy.source}: configurations: {action}")
 
 
-def _converted(value: Any, kind: type[T], where: str) -> T:
+def _convert(value: Any, kind: type[T], where: str) -> T:
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 # Memory of the engine itself, and how each slot's next value is found; plugins declare their own.
 OWN_MEMORY: tuple[tuple[Slot[Any], Callable[[Session], msgspec.Struct]], ...] = ((backoff.SLOT, backoff.next_value),)
-CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is anybody's again
+CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is free for all gangs again
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
 
 
@@ -64,7 +64,7 @@ def close(session: Session) -> Decisions:
         ungated=tuple(session.ungated),
         pipelined=pipelined,
         gangs=_reports(session),
-        queues=_allocated(session),
+        queues=_allocated_by_queue(session),
         figures=dict(session.figures),
         shares=dict(session.shares),
         unfinished=session.budget <= 0,
@@ -142,7 +142,7 @@ def _evictions(session: Session) -> tuple[Evict, ...]:
 
 
 def _claims(session: Session) -> tuple[Claim, ...]:
-    """Room that evictions make belongs to those for whom it was made, until they have it or time is up."""
+    """Room that evictions make belongs to the gangs that it was made for, until they have it or time is up."""
     victims: dict[str, list[str]] = {}
     for operation, claimant in session.accepted:
         if isinstance(operation, Eviction) and claimant is not None:
@@ -240,7 +240,7 @@ def _positions(session: Session) -> dict[str, int]:
 
 def _reasons(session: Session, gang: GangState, *, hopeless: bool) -> tuple[verdict.Reason, ...]:
     own = [reason for error in gang.fit_errors.values() for reason in error.reasons]
-    said = list(verdict.merged([*gang.reasons, *own]))
+    said = list(verdict.merge_reasons([*gang.reasons, *own]))
     placed = gang.tally[Status.PIPELINED]
     if placed and (not said or gang.key in session.made_room_for):  # what was said before room was made no longer holds
         facts = Facts(free=placed, wanted=len(gang.tasks))
@@ -280,7 +280,7 @@ def _conditions(
         return tuple(found)
     tally = gang.tally
     leaving = tally[Status.RELEASING] and not tally[Status.PENDING] and not tally[Status.PIPELINED]
-    if leaving and _scheduled(gang) >= gang.spec.min_member:
+    if leaving and _scheduled_count(gang) >= gang.spec.min_member:
         return ()  # it is only on its way out
     assert why is not None, f"nothing is said of {gang.key}, which cannot start"
     shortage = Shortage(messages.unschedulable(gang), len(gang.tasks), why)
@@ -299,7 +299,7 @@ def _conditions_before_pods(gang: GangState, why: GangSummary | verdict.Reason |
     return (Condition(PodGroupConditionType.UNSCHEDULABLE.value, True, reason, Shortage(0, 0, why)),)
 
 
-def _scheduled(gang: GangState) -> int:
+def _scheduled_count(gang: GangState) -> int:
     tally = gang.tally
     leaving = sum(bool(task.node) for task in gang.tasks_in(Status.RELEASING))
     counted = (Status.RUNNING, Status.BOUND, Status.FAILED, Status.SUCCEEDED)
@@ -313,24 +313,24 @@ def _phase(gang: GangState, *, unschedulable: bool, promised: bool, now: Instant
     finished = tally[Status.SUCCEEDED] + tally[Status.FAILED]
     if gang.phase == PodGroupPhase.COMPLETED.value and finished == len(gang.tasks):
         return gang.phase  # finished stays finished, also while its pods are cleaned up
-    # What was cut short has never started: to call it Unknown would be to say that it had, and nobody would mend it.
-    if tally[Status.RUNNING] and unschedulable and not mend.cut_short(gang, now):
+    # What was cut short has never started: to call it Unknown would be to say that it had, and it would not be mended.
+    if tally[Status.RUNNING] and unschedulable and not mend.members_to_mend(gang, now):
         return PodGroupPhase.UNKNOWN.value
-    scheduled = _scheduled(gang)
+    scheduled = _scheduled_count(gang)
     if not gang.tasks and gang.spec.min_member == 0:
         return PodGroupPhase.COMPLETED.value  # it asks for nothing; with its first pod it waits like any other
     if scheduled >= max(gang.spec.min_member, 1):  # with minMember 0 nothing at all would do, and look completed
         return PodGroupPhase.COMPLETED.value if scheduled == finished else PodGroupPhase.RUNNING.value
     is_whole_again = tally[Status.RUNNING] and tally.ready >= gang.spec.min_member and gang.phase in _RUNS
-    if is_whole_again and not mend.cut_short(gang, now):
+    if is_whole_again and not mend.members_to_mend(gang, now):
         return gang.phase  # a lost member is on its way back: a gang that runs need not be admitted a second time
     # What was begun has been admitted: controllers make members anew only of what is.
-    is_admitted = gang.phase == PodGroupPhase.INQUEUE.value or promised or mend.cut_short(gang, now)
+    is_admitted = gang.phase == PodGroupPhase.INQUEUE.value or promised or mend.members_to_mend(gang, now)
     return PodGroupPhase.INQUEUE.value if is_admitted else PodGroupPhase.PENDING.value
 
 
-def _allocated(session: Session) -> dict[str, Amounts]:
-    """What each queue holds, with all that its descendants hold; room that is only kept for a gang is nobody's yet."""
+def _allocated_by_queue(session: Session) -> dict[str, Amounts]:
+    """What each queue holds, with all that its descendants hold; room that is only kept for a gang does not count yet."""
     totals: dict[str, amounts.MutableAmounts] = {name: {} for name in session.queues}
     kept: dict[str, amounts.MutableAmounts] = {}
     for placement in (each for statement in session.kept for each in statement.placements):

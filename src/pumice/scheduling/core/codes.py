@@ -36,7 +36,7 @@ class Amount(Struct, frozen=True, omit_defaults=True, gc=False):
         return cls(resource, **{name: units.quantity_text(resource, value) for name, value in numbers.items()})
 
 
-def wanted(request: units.Amounts) -> tuple[Amount, ...]:
+def wanted_amounts(request: units.Amounts) -> tuple[Amount, ...]:
     """What is asked for, resource by resource."""
     return tuple(Amount.of(name, wanted=request[name]) for name in units.in_reading_order(request))
 
@@ -80,7 +80,7 @@ _SUBJECT: Callable[[Facts], tuple[object, ...]] = operator.attrgetter(
 NO_FACTS = Facts()
 
 
-def _listed(facts: Facts, pattern: str, separator: str = "; ") -> str:
+def _amounts_text(facts: Facts, pattern: str, separator: str = "; ") -> str:
     return separator.join(pattern.format_map(msgspec.structs.asdict(each)) for each in facts.amounts)
 
 
@@ -94,39 +94,41 @@ def _own_words(facts: Facts) -> str:
 
 def _queue_quota(facts: Facts) -> str:
     """Volcano's sentence, and in brackets who holds what where that is known."""
-    text = f"queue resource quota insufficient: {_listed(facts, 'insufficient {resource}', ', ')}"
+    text = f"queue resource quota insufficient: {_amounts_text(facts, 'insufficient {resource}', ', ')}"
     if not facts.queue:
         return text
-    return f"{text} (queue {facts.queue}, {_listed(facts, '{resource}: holds {held}, may hold {limit}')})"
+    return f"{text} (queue {facts.queue}, {_amounts_text(facts, '{resource}: holds {held}, may hold {limit}')})"
 
 
 def _namespace_quota(facts: Facts) -> str:
-    wanted, held, limit = (_listed(facts, f"{{resource}} {{{each}}}", ", ") for each in ("wanted", "held", "limit"))
+    wanted, held, limit = (
+        _amounts_text(facts, f"{{resource}} {{{each}}}", ", ") for each in ("wanted", "held", "limit")
+    )
     text = (
         f"resource quota insufficient, requested: {wanted}, used: {held}, limited: {limit} (ResourceQuota {facts.name}"
     )
     promised = any(each.promised for each in facts.amounts)
-    others = _listed(facts, "{resource} {promised}", ", ")
+    others = _amounts_text(facts, "{resource} {promised}", ", ")
     return f"{text}, promised to admitted gangs: {others})" if promised else f"{text})"
 
 
-def _left(what: str) -> Callable[[Facts], str]:
+def _none_left(what: str) -> Callable[[Facts], str]:
     pattern = "{resource}: {free} left of {limit}, the gang asks for {wanted}"
-    return lambda facts: f"queue {facts.queue} has no {what} left ({_listed(facts, pattern)})"
+    return lambda facts: f"queue {facts.queue} has no {what} left ({_amounts_text(facts, pattern)})"
 
 
 def _queue_share_too_small(facts: Facts) -> str:
-    parts = _listed(facts, "{limit} {resource}, the gang's minimum is {wanted}", " and ")
+    parts = _amounts_text(facts, "{limit} {resource}, the gang's minimum is {wanted}", " and ")
     return f"queue {facts.queue} deserves {parts}; it starts only while other queues want less, or with more weight"
 
 
 def _exceeds_cluster(facts: Facts) -> str:
-    parts = _listed(facts, "{resource} {wanted} of {limit}")
+    parts = _amounts_text(facts, "{resource} {wanted} of {limit}")
     return f"can never run here: its minimum asks for more than the whole cluster has ({parts})"
 
 
 def _exceeds_nodes(facts: Facts) -> str:
-    each = _listed(facts, "{resource} {wanted}", ", ")
+    each = _amounts_text(facts, "{resource} {wanted}", ", ")
     return (
         f"can never run here: {facts.wanted} such pods must start together ({each} each), "
         f"and the nodes that may take them hold {facts.free} even when empty"
@@ -135,7 +137,7 @@ def _exceeds_nodes(facts: Facts) -> str:
 
 def _no_hyper_node(what: str) -> Callable[[Facts], str]:
     return lambda facts: (
-        f"no hyper node within tier {facts.tier} has room for {what} ({_listed(facts, '{resource} {wanted}', ', ')})"
+        f"no hyper node within tier {facts.tier} has room for {what} ({_amounts_text(facts, '{resource} {wanted}', ', ')})"
     )
 
 
@@ -192,8 +194,8 @@ class Code(enum.Enum):
     QUEUE_RING = "QueueRing", "the parents of the queue lead back to themselves", _queue_ring
     QUEUE_HAS_CHILDREN = "QueueHasChildren", "gangs belong into queues without children", (
         "queue {queue} has child queues and so takes no gangs itself; use one of {names}, or give them another parent")
-    QUEUE_QUOTA_USED = "QueueQuotaUsed", "the queue, or one above it, may hold no more", _left("quota")
-    QUEUE_SHARE_USED = "QueueShareUsed", "the queue holds all of its share by weight", _left("share")
+    QUEUE_QUOTA_USED = "QueueQuotaUsed", "the queue, or one above it, may hold no more", _none_left("quota")
+    QUEUE_SHARE_USED = "QueueShareUsed", "the queue holds all of its share by weight", _none_left("share")
     QUEUE_SHARE_TOO_SMALL = "QueueShareTooSmall", "the gang's minimum is larger than the queue's whole share", (
         _queue_share_too_small)
     QUEUE_DEVICES_USED = "QueueDevicesUsed", "the queue may hold no more devices of these classes", (

@@ -97,9 +97,9 @@ def open_plugins(session: Session, extra_plugins: Mapping[str, type[Plugin]]) ->
 
 
 def mend_attempts(session: Session, grace_s: int) -> None:
-    """Finish what was cut short before anybody else may take its room, or give it up."""
+    """Finish what was cut short before other gangs may take its room, or give it up."""
     left = []
-    for gang in mend.unfinished(session):
+    for gang in mend.gangs_to_mend(session):
         if gang.key in session.aside.gangs:
             continue
         with session.turn_of(gang):
@@ -111,4 +111,4 @@ def mend_attempts(session: Session, grace_s: int) -> None:
             else:
                 left.append(gang)
     session.changes_at += mend.deadlines(session, left, grace_s=grace_s)
-    session.releases += [*mend.lost(session), *mend.releases(session, left, grace_s=grace_s)]
+    session.releases += [*mend.releases_of_lost_members(session), *mend.releases(session, left, grace_s=grace_s)]

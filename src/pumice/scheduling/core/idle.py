@@ -26,7 +26,7 @@ class Idle:
 
 
 def idle(table: NodeTable) -> dict[str, Idle]:
-    """Idle and fragmented amounts by resource name; cordoned nodes are nobody's to use and are left out."""
+    """Idle and fragmented amounts by resource name; cordoned nodes are left out."""
     open_ = np.array([not node.spec.unschedulable for node in table.objects], dtype=bool)
     found = {}
     for row, name in enumerate(table.axis.names):

@@ -2,9 +2,10 @@
 
     plan(snapshot, policy, memory, now=now).memory      is the next cycle's memory
 
-Nothing changes a Memory in place. Whoever has a past declares a Slot, reads its value from the session, and returns the next value at
-the end of the cycle (`Plugin.learn`). A slot holds plain data only: it can be encoded, and a cycle replayed from its encoded inputs
-gives the same bytes. Slots that are `persistent` are kept in the cluster and survive a restart (`pumice.dispatch.memory_store`).
+Nothing changes a Memory in place. A plugin or mechanism that has a past declares a Slot, reads its value from the session, and
+returns the next value at the end of the cycle (`Plugin.learn`). A slot holds plain data only: it can be encoded, and a cycle
+replayed from its encoded inputs gives the same bytes. Slots that are `persistent` are kept in the cluster and survive a restart
+(`pumice.dispatch.memory_store`).
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def pod_verdicts(session: Session, gang: GangState, of_gang: GangSummary | Reaso
 
 
 def orphan_verdicts(orphans: Mapping[str, Sequence[Task]]) -> dict[str, tuple[PodVerdict, ...]]:
-    """What is said of pods that wait for a group that does not exist; nobody else looks at them."""
+    """What is said of pods that wait for a group that does not exist; no action looks at them."""
     found = {}
     for key, tasks in orphans.items():
         waiting = [task for task in tasks if task.status is Status.PENDING and not task.gates]

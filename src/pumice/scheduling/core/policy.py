@@ -57,7 +57,7 @@ FLAGS: Mapping[str, bool] = {
     "enabledSubJobOrder": True,
     "enabledHyperNodeGradient": True,
 }
-# Nobody remembers which flags are spelt `enable` and which `enabled`, or how they are capitalised: all spellings count.
+# It is hard to remember which flags are spelt `enable` and which `enabled`, or how they are capitalised: all spellings count.
 _FLAG_BY_STEM = {re.sub("^enabled?", "", flag.lower()): flag for flag in FLAGS}
 _TOP_KEYS = ("actions", "tiers", "configurations", "metrics")
 _OPTION_KEYS = ("name", "arguments", *FLAGS)
@@ -122,7 +122,7 @@ class _Reader:
         return PolicyError(f"policy {self.source}: {where}: {cause}")
 
     def read(self, document: Mapping[str, Any]) -> Policy:
-        self._known(document, _TOP_KEYS, "top level")
+        self._check_keys(document, _TOP_KEYS, "top level")
         options = tuple(self._options(document.get("tiers")))
         self._check_conflicts(options)
         metrics = document.get("metrics") or {}
@@ -152,7 +152,7 @@ class _Reader:
             where = f"tiers[{number}]"
             if not isinstance(tier, Mapping) or not isinstance(tier.get("plugins") or [], list):
                 raise self.fail(where, "expected a mapping with a list of plugins")
-            self._known(tier, ("plugins",), where)
+            self._check_keys(tier, ("plugins",), where)
             options += [
                 self._option(option, number, f"{where}.plugins[{place}]")
                 for place, option in enumerate(tier.get("plugins") or [])
@@ -173,7 +173,7 @@ class _Reader:
             raise self.fail(where, f"{twice} is given twice, in two spellings; keep one")
         self._choose(name, self.plugins, where, "plugin")
         where = f"{where} ({name})"
-        self._known(written, _OPTION_KEYS, where)
+        self._check_keys(written, _OPTION_KEYS, where)
         arguments = written.get("arguments") or {}
         if not isinstance(arguments, Mapping):
             raise self.fail(where, "arguments: expected a mapping")
@@ -191,7 +191,7 @@ class _Reader:
             where = f"configurations[{place}]"
             if not isinstance(item, Mapping) or not isinstance(item.get("name"), str):
                 raise self.fail(where, "expected a mapping with the name of an action")
-            self._known(item, ("name", "arguments"), where)
+            self._check_keys(item, ("name", "arguments"), where)
             self._choose(item["name"], self.actions, where, "action")
             arguments = item.get("arguments") or {}
             if not isinstance(arguments, Mapping):
@@ -208,7 +208,7 @@ class _Reader:
                     "proportion and drf with hierarchy enabled conflicts; move one to another tier",
                 )
 
-    def _known(self, mapping: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    def _check_keys(self, mapping: Mapping[str, Any], known: Sequence[str], where: str) -> None:
         for key in mapping:
             self._choose(str(key), known, where, "key")
 

@@ -49,8 +49,8 @@ class Stopwatch(Protocol):
     def __call__(self, what: str, name: str, /) -> AbstractContextManager[object]: ...
 
 
-def unmeasured(what: str, name: str, /) -> AbstractContextManager[object]:
-    """Nobody wants to know how long it took."""
+def no_measure(what: str, name: str, /) -> AbstractContextManager[object]:
+    """For a cycle that is not measured."""
     del what, name
     return nullcontext()
 
@@ -61,5 +61,5 @@ class Ports:
 
     extender: Extender | None = None
     loads: Mapping[str, NodeLoad] = dataclasses.field(default_factory=dict)
-    measure: Stopwatch = unmeasured
+    measure: Stopwatch = no_measure
     resting: Mapping[str, Resting] = dataclasses.field(default_factory=dict)  # by gang

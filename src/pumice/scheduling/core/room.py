@@ -33,7 +33,7 @@ class Room:
         self.touched: list[int] = []  # nodes in the order in which they changed: a memory of one is stale after that
 
     def allocate(self, demand: Column, nodes: Sequence[int], sign: int = 1) -> None:
-        where, amount = _spread(demand, nodes, sign)
+        where, amount = _demand_by_node(demand, nodes, sign)
         self.idle[:, where] -= amount
         self.used[:, where] += amount
         self.future[:, where] -= amount
@@ -41,7 +41,7 @@ class Room:
         self.touched += nodes
 
     def pipeline(self, demand: Column, nodes: Sequence[int], sign: int = 1) -> None:
-        where, amount = _spread(demand, nodes, sign)
+        where, amount = _demand_by_node(demand, nodes, sign)
         self.pipelined[:, where] += amount
         self.future[:, where] -= amount
         self.viewed[:, where] += amount
@@ -64,7 +64,7 @@ class Room:
         assert (self.releasing[real] <= self.used[real]).all(), "more is released than is used"
 
 
-def _spread(demand: Column, nodes: Sequence[int], sign: int) -> tuple[Column | list[int], Column]:
+def _demand_by_node(demand: Column, nodes: Sequence[int], sign: int) -> tuple[Column | list[int], Column]:
     """The distinct nodes, and the demand times the number of pods on each."""
     if len(nodes) == 1:
         return list(nodes), demand[:, None] * sign

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pumice.cluster.amounts import MutableAmounts
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
@@ -82,7 +82,7 @@ class Session:
         self.shapes = ShapeBook(snapshot.nodes.axis)
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
-        self.made_room_for: set[str] = set()  # gangs for whom others leave, since this cycle or an earlier one
+        self.made_room_for: set[str] = set()  # gangs that others leave for, since this cycle or an earlier one
         self.releases: list[Release] = []
         self.ungated: list[Task] = []
         self.mended: set[str] = set()
@@ -105,7 +105,7 @@ class Session:
         self.published.setdefault(metric.name, {})[labels] = value
 
     def shared(self, kind: Callable[[Session], T]) -> T:
-        """Machinery that several plugins use, made once a session, by whoever asks first."""
+        """Machinery that several plugins use, made once a session, by the first that asks."""
         if kind not in self._shared:
             self._shared[kind] = kind(self)
         made: T = self._shared[kind]
@@ -168,7 +168,7 @@ class Session:
             elif task.status in ON_A_NODE and task.node in index:
                 yield task, index[task.node]
 
-    def queue_of(self, gang: GangState) -> QueueSpec:
+    def queue_of(self, gang: GangState) -> QueueInfo:
         return self.queues[gang.queue]
 
     def statement(self, claimant: GangState | None = None) -> Statement:
@@ -196,17 +196,17 @@ class Session:
             right.key,
         )
 
-    def queue_compare(self, left: QueueSpec, right: QueueSpec) -> float:
+    def queue_compare(self, left: QueueInfo, right: QueueInfo) -> float:
         order = self.points.queue_order.of(left, right)
         return order or (-1 if (left.created, left.name) < (right.created, right.name) else 1)
 
-    def queue_before(self, left: QueueSpec, right: QueueSpec) -> bool:
+    def queue_before(self, left: QueueInfo, right: QueueInfo) -> bool:
         return self.queue_compare(left, right) < 0
 
     def sub_key(self, sub: SubState) -> tuple[float | str, ...]:
         return (*self.points.sub_order.of(sub), sub.sub.match_index, sub.sub.key)
 
-    def ordered(self, tasks: Iterable[Task]) -> list[Task]:
+    def in_placement_order(self, tasks: Iterable[Task]) -> list[Task]:
         """Tasks of one gang in the order of placement: by the plugins, then by number, age and uid."""
         tasks = list(tasks)
         key = self.points.task_order.of
@@ -246,7 +246,7 @@ class Session:
         return self.points.sub_ready.holds(sub) if sub.gang.spec.policies else self.is_ready(sub.gang)
 
     def until_ready(self, sub: SubState, role: str, most: int) -> int:
-        """How many equal members may be placed before somebody has to be asked again; at least one."""
+        """How many equal members may be placed before the plugins have to be asked again; at least one."""
         point = self.points.sub_ready if sub.gang.spec.policies else self.points.ready
         return point.until(sub, role, most)
 

@@ -1,6 +1,6 @@
 """Why something cannot happen now: reasons with counts, and what could change them.
 
-All that is said here is data (see codes.py): it is compared as data, and becomes a sentence only where somebody reads it.
+All that is said here is data (see codes.py): it is compared as data, and becomes a sentence only where a person reads it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Cure(enum.Enum):
     """What could turn a no into a yes."""
 
-    EVICTION = "eviction"  # somebody would have to leave; somebody leaving by itself helps too
+    EVICTION = "eviction"  # a pod would have to leave; one that leaves by itself helps too
     WAITING = "waiting"  # what is missing comes with time alone: members, admission, a budget
     CHANGE = "change"  # neither: the pod, the node or the policy would have to be different
 
@@ -96,7 +96,7 @@ def count_reasons(denials: Iterable[Denial], among: Mask) -> tuple[Reason, ...]:
     return tuple(Reason(code, plugin, facts, number, cure) for (code, plugin, facts, cure), number in counted.items())
 
 
-def merged(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+def merge_reasons(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
     """One Reason per plugin and cause, the largest count kept: equal members fail for equal reasons."""
     kept: dict[tuple[Code, str, Facts], Reason] = {}
     for reason in reasons:
@@ -134,7 +134,7 @@ def encode(verdict: Verdict) -> str:
 
 
 def decode(text: str) -> Verdict | None:
-    """What `encode` wrote; None for what another version, or somebody else, wrote."""
+    """What `encode` wrote; None for what another version, or another program, wrote."""
     try:
         return msgspec.json.decode(text, type=Verdict)
     except (msgspec.MsgspecError, UnicodeError):

@@ -56,7 +56,7 @@ def waits_until(session: Session, action: str, gang: GangState) -> Instant | Non
     known = memory.actions.get(action, {}).get(gang.uid)
     if known is None or session.now >= known.until or known.gang != gang.gang.fingerprint:
         return None
-    # While some have had no turn at all, news give nobody a second one so soon.
+    # While some gangs have had no turn at all, news give no gang a second one so soon.
     waits_for_others = memory.is_behind and session.now < known.until - known.pause + PAUSE_MAX
     if not waits_for_others and (not _is_same(session, known) or _free_places(session, gang) > known.free):
         return None

@@ -100,17 +100,17 @@ class _Surplus:
         self.members -= 1
         if task.role in self.roles:
             self.roles[task.role] -= 1
-        if sub.sub.policy in self.parts and self._left(sub) == sub.minimum:
+        if sub.sub.policy in self.parts and self._remaining(sub) == sub.minimum:
             self.parts[sub.sub.policy] -= 1  # this one breaks the part; its other members are free from now on
         self.taken[sub.sub.key] = self.taken.get(sub.sub.key, 0) + 1
         return True
 
-    def _left(self, sub: SubState) -> int:
+    def _remaining(self, sub: SubState) -> int:
         tally = sub.tally
         return tally.ready + tally.waiting_best_effort - self.taken.get(sub.sub.key, 0)
 
     def _part_can_bear(self, sub: SubState) -> bool:
-        if sub.sub.policy == NO_POLICY or self._left(sub) != sub.minimum:
+        if sub.sub.policy == NO_POLICY or self._remaining(sub) != sub.minimum:
             return True  # it has members to spare, or is broken already
         return self.parts[sub.sub.policy] > 0
 
@@ -135,7 +135,7 @@ def in_order(
     return sorted(bundles, key=functools.cmp_to_key(before))
 
 
-def approved(session: Session, kind: Kind, claimant: GangState, bundles: Sequence[Bundle]) -> list[Bundle]:
+def approved_bundles(session: Session, kind: Kind, claimant: GangState, bundles: Sequence[Bundle]) -> list[Bundle]:
     """What the plugins let go: a safe bundle may shrink, a gang goes whole or not at all."""
     candidates = [task for bundle in bundles for task in bundle.victims]
     allowed = {task.uid for task in session.points.evictable.of(kind, claimant, candidates)}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 WITHOUT_BUDGET = 1  # one at a time
 
 
-def tolerated(gang: GangState) -> int:
+def disruptions_allowed(gang: GangState) -> int:
     """Members that may go now: by `jdb-min-available`, else by `jdb-max-unavailable`, else one."""
     notes = gang.spec.annotations
     size, running = len(gang.tasks), gang.tally[Status.RUNNING]
@@ -39,7 +39,7 @@ def within_budgets(session: Session, candidates: Iterable[Task]) -> list[Task]:
         gang = session.gangs.get(task.gang)
         if gang is None:
             continue
-        if left.setdefault(gang.key, tolerated(gang)) > 0:
+        if left.setdefault(gang.key, disruptions_allowed(gang)) > 0:
             left[gang.key] -= 1
             chosen.append(task)
     return chosen

@@ -1,4 +1,4 @@
-"""Making room: who may have to go for whom, in which order, and who can be spared after all.
+"""Making room: which pods may have to go for which gang, in which order, and which can be spared after all.
 
 Plans are made inside a statement on the session itself, so that filters, quotas and orders see each eviction at once. A plan is
 committed only if its gang becomes ready by it, and only after every victim that it can do without has been spared.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pumice.cluster.columns import Column, Mask
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
@@ -35,7 +35,7 @@ class Pool:
 
     def __init__(self, session: Session, allows: Callable[[Task, GangState], bool]) -> None:
         self.session = session
-        # Where not even everybody who may go made room for such a pod. Within one plan that hardly ever gets better: other nodes
+        # Where not even all pods that may go made room for such a pod. Within one plan that hardly ever gets better: other nodes
         # come first, or each member would look at all of those again. By shape and priority.
         self.hopeless: dict[tuple[Shape, int], set[int]] = {}
         table = session.room.table
@@ -52,7 +52,7 @@ class Pool:
             self.by_node.append(chosen)
 
     def candidates(self, node: int, statuses: frozenset[Status], claimant: GangState) -> list[Task]:
-        """Who could go for the claimant; a gang for whom others leave stays itself, unless the claimant ranks above it."""
+        """The pods that could go for the claimant; a gang that others leave for stays itself, unless the claimant ranks above it."""
         gangs, served = self.session.gangs, self.session.made_room_for
         return [
             task
@@ -71,7 +71,7 @@ class Pool:
         return sorted(nodes, key=hopeless.__contains__) if hopeless else nodes
 
     def could_open(self, shape: Shape) -> Mask:
-        """Nodes that could take the pod if everybody in the pool left: the cheap first answer to "can eviction help?"."""
+        """Nodes that could take the pod if all pods of the pool left: the cheap first answer to "can eviction help?"."""
         return shape.fits(self.session.room.future + self.most)
 
 
@@ -95,7 +95,7 @@ def victim_order(session: Session, claimant: GangState | None, victims: Iterable
     return sorted(victims, key=cmp_to_key(compare))
 
 
-def queue_compare(session: Session, left: QueueSpec, right: QueueSpec, claimant: QueueSpec) -> float:
+def queue_compare(session: Session, left: QueueInfo, right: QueueInfo, claimant: QueueInfo) -> float:
     """Negative: a victim of the left queue goes first."""
     return session.points.victim_queue_order.of(left, right, claimant) or -session.queue_compare(left, right)
 
@@ -119,14 +119,14 @@ def fits(session: Session, gang: GangState, shape: Shape, node: int, *, check_qu
 
 
 def in_need(session: Session, gang: GangState) -> list[Task]:
-    """Members for whom others may have to go, in order; one that asks for nothing and finds a free slot needs nobody's."""
+    """Members that others may have to leave for, in order; one that asks for nothing and finds a free slot needs no victim."""
 
     def finds_a_slot(task: Task) -> bool:
         shape = session.shape(task)
         return bool((session.placer.feasible(shape, None) & shape.fits(session.room.idle)).any())
 
     waiting = [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
-    return session.ordered(task for task in waiting if not (task.is_best_effort and finds_a_slot(task)))
+    return session.in_placement_order(task for task in waiting if not (task.is_best_effort and finds_a_slot(task)))
 
 
 def is_lost(session: Session, gang: GangState, left: int) -> bool:
@@ -137,7 +137,7 @@ def is_lost(session: Session, gang: GangState, left: int) -> bool:
 def is_worth_it(session: Session, statement: Statement, gang: GangState) -> bool:
     """Whether the plan may be carried out: the gang may wait for its places and, if others have to go, no plugin objects at all.
 
-    A vote of a higher tier (sla's, for a gang that is due) may hold free room for half a gang. It may not cost anybody their life.
+    A vote of a higher tier (sla's, for a gang that is due) may hold free room for half a gang. It may not evict a pod.
     Members of a sub group are only ever started together, so half a sub group is worth nothing either.
     """
     if gang.spec.policies:

@@ -1,4 +1,4 @@
-"""Evicting for a gang as a whole: in one hyper node after the other, the cheapest bundles that let it start, and nobody else.
+"""Evicting for a gang as a whole: in one hyper node after the other, the cheapest bundles that let it start, and no more.
 
 For each domain the question "could evictions help at all?" is answered first, by a bound over columns. Then bundles are added in
 their order until the bound no longer speaks against it, and the plan is tried for real: victims evicted, members placed, all
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pumice.cluster.columns import Column, Mask
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState, SubState
     from pumice.scheduling.core.points import Kind
@@ -68,7 +68,7 @@ class Rules:
     too_little: Code  # evicting all of them would not be enough
 
 
-def starving(session: Session) -> Iterator[tuple[QueueSpec, Heap[GangState]]]:
+def starving(session: Session) -> Iterator[tuple[QueueInfo, Heap[GangState]]]:
     """Queues in their order, each with the gangs that may evict for themselves in theirs."""
     found: dict[str, list[GangState]] = {}
     for gang in turns.contenders(session):
@@ -119,7 +119,7 @@ class Wanted:
         self.was_ready = session.is_ready(gang)
         self.by_sub: dict[str, list[Task]] = {}
         waiting = [task for task in gang.tasks_in(Status.PENDING) if not task.gates and not task.is_best_effort]
-        for task in session.ordered(waiting):
+        for task in session.in_placement_order(waiting):
             self.by_sub.setdefault(gang.sub_of(task).sub.key, []).append(task)
         if self.was_ready and self.by_sub:
             first = topology.line(session, gang, self.by_sub).pop().sub.key
@@ -150,7 +150,7 @@ class _Domain:
                 return None
             statement = self._try(offered[:count])
             if statement is not None:
-                return self._spared(statement, offered[:count])
+                return self._spare_victims(statement, offered[:count])
             if count == len(offered):
                 return None
             count, step = min(count + step, len(offered)), step * 2
@@ -167,7 +167,9 @@ class _Domain:
             for bundle in bundles.bundles_of(gangs[key], tasks, rules.candidates.everywhere[key])
         ]
         ordered = bundles.in_order(found, need, rules.compare)
-        return bundles.in_order(bundles.approved(self.session, rules.kind, self.gang, ordered), need, rules.compare)
+        return bundles.in_order(
+            bundles.approved_bundles(self.session, rules.kind, self.gang, ordered), need, rules.compare
+        )
 
     def _fewest(self, offered: Sequence[Bundle]) -> int:
         """The smallest number of bundles that the bound does not rule out; more bundles never make less room."""
@@ -179,7 +181,7 @@ class _Domain:
         )
 
     def _could_do(self, more: Column) -> bool:
-        """Whether the bound allows a plan, given room that evictions add; asked while nobody is evicted yet."""
+        """Whether the bound allows a plan, given room that evictions add; asked while no pod is evicted yet."""
         bound = topology.room_for(self.session, self.wanted.tasks, self.name, more)
         return bool(bound[self.tree.position[self.name]] >= self.wanted.least)
 
@@ -254,7 +256,7 @@ class _Domain:
 
     # ------------------------------------------------------------------------------------------------- sparing
 
-    def _spared(self, statement: Statement, chosen: Sequence[Bundle]) -> Statement:
+    def _spare_victims(self, statement: Statement, chosen: Sequence[Bundle]) -> Statement:
         """The same plan without what it can do without: whole gangs first, then single members."""
         session = self.session
         plan, kept = list(statement.operations), list(chosen)

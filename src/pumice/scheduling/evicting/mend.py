@@ -2,9 +2,9 @@
 
 An attempt is one gang's commit. Its id stands on every pod that it bound, and on the group once the gang has started. A gang with
 bound members but no recorded start was cut short: by a crash, a refused bind, a node that vanished. Its missing members are
-placed before anybody else may take their room; if that fails for longer than the grace time, its members are released.
+placed before other gangs may take their room; if that fails for longer than the grace time, its members are released.
 
-A gang that has started is never touched here, whatever it lost since; nor are pods that somebody else bound, nor pods without
+A gang that has started is never touched here, whatever it lost since; nor are pods that another scheduler bound, nor pods without
 a controller that would make them anew.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
 
-LAST_CALL = 2  # grace times: whoever is unfinished for so long is given up, whatever he waits for
+LAST_CALL = 2  # grace times: a gang that is unfinished for so long is given up, whatever it waits for
 REFUSAL_S = 30  # a node looks at a pod as soon as it is bound; a refusal that comes later is about something else
 _STARTED = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value, PodGroupPhase.COMPLETED.value})
 _ATTEMPT = re.compile(r"([0-9]{1,19})-[0-9a-z]+")
@@ -40,7 +40,7 @@ def attempt_id(now: Instant, nonce: str) -> str:
 
 
 def next_stamp(now: Instant, attempts: Iterable[str]) -> Instant:
-    """The stamp of a gang's next attempt: later than that of all before, also where somebody's clock was ahead."""
+    """The stamp of a gang's next attempt: later than that of all before, also where another leader's clock was ahead."""
     return max([now, *((attempt_started(attempt) or 0) + 1 for attempt in attempts)])
 
 
@@ -68,7 +68,7 @@ def belies(recorded: str, tasks: Collection[Task], now: Instant) -> bool:
     """
     run = attempt_started(recorded) or 0
     if not 0 <= now - run < REFUSAL_S * instant.SECOND:
-        return False  # also where the stamp is of a clock that was ahead: nobody knows how old it is
+        return False  # also where the stamp is of a clock that was ahead: its age is unknown
     has_veterans = any(
         task.status in OCCUPYING and 0 < (attempt_started(_note(task)) or 0) <= run - REFUSAL_S * instant.SECOND
         for task in tasks
@@ -79,7 +79,7 @@ def belies(recorded: str, tasks: Collection[Task], now: Instant) -> bool:
 def has_started(spec: GangSpec, tasks: Sequence[Task], now: Instant) -> bool:
     """True once the gang has run as a whole; what its group has recorded of that outlives later changes of phase.
 
-    A job that is restarted keeps its group, and with it the record of its former run: that counts only while somebody of that
+    A job that is restarted keeps its group, and with it the record of its former run: that counts only while a pod of that
     run is there.
     """
     recorded = spec.annotations.get(names.ATTEMPT)
@@ -98,7 +98,7 @@ def _note(task: Task) -> str:
     return task.pod.metadata.annotations.get(names.ATTEMPT, "")
 
 
-def cut_short(gang: GangState, now: Instant) -> list[Task]:
+def members_to_mend(gang: GangState, now: Instant) -> list[Task]:
     """Members bound by an attempt of ours that never made the gang start; empty where there is nothing to mend."""
     if not gang.tally.occupying or has_started(gang.spec, gang.tasks, now):
         return []
@@ -106,12 +106,12 @@ def cut_short(gang: GangState, now: Instant) -> list[Task]:
     return [task for task in bound if names.ATTEMPT in task.pod.metadata.annotations]
 
 
-def unfinished(session: Session) -> list[GangState]:
+def gangs_to_mend(session: Session) -> list[GangState]:
     """Gangs to be mended, oldest attempt first."""
     found = [
         (min(_began(session, task) for task in members), gang.key)
         for gang in session.gangs.values()
-        if (members := cut_short(gang, session.now)) and not session.is_ready(gang)
+        if (members := members_to_mend(gang, session.now)) and not session.is_ready(gang)
     ]
     return [session.gangs[key] for _, key in sorted(found)]
 
@@ -131,7 +131,7 @@ def releases(session: Session, left: Sequence[GangState], *, grace_s: int) -> li
     """
     chosen: list[Release] = []
     for gang in reversed(left):
-        late = session.now - max(_began(session, task) for task in cut_short(gang, session.now))
+        late = session.now - max(_began(session, task) for task in members_to_mend(gang, session.now))
         if late < grace_s * instant.SECOND:
             continue
         is_last_call = late >= LAST_CALL * grace_s * instant.SECOND
@@ -146,7 +146,7 @@ def releases(session: Session, left: Sequence[GangState], *, grace_s: int) -> li
 def deadlines(session: Session, left: Sequence[GangState], *, grace_s: int) -> list[Instant]:
     """When the clock alone may change what `releases` and `belies` answer."""
     grace, now = grace_s * instant.SECOND, session.now
-    youngest = [max(_began(session, task) for task in cut_short(gang, now)) for gang in left]
+    youngest = [max(_began(session, task) for task in members_to_mend(gang, now)) for gang in left]
     refused = [
         attempt_started(gang.spec.annotations.get(names.ATTEMPT, "")) or 0
         for gang in session.gangs.values()
@@ -157,10 +157,10 @@ def deadlines(session: Session, left: Sequence[GangState], *, grace_s: int) -> l
 
 
 def _release(session: Session, gang: GangState, grace_s: int) -> Release | None:
-    """Everybody who can be released; None where that is nobody."""
+    """All members that can be released; None where there is none."""
     bound = tuple(
         task
-        for task in cut_short(gang, session.now)
+        for task in members_to_mend(gang, session.now)
         if gang.status(task) in {Status.BOUND, Status.RUNNING} and task.pod.metadata.controller is not None
     )
     if not bound:
@@ -170,11 +170,11 @@ def _release(session: Session, gang: GangState, grace_s: int) -> Release | None:
     return Release(gang.key, bound, why)
 
 
-def lost(session: Session) -> list[Release]:
+def releases_of_lost_members(session: Session) -> list[Release]:
     """Members that will never run where we have bound them, given back to their controllers so that these make new ones.
 
     A node refused them, or is no more. What a refusal has belied is first struck from the record (the report does that): without
-    the refused pod nobody could tell any more that the gang had never been whole.
+    the refused pod it could not be seen any more that the gang had never been whole.
     """
     found = []
     for gang in session.gangs.values():

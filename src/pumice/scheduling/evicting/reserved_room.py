@@ -1,7 +1,7 @@
 """Room that was made by evictions belongs to the gang it was made for, across cycles, until it has it or time is up.
 
-At the start of a cycle each live claim is held: its members are pipelined where they were promised, so that nobody else is
-placed there and nobody is evicted for them a second time. When the gang's turn comes, the hold is lifted for it alone.
+At the start of a cycle each live claim is held: its members are pipelined where they were promised, so that no other pod is
+placed there and no pod is evicted for them a second time. When the gang's turn comes, the hold is lifted for it alone.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class ReservedRoom:
     def lift_below(self, gang: GangState) -> dict[str, list[Placement]]:
         """Lift the room of gangs of strictly lower priority: a claim protects from equal and lower ranks, not from higher ones.
 
-        That is a matter between gangs of one queue. Between queues shares decide, and whoever had to give room back by them
-        must not take it again by his rank, or the two would take turns for ever.
+        That is a matter between gangs of one queue. Between queues shares decide, and a queue that had to give room back by them
+        must not take it again by its rank, or the two would take turns for ever.
         """
         holders = [self.session.gangs[key] for key in self.held]
         lower = [other for other in holders if other.queue == gang.queue and other.priority < gang.priority]
@@ -98,9 +98,9 @@ class ReservedRoom:
 
 
 def rebuilt(snapshot: Snapshot, until: Instant) -> list[Claim]:
-    """The claims of a former leader, who kept them in memory: its pods' nominated nodes tell what was promised to whom.
+    """The claims of a former leader, which kept them in memory: pods' nominated nodes tell which room was promised to which pod.
 
-    Only where somebody is leaving such a node: a nomination outlives its claim, and proves nothing once everybody has left.
+    Only where a pod is leaving such a node: a nomination outlives its claim, and proves nothing once all victims have left.
     """
     leaving: dict[str, list[str]] = {}
     for gang in snapshot.gangs.values():

@@ -15,7 +15,7 @@ from pumice.cluster.columns import FIRST_ROWS
 if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts
     from pumice.cluster.columns import Column
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
@@ -80,7 +80,7 @@ def gang(session: Session, one: GangState) -> dict[str, Any]:
     }
 
 
-def queue(one: QueueSpec) -> dict[str, Any]:
+def queue(one: QueueInfo) -> dict[str, Any]:
     return {
         "UID": one.name,
         "Name": one.name,

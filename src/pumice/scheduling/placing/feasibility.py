@@ -10,7 +10,7 @@ import numpy as np
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.cluster.topology import ROOT
-from pumice.scheduling.core.codes import Amount, Code, Facts, wanted
+from pumice.scheduling.core.codes import Amount, Code, Facts, wanted_amounts
 from pumice.scheduling.core.decisions import HyperNodeRoom, ShapeRoom, ShortResource
 from pumice.scheduling.core.verdict import Reason
 
@@ -57,7 +57,7 @@ def never(session: Session, gang: GangState) -> Reason | None:
         room = capacity_when_empty(session, shape)
         if needed > room:
             each = {name: value for name, value in shape.request.amounts.items() if name != amounts.PODS}
-            return Reason(Code.EXCEEDS_NODES, "cluster", Facts(amounts=wanted(each), wanted=needed, free=room))
+            return Reason(Code.EXCEEDS_NODES, "cluster", Facts(amounts=wanted_amounts(each), wanted=needed, free=room))
     return None
 
 

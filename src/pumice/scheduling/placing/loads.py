@@ -1,4 +1,4 @@
-"""Measured loads as columns: what nodes really use, as far as somebody has measured it lately."""
+"""Measured loads as columns: what nodes really use, as far as it was measured lately."""
 
 from __future__ import annotations
 

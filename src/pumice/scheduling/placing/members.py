@@ -85,7 +85,7 @@ def _place_run(session: Session, statement: Statement, sub: SubState, run: list[
     done = 0
     while done < len(run):
         task = run[done]
-        places = session.placer.fill(shape, len(run) - done, _nominated(session, task, shape, within), task)
+        places = session.placer.fill(shape, len(run) - done, _nominated_node(session, task, shape, within), task)
         if not places.nodes:
             break
         batch = run[done : done + len(places.nodes)]
@@ -95,7 +95,7 @@ def _place_run(session: Session, statement: Statement, sub: SubState, run: list[
     return done
 
 
-def _nominated(session: Session, task: Task, shape: Shape, within: Mask | None) -> Mask | None:
+def _nominated_node(session: Session, task: Task, shape: Shape, within: Mask | None) -> Mask | None:
     """The one node that was promised to the task, if it can still take it; else wherever it may go."""
     promised = session.promised_node(task)
     index = session.room.table.index.get(promised) if promised else None

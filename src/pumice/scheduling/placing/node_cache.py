@@ -1,7 +1,7 @@
 """Answers about single nodes, asked once and kept until the node changes.
 
 Some questions ("which CPUs would it get there?") are too intricate for columns. They are asked node by node, but only once:
-whoever changes a node writes it into a log, and the next reader asks again about the nodes that are new in it.
+a change of a node is written into a log, and the next reader asks again about the nodes that are new in it.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class PendingMembers:
                 continue
             tasks = [task for task in sub.sub.tasks if gang.status(task) in waiting and is_placeable(task)]
             if tasks:
-                ordered = session.ordered(tasks)
+                ordered = session.in_placement_order(tasks)
                 if held:  # the room was made for these very members, so they come before higher-ranked mates
                     ordered.sort(key=lambda task: not session.promised_node(task))
                 self.waiting[sub.sub.key] = ordered

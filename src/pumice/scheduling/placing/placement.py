@@ -155,7 +155,7 @@ class Placer:
 
     def scores(self, shape: Shape, task: Task, nodes: Indexes, *, pipelining: bool = False) -> Scores:
         """The sum of all scores for one pod on each of the nodes."""
-        total = self._fixed(shape, nodes)[0] + self._first_load(shape, nodes, pipelining=pipelining)
+        total = self._sum_fixed_scores(shape, nodes)[0] + self._first_load(shape, nodes, pipelining=pipelining)
         for own in self.points.live_score.of(shape, task, nodes):
             total = total + own
         for pull in self.points.pull_score.of(shape, nodes):
@@ -167,7 +167,7 @@ class Placer:
             return int(candidates[0])
         return int(candidates[np.argmax(self.scores(shape, task, candidates, pipelining=pipelining))])
 
-    def _fixed(self, shape: Shape, nodes: Indexes) -> tuple[Scores, bool]:
+    def _sum_fixed_scores(self, shape: Shape, nodes: Indexes) -> tuple[Scores, bool]:
         """The sum of fixed scores, and whether it differs between nodes (and so may change when a node drops out)."""
         total = np.zeros(len(nodes))
         differs = False
@@ -201,7 +201,7 @@ class Placer:
         return total
 
     def _batch(self, shape: Shape, count: int, candidates: Indexes, *, pipelining: bool) -> list[int]:
-        steady, differs = self._fixed(shape, candidates)
+        steady, differs = self._sum_fixed_scores(shape, candidates)
         fixed = steady
         pulls = self.points.pull_score.of(shape, candidates)
         for pull in pulls:
@@ -235,7 +235,9 @@ class Placer:
             taken[position] = taken.get(position, 0) + 1
             if taken[position] == cap:
                 left[position] = False
-                if not left.any() or not np.array_equal(self._fixed(shape, candidates[left])[0], fixed[left]):
+                if not left.any() or not np.array_equal(
+                    self._sum_fixed_scores(shape, candidates[left])[0], fixed[left]
+                ):
                     return number
         return len(sequence)
 

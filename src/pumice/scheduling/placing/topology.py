@@ -73,16 +73,16 @@ def _in_numbers(tree: HyperTree, wish: Closeness, of_gang: Closeness | None) -> 
 
 
 def _recover(session: Session, gang: GangState) -> None:
-    """The lowest hyper nodes that hold what is placed already; nobody writes them down, the pods' nodes tell."""
+    """The lowest hyper nodes that hold what is placed already; they are not stored, the pods' nodes tell."""
     if gang.hyper_node or not gang.tally.occupying:
         return
     tree = session.snapshot.tree
     for sub in gang.subs:
-        sub.hyper_node = tree.lowest_holding(_placed(session, sub))
+        sub.hyper_node = tree.lowest_holding(_placed_nodes(session, sub))
         gang.hyper_node = tree.common(gang.hyper_node, sub.hyper_node)
 
 
-def _placed(session: Session, sub: SubState) -> list[int]:
+def _placed_nodes(session: Session, sub: SubState) -> list[int]:
     """The nodes of its members, one for each."""
     tasks = [task for task in sub.sub.tasks if sub.gang.status(task) in OCCUPYING]
     return [node for _, node in session.on_nodes(tasks)]
@@ -231,7 +231,7 @@ class _Search:
         """How many members are in the hyper node already."""
         if not self.gang.tally.occupying:
             return 0
-        nodes = [node for sub in subs for node in _placed(self.session, sub)]
+        nodes = [node for sub in subs for node in _placed_nodes(self.session, sub)]
         return int(np.count_nonzero(self.tree.mask(hyper_node)[nodes]))
 
     def _try(self, hyper_node: str, *, for_reasons: bool = False) -> _Trial:

@@ -1,4 +1,10 @@
-"""The plugins, one file each. A new one is a file here and a line in this table; out-of-tree ones come by entry point."""
+"""The plugins, one file each. A new one is a file here and a line in this table; out-of-tree ones come by entry point.
+
+Read `gang` (the smallest) and `priority` first. Which nodes: `predicates` and `nodegroup`. Which of them first: `nodeorder`, `binpack`,
+`resource_strategy_fit`, `usage`. Shares of queues: `proportion` or `capacity`, `drf`, `overcommit`, `resourcequota`. Places within the hardware: `deviceshare`,
+`numa_aware`, `network_topology_aware`, `task_topology`. Time: `sla`, `tdm`, `cdp`, `rescheduling`. Limits of evictions: `conformance`, `pdb`.
+`extender` asks a program of the operator's.
+"""
 
 from __future__ import annotations
 

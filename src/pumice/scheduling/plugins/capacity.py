@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pumice.cluster.amounts import Amounts, MutableAmounts
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.policy import PluginOption
@@ -58,7 +58,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
 
 
 class Capacity(Plugin):
-    """A queue may hold as much as its capability allows; beyond what it deserves only while nobody else lacks his own."""
+    """A queue may hold as much as its capability allows; beyond what it deserves only while no other queue lacks its own."""
 
     # Each queue has a path of accounts: its own, then those of its ancestors up to the root; flat, its own alone.
     args_type = Args
@@ -119,7 +119,7 @@ class Capacity(Plugin):
 
     # ------------------------------------------------------------------------------------------------- orders
 
-    def compare(self, left: QueueSpec, right: QueueSpec) -> float:
+    def compare(self, left: QueueInfo, right: QueueInfo) -> float:
         """Priority first; then between branches of the tree as between flat queues: who holds less of what it deserves."""
         if left.priority != right.priority:
             return right.priority - left.priority
@@ -137,14 +137,14 @@ class Capacity(Plugin):
         shared = _shared_levels(mine, theirs)
         return mine[max(len(mine) - 1 - shared, 0)], theirs[max(len(theirs) - 1 - shared, 0)]
 
-    def compare_victims(self, left: QueueSpec, right: QueueSpec, claimant: QueueSpec) -> float:
+    def compare_victims(self, left: QueueInfo, right: QueueInfo, claimant: QueueInfo) -> float:
         """Relatives first: the queue that shares the deeper ancestor with the claimant's loses its task."""
         own = self.paths[claimant.name]
         return _shared_levels(self.paths[right.name], own) - _shared_levels(self.paths[left.name], own)
 
     # ------------------------------------------------------------------------------------------------- limits
 
-    def _refusal(self, queue: QueueSpec) -> Reason | None:
+    def _refusal(self, queue: QueueInfo) -> Reason | None:
         """Why nothing may start in this queue whatever its quota."""
         if self.tree is not None:
             if (fault := self.tree.faults.get(queue.name)) is not None:
@@ -156,14 +156,14 @@ class Capacity(Plugin):
             return Reason(Code.QUEUE_NOT_OPEN, NAME, Facts(queue=queue.name, state=queue.state))
         return None
 
-    def allocatable(self, queue: QueueSpec, shape: Shape, count: int) -> int:
+    def allocatable(self, queue: QueueInfo, shape: Shape, count: int) -> int:
         if self._refusal(queue) is not None:
             return 0
         for account in self.paths[queue.name]:
             count = account.copies_within(account.ceiling, shape.request.amounts, count)
         return count if not count or self._device_shortage(queue.name, shape.example) is None else 0
 
-    def why(self, queue: QueueSpec, gang: GangState, shape: Shape) -> Reason:
+    def why(self, queue: QueueInfo, gang: GangState, shape: Shape) -> Reason:
         refusal = self._refusal(queue)
         if refusal is not None:
             return refusal
@@ -237,7 +237,7 @@ class Capacity(Plugin):
 
     # ------------------------------------------------------------------------------------------------- reclaiming
 
-    def preemptive(self, queue: QueueSpec, tasks: Sequence[Task]) -> bool:
+    def preemptive(self, queue: QueueInfo, tasks: Sequence[Task]) -> bool:
         """May take back from others while it stays within what it deserves in at least one resource that it asks for."""
         if self._refusal(queue) is not None:
             return False
@@ -287,21 +287,21 @@ class _Reclaiming:
         for task in candidates:
             gang = self.capacity.session.gangs.get(task.gang)
             if gang is None or (self.capacity.tree is not None and gang.queue in self.capacity.tree.faults):
-                continue  # nobody is evicted because of a fault in the tree
+                continue  # no pod is evicted because of a fault in the tree
             path = self.capacity.paths[gang.queue]
             request = task.request.amounts
             if self._may_lose(path, request):
                 chosen.append(task)
                 for account in path:
-                    amounts.add(self._held(account), request, -1)
+                    amounts.add(self._held_by(account), request, -1)
         return chosen
 
-    def _held(self, account: Account) -> MutableAmounts:
+    def _held_by(self, account: Account) -> MutableAmounts:
         return self.held.setdefault(account.queue.name, dict(account.allocated))
 
     def _may_lose(self, path: Sequence[Account], request: Amounts) -> bool:
         others = [account for account in path if account not in self.path]
-        if not all(quotas.keeps_guarantee(account, self._held(account), request) for account in others):
+        if not all(quotas.keeps_guarantee(account, self._held_by(account), request) for account in others):
             return False
         if _is_beside(path[0].deserved, request):
             if self._is_family(path):
@@ -328,7 +328,7 @@ class _Reclaiming:
 
     def _exceeds(self, account: Account, request: Amounts) -> bool:
         """Holds more than it deserves of something that the victim would give back."""
-        held, deserved = self._held(account), account.deserved
+        held, deserved = self._held_by(account), account.deserved
         return any(
             held.get(name, 0) > deserved[name]
             for name in _kinds(request)
@@ -341,7 +341,7 @@ def _kinds(request: Amounts) -> set[str]:
 
 
 def _is_beside(deserved: Amounts, request: Amounts) -> bool:
-    """The queue deserves nothing at all of what the pod holds: it is there on sufferance."""
+    """The queue deserves nothing at all of what the pod holds: it only borrows."""
     return not amounts.names(deserved) & amounts.names(request)
 
 

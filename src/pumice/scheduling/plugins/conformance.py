@@ -1,4 +1,4 @@
-"""conformance: system pods are nobody's victims."""
+"""conformance: system pods are never victims."""
 
 from __future__ import annotations
 

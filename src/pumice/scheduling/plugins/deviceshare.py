@@ -163,7 +163,7 @@ class DeviceShare(Plugin):
     # ------------------------------------------------------------------------------------------------- nodes
 
     def hopeless(self, shape: Shape) -> list[Denial]:
-        """Nodes whose cards would not do even if nobody used them."""
+        """Nodes whose cards would not do even if no pod used them."""
         ask = self.ask(shape.example)
         if ask is None:
             return []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.cluster.amounts import MutableAmounts
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.policy import PluginOption
@@ -67,7 +67,7 @@ class Drf(Plugin):
         session.on.queue_order(self.compare)
         session.on.reclaimable(self.reclaimable)
 
-    def compare(self, left: QueueSpec, right: QueueSpec) -> float:
+    def compare(self, left: QueueInfo, right: QueueInfo) -> float:
         assert self.tree is not None
         return self.tree.compare(self.paths[left.name], self.paths[right.name])
 
@@ -98,7 +98,7 @@ class Drf(Plugin):
         holding = (gang for gang in self.session.gangs.values() if gang.occupied)
         self.session.shares.update({gang.key: self.share(gang) for gang in holding})
 
-    def _held(self, gang: GangState) -> MutableAmounts:
+    def _held_by(self, gang: GangState) -> MutableAmounts:
         """What the gang holds, promised room included, as of now."""
         held = self.held.get(gang.key)
         if held is None:
@@ -110,14 +110,14 @@ class Drf(Plugin):
         own = self.session.gangs.get(claimant.gang)
         if own is None:
             return []
-        mine = amounts.dominant_share(amounts.sum_of([self._held(own), claimant.request.amounts]), self.total)
+        mine = amounts.dominant_share(amounts.sum_of([self._held_by(own), claimant.request.amounts]), self.total)
         left: dict[str, MutableAmounts] = {}
         chosen = []
         for task in candidates:
             gang = self.session.gangs.get(task.gang)
             if gang is None:
                 continue
-            theirs = left.setdefault(gang.key, dict(self._held(gang)))
+            theirs = left.setdefault(gang.key, dict(self._held_by(gang)))
             amounts.add(theirs, task.request.amounts, -1)
             if mine <= amounts.dominant_share(theirs, self.total) + SHARE_NOISE:
                 chosen.append(task)
@@ -125,6 +125,6 @@ class Drf(Plugin):
 
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
         del nodes
-        amounts.add(self._held(gang), shape.request.amounts, len(tasks) * sign)
+        amounts.add(self._held_by(gang), shape.request.amounts, len(tasks) * sign)
         if self.tree is not None:
             self.tree.hold(gang.key, shape.request.amounts, len(tasks) * sign)

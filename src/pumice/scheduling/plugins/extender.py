@@ -1,8 +1,8 @@
-"""extender: asks a program of the user's over HTTP, wherever a verb is configured; without a verb nobody asks.
+"""extender: asks a program of the user's over HTTP, wherever a verb is configured; without a verb it is not asked.
 
-The call itself is a port: whoever runs the engine bounds its time and its answer. An answer that never comes is read by
+The call itself is a port: the process that runs the engine bounds its time and its answer. An answer that never comes is read by
 `extender.ignorable`: true means as if the extender had no opinion, false means no. A verb that has failed a few times is not asked
-again in this cycle, so that a dead extender cannot hold up everybody else for long.
+again in this cycle, so that a dead extender cannot hold up the cycle for long.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pumice.cluster.columns import Mask
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
@@ -120,7 +120,7 @@ class Extender(Plugin):
             on.close(lambda: self._tell(args.on_close, {}))
 
     def next_change(self, session: Session) -> Instant | None:
-        """A program may change its mind at any time, and tells nobody: while a gang waits, it is asked again."""
+        """A program may change its mind at any time, and sends no news: while a gang waits, it is asked again."""
         waits = any(gang.is_waiting_for_admission or gang.tally[Status.PENDING] for gang in session.gangs.values())
         return session.now + ASK_AGAIN if waits else None
 
@@ -154,7 +154,7 @@ class Extender(Plugin):
             raise
 
     def _tell(self, verb: str, body: Mapping[str, Any]) -> None:
-        """News that nobody waits for an answer to."""
+        """News whose answer is not waited for."""
         try:
             self.ask(verb, body)
         except ExtenderFailed:
@@ -225,7 +225,7 @@ class Extender(Plugin):
     # ------------------------------------------------------------------------------------------------- victims
 
     def victims(self, verb: str, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task] | None:
-        """Whom it chooses; None, which is no opinion, where the pod is not its business or an ignorable call failed."""
+        """The victims that it chooses; None, which is no opinion, where the pod is not its business or an ignorable call failed."""
         if not self.concerns(claimant):
             return None
         session = self.session
@@ -253,7 +253,7 @@ class Extender(Plugin):
             return Reason(Code.EXTENDER_NOT_ADMITTED, NAME, cure=Cure.WAITING)
         return Vote.PERMIT if status > 0 else Vote.ABSTAIN
 
-    def is_overused(self, queue: QueueSpec) -> bool:
+    def is_overused(self, queue: QueueInfo) -> bool:
         return self._yes(
             self.args.overused, {"queue": extender_wire.queue(queue)}, "overused", failed=not self.args.ignorable
         )

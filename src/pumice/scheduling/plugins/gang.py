@@ -44,7 +44,7 @@ class GangPlugin(Plugin):
         on.starving(lambda gang: gang.is_starving)
         on.preemptable(self.surplus)
         on.reclaimable(self.surplus)
-        on.evictable(self.everybody)
+        on.evictable(self.all_of)
 
     def surplus(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
         """Members above their gang's minimum, in the given order."""
@@ -61,7 +61,7 @@ class GangPlugin(Plugin):
                 chosen.append(task)
         return chosen
 
-    def everybody(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
+    def all_of(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
         del kind, claimant
         return candidates
 

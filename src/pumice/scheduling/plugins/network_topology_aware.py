@@ -16,7 +16,7 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.cluster.topology import ROOT
 from pumice.scheduling.core import arguments
-from pumice.scheduling.core.codes import Code, Facts, wanted
+from pumice.scheduling.core.codes import Code, Facts, wanted_amounts
 from pumice.scheduling.core.gangstate import GangState
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Pull
@@ -146,7 +146,7 @@ class NetworkTopologyAware(Plugin):
             return []
         names = [name for name in self.tree.breadth_first(start) if self.tree.tier[name] <= limit]
         if not subject.hyper_node:  # those that run already go where the others are, whatever their minimum
-            fits = self._rooms(_wanted(subject), evicting=evicting)
+            fits = self._rooms(_minimum_of(subject), evicting=evicting)
             names = [name for name in names if fits is not None and fits[self.tree.position[name]]]
         groups: dict[int, list[str]] = {}
         for name in names:
@@ -179,7 +179,7 @@ class NetworkTopologyAware(Plugin):
             return Reason(Code.HYPER_NODE_FIXED, NAME, facts)
         is_gang = isinstance(subject, GangState)
         code = Code.NO_HYPER_NODE_FOR_GANG if is_gang else Code.NO_HYPER_NODE_FOR_SUB_GROUP
-        return Reason(code, NAME, Facts(tier=limit, amounts=wanted(_wanted(subject))), cure=Cure.EVICTION)
+        return Reason(code, NAME, Facts(tier=limit, amounts=wanted_amounts(_minimum_of(subject))), cure=Cure.EVICTION)
 
     def _rooms(self, minimum: Amounts, *, evicting: bool) -> Mask | None:
         """By hyper node whether the minimum fits into what it had at the start of the cycle; None: there is no such resource."""
@@ -227,7 +227,7 @@ class NetworkTopologyAware(Plugin):
         return self.gathering.pull(shape, nodes) if self.gathering is not None else None
 
 
-def _wanted(subject: GangState | SubState) -> Amounts:
+def _minimum_of(subject: GangState | SubState) -> Amounts:
     """A gang's minResources; what all waiting members of a sub gang ask for (Volcano parity: also those beyond its minimum)."""
     if isinstance(subject, GangState):
         return subject.spec.minimum or {}

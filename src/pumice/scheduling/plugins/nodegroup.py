@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.amounts import Amounts, MutableAmounts
     from pumice.cluster.columns import Mask
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Indexes, Scores
@@ -175,7 +175,7 @@ class NodeGroup(Plugin):
                 self._hold(gang.queue, node, shape.request.amounts, sign)
 
 
-def limits_of(queue: QueueSpec) -> dict[str, MutableAmounts] | None:
+def limits_of(queue: QueueInfo) -> dict[str, MutableAmounts] | None:
     """What the queue may hold in each group, from its annotation; None where that cannot be read."""
     try:
         written = msgspec.json.decode(

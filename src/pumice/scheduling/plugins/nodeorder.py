@@ -9,8 +9,10 @@ import msgspec
 import numpy as np
 
 from pumice.api import apps, core, names
+from pumice.cluster import amounts
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW, SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.matching import compile_term
+from pumice.digits import whole_number
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.plugin import Plugin, Watch
 from pumice.scheduling.core.points import Pull
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 BEST = 100
 GPU = "nvidia.com/gpu"
 MEGABYTE = 1024 * 1024
-IMAGE_BYTES_MIN = 23 * MEGABYTE  # smaller images are pulled before anybody notices
+IMAGE_BYTES_MIN = 23 * MEGABYTE  # smaller images are pulled so fast that they do not matter
 IMAGE_BYTES_MAX = 1000 * MEGABYTE  # of one container; larger ones weigh no more
 
 Weight = Annotated[int, msgspec.Meta(description="weight of the score; 0 turns it off")]
@@ -112,14 +114,14 @@ class NodeOrder(Plugin):
         weights = self.weights
         total = np.zeros(len(pairs.nodes), dtype=np.int64)
         if weights.least_requested or weights.most_requested:
-            total += self._requested(shape, pairs)
+            total += self._request_score(shape, pairs)
         if weights.balanced:
-            balanced = self._balanced(shape, pairs)
+            balanced = self._balance_score(shape, pairs)
             if balanced is not None:
                 total += weights.balanced * balanced
         return total.astype(np.float64)
 
-    def _requested(self, shape: Shape, pairs: Pairs) -> Column:
+    def _request_score(self, shape: Shape, pairs: Pairs) -> Column:
         """Room left over after the pod, or room used with it: the mean over cpu and memory, rounded down each time."""
         weights = self.weights
         least = np.zeros(len(pairs.nodes), dtype=np.int64)
@@ -142,7 +144,7 @@ class NodeOrder(Plugin):
         total: Column = weights.least_requested * least
         return total + weights.most_requested * most if weights.most_requested else total
 
-    def _balanced(self, shape: Shape, pairs: Pairs) -> Column | None:
+    def _balance_score(self, shape: Shape, pairs: Pairs) -> Column | None:
         """How evenly the node's resources are used with the pod, against without it; about 75 where nothing changes."""
         rows = [CPU_ROW, MEMORY_ROW]
         if self.gpu_row is not None and shape.demand[self.gpu_row]:
@@ -212,13 +214,13 @@ class NodeOrder(Plugin):
         return None if score is None else (self.weights.pod_affinity * score).astype(np.float64)
 
     def steady_spread(self, shape: Shape, nodes: Indexes) -> Scores | None:
-        return None if self.spread.changes_itself(shape) else self._spread(shape, nodes)
+        return None if self.spread.changes_itself(shape) else self._spread_score(shape, nodes)
 
     def evenness(self, shape: Shape, task: Task, nodes: Indexes) -> Scores | None:
         del task
-        return self._spread(shape, nodes)
+        return self._spread_score(shape, nodes)
 
-    def _spread(self, shape: Shape, nodes: Indexes) -> Scores | None:
+    def _spread_score(self, shape: Shape, nodes: Indexes) -> Scores | None:
         score = self.spread.score(shape, nodes, BEST)
         return None if score is None else (self.weights.spread * score).astype(np.float64)
 
@@ -228,9 +230,8 @@ def real_capacity(table: NodeTable) -> Column:
     capacity = table.allocatable.copy()
     for annotation, row in ((names.OVERSUBSCRIPTION_CPU, CPU_ROW), (names.OVERSUBSCRIPTION_MEMORY, MEMORY_ROW)):
         for index, node in enumerate(table.objects):
-            oversold = node.metadata.annotations.get(annotation)
-            if oversold is not None and oversold.isascii() and oversold.isdigit():
-                capacity[row, index] -= int(oversold)
+            oversold = whole_number(node.metadata.annotations.get(annotation, ""), most=amounts.OFFERED_MAX)
+            capacity[row, index] -= oversold or 0
     return capacity
 
 

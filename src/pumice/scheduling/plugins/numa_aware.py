@@ -213,7 +213,7 @@ def _json(value: Any) -> str:
 
 
 def ask_of(task: Task) -> Ask | None:
-    """None for a pod that shares CPUs with everybody: only Guaranteed ones get CPUs of their own."""
+    """None for a pod that shares CPUs with all others: only Guaranteed ones get CPUs of their own."""
     pod = task.pod
     if not is_guaranteed(pod):
         return None
@@ -259,7 +259,7 @@ class _Node:
         self.taken: dict[str, int] = {}
         self.freed: dict[str, int] = {}
         for task in tasks:
-            if task.uid not in self.exported and (cpus := _noted(task)):
+            if task.uid not in self.exported and (cpus := _annotated_cpus(task)):
                 self.taken[task.uid] = cpus
         self._settle()
 
@@ -311,8 +311,8 @@ def _reserved_cpus(text: str) -> int:
         return 0
 
 
-def _noted(task: Task) -> int:
-    """CPUs that an earlier cycle chose for the pod; what it wrote is read with care, because anybody may write annotations."""
+def _annotated_cpus(task: Task) -> int:
+    """CPUs that an earlier cycle chose for the pod; what it wrote is read with care, because any user may write annotations."""
     try:
         sets = msgspec.json.decode(task.pod.metadata.annotations.get(names.CPUSETS, "{}"), type=dict[str, str])
     except msgspec.MsgspecError:

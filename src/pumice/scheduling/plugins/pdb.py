@@ -55,11 +55,11 @@ class Pdb(Plugin):
         self._of: dict[str, tuple[_Budget, ...]] = {}
         on = session.on
         for point in (on.preemptable, on.reclaimable):
-            point(lambda _, candidates: self.tolerated(candidates))
-            point.shield(lambda _, candidates: self.tolerated(candidates))
+            point(lambda _, candidates: self.within_budgets(candidates))
+            point.shield(lambda _, candidates: self.within_budgets(candidates))
         on.evictable(self.of_gangs)
         on.evictable.shield(self.of_gangs)
-        on.shuffled.guard(self.tolerated)
+        on.shuffled.guard(self.within_budgets)
         on.moved(self.moved)
 
     def of(self, task: Task) -> tuple[_Budget, ...]:
@@ -68,7 +68,7 @@ class Pdb(Plugin):
             self._of[task.uid] = tuple(budget for budget in own if budget.concerns(task))
         return self._of[task.uid]
 
-    def tolerated(self, victims: Sequence[Task]) -> list[Task]:
+    def within_budgets(self, victims: Sequence[Task]) -> list[Task]:
         left = {id(budget): budget.left for budgets in self.budgets.values() for budget in budgets}
         chosen = []
         for task in victims:
@@ -81,7 +81,7 @@ class Pdb(Plugin):
 
     def of_gangs(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
         del kind, claimant
-        return self.tolerated(candidates)
+        return self.within_budgets(candidates)
 
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
         """Pods that were on their nodes when the cycle began move only by being evicted, or spared after all."""

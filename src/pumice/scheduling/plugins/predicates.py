@@ -144,7 +144,7 @@ class Predicates(Plugin):
             on.filter(lambda shape: volumes.zones(NAME, shape))
         if args.volume_binding:
             on.prefilter(volumes.stuck)
-            on.filter(lambda shape: volumes.reach(NAME, shape))
+            on.filter(lambda shape: volumes.reach_denials(NAME, shape))
             on.limit(volumes.disks, code=Code.DISK_TAKEN, cure=Cure.EVICTION)
             on.live_filter(lambda shape: volumes.alone(NAME, shape), concerns=volumes.is_exclusive)
             on.live_filter(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.cluster.amounts import MutableAmounts
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.policy import PluginOption
@@ -59,26 +59,26 @@ class Proportion(Plugin):
         on.moved(self.moved)
         on.close(lambda: quotas.publish(session, self.accounts.values()))
 
-    def compare(self, left: QueueSpec, right: QueueSpec) -> float:
+    def compare(self, left: QueueInfo, right: QueueInfo) -> float:
         if left.priority != right.priority:
             return right.priority - left.priority
         return self._share(left) - self._share(right)
 
-    def _share(self, queue: QueueSpec) -> float:
+    def _share(self, queue: QueueInfo) -> float:
         account = self.accounts.get(queue.name)
         return account.share if account is not None else 0.0
 
-    def overused(self, queue: QueueSpec) -> bool:
+    def overused(self, queue: QueueInfo) -> bool:
         account = self.accounts[queue.name]
         return amounts.within(account.deserved, account.allocated)
 
-    def allocatable(self, queue: QueueSpec, shape: Shape, count: int) -> int:
+    def allocatable(self, queue: QueueInfo, shape: Shape, count: int) -> int:
         if not queue.is_open:
             return 0
         account = self.accounts[queue.name]
         return account.copies_within(account.deserved, shape.request.amounts, count)
 
-    def why(self, queue: QueueSpec, gang: GangState, shape: Shape) -> Reason:
+    def why(self, queue: QueueInfo, gang: GangState, shape: Shape) -> Reason:
         if not queue.is_open:
             return _not_open(queue)
         account = self.accounts[queue.name]
@@ -90,7 +90,7 @@ class Proportion(Plugin):
         facts = Facts(queue=queue.name, amounts=quotas.shortage(account, account.deserved, over, gang))
         return Reason(Code.QUEUE_SHARE_USED, NAME, facts, cure=Cure.EVICTION)
 
-    def preemptive(self, queue: QueueSpec, tasks: Sequence[Task]) -> bool:
+    def preemptive(self, queue: QueueInfo, tasks: Sequence[Task]) -> bool:
         account = self.accounts.get(queue.name)
         if account is None or not queue.is_open:
             return False
@@ -139,7 +139,7 @@ class Proportion(Plugin):
         account.share = quotas.share_of(account)
 
 
-def _not_open(queue: QueueSpec) -> Reason:
+def _not_open(queue: QueueInfo) -> Reason:
     return Reason(Code.QUEUE_NOT_OPEN, NAME, Facts(queue=queue.name, state=queue.state))
 
 
@@ -147,17 +147,17 @@ def divide(total: amounts.Amounts, accounts: list[Account]) -> None:
     """Give every queue its deserved part of the total."""
     _fill(total, accounts)
     for account in accounts:
-        account.deserved = {name: _snapped(value) for name, value in account.deserved.items()}
+        account.deserved = {name: _snap(value) for name, value in account.deserved.items()}
 
 
-def _snapped(value: float) -> float:
+def _snap(value: float) -> float:
     """A sum of fractions that misses a whole number by a hair means that number: two cards less a hair would be one."""
     whole = round(value)
     return whole if abs(value - whole) <= max(HAIR, abs(value) * HAIR_PART) else value
 
 
 def _fill(total: amounts.Amounts, accounts: list[Account]) -> None:
-    """Water filling: what is left goes to unsatisfied queues by weight, until nobody wants more or nothing is left."""
+    """Water filling: what is left goes to unsatisfied queues by weight, until no queue wants more or nothing is left."""
     left = dict(total)
     unmet = list(accounts)
     while unmet and (weight := sum(account.queue.weight for account in unmet)):

@@ -57,7 +57,7 @@ class Sra(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel
     resource_weight: Mapping[str, Weight] = {}
 
     def weights(self) -> dict[str, int]:
-        return {name: self.resource_weight.get(name, 1) for name in _listed(self.resources)}
+        return {name: self.resource_weight.get(name, 1) for name in _split_list(self.resources)}
 
 
 class Proportional(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -70,15 +70,15 @@ class Proportional(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
         proportion = self.resource_proportion
         return {
             name: (proportion.get(f"{name}.cpu", 1.0), proportion.get(f"{name}.memory", 1.0))
-            for name in _listed(self.resources)
+            for name in _split_list(self.resources)
         }
 
 
-def _listed(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return [part for part in (each.strip() for each in text.split(",")) if part]
 
 
-def _spread() -> dict[str, Strategy]:
+def _default_strategies() -> dict[str, Strategy]:
     return {"cpu": Strategy(), "memory": Strategy()}
 
 
@@ -89,7 +89,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
     resources: Annotated[
         Mapping[str, Strategy],
         msgspec.Meta(description="strategy and weight by resource, or by a prefix that ends in `*`"),
-    ] = msgspec.field(default_factory=_spread)
+    ] = msgspec.field(default_factory=_default_strategies)
     sra: Annotated[Sra, msgspec.Meta(description="scarce resource avoidance")] = Sra()
     proportional: Annotated[Proportional, msgspec.Meta(description="cpu and memory kept for idle scarce resources")] = (
         Proportional()

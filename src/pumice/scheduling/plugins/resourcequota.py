@@ -72,7 +72,7 @@ class ResourceQuotaPlugin(Plugin):
             return Vote.PERMIT
         missing = missing_members(gang)
         for quota in self._of(gang):
-            asked = {name: value for name in quota.hard if (value := _asked(gang, name, missing))}
+            asked = {name: value for name in quota.hard if (value := _demand(gang, name, missing))}
             over = [name for name in asked if _total(quota, name) + asked[name] > quota.hard[name]]
             if over:
                 return _reason(quota, asked, sorted(over))
@@ -83,7 +83,7 @@ class ResourceQuotaPlugin(Plugin):
         missing = missing_members(gang)
         for quota in self._of(gang) if missing else ():
             for name in quota.hard:
-                quota.promised[name] = quota.promised.get(name, 0) + _asked(gang, name, missing)
+                quota.promised[name] = quota.promised.get(name, 0) + _demand(gang, name, missing)
 
 
 def missing_members(gang: GangState) -> int:
@@ -92,7 +92,7 @@ def missing_members(gang: GangState) -> int:
     return max(gang.spec.min_member - existing, 0)
 
 
-def _asked(gang: GangState, name: str, missing: int) -> int:
+def _demand(gang: GangState, name: str, missing: int) -> int:
     """What the missing members add to a quota's count, rounded up."""
     if name in _POD_COUNTS:
         return missing * amounts.MILLI
@@ -100,7 +100,8 @@ def _asked(gang: GangState, name: str, missing: int) -> int:
     text = next((written[each] for each in _synonyms(name) if each in written), None)
     if text is None:
         return 0
-    return -(-_amount(name, text) * missing // max(gang.spec.min_member, 1))
+    asked = amounts.amount(_plain(name), text, unreadable=amounts.ASKED_MAX)
+    return -(-asked * missing // max(gang.spec.min_member, 1))
 
 
 def _synonyms(name: str) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ class Sla(Plugin):
         return min((when for when in deadlines if when is not None and when > self.now), default=None)
 
     def order(self, gang: GangState) -> float:
-        """Whoever has a deadline before all who have none, the earliest first."""
+        """Gangs with a deadline before all that have none, the earliest first."""
         deadline = self.deadline(gang)
         return math.inf if deadline is None else deadline
 

@@ -120,7 +120,7 @@ class Wishes:
 
 
 def read_wishes(gang: GangState) -> Wishes | None:
-    """What the group's annotations ask for; None where they say nothing, or name a role twice or one that nobody has."""
+    """What the group's annotations ask for; None where they say nothing, or name a role twice or one that no member has."""
     notes = gang.spec.annotations
     keys = (names.TASK_TOPOLOGY_AFFINITY, names.TASK_TOPOLOGY_ANTI_AFFINITY, names.TASK_TOPOLOGY_ORDER)
     if not any(key in notes for key in keys):
@@ -219,7 +219,7 @@ class _Buckets:
         self.of[task.uid] = bucket
 
     def _ranks(self) -> dict[str, int]:
-        """The fullest bucket first, its roles in their turn; equals share a rank, and whoever is in no bucket comes last."""
+        """The fullest bucket first, its roles in their turn; equals share a rank, and a member in no bucket comes last."""
         keys = {
             task.uid: (-len(bucket.waiting), bucket.number, *self._turn(task.role))
             for bucket in self.all

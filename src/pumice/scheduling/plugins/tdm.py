@@ -143,7 +143,7 @@ class Tdm(Plugin):
         self.zones = [node.metadata.labels.get(names.REVOCABLE_ZONE, "") for node in session.room.table.objects]
         self.labels = np.array(self.zones, dtype=np.str_)
         self.revocable: Mask = self.labels != ""
-        self.closed = self._closed()
+        self.closed = self._denials()
         on = session.on
         on.declare(Reads.REVOCABLE_ZONE)
         on.filter(self.filter)
@@ -154,8 +154,8 @@ class Tdm(Plugin):
         on.pipelined(lambda gang: Vote.PERMIT if gang.is_pipelined else Vote.REJECT)
         on.starving(_is_starving)
 
-    def _closed(self) -> list[Denial]:
-        """Nodes whose zone is not open now, zone by zone: for everybody."""
+    def _denials(self) -> list[Denial]:
+        """Nodes whose zone is not open now, zone by zone: for all pods."""
         found = []
         for zone in sorted(set(self.zones) - self.active - {""}):
             if zone in self.windows:
@@ -182,7 +182,7 @@ class Tdm(Plugin):
         return np.where(self.revocable[nodes], REVOCABLE_SCORE, 0.0)
 
     def preemptable(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
-        """A pod that says it may be preempted itself preempts nobody; the others take from ordinary nodes, within budgets."""
+        """A pod that says it may be preempted itself preempts no other; the others take from ordinary nodes, within budgets."""
         if _says_preemptable(claimant) or claimant.revocable_zone:
             return []
         return disruption.within_budgets(

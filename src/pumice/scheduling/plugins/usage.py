@@ -1,7 +1,7 @@
-"""usage: places by what nodes really use. Busy nodes take nobody, and of the others the least busy comes first.
+"""usage: places by what nodes really use. Busy nodes take no pod, and of the others the least busy comes first.
 
 A measurement knows nothing of pods that started after it was taken, or shortly before: until a later one does, an estimate stands in
-for them. Where nobody has measured lately, what the pods of a node request stands in for what they use.
+for them. Where nothing was measured lately, what the pods of a node request stands in for what they use.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Estimator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How much of its requests and limits a pod is expected to use before anybody has measured it."""
+    """How much of its requests and limits a pod is expected to use before it has been measured."""
 
     request_ratio: Ratio = 0.7
     burst_ratio: Ratio = 0.0  # of what the limit allows beyond the request
@@ -102,7 +102,7 @@ class Usage(Plugin):
     def open(self, session: Session) -> None:
         self.loads = load_columns(session)
         if not self.loads.known.any():
-            return  # nobody has measured anything: no opinion
+            return  # nothing was measured: no opinion
         self.axis = session.room.table.axis
         self._set_risks()
         self.shadow: Column = np.zeros((2, len(session.room.table)), dtype=np.int64)  # cpu and memory, estimated

@@ -1,3 +1,5 @@
-"""How queues share the cluster: `queue_tree` (who is below whom), `quotas` (what queues hold and want), `device_quotas`, `admitted` (what
-was promised at enqueue), `hdrf` (dominant shares over a tree), `queue_gate` (pods that Volcano's own gate holds until there is a share for them).
+"""How queues share the cluster: what the plugins proportion, capacity and drf have in common.
+
+Read `queue_tree` (parents and children) and `quotas` (what queues hold and want) first; `device_quotas` counts devices of resource claims,
+`admitted` what was promised at enqueue, `hdrf` dominant shares over a tree. `queue_gate` is about pods that wait behind Volcano's own gate.
 """

@@ -19,18 +19,18 @@ def is_held_back(gates: tuple[str, ...]) -> bool:
     return bool(gates) and gates != (names.QUEUE_ALLOCATION_GATE,)
 
 
-def _gated(gang: GangState) -> MutableAmounts:
+def _gated_amounts(gang: GangState) -> MutableAmounts:
     return amounts.sum_of(task.request.amounts for task in gang.tasks if is_held_back(task.gates))
 
 
 def ungated_minimum(gang: GangState) -> MutableAmounts:
     """The minimum less what gated members ask for."""
     assert gang.spec.minimum is not None
-    gated = _gated(gang)
+    gated = _gated_amounts(gang)
     return amounts.surplus(gang.spec.minimum, gated) if gated else dict(gang.spec.minimum)
 
 
 def outstanding(gang: GangState) -> MutableAmounts:
     """The minimum less what its members hold already and what gated ones ask for."""
     assert gang.spec.minimum is not None
-    return amounts.surplus(amounts.surplus(gang.spec.minimum, gang.occupied), _gated(gang))
+    return amounts.surplus(amounts.surplus(gang.spec.minimum, gang.occupied), _gated_amounts(gang))

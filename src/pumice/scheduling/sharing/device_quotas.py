@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from pumice.api.resource import DeviceRequest, DeviceSubRequest, ResourceClaim
     from pumice.cluster.amounts import Amounts, MutableAmounts
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
 
 _CLASS = "deviceclass/"
 
 
-def device_limits(queue: QueueSpec) -> dict[str, float]:
+def device_limits(queue: QueueInfo) -> dict[str, float]:
     """The part of a queue's capability that limits devices."""
     return {name: value for name, value in queue.capability.items() if name.startswith(_CLASS) or f".{_CLASS}" in name}
 
@@ -107,7 +107,7 @@ def _demand(claim: ResourceClaim) -> MutableAmounts:
     given = [] if allocation is None else [result.request for result in allocation.devices.results]
     demand: MutableAmounts = {}
     for request in claim.spec.devices.requests:
-        chosen, count = _chosen(request, given)
+        chosen, count = _chosen_request(request, given)
         if chosen is None:
             continue
         amounts.add(demand, {f"{_CLASS}{chosen.device_class_name}": amounts.MILLI}, count)
@@ -117,7 +117,7 @@ def _demand(claim: ResourceClaim) -> MutableAmounts:
     return demand
 
 
-def _chosen(request: DeviceRequest, given: Sequence[str]) -> tuple[DeviceSubRequest | None, int]:
+def _chosen_request(request: DeviceRequest, given: Sequence[str]) -> tuple[DeviceSubRequest | None, int]:
     """What the request became, and of how many devices; before it is met, its first wish and the number written there."""
     if request.exactly is not None:
         return request.exactly, given.count(request.name) or request.exactly.count

@@ -131,7 +131,7 @@ class ShareTree:
         if not self._changed:
             return
         exhausted = self._sum >= self._total
-        if (exhausted != self._exhausted).any():  # then everybody who wants it is concerned
+        if (exhausted != self._exhausted).any():  # then all queues that want it are concerned
             self._exhausted = exhausted
             self._changed = set(range(len(self._paths)))
         slots = sorted(self._changed)

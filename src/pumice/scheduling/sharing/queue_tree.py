@@ -1,6 +1,6 @@
 """The tree of queues by `spec.parent`: paths to the root, and what is wrong with branches that have none.
 
-A broken branch concerns those who use it and nobody else: its queues have a fault, and the rest of the tree stands.
+A broken branch concerns only those who use it: its queues have a fault, and the rest of the tree stands.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pumice.scheduling.core.codes import Code, Facts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
 
-# Stands in where nobody has created the root: every queue hangs below it, and it limits nothing.
+# Stands in where the root has not been created: every queue hangs below it, and it limits nothing.
 IMPLIED_ROOT = queue_of(Queue(ObjectMeta(name=ROOT_QUEUE), status=QueueStatus(state=QueueState.OPEN.value)))
 
 
@@ -31,7 +31,7 @@ Fault = tuple[Code, Facts]
 class QueueTree:
     """Paths run from a queue up to the root, both included; a queue with a fault hangs directly below the root."""
 
-    queues: Mapping[str, QueueSpec]
+    queues: Mapping[str, QueueInfo]
     paths: Mapping[str, tuple[str, ...]]
     children: Mapping[str, Sequence[str]]
     faults: Mapping[str, Fault]
@@ -40,7 +40,7 @@ class QueueTree:
         return not self.children.get(name)
 
 
-def queue_tree(queues: Mapping[str, QueueSpec]) -> QueueTree:
+def queue_tree(queues: Mapping[str, QueueInfo]) -> QueueTree:
     """The tree over all queues; children in the order of their names."""
     known = {ROOT_QUEUE: IMPLIED_ROOT, **queues}
     paths: dict[str, tuple[str, ...]] = {ROOT_QUEUE: (ROOT_QUEUE,)}
@@ -61,7 +61,7 @@ def queue_tree(queues: Mapping[str, QueueSpec]) -> QueueTree:
 
 
 def _climb(
-    queues: Mapping[str, QueueSpec], start: str, paths: Mapping[str, tuple[str, ...]], causes: Mapping[str, Fault]
+    queues: Mapping[str, QueueInfo], start: str, paths: Mapping[str, tuple[str, ...]], causes: Mapping[str, Fault]
 ) -> tuple[list[str], Fault | None]:
     """The queues from `start` up to the first one whose path is known, and why there is no way to the root from them."""
     trail: dict[str, None] = {}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pumice.cluster.amounts import Amounts, MutableAmounts
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Account:
     """One queue's books. `allocated` follows every placement of the session; the rest is as of its start."""
 
-    queue: QueueSpec
+    queue: QueueInfo
     ceiling: MutableAmounts  # what the queue may hold at most (real capability)
     allocated: MutableAmounts = dataclasses.field(default_factory=dict)
     request: MutableAmounts = dataclasses.field(default_factory=dict)  # allocated and waiting
@@ -67,7 +67,7 @@ class Account:
 
 
 def flat_accounts(session: Session) -> dict[str, Account]:
-    """Books of all queues that have gangs, side by side: guarantees of all queues are set aside before anybody borrows."""
+    """Books of all queues that have gangs, side by side: guarantees of all queues are set aside before any queue borrows."""
     guaranteed = amounts.sum_of(queue.guarantee for queue in session.queues.values())
     accounts: dict[str, Account] = {}
     for gang in session.gangs.values():
@@ -79,14 +79,14 @@ def flat_accounts(session: Session) -> dict[str, Account]:
     return accounts
 
 
-def ceiling(total: Amounts, guaranteed: Amounts, queue: QueueSpec) -> MutableAmounts:
+def ceiling(total: Amounts, guaranteed: Amounts, queue: QueueInfo) -> MutableAmounts:
     """The whole less what is guaranteed to others, at most the queue's capability; what that does not mention is unlimited."""
     free = amounts.surplus(total, guaranteed)
     amounts.add(free, queue.guarantee)
     return amounts.at_most(free, _capability(queue), absent=amounts.UNLIMITED)
 
 
-def _capability(queue: QueueSpec) -> MutableAmounts:
+def _capability(queue: QueueInfo) -> MutableAmounts:
     """The limits that are set; a zero of cpu or memory means "not set" (Volcano parity)."""
     return {
         name: value
@@ -146,7 +146,7 @@ def keeps_guarantee(account: Account, held: Amounts, leaving: Amounts) -> bool:
     """Whether the queue still has what it is guaranteed of everything that `leaving` holds, after that goes.
 
     Resources that the victim does not hold play no role: a queue that is short of memory may lose a pod that holds cpu alone, or
-    another queue's guarantee of cpu could go unmet without helping anybody.
+    another queue's guarantee of cpu could go unmet without helping any queue.
     """
     return all(
         held.get(name, 0) - leaving.get(name, 0) + amounts.EPSILON >= least

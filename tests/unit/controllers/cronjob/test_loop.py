@@ -81,7 +81,7 @@ def test_a_run_costs_four_writes_and_history_stays_within_its_limit():
             "2026-03-28T17:01:00Z",
         )
         assert await stage.names(Job) == [f"nightly-{instant.parse_instant('2026-03-28T17:00:00Z') // instant.MINUTE}"]
-        assert stage.carrier.writes == {"create Job": 5, "patch CronJob": 10, "delete Job": 4}
+        assert stage.executor.writes == {"create Job": 5, "patch CronJob": 10, "delete Job": 4}
 
     a_stage().run(body)
 
@@ -189,3 +189,24 @@ def test_whatever_becomes_of_its_jobs_a_death_changes_nothing_of_the_end(policy,
     wanted = stage.run(story)
     stage.crash_before = cut
     assert stage.run(story) == wanted
+
+
+def test_between_two_forbid_runs_the_status_is_never_without_an_active_job():
+    """The job of 13:00 runs until 14:30, so that the one of 14:00 starts the moment it ends."""
+    seen = []
+
+    async def body(stage):
+        stage.known.of(CronJob).subscribe(lambda changed: seen.extend(len(each.status.active) for each in changed))
+        await cron_job(stage, "0 * * * *", concurrencyPolicy="Forbid")
+        await stage.settle(2.5 * HOUR_S)
+        (first,) = await stage.names(Job)
+        await end(stage, first)
+        await stage.settle()
+        second = max(await stage.names(Job))
+        assert second != first
+        (active,) = (await stage.get(CronJob, "nightly"))["status"]["active"]
+        assert active["name"] == second
+        assert [reason for reason, _ in await stage.events()].count("SawCompletedJob") == 1
+
+    a_stage().run(body)
+    assert 0 not in seen[seen.index(1) :]

@@ -77,7 +77,7 @@ def test_what_the_job_made_goes_with_it_and_nothing_else():
         maps = await stage.names(ConfigMap)
         assert "hosts" not in maps
         assert "somebody-elses" in maps
-        assert stage.carrier.writes == {"delete Job": 1}
+        assert stage.executor.writes == {"delete Job": 1}
 
     Stage(loop.controller, kinds=[Job]).run(body)
 

@@ -83,7 +83,7 @@ def test_labels_make_a_tree_and_follow_the_nodes():
             "s1": (2, ["t1", "t2"], 3),
             "s2": (2, ["t3"], 1),
         }
-        assert stage.carrier.writes == {"create HyperNode": 5, "patch HyperNode": 5}
+        assert stage.executor.writes == {"create HyperNode": 5, "patch HyperNode": 5}
         await stage.patch(Node, "n1", {"metadata": {"labels": {TOR: "t2"}}})
         await stage.remove(Node, "n3")
         await stage.settle(5)
@@ -105,11 +105,11 @@ def test_what_somebody_deletes_comes_back_and_heartbeats_cost_nothing():
         await stage.settle(5)
         assert await stage.names(HyperNode) == before
         (driver,) = stage.drivers
-        plans, writes = driver.plans, dict(stage.carrier.writes)
+        plans, writes = driver.plans, dict(stage.executor.writes)
         for number in range(10):
             await stage.patch(Node, "n0", {"status": {"phase": f"beat-{number}"}}, subresource="status")
             await stage.settle(2)
-        assert (driver.plans, stage.carrier.writes) == (plans, writes)
+        assert (driver.plans, stage.executor.writes) == (plans, writes)
 
     a_stage().run(body)
 

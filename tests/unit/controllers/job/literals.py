@@ -170,7 +170,7 @@ def a_view(job, *pods, group="Running", commands=(), now=NOW, queue=QUEUE, **mor
 
 
 def fitting_group(job, phase, *, uid=GROUP_UID, conditions=(), annotations=None) -> PodGroup:
-    from pumice.controllers.job.defaulting import defaulted
+    from pumice.controllers.job.defaulting import with_defaults
     from pumice.controllers.job.podgroup import _spec
 
     return a_group(
@@ -179,7 +179,7 @@ def fitting_group(job, phase, *, uid=GROUP_UID, conditions=(), annotations=None)
         conditions=conditions,
         annotations=annotations,
         name=job.metadata.name,
-        **_spec(defaulted(job), {}),
+        **_spec(with_defaults(job), {}),
     )
 
 

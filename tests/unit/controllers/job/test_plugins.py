@@ -162,7 +162,7 @@ def test_ssh_makes_a_secret_whose_keys_are_filled_in_when_it_is_written():
 
 
 def test_the_keys_are_a_pair_that_ssh_understands():
-    data = keys.filled({"data": {"config": "eA=="}})["data"]
+    data = keys.fill_keys({"data": {"config": "eA=="}})["data"]
     assert set(data) == {"config", "id_rsa", "id_rsa.pub", "authorized_keys"}
     private = base64.b64decode(data["id_rsa"])
     assert private.startswith(b"-----BEGIN RSA PRIVATE KEY-----")
@@ -174,17 +174,17 @@ def test_the_keys_are_a_pair_that_ssh_understands():
 
 
 def test_a_private_key_of_the_user_gets_its_public_one():
-    private = base64.b64decode(keys.filled({"data": {}})["data"]["id_rsa"]).decode()
+    private = base64.b64decode(keys.fill_keys({"data": {}})["data"]["id_rsa"]).decode()
     found = told(job_with({"ssh": [f"--ssh-private-key={private}"]}), group=None)
     (create,) = [each for each in found.operations if getattr(each, "name", "") == "train-ssh"]
-    data = keys.filled(create.body)["data"]
+    data = keys.fill_keys(create.body)["data"]
     assert base64.b64decode(data["id_rsa"]).decode() == private
     assert base64.b64decode(data["authorized_keys"]).startswith(b"ssh-rsa ")
 
 
 def test_a_private_key_that_is_none_is_refused_in_words():
     with pytest.raises(BadInput, match="plugin ssh: --ssh-private-key cannot be read"):
-        keys.filled({"data": {"id_rsa": base64.b64encode(b"secret").decode()}})
+        keys.fill_keys({"data": {"id_rsa": base64.b64encode(b"secret").decode()}})
 
 
 def test_a_pair_of_the_user_is_used_as_it_is():

@@ -47,11 +47,11 @@ def test_a_job_has_its_turn_once_an_interval_and_not_right_after_its_objects_wer
 
 def test_a_plan_is_made_again_for_the_jobs_turn_or_sooner():
     rounds, job = Rounds(), a_job_with_plugins()
-    assert rounds.followed(NOTHING_TO_DO, job) == NOTHING_TO_DO
+    assert rounds.schedule_repair(NOTHING_TO_DO, job) == NOTHING_TO_DO
     rounds.is_due(job, NOW)
-    assert rounds.followed(NOTHING_TO_DO, job).again_at == NOW + TURN
-    assert rounds.followed(Plan(again_at=NOW + 1), job).again_at == NOW + 1
-    assert rounds.followed(Plan(again_at=NOW + 2 * TURN), job).again_at == NOW + TURN
+    assert rounds.schedule_repair(NOTHING_TO_DO, job).again_at == NOW + TURN
+    assert rounds.schedule_repair(Plan(again_at=NOW + 1), job).again_at == NOW + 1
+    assert rounds.schedule_repair(Plan(again_at=NOW + 2 * TURN), job).again_at == NOW + TURN
 
 
 def test_the_more_jobs_there_are_the_longer_is_a_round():

@@ -75,7 +75,7 @@ def test_four_jobs_run_in_order_and_the_flow_succeeds():
         assert status["completedJobs"] == ["f-a", "f-b", "f-c", "f-d"]
         assert (await stage.get(JobTemplate, "a"))["status"]["jobDependsOnList"] == ["f-a"]
         assert ("Created", "Created job f-d") in await stage.events()
-        assert stage.carrier.writes["create Job"] == 4
+        assert stage.executor.writes["create Job"] == 4
 
     a_stage().run(body)
 
@@ -113,7 +113,7 @@ def test_jobs_that_are_collected_as_soon_as_they_are_done_are_not_run_again():
         assert await stage.names(Job) == []
         status = (await stage.get(JobFlow, "f"))["status"]
         assert (status["state"], status["completedJobs"]) == ({"phase": "Succeed"}, ["f-a", "f-b"])
-        assert stage.carrier.writes["create Job"] == 2
+        assert stage.executor.writes["create Job"] == 2
 
     Stage(garbage.controller, loop.controller, kinds=KINDS).run(body)
 
@@ -189,13 +189,13 @@ def test_a_status_costs_one_write_a_phase_and_one_a_second_for_numbers():
         await template(stage, "a")
         await flow(stage, {"a": []})
         await stage.settle(3)
-        before = stage.carrier.writes["patch JobFlow"]
+        before = stage.executor.writes["patch JobFlow"]
         for number in range(20):
             counts = {"worker": {"phase": {"Running": number}}}
             await stage.patch(Job, "f-a", {"status": {"taskStatusCount": counts}}, subresource="status")
             await stage.clock.sleep(0.05)
         await stage.settle(3)
-        assert stage.carrier.writes["patch JobFlow"] - before <= 2
+        assert stage.executor.writes["patch JobFlow"] - before <= 2
         condition = (await stage.get(JobFlow, "f"))["status"]["conditions"]["f-a"]
         assert condition["taskStatusCount"] == {"worker": {"phase": {"Running": 19}}}
         await stage.patch(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pumice.controllers.jobflow.patching import patched
+from pumice.controllers.jobflow.patching import apply_patch
 
 SPEC = {
     "minAvailable": 2,
@@ -23,11 +23,11 @@ SPEC = {
 
 
 def test_what_is_not_mentioned_stays():
-    assert patched(SPEC, {}) == SPEC
+    assert apply_patch(SPEC, {}) == SPEC
 
 
 def test_fields_are_replaced_and_null_removes():
-    assert patched(SPEC, {"minAvailable": 9, "plugins": {"svc": None}}) == {
+    assert apply_patch(SPEC, {"minAvailable": 9, "plugins": {"svc": None}}) == {
         **SPEC,
         "minAvailable": 9,
         "plugins": {"env": []},
@@ -45,7 +45,7 @@ def test_tasks_containers_and_variables_are_found_by_name():
             {"name": "extra", "replicas": 1},
         ]
     }
-    master, worker, extra = patched(SPEC, patch)["tasks"]
+    master, worker, extra = apply_patch(SPEC, patch)["tasks"]
     assert worker == {**SPEC["tasks"][1], "replicas": 8}
     (container,) = master["template"]["spec"]["containers"]
     assert container == {
@@ -59,16 +59,16 @@ def test_tasks_containers_and_variables_are_found_by_name():
 def test_lists_without_names_are_replaced():
     policies = [{"event": "PodEvicted", "action": "AbortJob"}]
     patch = {"tasks": [{"name": "worker", "policies": policies}]}
-    assert patched(SPEC, patch)["tasks"][1]["policies"] == policies
+    assert apply_patch(SPEC, patch)["tasks"][1]["policies"] == policies
 
 
 @pytest.mark.parametrize(("field", "filled", "meant"), [("queue", "default", "other"), ("maxRetry", 3, 7)])
 def test_what_the_schema_fills_in_is_nobodys_wish(field, filled, meant):
-    assert patched(SPEC, {"minAvailable": 1, field: filled})[field] == SPEC[field]
-    assert patched(SPEC, {field: meant})[field] == meant
+    assert apply_patch(SPEC, {"minAvailable": 1, field: filled})[field] == SPEC[field]
+    assert apply_patch(SPEC, {field: meant})[field] == meant
 
 
 def test_the_template_itself_is_not_changed():
     before = repr(SPEC)
-    patched(SPEC, {"tasks": [{"name": "master", "template": {"spec": {"containers": [{"name": "new"}]}}}]})
+    apply_patch(SPEC, {"tasks": [{"name": "master", "template": {"spec": {"containers": [{"name": "new"}]}}}]})
     assert repr(SPEC) == before

@@ -105,6 +105,15 @@ def test_without_its_template_a_job_waits_and_people_are_told():
     assert warnings(view) == ["there is no JobTemplate z: create it, and the job is started"]
 
 
+def test_a_flow_that_is_made_before_all_of_its_templates_has_no_status_yet():
+    """So that whoever made it may change it at once, without a conflict; once a job can start it has one."""
+    flow = a_flow(a_part("z"), a_part("a", "z"))
+    assert not [each for each in plan(View(flow, FOUR), NOW).plan if isinstance(each, Patch)]
+    assert warnings(View(flow, FOUR)) == ["there is no JobTemplate z: create it, and the job is started"]
+    ready = View(a_flow(a_part("a")), FOUR)
+    assert [each for each in plan(ready, NOW).plan if isinstance(each, Patch)]
+
+
 def test_of_two_parts_with_one_name_the_first_runs():
     assert created(View(a_flow(a_part("a"), a_part("a", "b")), FOUR)) == ["f-a"]
 

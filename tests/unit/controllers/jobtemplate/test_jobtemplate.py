@@ -59,7 +59,7 @@ def test_jobs_are_found_by_their_origin_and_forgotten_when_they_are_gone():
         await stage.settle(3)
         assert (await stage.get(JobTemplate, "t"))["status"] == {"jobDependsOnList": ["one", "two"]}
         assert (await stage.get(JobTemplate, "with.dot"))["status"] == {"jobDependsOnList": ["three"]}
-        assert stage.carrier.writes == {"patch JobTemplate": 2}
+        assert stage.executor.writes == {"patch JobTemplate": 2}
         await stage.remove(Job, "one")
         await stage.settle(3)
         assert (await stage.get(JobTemplate, "t"))["status"] == {"jobDependsOnList": ["two"]}

@@ -46,7 +46,7 @@ def test_a_bare_pod_costs_two_writes_and_its_group_goes_with_it():
         await stage.settle()
         assert await stage.names(PodGroup) == [f"podgroup-{uid}"]
         assert await memberships(stage) == {"alone": f"podgroup-{uid}"}
-        assert stage.carrier.writes == {"create PodGroup": 1, "patch Pod": 1}
+        assert stage.executor.writes == {"create PodGroup": 1, "patch Pod": 1}
         await stage.client.delete(Pod, "alone", namespace="team", grace_s=0)
         await stage.settle()
         assert await stage.names(PodGroup) == []
@@ -61,7 +61,7 @@ def test_pods_of_others_and_pods_that_name_a_group_are_left_alone():
         await pod(stage, "new-spelling", marks={names.VOLCANO_GROUP_NAME: "mine"})
         await stage.settle()
         assert await stage.names(PodGroup) == []
-        assert not stage.carrier.writes
+        assert not stage.executor.writes
 
     a_stage().run(body)
 
@@ -97,7 +97,7 @@ def test_twenty_pods_of_a_workload_cost_one_group_and_a_patch_each():
         (group,) = await stage.all(PodGroup)
         assert group["spec"]["minMember"] == 3
         assert set((await memberships(stage)).values()) == {group["metadata"]["name"]}
-        assert stage.carrier.writes == {"create PodGroup": 1, "patch Pod": 20}
+        assert stage.executor.writes == {"create PodGroup": 1, "patch Pod": 20}
 
     a_stage().run(body)
 
@@ -129,7 +129,7 @@ def test_another_minimum_on_the_workload_reaches_its_group():
         await stage.settle()
         (group,) = await stage.all(PodGroup)
         assert (group["spec"]["minMember"], group["spec"]["minResources"]["pods"]) == (3, "3")
-        assert stage.carrier.writes == {"create PodGroup": 1, "patch Pod": 1, "patch PodGroup": 1}
+        assert stage.executor.writes == {"create PodGroup": 1, "patch Pod": 1, "patch PodGroup": 1}
 
     a_stage().run(body)
 

@@ -46,7 +46,7 @@ def test_a_new_queue_is_open_and_lies_below_the_root():
         assert (queue["spec"]["parent"], queue["status"]["state"]) == ("root", "Open")
         owned = {each["manager"]: each["fieldsV1"] for each in queue["metadata"]["managedFields"]}
         assert owned["queue-controller"] == {"f:status": {"f:state": {}}}
-        assert stage.carrier.writes == {"apply Queue": 1, "patch Queue": 1}
+        assert stage.executor.writes == {"apply Queue": 1, "patch Queue": 1}
 
     a_stage().run(body)
 
@@ -125,7 +125,7 @@ def test_a_hundred_gangs_that_come_at_once_are_counted_in_few_writes():
         await stage.settle(5)
         status = (await stage.get(Queue, "q"))["status"]
         assert (status["pending"], status["running"]) == (100, 0)
-        assert stage.carrier.writes["patch Queue"] <= 4  # two seconds of arrivals, a write each second, and the last
+        assert stage.executor.writes["patch Queue"] <= 4  # two seconds of arrivals, a write each second, and the last
         for number in range(40):
             await stage.patch(PodGroup, f"g{number}", {"status": {"phase": "Running"}})
         for number in range(40, 50):
@@ -133,7 +133,7 @@ def test_a_hundred_gangs_that_come_at_once_are_counted_in_few_writes():
         await stage.settle(5)
         status = (await stage.get(Queue, "q"))["status"]
         assert (status["pending"], status["running"]) == (50, 40)
-        assert stage.carrier.writes["patch Queue"] <= 6
+        assert stage.executor.writes["patch Queue"] <= 6
 
     a_stage().run(body)
 
@@ -167,9 +167,9 @@ def test_an_idle_controller_writes_nothing():
     async def body(stage):
         await a_tree(stage)
         await stage.settle(5)
-        before = dict(stage.carrier.writes)
+        before = dict(stage.executor.writes)
         await stage.settle(3600)
-        assert stage.carrier.writes == before
+        assert stage.executor.writes == before
 
     a_stage().run(body)
 

@@ -368,7 +368,7 @@ def device():
     ],
 )
 def test_expressions_mean_what_kubernetes_means(expression, selected):
-    assert device_cel.compiled(expression).selects(DRIVER, device()) is selected
+    assert device_cel.compile_selector(expression).selects(DRIVER, device()) is selected
 
 
 def test_devices_that_an_expression_cannot_tell_apart_are_evaluated_once():
@@ -390,5 +390,5 @@ def test_without_a_cel_engine_the_pod_waits_and_says_what_to_install(monkeypatch
 
 
 def forget_programs():
-    for kept in (device_cel.compiled, device_cel._environment, cel.engine):
+    for kept in (device_cel.compile_selector, device_cel._environment, cel.engine):
         kept.cache_clear()

@@ -1,7 +1,7 @@
 import pytest
 from tests.unit.scheduling.clusters import a_gang, a_group, a_node, a_pod, policy, session_for
 
-from pumice.scheduling.evicting.disruption import tolerated, within_budgets
+from pumice.scheduling.evicting.disruption import disruptions_allowed, within_budgets
 
 
 def session_with(size, running, notes, *, failed=0):
@@ -33,12 +33,12 @@ def session_with(size, running, notes, *, failed=0):
 )
 def test_a_budget_says_how_many_members_may_go(notes, running, expected):
     session = session_with(4, running, notes)
-    assert tolerated(session.gangs["default/g"]) == expected
+    assert disruptions_allowed(session.gangs["default/g"]) == expected
 
 
 def test_finished_members_are_not_missing():
     session = session_with(4, 2, {"volcano.sh/jdb-max-unavailable": "1"}, failed=2)
-    assert tolerated(session.gangs["default/g"]) == 1
+    assert disruptions_allowed(session.gangs["default/g"]) == 1
 
 
 def test_of_each_gang_the_first_ones_are_taken():

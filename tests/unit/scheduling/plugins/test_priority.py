@@ -20,7 +20,11 @@ def test_gangs_rank_by_their_class_and_members_by_their_own_priority():
     session = opened(a_gang("a", 1, group=of("low")), a_gang("b", 1, group=of("high"), created=9))
     assert session.gang_before(session.gangs["default/b"], session.gangs["default/a"])
     session = opened(a_group("g", 1), [a_pod(f"g-w-{number}", gang="g", priority=number) for number in range(3)])
-    assert [task.name for task in session.ordered(session.gangs["default/g"].tasks)] == ["g-w-2", "g-w-1", "g-w-0"]
+    assert [task.name for task in session.in_placement_order(session.gangs["default/g"].tasks)] == [
+        "g-w-2",
+        "g-w-1",
+        "g-w-0",
+    ]
 
 
 def test_pods_of_strictly_lower_gangs_may_be_preempted():

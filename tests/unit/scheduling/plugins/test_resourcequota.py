@@ -123,3 +123,9 @@ def test_a_quota_that_nobody_has_counted_yet_limits_by_its_spec():
 
 def test_gangs_without_a_minimum_are_not_asked_for():
     assert phases(a_quota({"pods": "0"}), a_group("g", 2, phase="Pending")) == {"g": "Inqueue"}
+
+
+def test_a_minimum_that_is_no_quantity_exceeds_every_quota():
+    decisions = plan_for(a_node(), a_quota({"cpu": "3"}), waiting(minimum={"cpu": "1e1.5"}), policy=ADMIT)
+    assert report(decisions, "g").phase == "Pending"
+    assert decisions.failures == ()

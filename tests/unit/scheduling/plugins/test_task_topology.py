@@ -105,7 +105,7 @@ def test_a_gang_without_annotations_is_none_of_its_business():
 
 def ordered(*things):
     session = session_for(nodes("n1"), *things, policy=ALONE)
-    return [task.name for task in session.ordered(session.gangs["default/j"].tasks)]
+    return [task.name for task in session.in_placement_order(session.gangs["default/j"].tasks)]
 
 
 def test_members_are_placed_bucket_by_bucket():

@@ -40,13 +40,13 @@ class Flags:
                 if not left:
                     return
                 text = left.pop(0)
-            value = _parsed(text if equals or not isinstance(default, bool) else "true", default)
+            value = _parse(text if equals or not isinstance(default, bool) else "true", default)
             if value is None:
                 return
             self._values[name] = value
 
 
-def _parsed(text: str, default: Value) -> Value | None:
+def _parse(text: str, default: Value) -> Value | None:
     if isinstance(default, bool):
         return True if text in _TRUE else False if text in _FALSE else None
     if isinstance(default, int):

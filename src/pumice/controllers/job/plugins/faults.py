@@ -13,7 +13,7 @@ class PluginFault(BadInput):
 
 
 def check_length(what: str, text: str, most: int) -> str:
-    """The text, unless there are so many pods that nobody could read it."""
+    """The text, unless there are so many pods that no pod could read it."""
     if len(text) > most:
         raise PluginFault(
             f"{what} would have {len(text)} bytes, at most {most}: the job has too many pods for it; lower replicas"

@@ -1,4 +1,4 @@
-"""mpi: tells the master whom to start its ranks on; ssh and svc do the rest."""
+"""mpi: tells the master on which hosts to start its ranks; ssh and svc do the rest."""
 
 from __future__ import annotations
 

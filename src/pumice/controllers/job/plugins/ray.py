@@ -11,7 +11,7 @@ from pumice.controllers.job.plugins.arguments import Flags
 from pumice.controllers.job.plugins.faults import PluginFault
 from pumice.controllers.job.pods import add_port, containers
 from pumice.controllers.operations import Blame, Create, Delete
-from pumice.controllers.ownership import owned
+from pumice.controllers.ownership import owned_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,7 @@ class Ray:
         body: Json = {
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": owned(job, service_name(job)),
+            "metadata": owned_metadata(job, service_name(job)),
             "spec": {
                 "type": "ClusterIP",
                 "selector": {**hosts.selector(job), names.TASK_SPEC: self._head},

@@ -14,7 +14,7 @@ from pumice.controllers.job.plugins.arguments import Flags
 from pumice.controllers.job.plugins.faults import OBJECT_BYTES_MAX, check_length
 from pumice.controllers.job.pods import add_mount, add_volume, containers
 from pumice.controllers.operations import Apply, Blame, Create, Delete
-from pumice.controllers.ownership import owned
+from pumice.controllers.ownership import owned_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ class Ssh:
             add_mount(container, {"name": name, "mountPath": self._path, "subPath": ".ssh"})
 
     def _secret(self, job: Job, data: dict[str, str]) -> Json:
-        return {"apiVersion": "v1", "kind": "Secret", "metadata": owned(job, secret_name(job)), "data": data}
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": owned_metadata(job, secret_name(job)), "data": data}
 
     def _config(self, job: Job) -> str:
         lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]

@@ -11,7 +11,7 @@ from pumice.controllers.job.plugins.arguments import Flags
 from pumice.controllers.job.plugins.faults import OBJECT_BYTES_MAX, check_length
 from pumice.controllers.job.pods import add_env, add_mount, add_volume, containers
 from pumice.controllers.operations import Apply, Blame, Create, Delete
-from pumice.controllers.ownership import owned
+from pumice.controllers.ownership import owned_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,20 +84,25 @@ class Svc:
             data[_variable(task, "HOSTS")] = ",".join(addresses)
             data[_variable(task, "NUM")] = str(len(addresses))
         check_length("plugin svc: the list of hosts", "".join(data.values()), OBJECT_BYTES_MAX)
-        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": owned(job, config_name(job)), "data": data}
+        return {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": owned_metadata(job, config_name(job)),
+            "data": data,
+        }
 
     def _service(self, job: Job) -> Json:
         spec: Json = {"clusterIP": "None", "selector": hosts.selector(job)}
         if self._publishes_not_ready:
             spec["publishNotReadyAddresses"] = True
-        return {"apiVersion": "v1", "kind": "Service", "metadata": owned(job, job.metadata.name), "spec": spec}
+        return {"apiVersion": "v1", "kind": "Service", "metadata": owned_metadata(job, job.metadata.name), "spec": spec}
 
     def _wall(self, job: Job) -> Json:
         members = {"matchLabels": hosts.selector(job)}
         return {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
-            "metadata": owned(job, job.metadata.name),
+            "metadata": owned_metadata(job, job.metadata.name),
             "spec": {
                 "podSelector": members,
                 "ingress": [{"from": [{"podSelector": members}]}],

@@ -34,7 +34,7 @@ class TensorFlow(MakesNothing):
     def on_pod(self, pod: Json, job: Job, task: Task, index: int) -> None:
         tasks = job.spec.tasks
         if len(tasks) == 1 and tasks[0].replicas == 1:
-            return  # nobody to talk to
+            return  # no peer to talk to
         cluster = self._clusters.get(job.metadata.uid)
         if cluster is None:
             cluster = self._clusters[job.metadata.uid] = msgspec.Raw(msgspec.json.encode(self._cluster(job)))

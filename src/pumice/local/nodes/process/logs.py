@@ -15,6 +15,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from pumice import instant
+from pumice.digits import INT64_MAX, whole_number
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
@@ -146,9 +147,10 @@ def _count(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name, "")
     if not text:
         return None
-    if not text.isdecimal():
-        raise BadInput(f"{name} {text!r} is no number of at least 0; correct it")
-    return int(text)
+    count = whole_number(text, most=INT64_MAX)
+    if count is None:
+        raise BadInput(f"{name} {text[:32]!r} is no number from 0 to {INT64_MAX}; correct it")
+    return count
 
 
 async def read(folder: Path, options: LogOptions, writer: LogWriter | None = None) -> AsyncIterator[bytes]:

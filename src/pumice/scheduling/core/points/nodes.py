@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pumice.cluster.columns import Column
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState, SubState
     from pumice.scheduling.core.shapes import Shape
@@ -40,20 +40,20 @@ class Pull:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Grant:
-    most: Callable[[QueueSpec, Shape, int], int]
-    why: Callable[[QueueSpec, GangState, Shape], Reason]
+    most: Callable[[QueueInfo, Shape, int], int]
+    why: Callable[[QueueInfo, GangState, Shape], Reason]
 
 
 class Allowance(Registrations[Grant]):
     """The smallest number counts."""
 
     def __call__(
-        self, most: Callable[[QueueSpec, Shape, int], int], *, why: Callable[[QueueSpec, GangState, Shape], Reason]
+        self, most: Callable[[QueueInfo, Shape, int], int], *, why: Callable[[QueueInfo, GangState, Shape], Reason]
     ) -> None:
         """`why` says in numbers what the queue lacks for one more such pod of the gang."""
         self._add(Grant(most, why))
 
-    def of(self, queue: QueueSpec, shape: Shape, count: int) -> int:
+    def of(self, queue: QueueInfo, shape: Shape, count: int) -> int:
         """How many of `count` such pods the queue may still take."""
         for hook in self.hooks:
             count = hook.call.most(queue, shape, count)
@@ -61,7 +61,7 @@ class Allowance(Registrations[Grant]):
                 return 0
         return count
 
-    def why_none(self, queue: QueueSpec, gang: GangState, shape: Shape) -> Reason:
+    def why_none(self, queue: QueueInfo, gang: GangState, shape: Shape) -> Reason:
         """What the first plugin says that refuses the gang's queue one more such pod."""
         for hook in self.hooks:
             if hook.call.most(queue, shape, 1) <= 0:

@@ -32,7 +32,7 @@ from pumice.scheduling.core.shapes import Reads
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from pumice.cluster.queues import QueueSpec
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.decisions import Preparation
     from pumice.scheduling.core.gangstate import GangState, SubState
@@ -91,11 +91,11 @@ class Points:
         """As gang_order, between sub gangs of one gang."""
         self.task_order: Keys[Task] = Keys(registrar, "enableTaskOrder")
         """Once per task and cycle. Reads the task, changes nothing. Lower is placed first and evicted last."""
-        self.queue_order: First[[QueueSpec, QueueSpec], float] = First(registrar, "enableQueueOrder")
+        self.queue_order: First[[QueueInfo, QueueInfo], float] = First(registrar, "enableQueueOrder")
         """Whenever two queues are compared. Reads the plugin's own state, changes nothing. Negative: left is served first; zero:
         no opinion.
         """
-        self.victim_queue_order: First[[QueueSpec, QueueSpec, QueueSpec], float] = First(registrar)
+        self.victim_queue_order: First[[QueueInfo, QueueInfo, QueueInfo], float] = First(registrar)
         """When victims of different queues (left, right) compete, for a claimant's queue. Reads the plugin's own state, changes
         nothing. Negative: left loses its task first; zero: the reverse of queue_order.
         """
@@ -125,7 +125,7 @@ class Points:
         """
 
     def _queues(self, registrar: Registrar) -> None:
-        self.overused: AnyOf[[QueueSpec]] = AnyOf(registrar, "enabledOverused")
+        self.overused: AnyOf[[QueueInfo]] = AnyOf(registrar, "enabledOverused")
         """Each time a queue is about to be served. Reads the plugin's own state, changes nothing. True drops the queue for the
         rest of the action.
         """
@@ -133,7 +133,7 @@ class Points:
         """Before a batch is placed. Reads the plugin's own state, changes nothing. How many of `count` such pods the queue may
         still take; the rest is skipped.
         """
-        self.preemptive: Unanimous[[QueueSpec, Sequence[Task]]] = Unanimous(registrar, "enablePreemptive")
+        self.preemptive: Unanimous[[QueueInfo, Sequence[Task]]] = Unanimous(registrar, "enablePreemptive")
         """Before a queue reclaims for these tasks. Reads the plugin's own state, changes nothing. False: it has no right to more."""
 
     # ----------------------------------------------------------------------------------------------- victims

@@ -39,7 +39,7 @@ class PodAffinity:
     # ------------------------------------------------------------------------------------------------- filter
 
     def concerns(self, shape: Shape) -> bool:
-        """Whether the pod requires something of others, or somebody could refuse it."""
+        """Whether the pod requires something of others, or another pod could refuse it."""
         concerned = self._concerned.get(shape)
         if concerned is None:
             terms = shape.example.terms
@@ -54,7 +54,9 @@ class PodAffinity:
             return False
         if any(not self._is_single(term.topology_key) for term in self._avoids_itself(shape, terms)):
             return True
-        return bool(terms.wants) and not self._has_company(terms) and self._neighbours.is_part(shape, _wanted(terms))
+        return (
+            bool(terms.wants) and not self._has_company(terms) and self._neighbours.is_part(shape, _wanted_crowd(terms))
+        )
 
     def one_per_node(self, shape: Shape) -> Column | None:
         """Pods that avoid their like on a single node: one more wherever they are not refused already."""
@@ -74,8 +76,8 @@ class PodAffinity:
         decided = np.zeros(len(self._labels), dtype=bool)
         for code, refused, cure in (
             (Code.POD_AFFINITY, self._lonely(shape), Cure.CHANGE),
-            (Code.POD_ANTI_AFFINITY, self._crowded(shape), Cure.EVICTION),
-            (Code.REFUSED_BY_PODS, self._refused(shape), Cure.EVICTION),
+            (Code.POD_ANTI_AFFINITY, self._avoided_nodes(shape), Cure.EVICTION),
+            (Code.REFUSED_BY_PODS, self._refusing_nodes(shape), Cure.EVICTION),
         ):
             if refused is not None:
                 found.append(Denial(code, plugin, refused & ~decided, cure))
@@ -88,21 +90,21 @@ class PodAffinity:
         if terms is None or not terms.wants:
             return None
         alone = np.zeros(len(self._labels), dtype=bool)
-        if not self._has_company(terms) and self._neighbours.is_part(shape, _wanted(terms)):
+        if not self._has_company(terms) and self._neighbours.is_part(shape, _wanted_crowd(terms)):
             for term in terms.wants:
                 alone |= self._labels.column(term.topology_key).codes == ABSENT
             return alone
-        company = self._neighbours.crowd(_wanted(terms), leaving=True)
+        company = self._neighbours.crowd(_wanted_crowd(terms), leaving=True)
         for term in terms.wants:
             alone |= self._neighbours.near(company, term.topology_key) == 0
         return alone
 
     def _has_company(self, terms: Terms) -> bool:
         """Whether the wanted company exists on any node that has one of the labels."""
-        company = self._neighbours.crowd(_wanted(terms), leaving=True)
+        company = self._neighbours.crowd(_wanted_crowd(terms), leaving=True)
         return any(bool(company[self._labels.column(term.topology_key).codes != ABSENT].any()) for term in terms.wants)
 
-    def _crowded(self, shape: Shape) -> Mask | None:
+    def _avoided_nodes(self, shape: Shape) -> Mask | None:
         terms = shape.example.terms
         if terms is None or not terms.avoids:
             return None
@@ -112,7 +114,7 @@ class PodAffinity:
             crowded |= self._neighbours.near(others, term.topology_key) > 0
         return crowded
 
-    def _refused(self, shape: Shape) -> Mask | None:
+    def _refusing_nodes(self, shape: Shape) -> Mask | None:
         held = self._neighbours.held_against(shape)
         if not held:
             return None
@@ -150,7 +152,7 @@ class PodAffinity:
     def gathers(self, shape: Shape) -> bool:
         """Whether the only thing that such pods like about one another is to be near by one label.
 
-        Then a placement makes its whole neighbourhood equally more welcome, and nobody else: those near it may follow at once.
+        Then a placement makes its whole neighbourhood equally more welcome, and no other node: those near it may follow at once.
         """
         terms = shape.example.terms
         own = [
@@ -173,13 +175,13 @@ class PodAffinity:
         welcome = self._welcome(shape, nodes)
         highest = np.full(int(where.max()) + 1, np.iinfo(np.int64).min)
         np.maximum.at(highest, where, welcome)
-        scores = _spread_out(welcome, best)
+        scores = _dispersion(welcome, best)
         alike = bool((highest[where] == welcome).all())
         return (np.zeros_like(welcome) if scores is None else scores), where, alike
 
     def score(self, shape: Shape, nodes: Indexes, best: int) -> Column | None:
         """From 0 for the least to `best` for the most welcome candidate; None where all are alike."""
-        return _spread_out(self._welcome(shape, nodes), best)
+        return _dispersion(self._welcome(shape, nodes), best)
 
     def _welcome(self, shape: Shape, nodes: Indexes) -> Column:
         """How much company each candidate offers, by the weights of both sides."""
@@ -193,7 +195,7 @@ class PodAffinity:
         return welcome.take(nodes)
 
 
-def _spread_out(welcome: Column, best: int) -> Column | None:
+def _dispersion(welcome: Column, best: int) -> Column | None:
     least, span = int(welcome.min()), int(welcome.max() - welcome.min())
     if not span:
         return None
@@ -202,5 +204,5 @@ def _spread_out(welcome: Column, best: int) -> Column | None:
     return scores
 
 
-def _wanted(terms: Terms) -> Crowd:
+def _wanted_crowd(terms: Terms) -> Crowd:
     return unique(term.audience for term in terms.wants)

@@ -1,4 +1,4 @@
-"""Choosing devices for claims on one node: every request gets its devices, or nobody gets any.
+"""Choosing devices for claims on one node: every request gets its devices, or none gets any.
 
 Requests are served in order, each with the first devices that fit; where a later one finds nothing, earlier choices are
 reconsidered. The search is bounded, because its worst case is not.

@@ -74,14 +74,14 @@ class Attachments:
 
     def _free(self, driver: str, shared: Sequence[Attached]) -> Column:
         """What is left for further volumes once these are attached too."""
-        free: Column = self._limits[driver] - self._counted(driver)
+        free: Column = self._limits[driver] - self._count_attached(driver)
         for volume in shared:
             there = np.zeros(self._size, dtype=bool)
             there[[node for node, users in self._users.get(volume, {}).items() if users]] = True
             free = free - ~there
         return free
 
-    def _counted(self, driver: str) -> Column:
+    def _count_attached(self, driver: str) -> Column:
         if self._counts is None:
             self._counts = {}
             index = self._session.room.table.index
@@ -91,7 +91,7 @@ class Attachments:
                 name = attachment.spec.source.persistent_volume_name
                 volume = self._storage.volume(name) if name is not None else None
                 if volume is not None and volume.spec.csi is not None and attachment.spec.node_name in index:
-                    self._change(_named(volume), index[attachment.spec.node_name], 1)
+                    self._change(_attachment_of(volume), index[attachment.spec.node_name], 1)
         return self._counts.get(driver, np.zeros(self._size, dtype=np.int64))
 
     def _add(self, task: Task, node: int, sign: int) -> None:
@@ -114,7 +114,7 @@ class Attachments:
         for key in task.mounts.claims if task.mounts is not None else ():
             state = self._storage.state(key, ephemeral=task.mounts is not None and key in task.mounts.ephemeral)
             if isinstance(state, Bound) and state.volume is not None and state.volume.spec.csi is not None:
-                found.append((_named(state.volume), False))
+                found.append((_attachment_of(state.volume), False))
             elif isinstance(state, Wanting):
                 found.append(((self._storage.driver(key), UNBOUND + key), self._pods.is_simple(state)))
         return found
@@ -130,6 +130,6 @@ class Attachments:
 UNBOUND = "claim:"  # no volume handle of a driver is looked up by this name
 
 
-def _named(volume: PersistentVolume) -> Attached:
+def _attachment_of(volume: PersistentVolume) -> Attached:
     assert volume.spec.csi is not None
     return volume.spec.csi.driver, volume.spec.csi.volume_handle

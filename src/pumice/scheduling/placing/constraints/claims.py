@@ -69,7 +69,7 @@ class PodClaims:
         """What earlier cycles chose for pods that are still being bound, and that their claims may not show yet."""
         index = self._session.room.table.index
         for task in (task for gang in self._session.gangs.values() for task in gang.tasks_in(Status.BINDING)):
-            chosen = _written(task)
+            chosen = _annotated_devices(task)
             for claim in self._open(self._claims_of(task)) if chosen and task.node in index else ():
                 written = chosen.get(claim.metadata.name, [])
                 offers = [(self._inventory.by_id.get((each[1], each[2], each[3])), each) for each in written]
@@ -294,7 +294,7 @@ class PodClaims:
                 given, node = self._given[key]
                 wish = self._inventory.wish(claim)
                 assert isinstance(wish, Wish)
-                found.append(DeviceChoice(key, written(wish, given, self._session.room.table.names[node])))
+                found.append(DeviceChoice(key, allocation_json(wish, given, self._session.room.table.names[node])))
             elif all(each.uid != task.uid for each in claim.status.reserved_for):
                 found.append(DeviceChoice(key, None))
         return found
@@ -309,8 +309,8 @@ class PodClaims:
         return {names.DEVICES: msgspec.json.encode(chosen, order="sorted").decode()} if chosen else {}
 
 
-def _written(task: Task) -> dict[str, list[tuple[str, str, str, str, bool]]]:
-    """Claim -> devices by the pod's annotation; anybody may write one, so it may be anything."""
+def _annotated_devices(task: Task) -> dict[str, list[tuple[str, str, str, str, bool]]]:
+    """Claim -> devices by the pod's annotation; any user may write one, so it may be anything."""
     text = task.pod.metadata.annotations.get(names.DEVICES, "{}")
     try:
         return msgspec.json.decode(text, type=dict[str, list[tuple[str, str, str, str, bool]]])
@@ -341,7 +341,7 @@ def _alike(one: Ask, other: Ask) -> bool:
     return one.selectors == other.selectors and one.tolerations == other.tolerations
 
 
-def written(wish: Wish, given: Sequence[Given], node: str) -> dict[str, Any]:
+def allocation_json(wish: Wish, given: Sequence[Given], node: str) -> dict[str, Any]:
     """The allocation as it is written into the claim's status."""
     results = [
         {

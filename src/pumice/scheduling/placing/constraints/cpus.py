@@ -108,7 +108,7 @@ def _take_whole(cpus: int, free: int, taken: int, count: int) -> int:
 
 
 def layout_of(detail: Mapping[str, CpuInfo]) -> Layout:
-    return _layout(_encode(detail))
+    return _layout(_encode(dict(detail)))  # an empty one is a read-only view that cannot be encoded
 
 
 @lru_cache(maxsize=LAYOUTS_CACHED_MAX)
@@ -127,7 +127,7 @@ class Assignment:
 
 @lru_cache(maxsize=ANSWERS_CACHED_MAX)
 def assign(layout: Layout, policy: str, free: int, wanted: tuple[int, ...]) -> Assignment:
-    """Whole CPUs for one container after the other; zero means that the container shares CPUs with everybody."""
+    """Whole CPUs for one container after the other; zero means that the container shares CPUs with all others."""
     given: list[int] = []
     union = 0
     for number, count in enumerate(wanted):

@@ -84,7 +84,7 @@ class Selector:
 
 
 @functools.lru_cache(EXPRESSIONS_KEPT_MAX)
-def compiled(expression: str) -> Selector:
+def compile_selector(expression: str) -> Selector:
     """The selector, or CelError."""
     return Selector(expression)
 

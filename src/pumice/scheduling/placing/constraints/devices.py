@@ -111,7 +111,7 @@ class Inventory:
                 yield offered
 
     def in_use(self) -> Iterator[Offered]:
-        """Devices that claims have already; whoever only looks on takes nothing."""
+        """Devices that claims have already; a request for admin access takes nothing."""
         for claim in self._claims.values():
             allocation = claim.status.allocation
             for result in allocation.devices.results if allocation is not None else ():
@@ -208,7 +208,7 @@ def _ask(name: str, kind: DeviceClass, asked: DeviceSubRequest) -> Ask:
     selectors = [each.cel.expression for each in (*kind.spec.selectors, *asked.selectors) if each.cel is not None]
     return Ask(
         name=name,
-        selectors=tuple(device_cel.compiled(expression) for expression in selectors),
+        selectors=tuple(device_cel.compile_selector(expression) for expression in selectors),
         tolerations=asked.tolerations,
         count=0 if asked.allocation_mode == ALL else max(asked.count, 1),
         only_looks=asked.admin_access,

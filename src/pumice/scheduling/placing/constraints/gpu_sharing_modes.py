@@ -53,16 +53,16 @@ class ByNumber:
         if number < 1:
             return None
         broken = {part.strip() for part in node.metadata.annotations.get(names.GPU_UNHEALTHY_IDS, "").split(",")}
-        return _numbered(min(number, registers.CARDS_MAX), memory // number, frozenset(broken))
+        return _numbered_cards(min(number, registers.CARDS_MAX), memory // number, frozenset(broken))
 
     def ask_of(self, task: Task, rules: frozenset[str]) -> Ask | None:
         del rules
-        amount = self._asked(task)
+        amount = self._demand(task)
         if not amount:
             return None
         return Ask((Wanted(amount),) if self.whole else (Wanted(1, amount),))
 
-    def _asked(self, task: Task) -> int:
+    def _demand(self, task: Task) -> int:
         """Of all containers together, or of the hungriest init container if that is more."""
         name = names.GPU_NUMBER if self.whole else names.GPU_MEMORY
         spec = task.pod.spec
@@ -70,10 +70,10 @@ class ByNumber:
         return max(at_once, max((_limit(container, name) for container in spec.init_containers), default=0))
 
     def grant_of(self, task: Task, cards: CardSet) -> Grant | None:
-        """Cards named by the pod's annotation; in either way of sharing, whoever is on a card is on it."""
+        """Cards named by the pod's annotation; in either way of sharing, a pod that is on a card is on it."""
         text = task.pod.metadata.annotations.get(names.GPU_INDEX, "")
         numbers = sorted({cards.index[part] for part in text.split(",") if part in cards.index})
-        memory = 0 if self.whole else self._asked(task)
+        memory = 0 if self.whole else self._demand(task)
         return (tuple(Part(number, memory) for number in numbers),) if numbers else None
 
     def choose(self, cards: Sequence[Card], usage: Sequence[Usage], ask: Ask) -> Grant | None:
@@ -156,7 +156,7 @@ class Slices:
 
 
 @lru_cache(maxsize=registers.REGISTERS_CACHED_MAX)
-def _numbered(number: int, memory: int, broken: frozenset[str]) -> CardSet:
+def _numbered_cards(number: int, memory: int, broken: frozenset[str]) -> CardSet:
     """Equal sets of cards are one object, so that what is found out about one node holds for its likes."""
     cards = [Card(str(each), 1, memory, "", str(each) not in broken) for each in range(number)]
     return CardSet(cards)

@@ -31,7 +31,7 @@ class NodeImages:
         """For each node the bytes of these images that it holds, less where few nodes hold them; None where no node does."""
         total = None
         for image in images:
-            found = self._find(normalised(image))
+            found = self._find(with_tag(image))
             if found is not None:
                 if total is None:
                     total = np.zeros(len(self._objects), dtype=np.int64)
@@ -57,6 +57,6 @@ class NodeImages:
         return np.array(where, dtype=np.intp), int(size * (len(where) / len(self._objects)))
 
 
-def normalised(image: str) -> str:
+def with_tag(image: str) -> str:
     """An image without a tag means the tag `latest`."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

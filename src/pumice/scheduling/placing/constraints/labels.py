@@ -1,4 +1,4 @@
-"""Labels as columns: for each key that somebody asks about, the number of its value on every node or pod.
+"""Labels as columns: for each key that a rule asks about, the number of its value on every node or pod.
 
 A column costs one pass over the objects, once a cycle; after that a selector is a few comparisons of integers.
 """
@@ -54,7 +54,7 @@ class LabelColumns:
     def column(self, key: str) -> LabelColumn:
         column = self._columns.get(key)
         if column is None:
-            column = self._columns[key] = coded([labels.get(key) for labels in self._labels()])
+            column = self._columns[key] = label_column([labels.get(key) for labels in self._labels()])
         return column
 
     def matching(self, selector: LabelSelector) -> Mask:
@@ -83,7 +83,7 @@ class LabelColumns:
         return mask
 
 
-def coded(values: Sequence[str | None]) -> LabelColumn:
+def label_column(values: Sequence[str | None]) -> LabelColumn:
     """Numbers for values, in order of appearance."""
     code_of: dict[str | None, int] = {None: ABSENT}
     for value in dict.fromkeys(values):

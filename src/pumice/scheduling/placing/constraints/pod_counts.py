@@ -1,6 +1,6 @@
 """Where the pods are that other pods ask about, counted per node; the counts follow every placement and its undo.
 
-An audience says which pods are meant. A crowd is what several audiences mean together. Nothing is counted before somebody
+An audience says which pods are meant. A crowd is what several audiences mean together. Nothing is counted before a rule
 asks; then the nodes that have a pod with one of the wanted labels are looked at, and from there on each move adds or takes one.
 Evicted pods count no longer, promised ones do: that is how kube-scheduler's own view follows Volcano's session.
 """
@@ -178,13 +178,13 @@ class Neighbours:
 
     def held_against(self, shape: Shape) -> list[tuple[Term, Column]]:
         """Terms by which pods elsewhere refuse such a pod, with how many hold them on each node."""
-        return [(term, column) for term, weight, column in self._held(shape) if weight == REQUIRED]
+        return [(term, column) for term, weight, column in self._terms_held(shape) if weight == REQUIRED]
 
     def held_preferences(self, shape: Shape) -> list[tuple[Term, int, Column]]:
         """Terms by which pods elsewhere prefer or dislike such a pod: weight, and how many hold them on each node."""
-        return [held for held in self._held(shape) if held[1] != REQUIRED]
+        return [held for held in self._terms_held(shape) if held[1] != REQUIRED]
 
-    def _held(self, shape: Shape) -> Iterator[tuple[Term, int, Column]]:
+    def _terms_held(self, shape: Shape) -> Iterator[tuple[Term, int, Column]]:
         for audience in self.audiences_of(shape):
             for held in self._holders.get(audience, ()):
                 column = self._holding.get(held)
@@ -218,13 +218,13 @@ class Neighbours:
 
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
         del gang, tasks
-        for column in self._touched(shape):
+        for column in self._columns_of(shape):
             if len(nodes) == 1:
                 column[nodes[0]] += sign
             else:
                 np.add.at(column, np.asarray(nodes, dtype=np.intp), sign)
 
-    def _touched(self, shape: Shape) -> Iterator[Column]:
+    def _columns_of(self, shape: Shape) -> Iterator[Column]:
         if self._counted:
             own = self.audiences_of(shape)
             for audience in own:

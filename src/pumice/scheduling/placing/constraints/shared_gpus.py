@@ -1,7 +1,7 @@
 """The GPUs of one node as pods share them: who holds what of which card, and what the next pod would get.
 
 Two ways of sharing. *Slices* (vGPU): each container gets slices of so many different cards, with memory and a share of the
-cores. *Cards by number*: a pod gets memory of one card, or whole cards that nobody else uses.
+cores. *Cards by number*: a pod gets memory of one card, or whole cards that no other pod uses.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class Ask:
     not_uuids: frozenset[str] = frozenset()
     mode: str = ""
     avoid: frozenset[str] = frozenset()  # no card that holds a pod with one of these marks
-    marks: frozenset[str] = frozenset()  # that the pod leaves on its cards, as far as somebody avoids them
+    marks: frozenset[str] = frozenset()  # that the pod leaves on its cards, as far as other pods avoid them
 
     def suits(self, card: Card) -> bool:
-        """Whether the card will do at all, whoever uses it."""
+        """Whether the card will do at all, whatever is used of it."""
         kind = card.type.upper()
         if not card.healthy or card.mode != HAMI_CORE or (self.mode and self.mode != card.mode):
             return False
@@ -69,7 +69,7 @@ class Ask:
 
 
 class Usage:
-    """What is used of one card, by how many parts of it that somebody has."""
+    """What is used of one card, by how many parts of it that pods have."""
 
     __slots__ = ("cores", "marks", "memory", "parts")
 
@@ -147,7 +147,7 @@ def _slice_of(card: Card, used: Usage, ask: Ask, wanted: Wanted, number: int) ->
     memory = wanted.memory_of(card)
     full = used.parts >= card.slices or used.memory + memory > card.memory or used.cores + wanted.cores > CORES
     alone = wanted.cores == CORES and used.parts > 0  # all cores: the card for itself
-    starved = wanted.cores == 0 and used.cores >= CORES  # somebody has them all
+    starved = wanted.cores == 0 and used.cores >= CORES  # they are all in use
     if full or alone or starved or not ask.suits(card) or used.has(ask.avoid):
         return None
     return Part(number, memory, wanted.cores)
@@ -163,7 +163,7 @@ def memory_of_a_card(cards: Sequence[Card], usage: Sequence[Usage], ask: Ask) ->
 
 
 def whole_cards(cards: Sequence[Card], usage: Sequence[Usage], ask: Ask) -> Grant | None:
-    """The first so many cards that nobody uses."""
+    """The first so many cards that no pod uses."""
     (wanted,) = ask.containers
     free = [number for number, used in enumerate(usage) if cards[number].healthy and not used.parts]
     if len(free) < wanted.cards:

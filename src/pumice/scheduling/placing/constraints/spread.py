@@ -106,7 +106,7 @@ class PodSpread:
         if found is None:
             terms = shape.example.terms
             spreads = [spread for spread in terms.spreads if spread.is_hard is hard] if terms is not None else []
-            labelled = self._labelled([spread.topology_key for spread in spreads])
+            labelled = self._nodes_with_labels([spread.topology_key for spread in spreads])
             found = self._rules[key] = [self._rule(shape, (spread.audience,), spread, labelled) for spread in spreads]
         return found
 
@@ -126,7 +126,7 @@ class PodSpread:
             self._neighbours.is_part(shape, crowd),
         )
 
-    def _labelled(self, topology_keys: Sequence[str]) -> Mask:
+    def _nodes_with_labels(self, topology_keys: Sequence[str]) -> Mask:
         """Nodes that have all the labels."""
         labelled = np.ones(len(self._labels), dtype=bool)
         for key in topology_keys:
@@ -175,7 +175,7 @@ class PodSpread:
             return None
         if not needs_all:
             return self._evenness(rules, nodes, best)
-        counted = self._labelled([rule.topology_key for rule in rules])[nodes]
+        counted = self._nodes_with_labels([rule.topology_key for rule in rules])[nodes]
         if counted.all():
             return self._evenness(rules, nodes, best)
         scores = np.zeros(len(nodes), dtype=np.int64)  # of nodes that lack a label
@@ -269,7 +269,7 @@ def _soft(audience: Audience, topology_key: str, max_skew: int) -> Spread:
 
 
 def _selects(rule: Rule) -> bool:
-    """An empty selector means everybody to others, and nobody here (Kubernetes parity)."""
+    """An empty selector means all pods elsewhere, and no pod here (Kubernetes parity)."""
     return any(audience.selector.requirements for audience in rule.crowd)
 
 

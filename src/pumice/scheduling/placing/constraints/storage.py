@@ -2,7 +2,7 @@
 
 bound       the claim has its volume: its pods go where the volume can be reached
 wanting     the claim waits for its first consumer: a free volume that fits, or a new one, near the chosen node
-stuck       nothing that this scheduler does can help: missing, lost, being deleted, or waiting for somebody else
+stuck       nothing that this scheduler does can help: missing, lost, being deleted, or waiting for another component
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Storage:
 
     @functools.cached_property
     def _free(self) -> dict[str, list[PersistentVolume]]:
-        """Volumes that nobody has, by class."""
+        """Volumes that no claim has, by class."""
         found: dict[str, list[PersistentVolume]] = {}
         for volume in self._volumes.values():
             is_free = volume.spec.claim_ref is None and volume.status.phase == "Available"
@@ -181,7 +181,7 @@ class Storage:
             and volume.metadata.deletion_timestamp is None
         )
 
-    def reach(self, volume: PersistentVolume) -> Mask:
+    def nodes_reaching(self, volume: PersistentVolume) -> Mask:
         """Nodes from which the volume can be reached by its own node affinity."""
         name = volume.metadata.name
         mask = self._reach.get(name)
@@ -205,7 +205,7 @@ class Storage:
             own, other = (self._among(label, values) for label in (key, modern))
             has_own = self._labels.column(key).codes != ABSENT
             good &= np.where(has_own, own, other)
-        return good | ~self._zoned
+        return good | ~self._nodes_with_zones
 
     def _among(self, key: str, values: set[str]) -> Mask:
         column = self._labels.column(key)
@@ -214,7 +214,7 @@ class Storage:
         return mask
 
     @functools.cached_property
-    def _zoned(self) -> Mask:
+    def _nodes_with_zones(self) -> Mask:
         zoned = np.zeros(len(self._labels), dtype=bool)
         for key in ZONE_LABELS:
             zoned |= self._labels.column(key).codes != ABSENT

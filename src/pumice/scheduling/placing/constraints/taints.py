@@ -29,7 +29,7 @@ class NodeTaints:
         self._objects = session.room.table.objects
 
     @functools.cached_property
-    def _grouped(self) -> tuple[Indexes, list[tuple[Taint, ...]]]:
+    def _taint_sets(self) -> tuple[Indexes, list[tuple[Taint, ...]]]:
         """The number of each node's set of taints, and the sets."""
         sets: dict[tuple[Taint, ...], int] = {(): 0}
         groups = [
@@ -38,7 +38,7 @@ class NodeTaints:
         return np.array(groups, dtype=np.intp), list(sets)
 
     @functools.cached_property
-    def _cordoned(self) -> Mask:
+    def _cordoned_nodes(self) -> Mask:
         return np.array([node.spec.unschedulable for node in self._objects], dtype=bool)
 
     def repelling(self, tolerations: Sequence[Toleration]) -> Mask:
@@ -47,22 +47,22 @@ class NodeTaints:
 
     def disliked(self, tolerations: Sequence[Toleration]) -> Column | None:
         """How many PreferNoSchedule taints of each node are not tolerated; None where there are none."""
-        if not any(taint.effect == PREFER_NO_SCHEDULE for taints in self._grouped[1] for taint in taints):
+        if not any(taint.effect == PREFER_NO_SCHEDULE for taints in self._taint_sets[1] for taint in taints):
             return None
         return self._each(frozenset({PREFER_NO_SCHEDULE}), tolerations)
 
     def closed(self, tolerations: Sequence[Toleration]) -> Mask:
         """Cordoned nodes, unless the pod tolerates just that."""
         if any(tolerates(toleration, _CORDON) for toleration in tolerations):
-            return np.zeros_like(self._cordoned)
-        return self._cordoned
+            return np.zeros_like(self._cordoned_nodes)
+        return self._cordoned_nodes
 
     def _each(self, effects: frozenset[str], tolerations: Sequence[Toleration]) -> Column:
         """How many taints with one of the effects are not tolerated, on each node."""
-        group, sets = self._grouped
-        counts: Column = np.array([_untolerated(taints, effects, tolerations) for taints in sets], dtype=np.int64)[
-            group
-        ]
+        group, sets = self._taint_sets
+        counts: Column = np.array(
+            [_count_untolerated(taints, effects, tolerations) for taints in sets], dtype=np.int64
+        )[group]
         return counts
 
 
@@ -71,7 +71,7 @@ def _bare(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
     return tuple(Taint(taint.key, taint.value, taint.effect) for taint in taints)
 
 
-def _untolerated(taints: Iterable[Taint], effects: frozenset[str], tolerations: Sequence[Toleration]) -> int:
+def _count_untolerated(taints: Iterable[Taint], effects: frozenset[str], tolerations: Sequence[Toleration]) -> int:
     return sum(
         taint.effect in effects and not any(tolerates(toleration, taint) for toleration in tolerations)
         for taint in taints

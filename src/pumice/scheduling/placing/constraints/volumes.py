@@ -116,14 +116,14 @@ class PodVolumes:
             good &= self._storage.zones(volume)
         return [Denial(Code.VOLUME_ZONE, plugin, ~good)] if volumes else []
 
-    def reach(self, plugin: str, shape: Shape) -> list[Denial]:
+    def reach_denials(self, plugin: str, shape: Shape) -> list[Denial]:
         """Nodes from which a bound volume cannot be reached."""
         found = []
         for bound in self._of(shape)[0]:
             if bound.volume is None:
                 found.append(Denial(Code.VOLUME_MISSING, plugin, np.ones(self._size, dtype=bool)))
             else:
-                found.append(Denial(Code.VOLUME_AFFINITY, plugin, ~self._storage.reach(bound.volume)))
+                found.append(Denial(Code.VOLUME_AFFINITY, plugin, ~self._storage.nodes_reaching(bound.volume)))
         return found
 
     def wants(self, shape: Shape) -> bool:
@@ -150,7 +150,7 @@ class PodVolumes:
             if choice is not None and choice.volume:
                 volume = self._storage.volume(choice.volume)
                 assert volume is not None
-                reached &= self._storage.reach(volume)
+                reached &= self._storage.nodes_reaching(volume)
                 continue
             node = choice.node if choice is not None else wanting.node
             if node:
@@ -185,7 +185,7 @@ class PodVolumes:
         volume = self._storage.volume(wanting.prebound)
         if volume is None or not self._storage.serves(volume, wanting.need):
             return self._free_for(wanting.need) > 0
-        return self._storage.reach(volume)
+        return self._storage.nodes_reaching(volume)
 
     def _only(self, node: str) -> Mask:
         mask = np.zeros(self._size, dtype=bool)
@@ -200,7 +200,7 @@ class PodVolumes:
             column = self._free[need] = np.zeros(self._size, dtype=np.int64)
             for volume in self._storage.fitting(need):
                 if volume.metadata.name not in self._taken:
-                    column += self._storage.reach(volume)
+                    column += self._storage.nodes_reaching(volume)
         return column
 
     def _matched_together(self, claims: Iterable[Wanting]) -> Iterable[tuple[Wanting, Mask]]:
@@ -212,7 +212,7 @@ class PodVolumes:
                 name = volume.metadata.name
                 if name not in self._taken:
                     taken = gone.setdefault(name, np.zeros(self._size, dtype=bool))
-                    here = self._storage.reach(volume) & ~matched & ~taken
+                    here = self._storage.nodes_reaching(volume) & ~matched & ~taken
                     matched |= here
                     taken |= here
             yield wanting, matched
@@ -279,7 +279,7 @@ class PodVolumes:
         self._knows_earlier_cycles = True
         for task in self._session.snapshot.with_mounts:
             if task.status is Status.BINDING:
-                chosen = _written(task)
+                chosen = _annotated_volumes(task)
                 for wanting in self._states(task)[1]:
                     name = chosen.get(wanting.key.partition("/")[2], "")
                     self._choices.setdefault(wanting.key, VolumeChoice(wanting.key, name, task.node))
@@ -317,16 +317,16 @@ class PodVolumes:
             return None
         prebound = self._storage.volume(wanting.prebound) if wanting.prebound else None
         if prebound is not None and self._storage.serves(prebound, wanting.need):
-            return prebound if self._storage.reach(prebound)[node] else None
+            return prebound if self._storage.nodes_reaching(prebound)[node] else None
         for volume in self._storage.fitting(wanting.need):
-            if volume.metadata.name not in self._taken and self._storage.reach(volume)[node]:
+            if volume.metadata.name not in self._taken and self._storage.nodes_reaching(volume)[node]:
                 return volume
         return None
 
     def _count(self, volume: PersistentVolume, sign: int) -> None:
         for need, column in self._free.items():
             if any(each is volume for each in self._storage.fitting(need)):
-                np.add(column, sign * self._storage.reach(volume), out=column)
+                np.add(column, sign * self._storage.nodes_reaching(volume), out=column)
 
     def choices(self, task: Task) -> list[VolumeChoice]:
         """What has to be written before the pod can be bound, so that its claims get their volumes."""
@@ -338,8 +338,8 @@ class PodVolumes:
         return {names.VOLUMES: msgspec.json.encode(chosen, order="sorted").decode()} if chosen else {}
 
 
-def _written(task: Task) -> dict[str, str]:
-    """Claim -> volume by the pod's annotation; anybody may write one, so it may be anything."""
+def _annotated_volumes(task: Task) -> dict[str, str]:
+    """Claim -> volume by the pod's annotation; any user may write one, so it may be anything."""
     text = task.pod.metadata.annotations.get(names.VOLUMES, "{}")
     try:
         return msgspec.json.decode(text, type=dict[str, str])

@@ -1,0 +1,76 @@
+"""What a user meant who wrote a command that is not there: kubectl's words, other programs' words, and slips."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Command group -> word -> what to write instead.
+MEANT: Mapping[str, Mapping[str, str]] = {
+    "": {
+        **dict.fromkeys(("jobs", "vcjob", "vcjobs", "vj", "get", "list", "ls", "ps"), "pumice job list"),
+        **dict.fromkeys(("pods", "po"), "pumice pod list"),
+        **dict.fromkeys(("queues", "q"), "pumice queue list"),
+        **dict.fromkeys(("jobflows", "flow", "flows"), "pumice jobflow list"),
+        **dict.fromkeys(("jobtemplates", "template", "templates"), "pumice jobtemplate list"),
+        **dict.fromkeys(("top", "free", "gpus"), "pumice nodes"),
+        **dict.fromkeys(("logs", "log"), "pumice job logs NAME"),
+        **dict.fromkeys(("describe", "view", "show"), "pumice job view NAME` or `pumice explain job/NAME"),
+        **dict.fromkeys(("run", "submit", "create", "apply"), "pumice job run"),
+        **dict.fromkeys(("delete", "cancel", "rm"), "pumice job delete NAME"),
+        **dict.fromkeys(("wait", "scale", "restart", "suspend", "resume"), "pumice job {} NAME"),
+        **dict.fromkeys(("why", "events"), "pumice explain job/NAME"),
+        **dict.fromkeys(("start", "serve"), "pumice up"),
+        "stop": "pumice down",
+    },
+    "job": {
+        **dict.fromkeys(("get", "describe", "show", "status"), "pumice job view NAME"),
+        **dict.fromkeys(("ls", "ps"), "pumice job list"),
+        **dict.fromkeys(("create", "submit", "apply"), "pumice job run"),
+        **dict.fromkeys(("cancel", "rm", "kill"), "pumice job delete NAME"),
+        **dict.fromkeys(("log", "tail"), "pumice job logs NAME"),
+        **dict.fromkeys(("explain", "why", "events"), "pumice explain job/NAME"),
+        **dict.fromkeys(("abort", "pause", "stop"), "pumice job suspend NAME"),
+    },
+    "queue": {
+        **dict.fromkeys(("view", "describe", "show"), "pumice queue get NAME"),
+        **dict.fromkeys(("open", "close"), "pumice queue operate NAME --action {}"),
+        **dict.fromkeys(("update", "scale"), "pumice queue operate NAME --action update --weight WEIGHT"),
+        "ls": "pumice queue list",
+    },
+    "pod": {
+        **dict.fromkeys(("get", "ls", "describe"), "pumice pod list"),
+        **dict.fromkeys(("logs", "log"), "pumice job logs NAME"),
+    },
+}
+
+
+def meant(path: str, word: str, known: list[str]) -> str:
+    """The command that the word stands for in other programs, else one that is spelt nearly so; empty if there is none."""
+    listed = MEANT.get(path, {}).get(word.lower())
+    if listed is not None:
+        return listed.format(word.lower())
+    import difflib
+
+    close = difflib.get_close_matches(word.lower(), known, n=1)
+    return " ".join(filter(None, ("pumice", path, *close))) if close else ""
+
+
+class SuggestingGroup(click.Group):
+    """A group of commands that answers a word it does not know with one that it does."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            path = "" if ctx.parent is None else str(ctx.info_name)
+            suggested = meant(path, args[0], self.list_commands(ctx))
+            if suggested and not args[0].startswith("-"):
+                raise click.UsageError(f"{error.message} Did you mean `{suggested}`?", ctx) from error
+            raise
