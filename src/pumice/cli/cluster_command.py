@@ -240,12 +240,19 @@ def _tuple(_: click.Context, __: click.Parameter, value: str | tuple[str, ...] |
 
 
 async def _each(chosen: Sequence[str], body: Callable[..., Awaitable[Answer]]) -> Several:
+    from pumice.cli.results import Query
+
     several = Several([])
     for name in dict.fromkeys(chosen):
         try:
             several.answers.append(await body(name=name))
         except PumiceError as error:
             several.errors.append(error)
+    first = several.answers[0] if several.answers else None
+    if isinstance(first, Query):  # one table, not one for each
+        names = tuple(dict.fromkeys(chosen))
+        together = dataclasses.replace(first, name="", names=names, keep=lambda each: each["metadata"]["name"] in names)
+        return Several([together], several.errors)
     return several
 
 

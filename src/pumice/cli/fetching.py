@@ -38,8 +38,9 @@ class _Event(msgspec.Struct, frozen=True):
 
 async def fetch(query: Query, client: Client) -> list[Json]:
     """The one object that is named, or all that the query keeps, by namespace and name."""
-    if query.name:
-        return [(await client.get(query.kind, query.name, namespace=query.namespace)).json()]
+    if query.name or query.names:
+        wanted = query.names or (query.name,)
+        return [(await client.get(query.kind, each, namespace=query.namespace)).json() for each in wanted]
     found = await client.list_json(query.kind, namespace=query.namespace, labels=query.labels)
     return sorted((each for each in found if query.keep(each)), key=_place)
 

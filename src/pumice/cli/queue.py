@@ -57,7 +57,7 @@ async def list_queues(access: ClusterAccess, labels: str) -> Query:
 
 @queue.command()
 @asks(namespace=(), watch=True)
-@name_argument("-N", "--name", letter="-n", kind=KIND)
+@name_argument("-N", "--name", letter="-n", kind=KIND, several=True)
 async def get(access: ClusterAccess, name: str) -> Query:
     """Show one queue."""
     return queues(access, name)

@@ -34,6 +34,7 @@ class Query:
     columns: tuple[Column, ...]
     namespace: str = ""
     name: str = ""
+    names: tuple[str, ...] = ()  # several, instead of one
     labels: str = ""
     keep: Callable[[Json], bool] = everything
     before: Callable[[], Awaitable[object]] | None = None  # reads again what the columns need beside the objects

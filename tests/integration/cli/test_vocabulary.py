@@ -56,6 +56,12 @@ def test_several_names_are_served_and_one_that_is_not_there_keeps_none_of_the_ot
     assert 'jobs.batch.volcano.sh "ghost" not found' in deleted.err
 
 
+def test_several_objects_are_one_table(pumice):
+    assert [line.split()[0] for line in pumice("queue", "get", "root", "default").lines] == ["NAME", "root", "default"]
+    assert pumice("queue", "get", "root", "default", "-o", "jsonpath={.items[*].metadata.name}").out == "root default"
+    assert pumice("queue", "get", "root", "ghost").code == 3
+
+
 def test_a_queues_n_is_its_name_as_in_vcctl_and_a_namespace_beside_a_name_as_in_kubectl(pumice):
     for words in (("-n", "default"), ("default",), ("-N", "default"), ("default", "-n", "elsewhere")):
         assert pumice("queue", "get", *words, "-o", "name").lines == ["queue.scheduling.volcano.sh/default"]

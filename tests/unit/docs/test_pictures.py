@@ -2,9 +2,12 @@
 
 import html
 import re
+import tomllib
 
 import pytest
-from tools.docs import pictures, record, shown
+from tools.docs import logo, pictures, record, shown
+
+from pumice import __version__
 
 TUTORIAL = record.FOLDER.parent / "tutorial.md"
 
@@ -50,3 +53,17 @@ def test_letters_keep_their_places_and_colours():
 def test_a_line_wider_than_the_terminal_is_wrapped():
     rows = list(record._wrapped(record.Text("x" * (record.COLUMNS + 5))))
     assert [len(row[0].text) for row in rows] == [record.COLUMNS, 5]
+
+
+def test_the_logo_is_what_the_tool_draws():
+    assert (pictures.FOLDER / "logo.svg").read_text() == logo.draw()
+
+
+def test_the_site_has_the_logo_both_schemes_and_the_version():
+    project = tomllib.loads((pictures.FOLDER.parents[1] / "zensical.toml").read_text())["project"]
+    theme = project["theme"]
+    assert {theme["logo"], theme["favicon"]} == {"pictures/logo.svg"}
+    assert {"default", "slate"} <= {each.get("scheme") for each in theme["palette"]}
+    assert project["copyright"] == f"Pumice {__version__}"
+    front = (pictures.FOLDER.parent / "index.md").read_text()
+    assert [name for name in ("logo", "gang", "waiting", "evicted") if f"pictures/{name}.svg" not in front] == []

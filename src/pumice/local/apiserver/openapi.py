@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
+from pumice.local.apiserver import descriptions
 from pumice.local.apiserver.store import encode
 from pumice.local.apiserver.structures import Field, structures
 
@@ -28,6 +29,7 @@ _PLAIN: dict[str, dict[str, Any]] = {
     "number": {"type": "number", "format": "double"},
     "any": {"type": "object"},
 }
+_V3 = "#/components/schemas/"
 _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
 _METHODS = {"get": "get", "list": "get", "create": "post", "update": "put", "patch": "patch", "delete": "delete"}
 _PATCH_TYPES = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
@@ -63,7 +65,7 @@ class Documents:
             chosen = [r for r in self.registry.all() if r.group == group and r.version == version]
             if not chosen:
                 return None
-            paths, schemas = self._content(chosen, "#/components/schemas/", v3=True)
+            paths, schemas = self._content(chosen, _V3, v3=True)
             head = {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.36.1"}}
             kept[key] = encode(head | {"paths": paths, "components": {"schemas": schemas}})
         return kept[key]
@@ -110,7 +112,7 @@ def _add_structure(name: str, schemas: dict[str, Any], prefix: str) -> None:
         return
     structure = structures()[name]
     schemas[name] = {}  # structures refer to themselves
-    schemas[name] = _structure(structure, prefix)
+    schemas[name] = _structure(name, structure, prefix)
     for field in structure.fields.values():
         if field.type_name:
             _add_structure(field.type_name, schemas, prefix)
@@ -120,16 +122,25 @@ def _add_structure(name: str, schemas: dict[str, Any], prefix: str) -> None:
             schemas.setdefault(named, schema)
 
 
-def _structure(structure: Structure, prefix: str) -> dict[str, Any]:
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {name: _field(field, prefix) for name, field in structure.fields.items()},
+def _structure(name: str, structure: Structure, prefix: str) -> dict[str, Any]:
+    properties = {
+        field: _describe(_field(each, prefix), descriptions.of_field(name, field), prefix)
+        for field, each in structure.fields.items()
     }
+    schema = _describe({"type": "object", "properties": properties}, descriptions.of_kind(name), prefix)
     if structure.required:
         schema["required"] = list(structure.required)
     if structure.atomic:
         schema["x-kubernetes-map-type"] = "atomic"
     return schema
+
+
+def _describe(schema: dict[str, Any], text: str, prefix: str) -> dict[str, Any]:
+    if not text:
+        return schema
+    if "$ref" in schema and prefix == _V3:  # there a reference may not have neighbours; readers of v2 know no allOf
+        schema = {"allOf": [schema]}
+    return {"description": text} | schema
 
 
 def _field(field: Field, prefix: str) -> dict[str, Any]:

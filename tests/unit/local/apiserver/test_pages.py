@@ -141,3 +141,14 @@ async def test_every_kind_can_be_printed(api, server):
             table = await api.get(f"{root}/{resource.version}/{resource.plural}", accept=TABLE)
             assert all(len(row["cells"]) == len(table["columnDefinitions"]) for row in table["rows"])
             assert api.status == 200
+
+
+async def test_fields_of_pods_and_of_all_metadata_are_described(api):
+    schemas = (await api.get("/openapi/v3/api/v1"))["components"]["schemas"]
+    for name in ("core.v1.Pod", "core.v1.PodSpec", "core.v1.Container", "meta.v1.ObjectMeta"):
+        fields = schemas[name]["properties"]
+        undescribed = {field for field, schema in fields.items() if not schema.get("description")}
+        assert undescribed <= {"selfLink"}, name
+    assert schemas["core.v1.Pod"]["description"]
+    old = (await api.get("/openapi/v2"))["definitions"]["core.v1.Pod"]["properties"]["spec"]
+    assert set(old) == {"$ref", "description"}  # a reader of v2 follows no allOf
