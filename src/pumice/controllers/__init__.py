@@ -2,7 +2,7 @@
 
 A controller is a pure function and a table of what wakes it; everything else is shared:
 
-    cache.Known(informers)      what is there: `known.of(Pod).get(ns, name)`, `.owned_by(uid)`, `.find("job", "ns/train")`.
+    cache.Cache(informers)      what is there: `cache.of(Pod).get(ns, name)`, `.owned_by(uid)`, `.find("job", "ns/train")`.
                                 It shows our own writes at once, before any watch does, so nothing is planned twice.
                                 `.ghost(ns, name)` is what is gone, as it was last seen: to explain, not to decide by.
     operations                  what a plan asks for: Create, Patch, Apply, Delete, Look, Emit, in stages, and when to plan again

@@ -198,7 +198,7 @@ class Store(Generic[T]):
             receive(changed)
 
 
-class Known:
+class Cache:
     """One store per kind for all controllers of a process."""
 
     def __init__(self, informers: Informers, clock: Clock) -> None:
@@ -249,7 +249,7 @@ def _version(text: str) -> int:
     return versions.number_of(text) or 0
 
 
-def annotations_of_namespace(known: Known, namespace: str) -> Mapping[str, str]:
+def annotations_of_namespace(cache: Cache, namespace: str) -> Mapping[str, str]:
     """What a namespace says of itself, as far as its watch has shown it."""
-    found = known.of(Namespace).get("", namespace)
+    found = cache.of(Namespace).get("", namespace)
     return found.metadata.annotations if found is not None else NO_ANNOTATIONS

@@ -1,6 +1,6 @@
 """The loop of every controller: news makes keys, a key is planned from the world as it is, the plan is carried out, and again.
 
-    news --wakes--> key --plan--> operations --carry out--> own writes are known at once --> the same key again
+    news --wakes--> key --plan--> operations --carry out--> own writes are cache at once --> the same key again
                      ^                                                                          |
                      +-------- time (`again_at`), failure (back-off), a plan that wrote --------+
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from pumice.api.meta import Struct
-    from pumice.controllers.cache import Known
+    from pumice.controllers.cache import Cache
     from pumice.controllers.executor import Executor
     from pumice.controllers.operations import Operation
     from pumice.instant import Instant
@@ -61,13 +61,13 @@ Beside: TypeAlias = "Callable[[Callable[[Key], None]], Coroutine[Any, Any, None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Controller:
-    """What sets one controller apart: `plan` gathers what it needs from what is known, and is pure otherwise.
+    """What sets one controller apart: `plan` gathers what it needs from the cache, and is pure otherwise.
 
     The first of `wakes` is the kind that keys name.
     """
 
     name: str
-    plan: Callable[[Known, Key, Instant], Plan]
+    plan: Callable[[Cache, Key, Instant], Plan]
     wakes: tuple[Wake, ...]
     workers: int = WORKERS
     beside: Beside | None = None
@@ -89,7 +89,7 @@ class Driver:
     def __init__(
         self,
         controller: Controller,
-        known: Known,
+        cache: Cache,
         executor: Executor,
         runtime: Runtime,
         *,
@@ -97,7 +97,7 @@ class Driver:
     ) -> None:
         self._observe = observe
         self._controller = controller
-        self._known = known
+        self._known = cache
         self._executor = executor
         self._clock = runtime.clock
         self._log = runtime.log
@@ -109,7 +109,7 @@ class Driver:
         self._rests: dict[Key, float] = {}  # until when a key that was planned for long is not planned again
         self._told: dict[Key, frozenset[tuple[str, str]]] = {}  # what the last plan for a key told people
         for wake in controller.wakes:
-            known.of(wake.struct)  # so that its informer starts with the others
+            cache.of(wake.struct)  # so that its informer starts with the others
         self.plans = 0
         self.retries: collections.Counter[str] = collections.Counter()  # by why: the world had changed, or an error
 

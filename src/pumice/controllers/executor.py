@@ -26,7 +26,7 @@ from pumice.kube import errors
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from pumice.controllers.cache import Known
+    from pumice.controllers.cache import Cache
     from pumice.controllers.operations import Blame, Plan
     from pumice.kube.client import Client, Reply
     from pumice.kube.recorder import Recorder
@@ -61,7 +61,7 @@ class Executor:
     def __init__(
         self,
         client: Client,
-        known: Known,
+        cache: Cache,
         recorder: Recorder,
         *,
         guard: Callable[[], None] = _always,
@@ -70,7 +70,7 @@ class Executor:
     ) -> None:
         self._client = client.with_guard(guard)
         self._guard = guard
-        self._known = known
+        self._known = cache
         self._recorder = recorder
         self._fail_point = fail_point
         self._fillings = fillings

@@ -27,7 +27,7 @@ class _Failures(NamedTuple):
     until: float  # of the monotonic clock
 
 
-class Refusals:
+class BindBackoff:
     """What failed last, by gang."""
 
     def __init__(self, clock: Clock) -> None:

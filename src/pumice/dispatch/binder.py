@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pumice.api import changes, names
 from pumice.api.changes import PodRef
 from pumice.api.pods import Pod
-from pumice.dispatch.bind_backoff import Refusals
+from pumice.dispatch.bind_backoff import BindBackoff
 from pumice.dispatch.errors import PreparationFailed
 from pumice.dispatch.locks import NodeLocks
 from pumice.dispatch.preparations import Preparations
@@ -50,7 +50,7 @@ class Binder:
         self._preparations = Preparations(client, runtime)
         self._locks = NodeLocks(client, runtime)
         self._window = asyncio.Semaphore(BIND_WINDOW)
-        self.refusals = Refusals(runtime.clock)
+        self.bind_backoff = BindBackoff(runtime.clock)
         self.bound = 0
         self.failed = 0
 
@@ -90,7 +90,7 @@ class Binder:
                         await self._preparations.prepare(commit.binds)
             except PreparationFailed as error:
                 span.fail(str(error))
-                self.refusals.note(commit.gang, str(error))
+                self.bind_backoff.note(commit.gang, str(error))
                 for bind in commit.binds:
                     self._fail(bind, attempt, str(error))
                 return
@@ -113,7 +113,7 @@ class Binder:
         span.note(bound=len(commit.binds) - len(failures), failed=len(failures))
         if failures:
             span.fail(f"{len(failures)} of {len(commit.binds)} binds failed")
-            self.refusals.note(commit.gang, failures[0][1])
+            self.bind_backoff.note(commit.gang, failures[0][1])
         self._runtime.log(
             "gang_bound",
             gang=commit.gang,

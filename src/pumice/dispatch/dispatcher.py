@@ -76,7 +76,7 @@ class Dispatcher:
 
     def resting(self) -> Mapping[str, Resting]:
         """Gangs whose attempts have failed more than once lately: others have their turn."""
-        return self._binder.refusals.resting()
+        return self._binder.bind_backoff.resting()
 
     async def take_over(self, *, since: str) -> None:
         """To be called before the first decision: what a former leader has sent can take no effect any more."""

@@ -17,7 +17,7 @@ from pumice.controllers.job.progress import progress_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pumice.controllers.cache import Known
+    from pumice.controllers.cache import Cache
     from pumice.controllers.driver import Driver
     from pumice.controllers.executor import Executor
     from pumice.telemetry.meters import Meters
@@ -48,16 +48,16 @@ class _Seen:
 class JobObserver:
     """Sees every change of every Job; what it saw first, when the process began, is no change."""
 
-    def __init__(self, meters: Meters, known: Known) -> None:
+    def __init__(self, meters: Meters, cache: Cache) -> None:
         self._meters = meters
-        self._known = known
+        self._known = cache
         self._seen: dict[str, _Seen] = {}
         self._flows: dict[str, str] = {}  # the phase of each JobFlow, by uid
         self._flow_ends: collections.Counter[tuple[str, str]] = collections.Counter()  # by phase and namespace
         self._counted: collections.Counter[str] = collections.Counter()
 
     def start(self) -> None:
-        """To be called when everything is known: changes count from now on."""
+        """To be called when the cache is filled: changes count from now on."""
         self._known.of(Job).subscribe(self._see)
         self._known.of(JobFlow).subscribe(self._see_flows)
 
@@ -145,7 +145,7 @@ class JobObserver:
             self._meters.replace(f"volcano_queue_pod_group_{phase.lower()}_count", counts)
 
     def _count(self, metric: str, label: str, total: int, **labels: str) -> None:
-        known = self._counted[f"{metric} {label}"]
-        if total > known:
-            self._meters.count(metric, total - known, **labels)
+        cache = self._counted[f"{metric} {label}"]
+        if total > cache:
+            self._meters.count(metric, total - cache, **labels)
             self._counted[f"{metric} {label}"] = total

@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from pumice.api.core import ConfigMap
-from pumice.controllers.cache import Known
+from pumice.controllers.cache import Cache
 from pumice.controllers.cronjob import loop as cronjob
 from pumice.controllers.driver import Driver
 from pumice.controllers.executor import Executor
@@ -42,19 +42,19 @@ OBSERVE_S = 5.0  # who scrapes does so less often
 COMPONENT = "vc-controller-manager"  # the source of events, by the name that Volcano's users look for
 
 
-def _controllers(known: Known, settings: ControllerSettings, discovery: Informer[ConfigMap]) -> list[Controller]:
+def _controllers(cache: Cache, settings: ControllerSettings, discovery: Informer[ConfigMap]) -> list[Controller]:
     """One line for each controller; those that are wanted, with as many workers as wanted."""
     makers: dict[str, Callable[[], Controller]] = {
-        "job": lambda: job.controller(known, silence=settings.silence, restore_s=settings.restore_s),
+        "job": lambda: job.controller(cache, silence=settings.silence, restore_s=settings.restore_s),
         "podgroup": lambda: podgroup.controller(
-            known, settings.scheduler_names, inherits=settings.inherits_annotations
+            cache, settings.scheduler_names, inherits=settings.inherits_annotations
         ),
-        "queue": lambda: queue.controller(known),
-        "cronjob": lambda: cronjob.controller(known),
-        "jobflow": lambda: jobflow.controller(known),
-        "jobtemplate": lambda: jobtemplate.controller(known),
-        "garbage": lambda: garbage.controller(known),
-        "hypernode": lambda: hypernode.controller(known, discovery),
+        "queue": lambda: queue.controller(cache),
+        "cronjob": lambda: cronjob.controller(cache),
+        "jobflow": lambda: jobflow.controller(cache),
+        "jobtemplate": lambda: jobtemplate.controller(cache),
+        "garbage": lambda: garbage.controller(cache),
+        "hypernode": lambda: hypernode.controller(cache, discovery),
     }
     made = [make() for name, make in makers.items() if name in settings.enabled]
     return [dataclasses.replace(each, workers=settings.workers.get(each.name, each.workers)) for each in made]
@@ -82,16 +82,16 @@ class Controllers:
     def __init__(
         self, client: Client, informers: Informers, runtime: Runtime, settings: ControllerSettings = DEFAULT_SETTINGS
     ) -> None:
-        self.known = Known(informers, runtime.clock)
+        self.cache = Cache(informers, runtime.clock)
         self._recorder = Recorder(client, component=COMPONENT, clock=runtime.clock, log=runtime.log)
         self._clock = runtime.clock
         self._log = runtime.log
         self.pulse = Pulse(runtime.clock)
         self.meters = Meters()
-        self._observer = JobObserver(self.meters, self.known)
+        self._observer = JobObserver(self.meters, self.cache)
         self.executor = Executor(
             client,
-            self.known,
+            self.cache,
             self._recorder,
             guard=runtime.guard,
             fail_point=runtime.fail_point,
@@ -100,17 +100,17 @@ class Controllers:
         self.drivers = [
             Driver(
                 each,
-                self.known,
+                self.cache,
                 self.executor,
                 runtime,
                 observe=self._observer.looked,
             )
-            for each in _controllers(self.known, settings, _discovery_config(client, runtime))
+            for each in _controllers(self.cache, settings, _discovery_config(client, runtime))
         ]
 
     async def run(self) -> None:
         """Control until cancelled. Informers must be running."""
-        await self.known.synced()
+        await self.cache.synced()
         self._observer.start()
         self.pulse.ready = True
         self._log("controllers_started", controllers=len(self.drivers))

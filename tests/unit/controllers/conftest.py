@@ -9,7 +9,7 @@ import pytest
 from pumice.api import kinds
 from pumice.api.core import Namespace
 from pumice.clock import VirtualClock
-from pumice.controllers.cache import Known
+from pumice.controllers.cache import Cache
 from pumice.controllers.executor import Executor
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
@@ -39,7 +39,7 @@ class Bench:
             self.client = Client(LocalTransport(server), clock=self.clock, chance=random.Random(0))
             await self.client.create(Namespace, {"metadata": {"name": "team"}})
             self.informers = Informers(self.client, clock=self.clock, chance=random.Random(0))
-            self.known = Known(self.informers, self.clock)
+            self.known = Cache(self.informers, self.clock)
             self.recorder = Recorder(self.client, component="test", clock=self.clock)
             self.executor = Executor(self.client, self.known, self.recorder)
             self.beside(self.informers.run())

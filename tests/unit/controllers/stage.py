@@ -18,7 +18,7 @@ from pumice.api import kinds as table
 from pumice.api.core import Namespace
 from pumice.api.events import CoreEvent
 from pumice.clock import VirtualClock
-from pumice.controllers.cache import Known
+from pumice.controllers.cache import Cache
 from pumice.controllers.driver import Driver
 from pumice.controllers.executor import Executor
 from pumice.kube import errors
@@ -88,7 +88,7 @@ class Stage:
         self.stack = contextlib.AsyncExitStack()
         chance = random.Random(0)
         informers = Informers(self.client, clock=self.clock, chance=chance)
-        self.known = Known(informers, self.clock)
+        self.known = Cache(informers, self.clock)
         self.recorder = Recorder(self.client, component="test", clock=self.clock)
         self.executor = Executor(self.client, self.known, self.recorder, fail_point=self._fail_point)
         controllers = [maker(self.known) for maker in self.makers]

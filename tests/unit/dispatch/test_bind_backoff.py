@@ -2,14 +2,14 @@
 
 from pumice import instant
 from pumice.clock import VirtualClock
-from pumice.dispatch.bind_backoff import FORGOTTEN_S, REST_S_FIRST, REST_S_MAX, Refusals
+from pumice.dispatch.bind_backoff import FORGOTTEN_S, REST_S_FIRST, REST_S_MAX, BindBackoff
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
 
 
 def under_virtual_time(story):
     clock = VirtualClock(NOON)
-    clock.run(story(clock, Refusals(clock)))
+    clock.run(story(clock, BindBackoff(clock)))
 
 
 def test_one_failure_is_mended_at_once_and_further_ones_rest_twice_as_long_each_up_to_a_limit():

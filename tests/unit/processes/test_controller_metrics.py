@@ -12,7 +12,7 @@ from pumice.api.flow import JobFlow
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.clock import VirtualClock
-from pumice.controllers.cache import Known
+from pumice.controllers.cache import Cache
 from pumice.processes.controller_metrics import JobObserver
 from pumice.telemetry.meters import Meters
 
@@ -39,7 +39,7 @@ class Informers:
 @pytest.fixture
 def world():
     informers = Informers()
-    known = Known(informers, VirtualClock())
+    known = Cache(informers, VirtualClock())
     for struct in (Job, Pod, PodGroup):
         known.of(struct)
     meters = Meters()

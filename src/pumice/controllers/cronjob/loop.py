@@ -14,14 +14,14 @@ from pumice.kube.informer import Key
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pumice.controllers.cache import Known
+    from pumice.controllers.cache import Cache
     from pumice.instant import Instant
 
 
-def controller(known: Known) -> Controller:
-    cron_jobs, jobs = known.of(CronJob), known.of(Job)
+def controller(cache: Cache) -> Controller:
+    cron_jobs, jobs = cache.of(CronJob), cache.of(Job)
 
-    def look(_: Known, key: Key, now: Instant) -> Plan:
+    def look(_: Cache, key: Key, now: Instant) -> Plan:
         cron_job = cron_jobs.get(*key)
         return NOTHING_TO_DO if cron_job is None else plan(cron_job, jobs.owned_by(cron_job.metadata.uid), now)
 

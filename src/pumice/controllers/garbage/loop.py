@@ -10,15 +10,15 @@ from pumice.controllers.garbage.plan import plan
 from pumice.controllers.operations import NOTHING_TO_DO, Plan
 
 if TYPE_CHECKING:
-    from pumice.controllers.cache import Known
+    from pumice.controllers.cache import Cache
     from pumice.instant import Instant
     from pumice.kube.informer import Key
 
 
-def controller(known: Known) -> Controller:
-    jobs = known.of(Job)
+def controller(cache: Cache) -> Controller:
+    jobs = cache.of(Job)
 
-    def look(_: Known, key: Key, now: Instant) -> Plan:
+    def look(_: Cache, key: Key, now: Instant) -> Plan:
         job = jobs.get(*key)
         return NOTHING_TO_DO if job is None else plan(job, now)
 

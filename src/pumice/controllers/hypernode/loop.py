@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pumice.api.core import ConfigMap
-    from pumice.controllers.cache import Known
+    from pumice.controllers.cache import Cache
     from pumice.controllers.operations import Plan
     from pumice.instant import Instant
     from pumice.kube.informer import Informer
@@ -24,12 +24,12 @@ ALL = Key("", "hypernodes")  # one label may concern many HyperNodes: they are p
 GATHER_S = 0.2  # nodes come in crowds
 
 
-def controller(known: Known, config_maps: Informer[ConfigMap] | None = None) -> Controller:
+def controller(cache: Cache, config_maps: Informer[ConfigMap] | None = None) -> Controller:
     """`config_maps` shows the one ConfigMap with the operator's wishes; it is run here. Without it nothing is discovered."""
-    nodes, hyper_nodes = known.of(Node), known.of(HyperNode)
+    nodes, hyper_nodes = cache.of(Node), cache.of(HyperNode)
     seen: dict[str, Mapping[str, str]] = {}
 
-    def look(_: Known, key: Key, now: Instant) -> Plan:
+    def look(_: Cache, key: Key, now: Instant) -> Plan:
         del key, now
         found = next(iter(config_maps.objects.values()), None) if config_maps is not None else None
         wishes = configuration.NO_CONFIGURATION

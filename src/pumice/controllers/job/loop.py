@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pumice.api.meta import OwnerReference
-    from pumice.controllers.cache import Known
+    from pumice.controllers.cache import Cache
     from pumice.controllers.job.dead_nodes import Farewell
     from pumice.controllers.operations import Operation
     from pumice.instant import Duration, Instant
@@ -44,43 +44,43 @@ _KIND = by_struct(Job)
 _BY_JOB, _BY_CLAIM, _BY_QUEUE, _LEAVING = "job", "claim", "queue", "leaving a node"
 
 
-def controller(known: Known, *, silence: Duration = SILENCE, restore_s: float = RESTORE_S_MIN) -> Controller:
-    """The Job controller over what is known.
+def controller(cache: Cache, *, silence: Duration = SILENCE, restore_s: float = RESTORE_S_MIN) -> Controller:
+    """The Job controller over the cache.
 
     Pods that cannot end because their node says nothing are given up after `silence`; whether plugins' objects are still there is
     looked at every `restore_s` at most.
     """
-    known.of(Pod).index(_BY_JOB, _job_of_pod)
-    known.of(Command).index(_BY_JOB, _job_of_command)
-    known.of(Job).index(_BY_CLAIM, _claims_of)
-    known.of(Job).index(_BY_QUEUE, lambda job: (job.spec.queue or DEFAULT_QUEUE,))
-    known.of(Pod).index(_LEAVING, _node_that_it_leaves)
+    cache.of(Pod).index(_BY_JOB, _job_of_pod)
+    cache.of(Command).index(_BY_JOB, _job_of_command)
+    cache.of(Job).index(_BY_CLAIM, _claims_of)
+    cache.of(Job).index(_BY_QUEUE, lambda job: (job.spec.queue or DEFAULT_QUEUE,))
+    cache.of(Pod).index(_LEAVING, _node_that_it_leaves)
     for struct in (PersistentVolumeClaim, PriorityClass, Queue, Node, Namespace):
-        known.of(struct)
+        cache.of(struct)
 
     def wants_claim(claim: PersistentVolumeClaim) -> Iterable[Key]:
-        return [_key(job) for job in known.of(Job).find(_BY_CLAIM, claim.metadata.key)]
+        return [_key(job) for job in cache.of(Job).find(_BY_CLAIM, claim.metadata.key)]
 
     seen: set[str] = set()
 
     def waits_for_queue(queue: Queue) -> Iterable[Key]:
         # A queue's status changes all the time and concerns no Job; its appearance does.
-        if known.of(Queue).get("", queue.metadata.name) is None:
+        if cache.of(Queue).get("", queue.metadata.name) is None:
             seen.discard(queue.metadata.uid)
             return ()
         if queue.metadata.uid in seen:
             return ()
         seen.add(queue.metadata.uid)
-        return [_key(job) for job in known.of(Job).find(_BY_QUEUE, queue.metadata.name) if _waits(job)]
+        return [_key(job) for job in cache.of(Job).find(_BY_QUEUE, queue.metadata.name) if _waits(job)]
 
     def has_leavers(node: Node) -> Iterable[Key]:
-        pods = known.of(Pod).find(_LEAVING, node.metadata.name)
+        pods = cache.of(Pod).find(_LEAVING, node.metadata.name)
         return [_as_key(job) for pod in pods for job in _job_of_pod(pod)]
 
     rounds = Rounds(restore_s)
 
-    def look(_: Known, key: Key, now: Instant) -> Plan:
-        return _plan(known, key, now, silence, rounds)
+    def look(_: Cache, key: Key, now: Instant) -> Plan:
+        return _plan(cache, key, now, silence, rounds)
 
     wakes = (
         Wake(Job, itself),
@@ -94,15 +94,15 @@ def controller(known: Known, *, silence: Duration = SILENCE, restore_s: float = 
     return Controller("job", look, wakes, workers=WORKERS)
 
 
-def _plan(known: Known, key: Key, now: Instant, silence: Duration, rounds: Rounds) -> Plan:
-    job = known.of(Job).get(key.namespace, key.name)
-    commands = tuple(known.of(Command).find(_BY_JOB, f"{key.namespace}/{key.name}"))
-    pods = tuple(known.of(Pod).find(_BY_JOB, f"{key.namespace}/{key.name}"))
-    nodes = _nodes(known, pods, silence)
+def _plan(cache: Cache, key: Key, now: Instant, silence: Duration, rounds: Rounds) -> Plan:
+    job = cache.of(Job).get(key.namespace, key.name)
+    commands = tuple(cache.of(Command).find(_BY_JOB, f"{key.namespace}/{key.name}"))
+    pods = tuple(cache.of(Pod).find(_BY_JOB, f"{key.namespace}/{key.name}"))
+    nodes = _nodes(cache, pods, silence)
     if job is None:
         rounds.leave(key)
         return _orphans(commands, farewell(pods, nodes, now, None), now)
-    view = dataclasses.replace(_view(known, job, pods, commands, now), nodes=nodes, restores=rounds.is_due(job, now))
+    view = dataclasses.replace(_view(cache, job, pods, commands, now), nodes=nodes, restores=rounds.is_due(job, now))
     try:
         return rounds.schedule_repair(plan(view), job)
     except BadInput as error:
@@ -110,35 +110,35 @@ def _plan(known: Known, key: Key, now: Instant, silence: Duration, rounds: Round
         return Plan(((Emit(job, "Warning", "InvalidJob", str(error)),),))
 
 
-def _nodes(known: Known, pods: Iterable[Pod], silence: Duration) -> Nodes:
+def _nodes(cache: Cache, pods: Iterable[Pod], silence: Duration) -> Nodes:
     """Those that pods have to leave."""
-    nodes = known.of(Node)
+    nodes = cache.of(Node)
     left = {name for pod in pods for name in _node_that_it_leaves(pod)}
     found = {name: node for name in left if (node := nodes.get("", name)) is not None}
     return Nodes(found, frozenset(name for name in left - found.keys() if nodes.is_absent("", name)), silence)
 
 
-def _view(known: Known, job: Job, pods: tuple[Pod, ...], commands: tuple[Command, ...], now: Instant) -> JobView:
+def _view(cache: Cache, job: Job, pods: tuple[Pod, ...], commands: tuple[Command, ...], now: Instant) -> JobView:
     namespace, name = job.metadata.namespace, job.metadata.name
-    groups = known.of(PodGroup)
+    groups = cache.of(PodGroup)
     legacy = groups.get(namespace, name)  # as Volcano named it long ago
-    claims = known.of(PersistentVolumeClaim)
+    claims = cache.of(PersistentVolumeClaim)
     wanted = [volumes.claim_name(job, volume, number) for number, volume in enumerate(job.spec.volumes)]
     present = {pod.metadata.name for pod in pods}
     missing = [pod for pod in recorded_pods(job) if pod not in present]
-    seen_last = ((pod, known.of(Pod).ghost(namespace, pod)) for pod in missing)
+    seen_last = ((pod, cache.of(Pod).ghost(namespace, pod)) for pod in missing)
     return JobView(
         job=job,
         now=now,
         group=groups.get(namespace, group_name(job)) or (legacy if _owns(job, legacy) else None),
         ghosts={pod: ghost for pod, ghost in seen_last if ghost is not None},
-        doubted=frozenset(pod for pod in missing if not known.of(Pod).is_absent(namespace, pod)),
+        doubted=frozenset(pod for pod in missing if not cache.of(Pod).is_absent(namespace, pod)),
         pods=pods,
         commands=commands,
-        queue=known.of(Queue).get("", job.spec.queue or DEFAULT_QUEUE),
-        queue_name=queue_within(job.spec.queue, annotations_of_namespace(known, namespace)),
+        queue=cache.of(Queue).get("", job.spec.queue or DEFAULT_QUEUE),
+        queue_name=queue_within(job.spec.queue, annotations_of_namespace(cache, namespace)),
         claims=frozenset(each for each in wanted if claims.get(namespace, each) is not None),
-        priorities={each.metadata.name: each.value for each in known.of(PriorityClass).all()},
+        priorities={each.metadata.name: each.value for each in cache.of(PriorityClass).all()},
     )
 
 

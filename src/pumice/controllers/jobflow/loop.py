@@ -17,19 +17,19 @@ from pumice.kube.informer import Key
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pumice.controllers.cache import Known
+    from pumice.controllers.cache import Cache
     from pumice.controllers.jobflow.prober import Ask
     from pumice.instant import Instant
 
 _BY_TEMPLATE = "template"
 
 
-def controller(known: Known, ask: Ask | None = None) -> Controller:
-    flows, templates, jobs, pods = known.of(JobFlow), known.of(JobTemplate), known.of(Job), known.of(Pod)
+def controller(cache: Cache, ask: Ask | None = None) -> Controller:
+    flows, templates, jobs, pods = cache.of(JobFlow), cache.of(JobTemplate), cache.of(Job), cache.of(Pod)
     flows.index(_BY_TEMPLATE, _templates_of)
     prober = Prober(ask or Network())
 
-    def look(_: Known, key: Key, now: Instant) -> Plan:
+    def look(_: Cache, key: Key, now: Instant) -> Plan:
         flow = flows.get(*key)
         if flow is None:
             prober.want(key, ())

@@ -15,17 +15,17 @@ from pumice.kube.informer import Key
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pumice.controllers.cache import Known
+    from pumice.controllers.cache import Cache
     from pumice.instant import Instant
 
 _BY_TEMPLATE = "template"
 
 
-def controller(known: Known) -> Controller:
-    templates, jobs = known.of(JobTemplate), known.of(Job)
+def controller(cache: Cache) -> Controller:
+    templates, jobs = cache.of(JobTemplate), cache.of(Job)
     jobs.index(_BY_TEMPLATE, _origin)
 
-    def look(_: Known, key: Key, now: Instant) -> Plan:
+    def look(_: Cache, key: Key, now: Instant) -> Plan:
         del now
         template = templates.get(*key)
         made = jobs.find(_BY_TEMPLATE, f"{key.namespace}.{key.name}")

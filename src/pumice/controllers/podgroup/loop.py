@@ -18,7 +18,7 @@ from pumice.kube.informer import Key
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pumice.controllers.cache import Known
+    from pumice.controllers.cache import Cache
     from pumice.controllers.operations import Plan
     from pumice.controllers.podgroup.plan import Workload
     from pumice.instant import Instant
@@ -28,12 +28,12 @@ GATHER_S = 0.02  # a workload's pods come one by one, and share a group
 
 
 def controller(
-    known: Known, scheduler_names: frozenset[str] = frozenset(SCHEDULER_NAMES), *, inherits: bool = True
+    cache: Cache, scheduler_names: frozenset[str] = frozenset(SCHEDULER_NAMES), *, inherits: bool = True
 ) -> Controller:
     """`inherits`: groups take over the annotations of workloads, the wish for a gang among them."""
-    pods, groups = known.of(Pod), known.of(PodGroup)
-    known.of(Namespace)
-    workloads = {kinds.by_struct(struct).kind: known.of(struct) for struct in WORKLOADS}
+    pods, groups = cache.of(Pod), cache.of(PodGroup)
+    cache.of(Namespace)
+    workloads = {kinds.by_struct(struct).kind: cache.of(struct) for struct in WORKLOADS}
 
     def implied(pod: Pod) -> Iterable[str]:
         """Namespace and name of the group that we made for the pod, or have to make."""
@@ -54,9 +54,9 @@ def controller(
         )
         return [owner for owner, uid in found_one_by_one if owner is not None and owner.metadata.uid == uid]
 
-    def look(_: Known, key: Key, now: Instant) -> Plan:
+    def look(_: Cache, key: Key, now: Instant) -> Plan:
         members = pods.find("implied group", f"{key.namespace}/{key.name}")
-        home = annotations_of_namespace(known, key.namespace).get(names.QUEUE_NAME, "")
+        home = annotations_of_namespace(cache, key.namespace).get(names.QUEUE_NAME, "")
         return plan(View(key.name, groups.get(*key), members, owners_of(members, key), inherits, home), now)
 
     pods.index("implied group", implied)

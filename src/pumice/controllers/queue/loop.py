@@ -15,20 +15,20 @@ from pumice.kube.informer import Key
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pumice.controllers.cache import Known
+    from pumice.controllers.cache import Cache
     from pumice.controllers.operations import Plan
     from pumice.instant import Instant
 
 GATHER_S = 0.2  # gangs come and go by the hundred, and are counted once
 
 
-def controller(known: Known) -> Controller:
-    queues, groups, commands = known.of(Queue), known.of(PodGroup), known.of(Command)
+def controller(cache: Cache) -> Controller:
+    queues, groups, commands = cache.of(Queue), cache.of(PodGroup), cache.of(Command)
     queues.index("parent", lambda queue: (queue.spec.parent,))
     groups.index("queue", lambda group: (_queue_of(group),))
     commands.index("queue", _target)
 
-    def look(_: Known, key: Key, now: Instant) -> Plan:
+    def look(_: Cache, key: Key, now: Instant) -> Plan:
         queue = queues.get("", key.name)
         parent = queue.spec.parent if queue is not None else ""
         view = View(
