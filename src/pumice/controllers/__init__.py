@@ -7,11 +7,11 @@ A controller is a pure function and a table of what wakes it; everything else is
                                 `.ghost(ns, name)` is what is gone, as it was last seen: to explain, not to decide by.
     operations                  what a plan asks for: Create, Patch, Apply, Delete, Look, Emit, in stages, and when to plan again
     executor.Executor(...)      carries a plan out: idempotent, bounded, guarded by the lease, every write counted
-    driver.Controller(...)      name, `plan(known, key, now) -> Plan`, and the kinds that wake it, each with a function to keys
+    driver.Controller(...)      name, `plan(cache, key, now) -> Plan`, and the kinds that wake it, each with a function to keys
     driver.Driver(...)          the loop: news -> keys -> plan -> carry out -> plan again until nothing is left to do
 
 To write a controller: `<kind>/plan.py` holds pure functions (objects and time in, a Plan out; no clock, no chance, no I/O), and
-`<kind>/loop.py` has `controller(known) -> Controller`, which gathers the plan's arguments from `known` and declares its indexes.
+`<kind>/loop.py` has `controller(cache) -> Controller`, which gathers the plan's arguments from the `cache` and declares its indexes.
 A line in `processes/controllers.py` starts it.
 
 Read `operations`, `driver` and one small controller (`garbage/`) first, then `job/`, the largest. `ownership` and `minimums` are shared by several.
