@@ -1,5 +1,5 @@
 """`python -m pumice.cli`, for where the script is not on the path."""
 
-from pumice.cli.main import main
+from pumice.cli.entry import main
 
 main()

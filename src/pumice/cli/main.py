@@ -132,8 +132,16 @@ def run(arguments: list[str] | None = None, command: click.Command = pumice, *, 
         click.echo(f"{name}: {_NOT_IN_THIS_IMAGE}", err=True)
         return ExitCode.FAILED
     except errors.PumiceError as error:
-        from pumice.cli import colours
-
-        colours.error(name, str(error) if invocation.verbose else error.plain)
-        return next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
+        return _tell(name, error, verbose=invocation.verbose)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        hint = "check the path, its permissions and the room on the disk"
+        return _tell(name, errors.PumiceError(f"{where}{error.strerror or error}; {hint}"))
     return ExitCode.OK
+
+
+def _tell(name: str, error: errors.PumiceError, *, verbose: bool = False) -> ExitCode:
+    from pumice.cli import colours
+
+    colours.error(name, str(error) if verbose else error.plain)
+    return next(code for kind, code in _EXIT_CODES if isinstance(error, kind))

@@ -9,13 +9,14 @@ import signal
 import sys
 import tempfile
 import time
+import urllib.parse
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 import msgspec
 
-from pumice.errors import BadInput, Conflict, NotFound
+from pumice.errors import BadInput, Conflict, NotFound, PumiceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from pumice.runtime import Log
 
 DOWN_S_MAX = 15.0
+NODES_MAX = 100_000
+PORT_MAX = 65_535
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -38,12 +41,17 @@ class Running(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.option("--nodes", default=4, show_default=True, help="Pretend nodes.")
-@click.option("--gpus", default=8, show_default=True, help="GPUs of each node.")
+@click.option("--nodes", type=click.IntRange(0, NODES_MAX), default=4, show_default=True, help="Pretend nodes.")
+@click.option("--gpus", type=click.IntRange(0), default=8, show_default=True, help="GPUs of each node.")
 @click.option(
     "--policy", "policy_file", type=click.Path(dir_okay=False), help="Policy file; without it the built-in policy."
 )
-@click.option("--port", default=0, help="Port of the API server; 0 takes a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, PORT_MAX),
+    default=0,
+    help="Port of the API server; 0 takes a free one, and with --data-dir the one of before.",
+)
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False),
@@ -64,13 +72,15 @@ def up(
 ) -> None:
     """Start a cluster: API server, scheduler and nodes in one process, until Ctrl-C."""
     del no_browser
-    if nodes < 0 or gpus < 0:
-        raise BadInput("--nodes and --gpus cannot be negative; choose 0 or more")
+    _check_target(kubeconfig_out)
+    click.echo(f"starting a cluster of {nodes} nodes with {gpus} GPUs each{f' in {data_dir}' if data_dir else ''} ...")
+    sys.stdout.flush()
     with contextlib.ExitStack() as stack:
         folder = (
             Path(data_dir) if data_dir else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pumice-up-")))
         )
         kept = data_dir is not None
+        port = port or (_former_port(folder) if kept else 0)
         asyncio.run(
             _run(folder, nodes, gpus, port, policy=policy_file, durable=kept, out=kubeconfig_out, verbose=verbose)
         )
@@ -91,18 +101,17 @@ async def _run(
     from pumice.local.apiserver.serving import Place
     from pumice.local.nodes.pretend import pretend_nodes
     from pumice.local.up import Up
+    from pumice.processes import lifecycle
     from pumice.processes.policies import PolicyFile
     from pumice.runtime import silent
     from pumice.telemetry import logs
 
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     log = cast("Log", logs.configure(as_json=False).info) if verbose else silent
     began = time.perf_counter()
     chosen = PolicyFile(policy, extra={}, log=log).current
     place = Place(folder, port=port, durable=durable)
     async with contextlib.AsyncExitStack() as stack:
+        stop = stack.enter_context(lifecycle.stop_signals())
         with progress.show(f"starting a cluster of {nodes} nodes"):
             made = Up(place, pretend_nodes(nodes, gpus=gpus), log=log, policy=lambda: chosen)
             cluster = await stack.enter_async_context(made)
@@ -118,6 +127,23 @@ async def _run(
             sys.stdout.flush()
             await stop.wait()
     click.echo("cluster ended")
+
+
+def _check_target(path: str | None) -> None:
+    """Said before anything is started, not after."""
+    if path is not None and not Path(path).absolute().parent.is_dir():
+        raise BadInput(f"--kubeconfig-out {path}: its folder does not exist; make it first, or name another file")
+
+
+def _former_port(folder: Path) -> int:
+    """The port that the cluster in this folder had when it last ran, which other people's kubeconfigs name; 0 where none is known."""
+    from pumice import yamltext
+
+    try:
+        [document] = yamltext.load_all((folder / "kubeconfig").read_bytes(), source="kubeconfig")
+        return urllib.parse.urlsplit(document["clusters"][0]["cluster"]["server"]).port or 0
+    except (OSError, PumiceError, KeyError, IndexError, TypeError, ValueError):
+        return 0
 
 
 def _copy_kubeconfig(source: Path, target: Path) -> None:

@@ -19,7 +19,7 @@ from pumice.kube.informer import Informers
 from pumice.kube.lease import Election
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 
     from pumice.kube.connection import Connection
     from pumice.processes.health import HealthServer
@@ -89,21 +89,35 @@ def address(listen: str, port: int) -> str:
 
 async def until_stopped(work: Coroutine[Any, Any, None], beside: Sequence[Coroutine[Any, Any, None]]) -> None:
     """Run `work` with everything `beside` it until SIGTERM or SIGINT; an error of any of them ends all and is raised."""
+    with stop_signals() as stop:
+        standing = [asyncio.create_task(each) for each in beside]
+        working = asyncio.create_task(work)
+        stopping: asyncio.Task[Any] = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({working, stopping, *standing}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (working, *standing):
+                if task.done():
+                    task.result()
+        finally:
+            await _end([working])  # it may still need the rest: to release a lease, to finish a write
+            await _end([*standing, stopping])
+
+
+@contextlib.contextmanager
+def stop_signals() -> Iterator[asyncio.Event]:
+    """What SIGTERM and SIGINT set. Once told to stop, the process ends in its own time: more signals change nothing."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    for number in numbers:
         loop.add_signal_handler(number, stop.set)
-    standing = [asyncio.create_task(each) for each in beside]
-    working = asyncio.create_task(work)
-    stopping: asyncio.Task[Any] = asyncio.create_task(stop.wait())
     try:
-        await asyncio.wait({working, stopping, *standing}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (working, *standing):
-            if task.done():
-                task.result()
+        yield stop
     finally:
-        await _end([working])  # it may still need the rest: to release a lease, to finish a write
-        await _end([*standing, stopping])
+        for number in numbers:
+            loop.remove_signal_handler(number)
+            if stop.is_set():
+                signal.signal(number, signal.SIG_IGN)  # one that came while the loop closes would end in a traceback
 
 
 async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _WAITING = frozenset({PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value, PodGroupPhase.UNKNOWN.value})
 _MS = 1000.0
+_STARTS = tuple(f"volcano_e2e_job_scheduling_{what}" for what in ("duration", "start_time", "last_time"))
 
 
 class Observer:
@@ -31,6 +32,7 @@ class Observer:
     def __init__(self, meters: Meters, prices: Mapping[str, float], tracing: Tracing = OFF) -> None:
         self._meters = meters
         self._tracing = tracing
+        self._started: dict[str, tuple[tuple[str, ...], tuple[float, ...]]] = {}  # by the gang's key: what _STARTS tell
         self._prices = prices  # dollars per hour for one unit: one card, one core, one GiB
         meters.set("pumice_build_info", 1, version=__version__)
 
@@ -74,10 +76,12 @@ class Observer:
                 waited_s = (now - instant.parse_instant(spec.created)) / instant.SECOND
                 meters.observe("pumice_gang_admit_seconds", waited_s, queue=spec.queue)
                 meters.observe("volcano_e2e_job_scheduling_latency_milliseconds", waited_s * _MS)
-                labels = {"job_name": spec.name, "queue": spec.queue, "job_namespace": spec.namespace}
-                meters.set("volcano_e2e_job_scheduling_duration", waited_s * _MS, **labels)
-                meters.set("volcano_e2e_job_scheduling_start_time", now / instant.SECOND - waited_s, **labels)
-                meters.set("volcano_e2e_job_scheduling_last_time", now / instant.SECOND, **labels)
+                labels = (spec.name, spec.queue, spec.namespace)
+                self._started[commit.gang] = (
+                    labels,
+                    (waited_s * _MS, now / instant.SECOND - waited_s, now / instant.SECOND),
+                )
+        self._tell_starts(snapshot, decisions)
         meters.count("pumice_gangs_released_total", len(decisions.releases))
         waiting = {key: report for key, report in decisions.gangs.items() if report.phase in _WAITING}
         by_queue: dict[tuple[str, ...], float] = {}
@@ -94,6 +98,15 @@ class Observer:
             for key, share in decisions.shares.items()
         }
         meters.replace("volcano_job_share", shares.items())
+
+    def _tell_starts(self, snapshot: Snapshot, decisions: Decisions) -> None:
+        """Of the gangs that there are: a series of each that ever was would grow without end."""
+        gone = self._started.keys() - snapshot.gangs.keys()
+        for key in gone:
+            del self._started[key]
+        if gone or decisions.commits:
+            for number, name in enumerate(_STARTS):
+                self._meters.replace(name, ((labels, values[number]) for labels, values in self._started.values()))
 
     def _evictions(self, decisions: Decisions) -> None:
         meters = self._meters

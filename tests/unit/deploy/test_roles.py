@@ -1,5 +1,6 @@
 """What the scheduler may list and keep follows from what the built-in policy's plugins declare."""
 
+import re
 from pathlib import Path
 
 from pumice import yamltext
@@ -9,7 +10,9 @@ from pumice.scheduling import plugins
 from pumice.scheduling.core import builtin
 from pumice.scheduling.core.build_decisions import OWN_MEMORY
 
-MANIFEST = Path(__file__).parents[3] / "deploy" / "pumice.yaml"
+DEPLOY = Path(__file__).parents[3] / "deploy"
+MANIFEST = DEPLOY / "pumice.yaml"
+TEMPLATE = (DEPLOY / "helm" / "pumice" / "templates" / "rbac-scheduler.yaml").read_text()
 POLICY = builtin.parse(builtin.TEXT, "built-in policy")
 CLASSES = plugins.of_policy(POLICY, {})
 
@@ -37,3 +40,18 @@ def test_the_scheduler_may_keep_exactly_the_slots_that_are_persistent():
     slots = [*own, *(plugin.memory for plugin in CLASSES if plugin.memory is not None)]
     (named,) = [rule for rule in rules("Role", "pumice-scheduler-memory") if "resourceNames" in rule]
     assert named["resourceNames"] == [f"pumice-scheduler-memory-{slot.name}" for slot in slots if slot.persistent]
+
+
+def test_the_chart_knows_what_plugins_beyond_the_built_in_policy_list_and_keep():
+    granted = {kinds.by_struct(struct).plural for struct in kinds_of(POLICY, {})}
+    for name, plugin in plugins.NAMES.items():
+        for watch in plugin.watches:
+            if (plural := kinds.by_struct(watch.kind).plural) not in granted:
+                asked = TEMPLATE.partition(f'{{{{- if contains "{name}" .Values.scheduler.policy }}}}')[2]
+                assert plural in asked.partition("{{- end }}")[0], f"{name} lists {plural}"
+    (named,) = re.findall(r'range list ((?:"[\w-]+" ?)+)}}', TEMPLATE)
+    assert set(re.findall(r'"([\w-]+)"', named)) == {
+        plugin.memory.name
+        for plugin in plugins.NAMES.values()
+        if plugin.memory is not None and plugin.memory.persistent and plugin not in CLASSES
+    }

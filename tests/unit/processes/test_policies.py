@@ -61,7 +61,7 @@ def test_what_would_be_refused_later_is_refused_at_the_start(tmp_path, broken):
 def test_what_a_scheduler_refuses_is_refused_offline(tmp_path, broken):
     path, objects = tmp_path / "policy.yaml", tmp_path / "objects.json"
     path.write_text(broken)
-    objects.write_text('{"apiVersion": "v1", "kind": "List", "items": []}')
+    objects.write_text('{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}')
     refusal = CliRunner().invoke(schedule, ["-f", str(objects), "--policy", str(path)]).exception
     assert isinstance(refusal, BadInput)
     assert "policy.yaml" in str(refusal)

@@ -10,6 +10,7 @@ import secrets
 from typing import TYPE_CHECKING, Self
 
 from pumice import certificates, yamltext
+from pumice.errors import Conflict
 from pumice.local.apiserver.http import Address, Listener, WebhookClient
 from pumice.local.apiserver.journal import SqliteJournal
 from pumice.local.apiserver.kubelet import KubeletLogs
@@ -68,7 +69,14 @@ class EmbeddedServer:
         listener = Listener(
             Address(place.host, place.port, self._file("server.crt"), self._file("server.key"), self._file("ca.crt"))
         )
-        await listener.start()
+        try:
+            await listener.start()
+        except OSError as error:
+            await listener.stop()
+            why = error.strerror or str(error)
+            raise Conflict(
+                f"port {place.port} of {place.host}: nothing can listen there ({why}); end what does, or choose another port"
+            ) from error
         self._stack.push_async_callback(listener.stop)
         settings = dataclasses.replace(
             self._settings,

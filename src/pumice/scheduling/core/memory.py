@@ -22,6 +22,8 @@ from pumice.errors import PumiceError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from pumice.instant import Instant
+
 SLOT_BYTES_MAX = 512 * 1024  # of one value as it is encoded; a ConfigMap may hold twice as much
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _ENCODER = msgspec.json.Encoder(order="sorted")
@@ -98,6 +100,11 @@ class Memory:
 
 
 EMPTY = Memory()
+
+
+def past(when: Instant | None, now: Instant) -> Instant | None:
+    """A time that a slot remembers. One that has not come was written by a machine whose clock was ahead, and counts as unknown."""
+    return None if when is None or when > now else when
 
 
 def encode(memory: Memory, slots: Iterable[Slot[Any]]) -> bytes:

@@ -14,7 +14,7 @@ import msgspec
 from pumice import instant
 from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.tasks import Status
-from pumice.scheduling.core.memory import Slot
+from pumice.scheduling.core.memory import Slot, past
 
 if TYPE_CHECKING:
     from pumice.instant import Duration, Instant
@@ -55,6 +55,8 @@ def waits_until(session: Session, action: str, gang: GangState) -> Instant | Non
     memory = session.memory.of(SLOT)
     known = memory.actions.get(action, {}).get(gang.uid)
     if known is None or session.now >= known.until or known.gang != gang.gang.fingerprint:
+        return None
+    if past(known.until - known.pause, session.now) is None:
         return None
     # While some gangs have had no turn at all, news give no gang a second one so soon.
     waits_for_others = memory.is_behind and session.now < known.until - known.pause + PAUSE_MAX

@@ -15,7 +15,7 @@ import numpy as np
 from pumice.cluster import amounts
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.scheduling.core import arguments
-from pumice.scheduling.core.memory import Slot
+from pumice.scheduling.core.memory import Slot, past
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.placing.loads import expiry, load_columns
 
@@ -105,7 +105,7 @@ class Rescheduling(Plugin):
         session.on.shuffled(self.choose)
 
     def choose(self, running: Sequence[Task]) -> Sequence[Task]:
-        last = self.session.memory.of(MEMORY).last_run
+        last = past(self.session.memory.of(MEMORY).last_run, self.session.now)
         if last is not None and self.session.now < last + self.interval:
             return []
         chosen = {
@@ -121,7 +121,8 @@ class Rescheduling(Plugin):
 
     def next_change(self, session: Session) -> Instant | None:
         """The end of the interval, or when a measurement becomes too old; a new measurement is news."""
-        last = session.now if self.chosen & session.evicted else session.memory.of(MEMORY).last_run
+        known = past(session.memory.of(MEMORY).last_run, session.now)
+        last = session.now if self.chosen & session.evicted else known
         interval_ends = None if last is None else last + self.interval
         times = [interval_ends, expiry(session)]
         return min((when for when in times if when is not None and when > session.now), default=None)

@@ -112,6 +112,9 @@ class ResourceStrategyFit(Plugin):
     def open(self, session: Session) -> None:
         self.session = session
         self.axis = session.room.table.axis
+        self._by_known_name = functools.cache(
+            self._by_name
+        )  # of this cycle's plugin: a cache of the class would keep it
         self._strategies: dict[tuple[str, str], dict[str, Strategy] | None] = {}
         on = session.on
         on.declare(Reads.NOTHING, trait=own_choice)
@@ -134,9 +137,8 @@ class ResourceStrategyFit(Plugin):
             if choice not in self._strategies:
                 self._strategies[choice] = _read_choice(*choice)
             return (self._strategies[choice] or {}).get(resource)
-        return self._by_name(resource)
+        return self._by_known_name(resource)
 
-    @functools.cache  # noqa: B019  the plugin lives for one cycle
     def _by_name(self, resource: str) -> Strategy | None:
         known = self.args.resources
         if resource in known:

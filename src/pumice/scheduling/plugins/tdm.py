@@ -22,7 +22,7 @@ from pumice.cluster.tasks import Status, preemptable
 from pumice.instant import MINUTE, SECOND
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
-from pumice.scheduling.core.memory import Slot
+from pumice.scheduling.core.memory import Slot, past
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.shapes import Reads
@@ -200,7 +200,7 @@ class Tdm(Plugin):
         return chosen
 
     def _pause_ends(self) -> Instant | None:
-        last = self.session.memory.of(MEMORY).last_eviction
+        last = past(self.session.memory.of(MEMORY).last_eviction, self.session.now)
         return None if last is None else last + self.period
 
     def _overstays(self, task: Task) -> bool:

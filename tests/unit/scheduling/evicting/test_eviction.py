@@ -280,6 +280,13 @@ def test_an_equal_policy_that_is_read_anew_ends_no_back_off():
     assert [looks(cluster, reclaim, each, past=past) for each in (RECLAIM, equal)] == [1, 0]
 
 
+@ACTIONS
+def test_a_back_off_that_begins_in_the_future_is_from_a_clock_that_was_ahead_and_holds_nobody_back(action, chosen):
+    past, cluster = Past(), full(waiting("g", 2, queue_for(action)))
+    hour = 3600 * SECOND
+    assert [looks(cluster, action, chosen, past=past, now=now) for now in (NOW + hour, NOW, NOW + 1)] == [1, 1, 0]
+
+
 def test_beyond_the_limit_those_back_offs_are_dropped_that_end_first(monkeypatch):
     monkeypatch.setattr(backoff, "BACKOFFS_MAX", 2)
     past, gangs = Past(), [waiting(name, 2, "poor", created=number) for number, name in enumerate("abc")]

@@ -185,6 +185,12 @@ def test_evictions_happen_at_most_once_in_a_period_and_only_they_start_it():
     assert evicted(again) == ["night-job-w-0"]
 
 
+def test_an_eviction_in_the_future_was_noted_by_a_clock_that_was_ahead_and_starts_no_period():
+    memory = evicted_at(at("06:00") + 60 * MINUTE)
+    decisions = shuffle(a_revocable_node(), night_shift(), clock="06:00", memory=memory, night="22:00-06:00")
+    assert evicted(decisions) == ["night-job-w-0"]
+
+
 # ----------------------------------------------------------------------------------------------- the clock
 
 
