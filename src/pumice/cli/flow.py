@@ -31,7 +31,7 @@ def _verbs(plural: str, title: str) -> click.Group:
 
     @group.command(help=f"Show one {title}.")
     @asks(watch=True)
-    @name_argument("-N", "--name", kind=f"{plural}.{GROUP}")
+    @name_argument("-N", "--name", kind=f"{plural}.{GROUP}", several=True)
     async def get(access: ClusterAccess, name: str) -> Query:
         return _query(access, plural, name)
 
