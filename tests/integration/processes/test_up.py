@@ -103,4 +103,4 @@ def test_a_data_dir_keeps_everything_for_the_next_start(environment, tmp_path):
 def test_nonsense_is_refused(environment):
     refused = pumice(environment, "up", "--nodes", "-1")
     assert refused.returncode == 2
-    assert "cannot be negative" in refused.stderr
+    assert "-1 is not in the range" in refused.stderr
