@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pumice.runtime import Log
 
 NODES_MAX = 100_000  # that one command pretends to have
+GPUS_MAX = 1_024  # of one node; a process node keeps a list of them
 PREFIX = "pretend-"  # other than that of `pumice up`, whose nodes are node-0 and so on
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -61,7 +62,9 @@ class Wishes:
 @click.option(
     "--pretend", type=click.IntRange(1, NODES_MAX), metavar="COUNT", help="COUNT nodes that only pretend to run pods."
 )
-@click.option("--gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs of each node, all fake.")
+@click.option(
+    "--gpus", type=click.IntRange(0, GPUS_MAX), default=0, show_default=True, help="GPUs of each node, all fake."
+)
 @click.option("--capacity", multiple=True, metavar="NAME=QUANTITY", help="What each node has, such as cpu=64.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of each node.")
 @click.option("--taint", "taints", multiple=True, metavar="KEY[=VALUE]:EFFECT", help="A taint of each node.")

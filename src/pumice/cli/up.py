@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 DOWN_S_MAX = 15.0
 NODES_MAX = 100_000
+GPUS_MAX = 1_024  # of one node
 PORT_MAX = 65_535
 
 
@@ -42,7 +43,7 @@ class Running(msgspec.Struct, frozen=True):
 
 @click.command()
 @click.option("--nodes", type=click.IntRange(0, NODES_MAX), default=4, show_default=True, help="Pretend nodes.")
-@click.option("--gpus", type=click.IntRange(0), default=8, show_default=True, help="GPUs of each node.")
+@click.option("--gpus", type=click.IntRange(0, GPUS_MAX), default=8, show_default=True, help="GPUs of each node.")
 @click.option(
     "--policy", "policy_file", type=click.Path(dir_okay=False), help="Policy file; without it the built-in policy."
 )

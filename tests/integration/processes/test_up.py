@@ -100,7 +100,12 @@ def test_a_data_dir_keeps_everything_for_the_next_start(environment, tmp_path):
         raise AssertionError(listed.stdout + listed.stderr)
 
 
-def test_nonsense_is_refused(environment):
-    refused = pumice(environment, "up", "--nodes", "-1")
+@pytest.mark.parametrize(
+    "arguments",
+    [("up", "--nodes", "-1"), ("up", "--nodes", "2147483647"), ("up", "--gpus", "2147483647"),
+     ("node", "--process", "--gpus", "2147483647"), ("node", "--pretend", "2147483647")],
+)  # fmt: skip
+def test_nonsense_is_refused(environment, arguments):
+    refused = pumice(environment, *arguments)
     assert refused.returncode == 2
-    assert "cannot be negative" in refused.stderr
+    assert f"{arguments[-1]} is not in the range" in refused.stderr

@@ -86,12 +86,16 @@ class Memory:
         return value if isinstance(value, slot.type) else slot.type()
 
     def after(self, learned: Iterable[tuple[Slot[Any], msgspec.Struct]]) -> tuple[Memory, dict[str, str]]:
-        """The memory with new values, and, by slot, why a value was refused: one that is too large leaves the last one standing."""
+        """The memory with new values, and, by slot, why a value was refused: one that cannot be kept leaves the last one standing."""
         values, refused = dict(self.values), {}
         for slot, value in learned:
             if value == self.of(slot):
                 continue
-            size = len(slot.encode(value))
+            try:
+                size = len(slot.encode(value))
+            except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
+                refused[slot.name] = f"the new value is no plain data: {error}; the last one stays"
+                continue
             if size > slot.bytes_max:
                 refused[slot.name] = f"the new value has {size} bytes and may have {slot.bytes_max}; the last one stays"
             else:

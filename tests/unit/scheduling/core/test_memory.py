@@ -35,6 +35,14 @@ def test_a_value_beyond_the_bound_is_refused_and_the_last_one_stays():
     assert refused == {"notes": "the new value has 137 bytes and may have 100; the last one stays"}
 
 
+def test_a_value_that_cannot_be_written_down_is_refused_and_the_last_one_stays():
+    """It ended all scheduling: a plugin from outside may return anything."""
+    first, _ = EMPTY.after([(NOTES, Notes({"a": 1}))])
+    second, refused = first.after([(NOTES, Notes({"a": print}))])
+    assert second is first
+    assert refused["notes"].startswith("the new value is no plain data: ")
+
+
 def test_equal_values_have_equal_bytes_whatever_order_they_were_made_in():
     assert NOTES.encode(Notes({"a": 1, "b": 2})) == NOTES.encode(Notes({"b": 2, "a": 1}))
 
