@@ -143,7 +143,7 @@ class Refused(StatusError, errors.Refused):
         # Authorizers say `User "x" cannot ...`; quotas, webhooks and admission policies refuse the object, whichever user sends it.
         if status.code == 401 or not status.message or _UNAUTHORIZED.search(status.message):
             return cls.next_step
-        return "change what it names, or ask whoever set that rule: rights would not help"
+        return "correct the object, or ask an administrator about the rule: more permissions would not help"
 
 
 class NotFound(StatusError, errors.NotFound):

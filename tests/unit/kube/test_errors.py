@@ -49,7 +49,7 @@ def test_a_message_has_subject_cause_and_next_step():
 
 
 RIGHTS = "check this user's rights with `kubectl auth can-i --list`, or log in again"
-RULES = "change what it names, or ask whoever set that rule: rights would not help"
+RULES = "correct the object, or ask an administrator about the rule: more permissions would not help"
 
 
 @pytest.mark.parametrize(

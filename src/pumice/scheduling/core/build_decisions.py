@@ -24,6 +24,7 @@ from pumice.scheduling.core.decisions import (
     GangSummary,
     Shortage,
 )
+from pumice.scheduling.core.failures import BadAnswer
 from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.evicting import backoff, mend
 from pumice.scheduling.placing import feasibility
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.memory import Slot
+    from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.session import Session
 
 # Memory of the engine itself, and how each slot's next value is found; plugins declare their own.
@@ -87,7 +89,8 @@ def _learned(session: Session) -> list[tuple[Slot[Any], msgspec.Struct]]:
     for plugin in session.plugins:
         value = plugin.learn(session)
         if value is not None:
-            assert plugin.memory is not None, f"{type(plugin).__name__} learns something and declares no memory"
+            if plugin.memory is None:
+                raise BadAnswer(plugin, "learns something and declares no memory")
             learned.append((plugin.memory, value))
     return learned
 
@@ -99,9 +102,16 @@ def _next_change(session: Session, claims: Sequence[Claim]) -> Instant | None:
         *(claim.until for claim in claims),
         *(claim.until for gang, claim in session.snapshot.claims.items() if gang not in session.reserved_room.ended),
         *(resting.until for gang, resting in session.ports.resting.items() if gang in session.gangs),
-        *(when for plugin in session.plugins if (when := plugin.next_change(session)) is not None),
+        *(when for plugin in session.plugins if (when := _changes_next(session, plugin)) is not None),
     ]
     return min(times, default=None)
+
+
+def _changes_next(session: Session, plugin: Plugin) -> Instant | None:
+    when: object = plugin.next_change(session)
+    if when is None or isinstance(when, int):
+        return when
+    raise BadAnswer(plugin, f"says {when!r} where an Instant tells when it changes its mind")
 
 
 def _give_up_hopes(session: Session) -> None:

@@ -24,6 +24,14 @@ PLANS_MAX = 32  # of one cycle; with a plugin that fails on every gang, each of 
 TEXT_CHARS_MAX = 200
 
 
+class BadAnswer(TypeError):
+    """A plugin returned what it may not; found only after its call, so that no frame of it is on the way to the error."""
+
+    def __init__(self, plugin: object, text: str) -> None:
+        super().__init__(f"{type(plugin).__name__} {text}")
+        self.module = type(plugin).__module__
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failure:
     """A plugin (or, where none was on the way, the engine itself) raised, in the turn of this gang or of none."""
@@ -65,7 +73,8 @@ NOTHING_ASIDE = Aside()
 def failure_of(error: Exception, gang: str, modules: Mapping[str, str]) -> Failure:
     """`modules` are the names of the policy's plugins by the module that each is defined in."""
     text = f"{type(error).__name__}: {error}"[:TEXT_CHARS_MAX]
-    return Failure(_culprit(error.__traceback__, modules), gang, text, "".join(traceback.format_exception(error)))
+    plugin = modules.get(error.module, "") if isinstance(error, BadAnswer) else _culprit(error.__traceback__, modules)
+    return Failure(plugin, gang, text, "".join(traceback.format_exception(error)))
 
 
 def _culprit(trace: TracebackType | None, modules: Mapping[str, str]) -> str:

@@ -78,6 +78,18 @@ def test_without_a_plugin_that_protects_something_nothing_is_started():
     assert [reason.code for reason in report(decisions, "good").reasons] == [Code.PLUGIN_FAILED]
 
 
+@pytest.mark.parametrize("point", ["learn", "next_change"])
+def test_a_plugin_that_answers_nonsense_is_set_aside(point):
+    class Talking(Plugin):
+        def open(self, session):
+            """Has nothing to say until the cycle closes."""
+
+    setattr(Talking, point, lambda self, session: "tomorrow")
+    decisions = plan(a_gang("good", 2), plugin=Talking)
+    assert len(binds(decisions)) == 2
+    assert [failure.plugin for failure in decisions.failures] == ["failing"]
+
+
 def test_an_error_that_is_no_plugins_is_raised(monkeypatch):
     monkeypatch.setattr("pumice.scheduling.core.build_decisions.close", lambda session: 1 // 0)
     with pytest.raises(ZeroDivisionError):
