@@ -97,7 +97,7 @@ class Driver:
     ) -> None:
         self._observe = observe
         self._controller = controller
-        self._known = cache
+        self._cache = cache
         self._executor = executor
         self._clock = runtime.clock
         self._log = runtime.log
@@ -128,9 +128,9 @@ class Driver:
 
     async def run(self) -> None:
         """Controls until cancelled. Informers must be running."""
-        await self._known.synced()
+        await self._cache.synced()
         for wake in self._controller.wakes:
-            self._known.of(wake.struct).subscribe(self._receiver(wake))
+            self._cache.of(wake.struct).subscribe(self._receiver(wake))
         async with asyncio.TaskGroup() as crew:
             crew.create_task(self._sweep())
             if self._controller.beside is not None:
@@ -141,13 +141,23 @@ class Driver:
 
     def _receiver(self, wake: Wake) -> Callable[[Sequence[Any]], None]:
         def receive(changed: Sequence[Any]) -> None:
-            for key in {key for each in changed for key in wake.keys(each)}:
+            for key in {key for each in changed for key in self._keys(wake, each)}:
                 if wake.gather_s:
                     self._queue.add_after(key, wake.gather_s)
                 else:
                     self._queue.add(key)
 
         return receive
+
+    def _keys(self, wake: Wake, each: Any) -> Iterable[Key]:
+        """What the object wakes; one that the controller cannot read wakes nothing, and the others are served."""
+        try:
+            return tuple(wake.keys(each))
+        except Exception as error:  # noqa: BLE001  a fault of ours that one object has brought to light
+            self.retries["wake"] += 1
+            subject = each.metadata.key
+            self._log("wake_failed", controller=self.name, kind=wake.struct.__name__, name=subject, error=repr(error))
+            return ()
 
     async def _handle(self, key: Key) -> None:
         began = self._clock.monotonic()
@@ -169,10 +179,10 @@ class Driver:
 
     def _plan(self, key: Key, now: Instant) -> Plan:
         try:
-            return self._controller.plan(self._known, key, now)
+            return self._controller.plan(self._cache, key, now)
         except Exception as error:
             # A fault of ours that one object has brought to light: the others are served, and its owner hears of it.
-            regarding = self._known.of(self._controller.wakes[0].struct).get(key.namespace, key.name)
+            regarding = self._cache.of(self._controller.wakes[0].struct).get(key.namespace, key.name)
             if regarding is not None:
                 text = f"the {self.name} controller cannot plan it: {error!r}; it is tried again ever more rarely, please report it"
                 self._executor.tell(Emit(regarding, "Warning", "PlanFailed", text))
@@ -222,7 +232,7 @@ class Driver:
         while True:
             await self._clock.sleep(SWEEP_S)
             for wake in self._controller.wakes:
-                self._known.of(wake.struct).forget_unseen()
+                self._cache.of(wake.struct).forget_unseen()
             at = self._clock.monotonic()
             self._rests = {key: until for key, until in self._rests.items() if until > at}
             self._paces = {key: each for key, each in self._paces.items() if at - each[0] <= 2 * each[1]}

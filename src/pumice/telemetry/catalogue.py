@@ -167,7 +167,7 @@ PUMICE: tuple[Metric, ...] = (
     Metric(
         "pumice_controller_retries_total",
         Kind.COUNTER,
-        "Looks that failed and are repeated: because the world had changed (stale), by an error, or by a fault in planning (plan).",
+        "Looks that failed and are repeated: because the world had changed (stale), by an error, by a fault in planning (plan), or in reading what an object concerns (wake).",
         ("controller", "reason"),
     ),
     Metric("pumice_controller_waiting", Kind.GAUGE, "Objects that wait for a controller's time.", ("controller",)),

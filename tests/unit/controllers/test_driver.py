@@ -181,6 +181,31 @@ def test_a_plan_that_breaks_is_tried_again_and_others_go_on(bench):
     bench.run(body)
 
 
+def test_an_object_that_cannot_be_read_wakes_nothing_and_the_others_are_served(bench):
+    planned = []
+
+    def keys(each):
+        if each.metadata.name == "poison":
+            raise ZeroDivisionError
+        return itself(each)
+
+    def plan(cache, key, now):
+        planned.append(key.name)
+        return NOTHING_TO_DO
+
+    async def body(bench):
+        controller = Controller("test", plan, (Wake(ConfigMap, keys),))
+        driver = Driver(controller, bench.known, bench.executor, Runtime(clock=bench.clock, chance=random.Random(0)))
+        bench.beside(driver.run())
+        await bench.client.create(ConfigMap, a_map("poison"), namespace="team")
+        await bench.client.create(ConfigMap, a_map("fine"), namespace="team")
+        await bench.clock.sleep(5)
+        assert set(planned) - {"kube-root-ca.crt"} == {"fine"}
+        assert driver.retries["wake"] > 0
+
+    bench.run(body)
+
+
 def test_news_that_is_gathered_is_planned_once(bench):
     planned = []
 
