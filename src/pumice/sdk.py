@@ -22,14 +22,13 @@ from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.gangstate import GangState, SubState
 from pumice.scheduling.core.memory import Memory, Slot
 from pumice.scheduling.core.plugin import Plugin, Watch
-from pumice.scheduling.core.points import Indexes, Kind, Points, Pull, Scores, Vote
+from pumice.scheduling.core.points import EvictionKind, Indexes, Points, Pull, Scores, Vote
 from pumice.scheduling.core.policy import PluginOption, PolicyError
 from pumice.scheduling.core.session import Session
 from pumice.scheduling.core.shapes import Reads, Shape
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
 from pumice.scheduling.placing.placement import Pairs
-from pumice.telemetry.catalogue import Kind as MetricKind
-from pumice.telemetry.catalogue import Metric
+from pumice.telemetry.catalogue import Metric, MetricKind
 
 ENTRY_POINTS = "pumice.plugins"
 
@@ -43,11 +42,11 @@ __all__ = [
     "Cure",
     "Denial",
     "Duration",
+    "EvictionKind",
     "Facts",
     "GangState",
     "Indexes",
     "Instant",
-    "Kind",
     "Mask",
     "Memory",
     "Metric",

@@ -9,8 +9,8 @@ from pumice import sdk
 ROOT = Path(__file__).parents[2]
 
 PROMISED = {
-    "ENTRY_POINTS", "Amounts", "Args", "Code", "Column", "ConfigMap", "Cure", "Denial", "Duration", "Facts", "GangState", "Indexes", "Instant",
-    "Kind", "Mask", "Memory", "Metric", "MetricKind", "NodeTable", "Object", "Pairs", "Plugin", "PluginOption", "Points", "PolicyError", "Pull",
+    "ENTRY_POINTS", "Amounts", "Args", "Code", "Column", "ConfigMap", "Cure", "Denial", "EvictionKind", "Duration", "Facts", "GangState", "Indexes", "Instant",
+    "Mask", "Memory", "Metric", "MetricKind", "NodeTable", "Object", "Pairs", "Plugin", "PluginOption", "Points", "PolicyError", "Pull",
     "QueueInfo", "Reads", "Reason", "ResourceKind", "Scores", "Session", "Shape", "Slot", "Status", "SubState", "Task", "Vote", "Watch",
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from pumice.telemetry.catalogue import PUMICE, VOLCANO, Kind, Metric
+from pumice.telemetry.catalogue import PUMICE, VOLCANO, Metric, MetricKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ class Meters:
     def add(self, metric: Metric) -> None:
         """One that is in no catalogue: a plugin's own gauge."""
         if metric.name not in self._meters:
-            assert metric.kind is Kind.GAUGE, f"{metric.name}: plugins publish gauges"
+            assert metric.kind is MetricKind.GAUGE, f"{metric.name}: plugins publish gauges"
             self._meters[metric.name] = _make(metric, self.registry)
 
     def count(self, name: str, by: float = 1, **labels: str) -> None:
@@ -65,8 +65,8 @@ class Meters:
 
 def _make(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
     # The client appends _total to counters by itself; the catalogue has the full name.
-    if metric.kind is Kind.COUNTER:
+    if metric.kind is MetricKind.COUNTER:
         return Counter(metric.name.removesuffix("_total"), metric.help, metric.labels, registry=registry)
-    if metric.kind is Kind.GAUGE:
+    if metric.kind is MetricKind.GAUGE:
         return Gauge(metric.name, metric.help, metric.labels, registry=registry)
     return Histogram(metric.name, metric.help, metric.labels, registry=registry, buckets=metric.buckets)

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from pumice.telemetry.catalogue import CATALOGUE, Kind, exponential
+from pumice.telemetry.catalogue import CATALOGUE, MetricKind, exponential
 from pumice.telemetry.meters import Meters
 
 
@@ -12,7 +12,7 @@ def test_names_in_the_catalogue_are_unique_and_follow_prometheus_conventions():
     for metric in CATALOGUE:
         assert re.fullmatch(r"(volcano|pumice)_[a-z0-9_]+", metric.name)
         assert metric.help.endswith(".")
-        assert bool(metric.buckets) == (metric.kind is Kind.HISTOGRAM)
+        assert bool(metric.buckets) == (metric.kind is MetricKind.HISTOGRAM)
         assert "pod" not in metric.labels
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pumice.cluster.tasks import EVICTABLE
 from pumice.scheduling.core.arguments import read_action
 from pumice.scheduling.core.codes import Code
-from pumice.scheduling.core.points import Kind
+from pumice.scheduling.core.points import EvictionKind
 from pumice.scheduling.evicting import gang_eviction
 from pumice.scheduling.evicting.bundles import Candidates
 from pumice.scheduling.evicting.gang_eviction import Arguments
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def run(session: Session) -> None:
-    arguments = read_action(Arguments, session.policy, Kind.PREEMPT.value)
+    arguments = read_action(Arguments, session.policy, EvictionKind.PREEMPT.value)
     for queue, gangs in gang_eviction.starving(session):
         rules = _rules(session, queue)
         while gangs and session.spend(1):
@@ -33,7 +33,7 @@ def _rules(session: Session, queue: QueueInfo) -> gang_eviction.Rules:
         return 1 if session.gang_before(left, right) else -1
 
     return gang_eviction.Rules(
-        kind=Kind.PREEMPT,
+        kind=EvictionKind.PREEMPT,
         candidates=Candidates(session, EVICTABLE, lambda gang: gang.queue == queue.name),
         below=lambda claimant: claimant.priority,
         compare=served_last_first,

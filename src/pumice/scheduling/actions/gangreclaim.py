@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import read_action
 from pumice.scheduling.core.codes import Code
-from pumice.scheduling.core.points import Kind
+from pumice.scheduling.core.points import EvictionKind
 from pumice.scheduling.evicting import eviction, gang_eviction
 from pumice.scheduling.evicting.bundles import Candidates
 from pumice.scheduling.evicting.gang_eviction import Arguments
@@ -21,7 +21,7 @@ _RUNNING = frozenset({Status.RUNNING})
 
 
 def run(session: Session) -> None:
-    arguments = read_action(Arguments, session.policy, Kind.RECLAIM.value)
+    arguments = read_action(Arguments, session.policy, EvictionKind.RECLAIM.value)
     for queue, gangs in gang_eviction.starving(session):
         if session.points.overused.holds(queue):
             continue
@@ -42,7 +42,7 @@ def _rules(session: Session, queue: QueueInfo) -> gang_eviction.Rules:
         return eviction.queue_compare(session, session.queue_of(left), session.queue_of(right), queue)
 
     return gang_eviction.Rules(
-        kind=Kind.RECLAIM,
+        kind=EvictionKind.RECLAIM,
         candidates=Candidates(session, _RUNNING, lambda gang: gang.queue in lending),
         below=lambda _: float("inf"),
         compare=queue_that_bears_it_first,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Status, Task
     from pumice.scheduling.core.gangstate import GangState, SubState
-    from pumice.scheduling.core.points import Kind
+    from pumice.scheduling.core.points import EvictionKind
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Eviction
 
@@ -135,7 +135,9 @@ def in_order(
     return sorted(bundles, key=functools.cmp_to_key(before))
 
 
-def approved_bundles(session: Session, kind: Kind, claimant: GangState, bundles: Sequence[Bundle]) -> list[Bundle]:
+def approved_bundles(
+    session: Session, kind: EvictionKind, claimant: GangState, bundles: Sequence[Bundle]
+) -> list[Bundle]:
     """What the plugins let go: a safe bundle may shrink, a gang goes whole or not at all."""
     candidates = [task for bundle in bundles for task in bundle.victims]
     allowed = {task.uid for task in session.points.evictable.of(kind, claimant, candidates)}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState, SubState
-    from pumice.scheduling.core.points import Kind
+    from pumice.scheduling.core.points import EvictionKind
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Statement
     from pumice.scheduling.evicting.bundles import Bundle, Candidates
@@ -61,7 +61,7 @@ class Arguments(ActionArgs, frozen=True):
 class Rules:
     """What tells gangpreempt and gangreclaim apart."""
 
-    kind: Kind
+    kind: EvictionKind
     candidates: Candidates
     below: Callable[[GangState], float]  # victims' gangs must be of lower priority than this
     compare: Callable[[GangState, GangState], float]  # whose bundle goes first

@@ -17,7 +17,7 @@ from pumice.cluster.tasks import OCCUPYING
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Amount, Code, Facts
 from pumice.scheduling.core.plugin import Plugin, Watch
-from pumice.scheduling.core.points import Kind, Vote
+from pumice.scheduling.core.points import EvictionKind, Vote
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import eviction
@@ -263,8 +263,8 @@ class Capacity(Plugin):
         related = (task for task in ordered if wanted & _kinds(task.request.amounts))
         return _Reclaiming(self, gang.queue, claimant.request.amounts).victims(related)
 
-    def evictable(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
-        if kind is Kind.PREEMPT:
+    def evictable(self, kind: EvictionKind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
+        if kind is EvictionKind.PREEMPT:
             return candidates
         return _Reclaiming(self, claimant.queue, None).victims(candidates)
 

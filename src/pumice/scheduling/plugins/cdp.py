@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
-    from pumice.scheduling.core.points import Kind
+    from pumice.scheduling.core.points import EvictionKind
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
 
@@ -48,7 +48,7 @@ class Cdp(Plugin):
         on.evictable.shield(self.of_gangs)
         on.shuffled.guard(self.cooled_down)
 
-    def of_gangs(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
+    def of_gangs(self, kind: EvictionKind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
         del kind, claimant
         return self.cooled_down(candidates)
 

@@ -8,7 +8,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.plugin import Plugin
-from pumice.scheduling.core.points import Kind, Vote
+from pumice.scheduling.core.points import EvictionKind, Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class GangPlugin(Plugin):
                 chosen.append(task)
         return chosen
 
-    def all_of(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
+    def all_of(self, kind: EvictionKind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
         del kind, claimant
         return candidates
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pumice import selectors
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
-    from pumice.scheduling.core.points import Kind
+    from pumice.scheduling.core.points import EvictionKind
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
@@ -79,7 +79,7 @@ class Pdb(Plugin):
                     left[id(budget)] -= 1
         return chosen
 
-    def of_gangs(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
+    def of_gangs(self, kind: EvictionKind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
         del kind, claimant
         return self.within_budgets(candidates)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.plugin import Plugin
-from pumice.scheduling.core.points import Kind
+from pumice.scheduling.core.points import EvictionKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +48,8 @@ class Priority(Plugin):
                 chosen.append(task)
         return chosen
 
-    def of_lower_gangs(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
-        if kind is Kind.RECLAIM:
+    def of_lower_gangs(self, kind: EvictionKind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
+        if kind is EvictionKind.RECLAIM:
             return candidates
         gangs = self.session.gangs
         return [task for task in candidates if gangs[task.gang].priority < claimant.priority]

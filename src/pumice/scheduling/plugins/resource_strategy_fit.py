@@ -35,13 +35,13 @@ SCORE_MAX = 100.0
 MEMORY_UNIT = 10**6  # bytes for each thousandth of a scarce resource: a ratio of 8 is 8 GB a card
 UNBOUNDED = np.iinfo(np.int64).max
 
-Kind = Literal["LeastAllocated", "MostAllocated"]
+Allocation = Literal["LeastAllocated", "MostAllocated"]
 Ratio = Annotated[float, msgspec.Meta(ge=0)]
 Weight = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Strategy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    type: Kind = "LeastAllocated"
+    type: Allocation = "LeastAllocated"
     weight: int = 1
 
     @property

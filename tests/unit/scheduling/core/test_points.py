@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from tests.unit.scheduling.clusters import a_node, a_queue, policy, session_for
 
-from pumice.scheduling.core.points import Kind, Points, Vote
+from pumice.scheduling.core.points import EvictionKind, Points, Vote
 from pumice.scheduling.core.policy import PluginOption
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Reason
@@ -157,9 +157,11 @@ def test_everybody_is_asked_about_all_candidates():
 
 
 def test_gang_wise_victims_combine_alike():
-    points = registered("evictable", [lambda kind, _, candidates: candidates[:2] if kind is Kind.PREEMPT else []])
-    assert points.evictable.of(Kind.PREEMPT, None, ALL) == [A, B]
-    assert points.evictable.of(Kind.RECLAIM, None, ALL) == []
+    points = registered(
+        "evictable", [lambda kind, _, candidates: candidates[:2] if kind is EvictionKind.PREEMPT else []]
+    )
+    assert points.evictable.of(EvictionKind.PREEMPT, None, ALL) == [A, B]
+    assert points.evictable.of(EvictionKind.RECLAIM, None, ALL) == []
 
 
 # ------------------------------------------------------------------------------------------------------ shields

@@ -17,7 +17,7 @@ from tests.unit.scheduling.clusters import (
 )
 
 from pumice.cluster import amounts
-from pumice.scheduling.core.points import Kind
+from pumice.scheduling.core.points import EvictionKind
 from pumice.scheduling.core.verdict import Cure
 
 GI = 2**30
@@ -351,8 +351,8 @@ def test_a_whole_gang_reclaims_by_the_same_rules_and_preempts_without_them():
     (hook,) = [hook for hook in session.points.evictable.hooks if hook.plugin == "capacity"]
     candidates = session.gangs["default/loan"].tasks
     claimant = session.gangs["default/g"]
-    assert [task.name for task in hook.call(Kind.RECLAIM, claimant, candidates)] == ["loan-w-0"]
-    assert list(hook.call(Kind.PREEMPT, claimant, candidates)) == list(candidates)
+    assert [task.name for task in hook.call(EvictionKind.RECLAIM, claimant, candidates)] == ["loan-w-0"]
+    assert list(hook.call(EvictionKind.PREEMPT, claimant, candidates)) == list(candidates)
 
 
 # ----------------------------------------------------------------------------------------------- tree: limits

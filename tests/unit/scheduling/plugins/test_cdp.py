@@ -14,7 +14,7 @@ from tests.unit.scheduling.clusters import (
 )
 
 from pumice.instant import SECOND, parse_instant
-from pumice.scheduling.core.points import Kind
+from pumice.scheduling.core.points import EvictionKind
 
 COOLDOWN = "volcano.sh/cooldown-time"
 NOON = when(12 * 3600)
@@ -96,5 +96,5 @@ def test_whole_gangs_and_shuffles_respect_it_too():
     )
     victims = session.gangs["default/low"].tasks
     (gangs,), (guard,) = session.points.evictable.hooks, session.points.shuffled.guard.hooks
-    assert gangs.call(Kind.PREEMPT, session.gangs["default/g"], victims) == []
+    assert gangs.call(EvictionKind.PREEMPT, session.gangs["default/g"], victims) == []
     assert guard.call(victims) == []

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.scheduling.clusters import a_gang, a_node, a_pod, policy, session_for
 
-from pumice.scheduling.core.points import Kind
+from pumice.scheduling.core.points import EvictionKind
 
 
 def survivors(point, *flags):
@@ -16,7 +16,7 @@ def survivors(point, *flags):
     )  # fmt: skip
     candidates = list(session.room.table.tasks[0])
     claimant = session.gangs["default/g"]
-    asker = (Kind.RECLAIM, claimant) if point == "evictable" else (claimant.tasks[0],)
+    asker = (EvictionKind.RECLAIM, claimant) if point == "evictable" else (claimant.tasks[0],)
     return sorted(task.name for task in getattr(session.points, point).of(*asker, candidates))
 
 

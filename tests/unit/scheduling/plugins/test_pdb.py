@@ -13,7 +13,7 @@ from tests.unit.scheduling.clusters import (
     session_for,
 )
 
-from pumice.scheduling.core.points import Kind
+from pumice.scheduling.core.points import EvictionKind
 
 WEB = {"app": "web"}
 
@@ -124,7 +124,7 @@ def test_reclaiming_whole_gangs_and_shuffling_keep_to_it_as_well():
     (guard,) = session.points.shuffled.guard.hooks
     for left in (
         session.points.reclaimable.of(gang.tasks[0], gang.tasks),
-        session.points.evictable.of(Kind.RECLAIM, gang, gang.tasks),
+        session.points.evictable.of(EvictionKind.RECLAIM, gang, gang.tasks),
         guard.call(gang.tasks),
     ):
         assert [task.name for task in left] == ["low-w-0"]

@@ -2,7 +2,7 @@
 
 from tests.unit.scheduling.clusters import a_gang, a_group, a_node, a_pod, a_priority_class, policy, session_for
 
-from pumice.scheduling.core.points import Kind
+from pumice.scheduling.core.points import EvictionKind
 
 POLICY = policy("allocate", "priority")
 CLASSES = [a_priority_class("low", 1), a_priority_class("high", 9)]
@@ -49,8 +49,8 @@ def test_reclaiming_gang_wise_does_not_ask_for_priority_and_preempting_does():
     session = opened(a_gang("equal", 1, running=["n1"]), a_gang("g", 1))
     candidates = list(session.gangs["default/equal"].tasks)
     claimant = session.gangs["default/g"]
-    assert session.points.evictable.of(Kind.RECLAIM, claimant, candidates) == candidates
-    assert session.points.evictable.of(Kind.PREEMPT, claimant, candidates) == []
+    assert session.points.evictable.of(EvictionKind.RECLAIM, claimant, candidates) == candidates
+    assert session.points.evictable.of(EvictionKind.PREEMPT, claimant, candidates) == []
 
 
 def test_a_gang_with_any_member_unplaced_wants_more_finished_ones_included():

@@ -4,8 +4,8 @@ Read `table` first: every point, what it is asked and when. `combination` has th
 one, `nodes` the points with a rule of their own.
 """
 
-from pumice.scheduling.core.points.combination import Kind, Vote
+from pumice.scheduling.core.points.combination import EvictionKind, Vote
 from pumice.scheduling.core.points.nodes import Indexes, Pull, Scores
 from pumice.scheduling.core.points.table import Points
 
-__all__ = ["Indexes", "Kind", "Points", "Pull", "Scores", "Vote"]
+__all__ = ["EvictionKind", "Indexes", "Points", "Pull", "Scores", "Vote"]

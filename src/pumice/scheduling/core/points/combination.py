@@ -32,7 +32,7 @@ class Vote(enum.IntEnum):
     PERMIT = 1
 
 
-class Kind(enum.Enum):
+class EvictionKind(enum.Enum):
     """Who asks for victims through the gang-wise actions."""
 
     PREEMPT = "gangpreempt"
@@ -268,10 +268,10 @@ class TaskVictims(Victims["Callable[[Task, Sequence[Task]], Sequence[Task] | Non
         return self._choose(candidates, lambda call, tasks: call(claimant, tasks))
 
 
-class GangVictims(Victims["Callable[[Kind, GangState, Sequence[Task]], Sequence[Task] | None]"]):
+class GangVictims(Victims["Callable[[EvictionKind, GangState, Sequence[Task]], Sequence[Task] | None]"]):
     """Victims for a gang as a whole."""
 
-    def of(self, kind: Kind, claimant: GangState, candidates: Sequence[Task]) -> list[Task]:
+    def of(self, kind: EvictionKind, claimant: GangState, candidates: Sequence[Task]) -> list[Task]:
         return self._choose(candidates, lambda call, tasks: call(kind, claimant, tasks))
 
 
