@@ -10,8 +10,8 @@ import asyncio
 
 import msgspec
 
-HISTORY_CHANGES_MAX = 32_768  # per collection: half a minute of the fastest writer that this server can serve
-HISTORY_BYTES_MAX = 96 * 2**20  # per collection, counting each change's body
+HISTORY_CHANGES_MAX = 16_384  # per collection: a quarter of a minute of the fastest writer that this server can serve
+HISTORY_BYTES_MAX = 32 * 2**20  # per collection, counting each change's body
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
