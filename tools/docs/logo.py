@@ -23,7 +23,17 @@ CORNERS = (
     (329, 42),
 )  # degrees, radius
 RING_RADIUS, MEMBER_RADIUS, MEMBERS = 25.0, 6.0, 8
-PORES = ((48, 48, 9), (14, 54, 3), (83, 38, 3.5), (60, 86, 3), (31, 14, 3), (68, 13, 2.5), (22, 80, 2.5), (84, 66, 2.5))
+PORES = (
+    (0, 0.0, 9.0),
+    (3, 33.5, 2.8),
+    (47, 33.0, 2.2),
+    (91, 34.0, 2.6),
+    (134, 33.0, 2.0),
+    (179, 33.5, 2.8),
+    (226, 33.0, 2.3),
+    (269, 33.5, 2.6),
+    (317, 33.0, 2.1),
+)  # degrees, radius, size
 
 
 def point(degrees: float, radius: float) -> tuple[float, float]:
@@ -50,7 +60,7 @@ def circle(x: float, y: float, radius: float, fill: str) -> str:
 
 def draw() -> str:
     members = [circle(*point(360 * n / MEMBERS + 22.5, RING_RADIUS), MEMBER_RADIUS, MEMBER) for n in range(MEMBERS)]
-    pores = [circle(x, y, radius, HOLE) for x, y, radius in PORES]
+    pores = [circle(*point(degrees, radius), size, HOLE) for degrees, radius, size in PORES]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {SIZE} {SIZE}" role="img"><title>Pumice</title>'
         f'<path d="{outline()}" fill="{STONE}" stroke="{EDGE}" stroke-width="2"/>{"".join(pores)}{"".join(members)}</svg>\n'
