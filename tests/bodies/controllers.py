@@ -92,7 +92,7 @@ async def groups_are_in_the_queue_that_their_namespace_names(world):
         if any(each.metadata.annotations.get(names.QUEUE_NAME) == home for each in namespaces):
             is_known.set()
 
-    world.controllers.known.of(Namespace).subscribe(see)
+    world.controllers.cache.of(Namespace).subscribe(see)
     marks = {"metadata": {"annotations": {names.QUEUE_NAME: home}}}
     await world.client.patch(Namespace, world.namespace, marks)
     async with asyncio.timeout(world.patience_s):

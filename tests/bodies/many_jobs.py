@@ -131,7 +131,7 @@ async def _nothing_is_remembered(world) -> None:
         controllers = world.controllers
         stores = {
             f"known {kinds.by_struct(struct).kind}": len(store)
-            for struct, store in controllers.known.stores.items()
+            for struct, store in controllers.cache.stores.items()
             if struct in {Job, Pod, PodGroup, Service, ConfigMap, Secret}
         }
         drivers = {f"keys of {each.name}": each.remembered() for each in controllers.drivers if each.name != "queue"}

@@ -74,12 +74,13 @@ def up(
     """Start a cluster: API server, scheduler and nodes in one process, until Ctrl-C."""
     del no_browser
     _check_target(kubeconfig_out)
-    click.echo(f"starting a cluster of {nodes} nodes with {gpus} GPUs each{f' in {data_dir}' if data_dir else ''} ...")
-    sys.stdout.flush()
     with contextlib.ExitStack() as stack:
         folder = (
             Path(data_dir) if data_dir else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pumice-up-")))
         )
+        where = f" in {data_dir}" if data_dir else ""
+        click.echo(f"starting a cluster of {nodes} nodes with {gpus} GPUs each{where} ...")
+        sys.stdout.flush()
         kept = data_dir is not None
         port = port or (_former_port(folder) if kept else 0)
         asyncio.run(
