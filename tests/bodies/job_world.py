@@ -38,7 +38,9 @@ Json = dict[str, Any]
 
 
 class Counting:
-    """A transport that counts the writes that leave for one namespace, by verb and resource, events not among them.
+    """A transport that counts the writes of one namespace, by verb and resource, events not among them.
+
+    A bind that is refused because its pod has changed since it was decided (409) writes nothing, and is not counted.
 
     Writes of a Job's or a group's status that change no phase are counted for each object, too: how often these come depends on
     how long it lives.
@@ -51,7 +53,8 @@ class Counting:
         self.numbers: collections.Counter[tuple[str, str]] = collections.Counter()  # by resource and name
 
     async def call(self, request):
-        if request.method != "GET" and self._where in request.path:
+        answer = await self._inner.call(request)
+        if request.method != "GET" and self._where in request.path and answer.status != 409:
             resource = self._resource(request.path)
             if resource != "events":
                 self.writes[f"{request.method} {resource}"] += 1
@@ -59,7 +62,7 @@ class Counting:
                 status = json.loads(request.body).get("status", {})
                 if "state" not in status and "phase" not in status:
                     self.numbers[resource, self._name(request.path, resource)] += 1
-        return await self._inner.call(request)
+        return answer
 
     @staticmethod
     def _name(path: str, resource: str) -> str:

@@ -93,7 +93,17 @@ def test_kubernetes_own_gangs_are_read_as_far_as_we_read_them(alpha_plane):
             "schedulingPolicy": {"gang": {"minCount": 4}},
         },
     }
+    workload = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "Workload",
+        "metadata": {"name": "train"},
+        "spec": {
+            "controllerRef": {"apiGroup": "batch", "kind": "Job", "name": "train"},
+            "podGroupTemplates": [{"name": "workers", "schedulingPolicy": {"gang": {"minCount": 4}}}],
+        },
+    }
     path = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default"
+    created(alpha_plane, f"{path}/workloads", workload)  # a PodGroup without it is refused
     read = decode_value(native.NativePodGroup, created(alpha_plane, f"{path}/podgroups", group))
     assert read.spec.scheduling_policy.gang.min_count == 4
     pod = {

@@ -320,13 +320,13 @@ def test_what_pumice_made_is_what_volcano_looks_for(cluster, story):
 def test_a_live_volcano_keeps_pumice_out(cluster, story):
     """Never two masters: while its lease is renewed, our processes refuse to start."""
     cluster.plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
-    now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime(time.time() + 3600))
+    now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
     for lease in ("volcano", "vc-controller-manager"):
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": {"name": lease},
-            "spec": {"holderIdentity": "volcano-0", "renewTime": now, "leaseDurationSeconds": 15},
+            "spec": {"holderIdentity": "volcano-0", "renewTime": now, "leaseDurationSeconds": 3600},
         }
         cluster.create("/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases", body)
     for process in ("scheduler", "controllers"):

@@ -209,8 +209,9 @@ def test_a_second_replica_takes_over_after_a_kill(watched_plane, tmp_path):
 def test_while_volcano_leads_its_name_is_refused(watched_plane, tmp_path):
     plane = watched_plane
     plane.create_namespace("volcano-system")
-    now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime(time.time() + 300))
-    spec = {"holderIdentity": "volcano-scheduler-0", "leaseDurationSeconds": 15, "renewTime": now, "acquireTime": now}
+    now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
+    # Renewed just now, and for long: nobody renews it again while this test runs.
+    spec = {"holderIdentity": "volcano-scheduler-0", "leaseDurationSeconds": 3600, "renewTime": now, "acquireTime": now}
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "volcano"}, "spec": spec}
     plane.kubectl("-n", "volcano-system", "create", "-f", "-", input=json.dumps(lease))
     try:
