@@ -148,7 +148,7 @@ def test_a_kubeconfig_that_is_no_yaml_names_itself(pumice, tmp_path):
             "create queue 'nowhere'",
         ),
         (("queue", "delete", "default"), "`default` queue can not be deleted", "close it instead"),
-        (("queue", "create", "x", "--parent", "nowhere"), 'spec.parent: "nowhere"', "change what it names"),
+        (("queue", "create", "x", "--parent", "nowhere"), 'spec.parent: "nowhere"', "correct the object"),
     ],
 )
 def test_what_admission_refuses_is_code_4(pumice, arguments, cause, step):
