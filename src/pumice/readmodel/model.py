@@ -211,8 +211,8 @@ class Evictable(Struct):
     beyond_deserved: Amounts = msgspec.field(default_factory=dict)  # by queue
 
 
-class State(Struct):
-    """/v1/state: everything; filters leave lists empty. The histories hold the newest entries, oldest first."""
+class Head(Struct):
+    """What every answer begins with: who says it, when, and by which policy."""
 
     version: int
     leader: str
@@ -220,6 +220,11 @@ class State(Struct):
     at: str
     policy: Policy
     totals: Totals
+
+
+class State(Head):
+    """/v1/state: everything; filters leave lists empty. The histories hold the newest entries, oldest first."""
+
     nodes: tuple[Node, ...] = ()
     queues: tuple[Queue, ...] = ()
     gangs: tuple[Gang, ...] = ()
@@ -228,15 +233,9 @@ class State(Struct):
     evictions: tuple[Eviction, ...] = ()
 
 
-class GangDetail(Struct):
+class GangDetail(Head):
     """/v1/gangs/NAMESPACE/NAME: one gang, and what it waits for."""
 
-    version: int
-    leader: str
-    cycle: int
-    at: str
-    policy: Policy
-    totals: Totals
     gang: Gang
     queue: Queue | None = None  # none where it does not exist
     pods: tuple[Pod, ...] = ()
@@ -255,21 +254,9 @@ class Gone(Struct):
     claims: tuple[str, ...] = ()
 
 
-class Changes(Struct):
+class Changes(State):
     """A line of /v1/changes: what differs from the line before; the first one holds everything."""
 
-    version: int
-    leader: str
-    cycle: int
-    at: str
-    policy: Policy
-    totals: Totals
-    nodes: tuple[Node, ...] = ()
-    queues: tuple[Queue, ...] = ()
-    gangs: tuple[Gang, ...] = ()
-    claims: tuple[Claim, ...] = ()
-    attempts: tuple[Attempt, ...] = ()
-    evictions: tuple[Eviction, ...] = ()
     gone: Gone = Gone()
 
 
