@@ -87,10 +87,6 @@ def sum_of(parts: Iterable[Amounts]) -> MutableAmounts:
     return total
 
 
-def multiply(amounts: Amounts, factor: float) -> MutableAmounts:
-    return {name: value * factor for name, value in amounts.items()}
-
-
 def surplus(left: Amounts, right: Amounts) -> MutableAmounts:
     """What of `left` lies beyond `right`, never below zero; absent on the right is zero."""
     return {name: max(value - right.get(name, 0), 0) for name, value in left.items()}

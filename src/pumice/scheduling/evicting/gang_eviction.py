@@ -11,7 +11,6 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import functools
-import itertools
 import operator
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,7 @@ from pumice.scheduling.placing.heap import Heap
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pumice.cluster.columns import Column, Mask
+    from pumice.cluster.columns import Column
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState, SubState
@@ -240,19 +239,6 @@ class _Domain:
             return True
         statement.rollback(mark)
         return False
-
-    def _place_run(self, statement: Statement, waiting: Sequence[Task], where: Mask | None) -> int:
-        """Promise places to some of the equal members at the front; how many."""
-        session, gang = self.session, self.gang
-        shape = session.shape(waiting[0])
-        alike = list(itertools.takewhile(lambda task: session.shape(task) is shape, waiting))
-        allowed = session.points.allocatable.of(session.queue_of(gang), shape, len(alike))
-        if allowed < 1 or session.placer.prefilter(shape) is not None:
-            return 0
-        nodes = session.placer.fill(shape, allowed, where, alike[0]).nodes
-        for task, node in zip(alike, nodes, strict=False):
-            statement.place(Placement(gang, shape, [task], [node], Status.PIPELINED, after_eviction=True))
-        return len(nodes)
 
     # ------------------------------------------------------------------------------------------------- sparing
 
