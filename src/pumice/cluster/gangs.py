@@ -88,7 +88,7 @@ class GangSpec:
         return written is not None and go_bool(written) is not True
 
 
-@dataclasses.dataclass(frozen=True, eq=False)  # no slots: `fingerprint` is kept
+@dataclasses.dataclass(frozen=True, eq=False)  # no slots: what is worked out once is kept
 class Gang:
     """A gang and its members at one moment; `counts` is indexed by Status."""
 
@@ -101,6 +101,16 @@ class Gang:
     @property
     def key(self) -> str:
         return self.spec.key
+
+    @functools.cached_property
+    def waiting_best_effort(self) -> int:
+        """Members that wait, and ask for nothing."""
+        return sum(task.status is Status.PENDING and task.is_best_effort for task in self.tasks)
+
+    @functools.cached_property
+    def asks_for_queue_gate(self) -> bool:
+        """Whether a member wants to be held until its queue has a share for it."""
+        return any(task.pod.metadata.annotations.get(names.QUEUE_ALLOCATION_GATE) == "true" for task in self.tasks)
 
     @functools.cached_property
     def fingerprint(self) -> str:

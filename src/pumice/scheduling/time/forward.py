@@ -167,6 +167,7 @@ class Forward:
             now=self.now,
             ports=self._ports,
             extra_plugins=self._extra_plugins,
+            explain=False,
         )
         self.cycles += 1
         self.memory = decisions.memory
