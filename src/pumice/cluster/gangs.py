@@ -77,6 +77,7 @@ class GangSpec:
     closeness: Closeness | None
     policies: tuple[SubGroupPolicy, ...]
     native: bool  # True for Kubernetes' own groups
+    job: str = ""  # the Job that the group was made for
 
     @property
     def user(self) -> str:
@@ -168,6 +169,7 @@ def spec_of_pod_group(group: PodGroup, *, priority: int, default_queue: str) -> 
         closeness=closeness_of(spec.network_topology),
         policies=spec.sub_group_policy,
         native=False,
+        job=next((owner.name for owner in meta.owner_references if owner.kind == "Job"), ""),
     )
 
 
