@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 OUR_NOTES = frozenset({names.VERDICT, names.ATTEMPT, names.LEADER})  # annotations that we write onto groups
 NO_POLICY = -1  # of a sub gang that no subGroupPolicy made
+USER_CHARS_MAX = 253  # of a user's name as it is remembered and shown; longer ones are cut, and end in a fingerprint
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,6 +77,19 @@ class GangSpec:
     closeness: Closeness | None
     policies: tuple[SubGroupPolicy, ...]
     native: bool  # True for Kubernetes' own groups
+    job: str = ""  # the Job that the group was made for
+
+    @property
+    def user(self) -> str:
+        """To whom the gang is charged: who submitted it as admission has recorded it, else its namespace."""
+        return self.user_by(trusts_label=False)
+
+    def user_by(self, *, trusts_label: bool) -> str:
+        """The same; where nothing was recorded, a policy may trust the label by which the owner names a user."""
+        recorded = self.annotations.get(names.SUBMITTED_BY)
+        labelled = self.labels.get(names.USER) if trusts_label else None
+        user = recorded or labelled or self.namespace
+        return user if len(user) <= USER_CHARS_MAX else f"{user[:USER_CHARS_MAX]}-{fingerprint(user)}"
 
     @property
     def preemptable(self) -> bool:
@@ -165,6 +179,7 @@ def spec_of_pod_group(group: PodGroup, *, priority: int, default_queue: str) -> 
         closeness=closeness_of(spec.network_topology),
         policies=spec.sub_group_policy,
         native=False,
+        job=next((owner.name for owner in meta.owner_references if owner.kind == "Job"), ""),
     )
 
 

@@ -30,7 +30,7 @@ from pumice.scheduling.evicting import backoff, mend
 from pumice.scheduling.placing import feasibility
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pumice.cluster.amounts import Amounts
     from pumice.instant import Instant
@@ -57,15 +57,17 @@ def close(session: Session, *, explain: bool = True) -> Decisions:
     _give_up_hopes(session)
     claims = _claims(session)
     memory, refused = session.memory.after(_learned(session))
+    reports = _reports(session, explain=explain)
     return Decisions(
         commits=_commits(session),
         evictions=_evictions(session),
         claims=claims,
         unclaims=dict(session.reserved_room.ended),
+        admitted=_admitted(session, reports),
         releases=tuple(session.releases),
         ungated=tuple(session.ungated),
         pipelined=pipelined,
-        gangs=_reports(session, explain=explain),
+        gangs=reports,
         queues=_allocated_by_queue(session),
         figures=dict(session.figures),
         shares=dict(session.shares),
@@ -165,6 +167,16 @@ def _claims(session: Session) -> tuple[Claim, ...]:
         own = tuple((task.uid, names[node]) for task, (status, node) in places if status is Status.PIPELINED)
         claims.append(Claim(gang=key, places=own, victims=tuple(uids), until=until))
     return tuple(claims)
+
+
+def _admitted(session: Session, reports: Mapping[str, GangReport]) -> dict[str, str]:
+    """Gangs that waited for their admission before this cycle, and do so no longer."""
+    waited = PodGroupPhase.PENDING.value
+    return {
+        key: gang.spec.uid
+        for key, gang in session.gangs.items()
+        if gang.spec.phase == waited and reports[key].phase != waited
+    }
 
 
 def _reports(session: Session, *, explain: bool) -> dict[str, GangReport]:

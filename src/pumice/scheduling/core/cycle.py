@@ -29,7 +29,7 @@ NO_PLUGINS: Mapping[str, type[Plugin]] = {}
 GRACE_SECONDS = 30  # how long a gang whose commit was cut short may stay incomplete
 
 
-def plan(
+def plan(  # noqa: PLR0913  what a cycle depends on, all of it
     snapshot: Snapshot,
     policy: Policy,
     memory: Memory = EMPTY,
