@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 OUR_NOTES = frozenset({names.VERDICT, names.ATTEMPT, names.LEADER})  # annotations that we write onto groups
 NO_POLICY = -1  # of a sub gang that no subGroupPolicy made
+USER_CHARS_MAX = 253  # of a user's name as it is remembered and shown; longer ones are cut, and end in a fingerprint
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,6 +77,18 @@ class GangSpec:
     closeness: Closeness | None
     policies: tuple[SubGroupPolicy, ...]
     native: bool  # True for Kubernetes' own groups
+
+    @property
+    def user(self) -> str:
+        """To whom the gang is charged: who submitted it as admission has recorded it, else its namespace."""
+        return self.user_by(trusts_label=False)
+
+    def user_by(self, *, trusts_label: bool) -> str:
+        """The same; where nothing was recorded, a policy may trust the label by which the owner names a user."""
+        recorded = self.annotations.get(names.SUBMITTED_BY)
+        labelled = self.labels.get(names.USER) if trusts_label else None
+        user = recorded or labelled or self.namespace
+        return user if len(user) <= USER_CHARS_MAX else f"{user[:USER_CHARS_MAX]}-{fingerprint(user)}"
 
     @property
     def preemptable(self) -> bool:
