@@ -84,6 +84,7 @@ class GangSpec:
     native: bool  # True for Kubernetes' own groups
     time_limit: Duration | None = None  # of the group, else the longest of its members
     running_estimate: Duration | None = None  # the same
+    job: str = ""  # the Job that the group was made for
 
     @property
     def user(self) -> str:
@@ -140,6 +141,16 @@ class Gang:
             if task.status in OCCUPYING and task.node:
                 found.setdefault(task.request, []).append(task.node)
         return tuple((request, tuple(nodes)) for request, nodes in found.items())
+
+    @functools.cached_property
+    def waiting_best_effort(self) -> int:
+        """Members that wait, and ask for nothing."""
+        return sum(task.status is Status.PENDING and task.is_best_effort for task in self.tasks)
+
+    @functools.cached_property
+    def asks_for_queue_gate(self) -> bool:
+        """Whether a member wants to be held until its queue has a share for it."""
+        return any(task.pod.metadata.annotations.get(names.QUEUE_ALLOCATION_GATE) == "true" for task in self.tasks)
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -225,6 +236,7 @@ def spec_of_pod_group(group: PodGroup, *, priority: int, default_queue: str) -> 
         closeness=closeness_of(spec.network_topology),
         policies=spec.sub_group_policy,
         native=False,
+        job=next((owner.name for owner in meta.owner_references if owner.kind == "Job"), ""),
     )
 
 

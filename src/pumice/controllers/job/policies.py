@@ -112,11 +112,12 @@ def _missing(scene: Scene) -> Iterator[Occurrence]:
     """
     has_started = phase_of(scene.status) is JobPhase.RUNNING or _has_started(scene.group)
     present = {(member.task, member.index) for member in scene.members}
+    last_seen = {ghost.name: ghost for ghost in ghosts(scene)}
     for task in scene.job.spec.tasks if has_started else ():
         for index in sorted(in_ranges(scene.progress.members.get(task.name, ""))):
             if index < task.replicas and (task.name, index) not in present:
                 pod = pod_name(scene.job, task.name, index)
-                ghost = _ghost(scene, pod)
+                ghost = last_seen.get(pod)
                 if ghost is None or not ghost.is_released:
                     why = _departure(ghost) if ghost is not None and ghost.disruption else f"pod {pod} is gone"
                     missed = Occurrence(JobEvent.POD_EVICTED, scene.now, why, task.name, pod, index)
@@ -129,10 +130,10 @@ def recorded_pods(job: Job) -> Iterator[str]:
         yield from (pod_name(job, task, index) for index in sorted(in_ranges(indexes)))
 
 
-def _ghost(scene: Scene, name: str) -> Member | None:
-    pod = scene.ghosts.get(name)
-    members = roster_of(scene.job, [pod]).members if pod is not None else ()
-    return next((member for member in members if member.version >= scene.status.version), None)
+def ghosts(scene: Scene) -> tuple[Member, ...]:
+    """Members of the present start that were there at the last write and are gone, as they were last seen."""
+    members = roster_of(scene.job, scene.ghosts.values()).members
+    return tuple(member for member in members if member.version >= scene.status.version)
 
 
 def _departure(member: Member) -> str:
