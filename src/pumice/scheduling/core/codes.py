@@ -157,6 +157,12 @@ def _tier_name_unknown(facts: Facts) -> str:
     )
 
 
+def _reservation_moved(cause: str) -> Callable[[Facts], str]:
+    """From one time to a later one, or to none at all."""
+    moved, ended = "its reservation moved from {former} to {until}", "its reservation for {former} has ended"
+    return lambda facts: f"{moved if facts.until else ended}: {cause}".format_map(msgspec.structs.asdict(facts))
+
+
 _VOLUMES = "plugin VolumeBinding pre-predicates failed "
 _CLAIMS = "plugin DynamicResources pre-predicates failed "
 _SPREAD = "node(s) didn't match pod topology spread constraints"
@@ -251,14 +257,13 @@ class Code(enum.Enum):
         "{free} of the {wanted} members that must start together would find a place; that room is not held, "
         "but reserved for the time at which there is enough for all of them")
     RESERVATION_OUTLIVED = "ReservationOutlived", "the reservation became later: a gang runs longer than expected", (
-        "its reservation moved from {former} to {until}: gang {gang} runs longer than expected")
+        _reservation_moved("gang {gang} runs longer than expected"))
     RESERVATION_NODE_LOST = "ReservationNodeLost", "the reservation became later: a node went", (
-        "its reservation moved from {former} to {until}: node {node} is gone or takes no more pods")
+        _reservation_moved("node {node} is gone, or takes no such pods any more"))
     RESERVATION_OUTRANKED = "ReservationOutranked", "the reservation became later, or ended: a gang of higher rank came", (
-        lambda facts: f"gang {facts.gang}, which ranks higher, " + (
-            f"moved its reservation from {facts.former} to {facts.until}" if facts.until else "has got the reservation in its stead"))
-    RESERVATION_ROOM_TAKEN = "ReservationRoomTaken", "the reservation became later: its room went to pods of other schedulers, or its queue's share did", (
-        "its reservation moved from {former} to {until}: others than Pumice's gangs took room on its nodes, or its queue's share became smaller")
+        _reservation_moved("gang {gang} ranks higher"))
+    RESERVATION_ROOM_TAKEN = "ReservationRoomTaken", "the reservation became later: pods of others, or less share", (
+        _reservation_moved("pods that are not Pumice's took its room, or its queue's share became smaller"))
 
     # Hyper nodes.
     HYPER_NODES_UNUSABLE = "HyperNodesUnusable", "the tree of hyper nodes has a fault", (
