@@ -11,21 +11,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.scheduling.placing import turns
-from pumice.scheduling.placing.heap import Heap
 from pumice.scheduling.placing.pending import PendingMembers
 from pumice.scheduling.sharing import queue_gate
 
 if TYPE_CHECKING:
-    from pumice.cluster.queues import QueueInfo
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.placing.line import Line
 
 
 def run(session: Session) -> None:
     if "enqueue" not in session.policy.actions:
         _admit_all(session)
     pending_of: dict[str, PendingMembers] = {}
-    heaps: dict[str, Heap[GangState]] = {}
+    lines: dict[str, Line[GangState]] = {}
     claimants: dict[str, GangState] = {}
     for gang in turns.contenders(session):
         has_claim = gang.key in session.reserved_room.held
@@ -33,20 +32,22 @@ def run(session: Session) -> None:
             pending = PendingMembers(session, gang, held=has_claim)
         if pending:
             pending_of[gang.key] = pending
-            heaps.setdefault(gang.queue, Heap(session.gang_before)).push(gang)
+            if gang.queue not in lines:
+                lines[gang.queue] = session.gang_line()
+            lines[gang.queue].push(gang)
             if has_claim:
                 claimants[gang.key] = gang
-    queues: Heap[QueueInfo] = Heap(session.queue_before, (session.queues[name] for name in heaps))
+    queues = session.queue_line(lines)
     while queues and session.spend(1):
         queue = queues.pop()
-        if not heaps[queue.name] or session.points.overused.holds(queue):
+        if not lines[queue.name] or session.points.overused.holds(queue):
             continue
-        gang = heaps[queue.name].pop()
+        gang = lines[queue.name].pop()
         claimants.pop(gang.key, None)
         with session.turn_of(gang):
             comes_back = turns.take(session, gang, pending_of[gang.key])
         if comes_back:
-            heaps[queue.name].push(gang)
+            lines[queue.name].push(gang)
         queues.push(queue)
     # Room that was made for a gang counts against its queue already: it gets its turn even where that is used up by it.
     for gang in claimants.values():
