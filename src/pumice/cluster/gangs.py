@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pumice.api.scheduling import PodGroupCondition
     from pumice.cluster.amounts import Amounts
 
-OUR_NOTES = frozenset({names.VERDICT, names.ATTEMPT, names.LEADER})  # annotations that we write onto groups
+OUR_NOTES = frozenset({names.VERDICT, names.ATTEMPT, names.LEADER, names.RUN})  # annotations that we write onto groups
 NO_POLICY = -1  # of a sub gang that no subGroupPolicy made
 USER_CHARS_MAX = 253  # of a user's name as it is remembered and shown; longer ones are cut, and end in a fingerprint
 
@@ -102,7 +102,7 @@ class GangSpec:
         return written is not None and go_bool(written) is not True
 
 
-@dataclasses.dataclass(frozen=True, eq=False)  # no slots: `fingerprint` is kept
+@dataclasses.dataclass(frozen=True, eq=False)  # no slots: what is worked out once is kept
 class Gang:
     """A gang and its members at one moment; `counts` is indexed by Status."""
 
@@ -115,6 +115,16 @@ class Gang:
     @property
     def key(self) -> str:
         return self.spec.key
+
+    @functools.cached_property
+    def waiting_best_effort(self) -> int:
+        """Members that wait, and ask for nothing."""
+        return sum(task.status is Status.PENDING and task.is_best_effort for task in self.tasks)
+
+    @functools.cached_property
+    def asks_for_queue_gate(self) -> bool:
+        """Whether a member wants to be held until its queue has a share for it."""
+        return any(task.pod.metadata.annotations.get(names.QUEUE_ALLOCATION_GATE) == "true" for task in self.tasks)
 
     @functools.cached_property
     def fingerprint(self) -> str:

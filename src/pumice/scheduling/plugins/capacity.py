@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from pumice.api.resource import ResourceClaim
+from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING
 from pumice.scheduling.core import arguments
@@ -116,6 +117,9 @@ class Capacity(Plugin):
         for gang in session.gangs.values():
             for task in gang.tasks_in(*OCCUPYING):
                 self._move_devices(gang.queue, task, 1)
+        for gang in session.gangs.values():
+            if gang.phase == PodGroupPhase.INQUEUE.value:
+                self._promise_devices(gang)
 
     # ------------------------------------------------------------------------------------------------- orders
 
@@ -231,9 +235,11 @@ class Capacity(Plugin):
         for account in self.paths[gang.queue]:
             if gang.spec.minimum is not None:
                 amounts.add(account.admitted, admitted.ungated_minimum(gang))
-            if self.devices:
-                devices = self.devices[account.queue.name]
-                amounts.add(devices.admitted, self.claims.total(self.claims.of_minimum(gang)))
+        self._promise_devices(gang)
+
+    def _promise_devices(self, gang: GangState) -> None:
+        for account in self.paths[gang.queue] if self.devices else ():
+            self.devices[account.queue.name].promise(self.claims.of_minimum(gang))
 
     # ------------------------------------------------------------------------------------------------- reclaiming
 
