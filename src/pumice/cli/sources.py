@@ -90,7 +90,11 @@ class States:
             except (Unanswered, msgspec.MsgspecError) as error:
                 if not self._has_complained:
                     click.echo(f"pumice: no leading scheduler answers ({error})", err=True)
-        views = await _from_listing(self._access, self._policy_file, quiet=self._has_complained)
+        try:
+            views = await _from_listing(self._access, self._policy_file, quiet=self._has_complained)
+        except Refused as error:
+            step = "ask an administrator for the right to ask the scheduler (`viewers` of the chart), or to list the cluster"
+            raise Refused(f"the cluster cannot be listed: {error}; {step}") from error
         self._has_complained = True
         found = views.state()
         assert found is not None, "a cycle was planned"
