@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from pumice.api.scheduling import PodGroupCondition
     from pumice.cluster.amounts import Amounts
 
-OUR_NOTES = frozenset({names.VERDICT, names.ATTEMPT, names.LEADER})  # annotations that we write onto groups
+OUR_NOTES = frozenset({names.VERDICT, names.ATTEMPT, names.LEADER, names.RUN})  # annotations that we write onto groups
 NO_POLICY = -1  # of a sub gang that no subGroupPolicy made
+USER_CHARS_MAX = 253  # of a user's name as it is remembered and shown; longer ones are cut, and end in a fingerprint
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,6 +77,19 @@ class GangSpec:
     closeness: Closeness | None
     policies: tuple[SubGroupPolicy, ...]
     native: bool  # True for Kubernetes' own groups
+    job: str = ""  # the Job that the group was made for
+
+    @property
+    def user(self) -> str:
+        """To whom the gang is charged: who submitted it as admission has recorded it, else its namespace."""
+        return self.user_by(trusts_label=False)
+
+    def user_by(self, *, trusts_label: bool) -> str:
+        """The same; where nothing was recorded, a policy may trust the label by which the owner names a user."""
+        recorded = self.annotations.get(names.SUBMITTED_BY)
+        labelled = self.labels.get(names.USER) if trusts_label else None
+        user = recorded or labelled or self.namespace
+        return user if len(user) <= USER_CHARS_MAX else f"{user[:USER_CHARS_MAX]}-{fingerprint(user)}"
 
     @property
     def preemptable(self) -> bool:
@@ -88,7 +102,7 @@ class GangSpec:
         return written is not None and go_bool(written) is not True
 
 
-@dataclasses.dataclass(frozen=True, eq=False)  # no slots: `fingerprint` is kept
+@dataclasses.dataclass(frozen=True, eq=False)  # no slots: what is worked out once is kept
 class Gang:
     """A gang and its members at one moment; `counts` is indexed by Status."""
 
@@ -101,6 +115,16 @@ class Gang:
     @property
     def key(self) -> str:
         return self.spec.key
+
+    @functools.cached_property
+    def waiting_best_effort(self) -> int:
+        """Members that wait, and ask for nothing."""
+        return sum(task.status is Status.PENDING and task.is_best_effort for task in self.tasks)
+
+    @functools.cached_property
+    def asks_for_queue_gate(self) -> bool:
+        """Whether a member wants to be held until its queue has a share for it."""
+        return any(task.pod.metadata.annotations.get(names.QUEUE_ALLOCATION_GATE) == "true" for task in self.tasks)
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -155,6 +179,7 @@ def spec_of_pod_group(group: PodGroup, *, priority: int, default_queue: str) -> 
         closeness=closeness_of(spec.network_topology),
         policies=spec.sub_group_policy,
         native=False,
+        job=next((owner.name for owner in meta.owner_references if owner.kind == "Job"), ""),
     )
 
 

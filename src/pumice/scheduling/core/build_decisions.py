@@ -45,7 +45,7 @@ CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before th
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
 
 
-def close(session: Session) -> Decisions:
+def close(session: Session, *, explain: bool = True) -> Decisions:
     session.points.close.tell()
     names = session.room.table.names
     pipelined = {
@@ -57,7 +57,7 @@ def close(session: Session) -> Decisions:
     _give_up_hopes(session)
     claims = _claims(session)
     memory, refused = session.memory.after(_learned(session))
-    reports = _reports(session)
+    reports = _reports(session, explain=explain)
     return Decisions(
         commits=_commits(session),
         evictions=_evictions(session),
@@ -71,6 +71,8 @@ def close(session: Session) -> Decisions:
         queues=_allocated_by_queue(session),
         figures=dict(session.figures),
         shares=dict(session.shares),
+        factors=dict(session.factors),
+        usage=dict(session.usage),
         unfinished=session.budget <= 0,
         next_change=_next_change(session, claims),
         memory=memory,
@@ -179,12 +181,14 @@ def _admitted(session: Session, reports: Mapping[str, GangReport]) -> dict[str, 
     }
 
 
-def _reports(session: Session) -> dict[str, GangReport]:
-    positions = _positions(session)
+def _reports(session: Session, *, explain: bool) -> dict[str, GangReport]:
+    positions = _positions(session) if explain else {}
     found = {}
     for key, gang in {**session.gangs, **session.stranded}.items():
         if (failure := session.aside.gangs.get(key) or session.closed_by) is not None:
             found[key] = _report_aside(gang, failure.reason)
+        elif not explain and not gang.tally[Status.RUNNING]:
+            found[key] = _report_phase(session, gang)
         else:
             with session.turn_of(gang):
                 found[key] = _report(session, gang, positions.get(key, 0))
@@ -205,6 +209,24 @@ def _report_aside(gang: GangState, why: verdict.Reason) -> GangReport:
         conditions=(unschedulable,) if waits else (),
         why=shortage,
         reasons=(why,),
+        pods=(),
+        uid=gang.spec.uid,
+    )
+
+
+def _report_phase(session: Session, gang: GangState) -> GangReport:
+    """As far as the next cycle depends on it, for a gang that does not run: whether it waits for admission or for room."""
+    phase = _phase(gang, unschedulable=True, promised=gang.key in session.made_room_for, now=session.now)
+    tally = gang.tally
+    return GangReport(
+        gang=gang.key,
+        phase=phase,
+        running=0,
+        succeeded=tally[Status.SUCCEEDED],
+        failed=tally[Status.FAILED],
+        conditions=(),
+        why=None,
+        reasons=(),
         pods=(),
         uid=gang.spec.uid,
     )

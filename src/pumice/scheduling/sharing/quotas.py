@@ -111,11 +111,11 @@ def tree_accounts(session: Session, tree: QueueTree) -> dict[str, Account]:
             amounts.add(total.request, mine.request)
             amounts.add(total.admitted, mine.admitted)
             amounts.add(total.elastic, mine.elastic)
-    _set_ceilings(session.total, tree, accounts)
+    set_ceilings(session.total, tree, accounts)
     return accounts
 
 
-def _set_ceilings(total: Amounts, tree: QueueTree, accounts: dict[str, Account]) -> None:
+def set_ceilings(total: Amounts, tree: QueueTree, accounts: dict[str, Account]) -> None:
     """From the root down: what the parent may hold less what is guaranteed to siblings, at most the capability.
 
     The root limits only what its capability names, not to the size of the cluster: clusters grow. A capability that a queue
