@@ -62,6 +62,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "completion": ("pumice.cli.shell", "completion", "Print the completion script for bash, zsh or fish."),
     "install-aliases": ("pumice.cli.shell", "install_aliases", "Put vcctl, vsub, vjobs and the like beside pumice."),
     "webhooks": ("pumice.cli.webhooks", "webhooks", "Review what is written to an API server until stopped."),
+    "simulate": ("pumice.cli.simulate", "simulate", "Say what a policy would do with a workload, in virtual time."),
     "schedule": ("pumice.cli.offline", "schedule", "Ask what one cycle would do with the objects in files."),
 }
 

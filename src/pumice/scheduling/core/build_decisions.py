@@ -28,6 +28,7 @@ from pumice.scheduling.core.failures import BadAnswer
 from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.evicting import backoff, mend
 from pumice.scheduling.placing import feasibility
+from pumice.scheduling.time import run_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +41,10 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
 
 # Memory of the engine itself, and how each slot's next value is found; plugins declare their own.
-OWN_MEMORY: tuple[tuple[Slot[Any], Callable[[Session], msgspec.Struct]], ...] = ((backoff.SLOT, backoff.next_value),)
+OWN_MEMORY: tuple[tuple[Slot[Any], Callable[[Session], msgspec.Struct]], ...] = (
+    (backoff.SLOT, backoff.next_value),
+    (run_times.SLOT, run_times.next_value),
+)
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is free for all gangs again
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
 
