@@ -356,6 +356,39 @@ def test_a_restart_says_what_caused_it_and_what_it_cost():
     assert found.progress.lost_s == 4 * 3600
 
 
+def test_what_a_restart_costs_does_not_depend_on_who_has_left_already():
+    """Evicted pods vanish when they like: whether the controller looks a moment before or after that, they have lost their work."""
+    leaving = [
+        a_pod("worker", index, leaving=True, disruption="PreemptionByScheduler", message="for gang b/big")
+        for index in (1, 2)
+    ]
+    job = a_job(policies=RESTART_ALL, progress={"members": MEMBERS})
+    ghosts = {pod.metadata.name: pod for pod in leaving}
+    before = told(job, *gang(worker1=leaving[0], worker2=leaving[1]))
+    between = told(job, *gang(worker1=leaving[0], worker2=None), ghosts=dict([*ghosts.items()][1:]))
+    after = told(job, *gang(worker1=None, worker2=None), ghosts=ghosts)
+    messages = {found.job.status.state.message for found in (before, between, after)}
+    assert [message.partition("; ")[2] for message in messages] == [
+        "4 pods lose up to 1h0m0s of run time, 4h0m0s in all; retry 1 of 3"
+    ]
+    assert [found.progress.lost_s for found in (before, between, after)] == [4 * 3600] * 3
+
+
+def test_a_pod_that_had_to_be_gone_long_ago_has_lost_no_more_than_it_ran():
+    leaving = a_pod("worker", 1, leaving=True)
+    gone = replace(leaving, metadata=replace(leaving.metadata, deletion_timestamp="2026-03-01T12:30:00Z"))
+    job = a_job(policies=RESTART_ALL, progress={"members": MEMBERS})
+    found = told(job, *gang(worker1=None), ghosts={"train-worker-1": gone})
+    assert found.progress.lost_s == 3 * 3600 + 1800
+
+
+def test_a_pod_of_a_former_start_that_is_gone_costs_nothing():
+    former = a_pod("worker", 1, leaving=True, version=0)
+    pods = [a_pod("master", 0, version=1), a_pod("worker", 0, version=1), a_pod("worker", 2, version=1)]
+    job = a_job(policies=RESTART_ALL, status={"version": 1}, progress={"members": MEMBERS})
+    assert told(job, *pods, ghosts={"train-worker-1": former}).progress.lost_s == 3 * 3600
+
+
 def test_the_cost_of_restarts_adds_up_and_only_the_last_few_are_told_apart():
     past = [
         {"at": "2026-03-01T12:00:00Z", "action": "RestartJob", "why": str(number), "lostS": 10} for number in range(5)
