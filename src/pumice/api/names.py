@@ -99,6 +99,7 @@ DEVICES = (
 )
 CPUSETS = "pumice.dev/cpusets"  # A pod: JSON, container -> the CPUs chosen for it alone, `0-3,8`
 VIEW_ADDRESS = "pumice.dev/address"  # a Lease: where its holder can be asked, pods/NAMESPACE/NAME:PORT or a URL
+VIEW_LABEL = "pumice.dev/view"  # L such a Lease, whatever its name: how the command line finds it
 VIEW_AUDIENCE = "pumice.dev"  # of tokens that are shown to the leader, and are good for nothing else
 VIEW_HEADER = "pumice-token"  # carries such a token through the API server, which keeps Authorization to itself
 VIEWER_ACCOUNT = "pumice-viewer"  # the ServiceAccount whose tokens the command line asks for

@@ -304,6 +304,11 @@ def _queues(cycle: Cycle, promised: Mapping[str, amounts.Amounts]) -> tuple[mode
     waiting = collections.Counter(
         cycle.snapshot.gangs[key].spec.queue for key, report in decisions.gangs.items() if report.position
     )
+    running = collections.Counter(
+        cycle.snapshot.gangs[key].spec.queue
+        for key, report in decisions.gangs.items()
+        if report.phase == PodGroupPhase.RUNNING.value
+    )
     limits = queue_limits(cycle.snapshot, cycle.policy, decisions)
     for name, spec in cycle.snapshot.queues.items():
         figures, held, own = decisions.figures.get(name), decisions.queues.get(name, {}), limits[name]
@@ -326,6 +331,7 @@ def _queues(cycle: Cycle, promised: Mapping[str, amounts.Amounts]) -> tuple[mode
                 fair=quantities(figures.deserved) if figures is not None else {},
                 borrowed=quantities(beyond),
                 overused=figures is not None and figures.overused,
+                running=running[name],
                 waiting=waiting[name],
             )
         )

@@ -156,7 +156,8 @@ class Queue(Struct):
     fair: Amounts = msgspec.field(default_factory=dict)  # what the plugin gives it in this cycle, of what it wants
     borrowed: Amounts = msgspec.field(default_factory=dict)  # held beyond `entitled`
     overused: bool = False
-    waiting: int = 0  # gangs
+    running: int = 0  # gangs
+    waiting: int = 0
 
 
 class Node(Struct):
@@ -232,8 +233,12 @@ class Head(Struct):
 
 
 class State(Head):
-    """/v1/state: everything; filters leave lists empty. The histories hold the newest entries, oldest first."""
+    """/v1/state: everything; filters leave lists empty. The histories hold the newest entries, oldest first.
 
+    Who may see one namespace only is told of its gangs alone; what queues hold, and how many gangs run and wait there, counts all.
+    """
+
+    namespace: str = ""  # whose gangs are told; empty: those of all
     nodes: tuple[Node, ...] = ()
     queues: tuple[Queue, ...] = ()
     gangs: tuple[Gang, ...] = ()

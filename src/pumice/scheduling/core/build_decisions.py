@@ -75,6 +75,8 @@ def close(session: Session, *, explain: bool = True) -> Decisions:
         queues=_allocated_by_queue(session),
         figures=dict(session.figures),
         shares=dict(session.shares),
+        factors=dict(session.factors),
+        usage=dict(session.usage),
         unfinished=session.budget <= 0,
         next_change=_next_change(session, claims),
         memory=memory,

@@ -97,6 +97,10 @@ class Points:
         """Whenever two queues are compared. Reads the plugin's own state, changes nothing. Negative: left is served first; zero:
         no opinion.
         """
+        self.queue_rights: First[[QueueInfo, QueueInfo], float] = First(registrar)
+        """When a plugin orders queues by more than what they hold. Reads the plugin's own state, changes nothing. Negative: left lacks
+        something that it deserves and right does not; zero: both do, or neither.
+        """
         self.victim_queue_order: First[[QueueInfo, QueueInfo, QueueInfo], float] = First(registrar)
         """When victims of different queues (left, right) compete, for a claimant's queue. Reads the plugin's own state, changes
         nothing. Negative: left loses its task first; zero: the reverse of queue_order.
