@@ -57,6 +57,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "jobtemplate": ("pumice.cli.flow", "jobtemplate", "Look at JobTemplates, make and delete them."),
     "nodes": ("pumice.cli.nodes", "nodes", "Show free, used and fragmented GPUs, and the largest gang that fits."),
     "top": ("pumice.cli.top", "top", "Show who uses the GPUs: queues, users and jobs, and what each queue has left."),
+    "forecast": ("pumice.cli.forecast", "forecast", "Say when a Job that waits will start."),
     "explain": ("pumice.cli.explain", "explain", "Say why a job, a PodGroup or a pod waits, in numbers."),
     "what-if": ("pumice.cli.what_if", "what_if", "Say what would start, wait or be evicted in a different cluster."),
     "version": ("pumice.cli.shell", "version", "Print the versions of this program and of the API server."),
