@@ -36,7 +36,7 @@ _FINISHED = frozenset({"Succeeded", "Failed"})
 _NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 _INHERITED = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE, *TIMES, *SUBMISSION)
 _BUDGETS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)  # the first one wins
-_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
+_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.USER)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
