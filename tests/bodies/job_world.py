@@ -92,7 +92,9 @@ class JobWorld:
 
     # ------------------------------------------------------------------------------------------------- making
 
-    async def submit(self, name="train", *, workers=WORKERS - 1, gpus=1, run="", tasks=None, **spec) -> Json:
+    async def submit(
+        self, name="train", *, workers=WORKERS - 1, gpus=1, run="", tasks=None, annotations=None, **spec
+    ) -> Json:
         """The README's Job: a master and its workers under the pytorch plugin; they run for `run`, or for ever."""
         made = tasks or [self.task("master", 1, gpus=gpus, run=run), self.task("worker", workers, gpus=gpus, run=run)]
         total = sum(task.get("minAvailable", task["replicas"]) for task in made)
@@ -106,7 +108,7 @@ class JobWorld:
         body = {
             "apiVersion": "batch.volcano.sh/v1alpha1",
             "kind": "Job",
-            "metadata": {"name": name},
+            "metadata": {"name": name, "annotations": annotations or {}},
             "spec": {**fixed, **spec},
         }
         return (await self.client.create(Job, body, namespace=self.namespace)).json()

@@ -44,6 +44,20 @@ def test_job_list_has_vcctls_columns_and_an_age(pumice, train):
     assert pumice("job", "list", "-A", "--no-headers").lines[0].startswith("default   train")
 
 
+def test_a_job_with_a_time_limit_ends_by_it_and_says_so(pumice, until):
+    made = pumice("job", "run", "short", "-r", "2", "-m", "2", "--time-limit", "1s")
+    assert made.code == 0
+    job = until(Job, phase_is("Terminated"), name="short")
+    assert job["status"]["state"]["reason"] == "TimeLimitExceeded"
+    assert "TimeLimitExceeded" in pumice("job", "view", "short").out
+
+
+def test_a_time_limit_that_makes_no_sense_is_refused_before_anybody_is_asked(pumice):
+    result = pumice("job", "run", "short", "--time-limit", "1h", "--time-limit-warning", "90m")
+    assert (result.code, result.out) == (2, "")
+    assert "--time-limit-warning '90m': a warning 1h30m0s before the end comes too early" in result.err
+
+
 def test_job_list_chooses_by_queue_and_scheduler(pumice, train):
     assert pumice("job", "list", "-q", "default", "-S", "volcano", "-o", "name").out != ""
     for option in (("-q", "other"), ("-S", "other")):
