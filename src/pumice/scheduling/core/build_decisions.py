@@ -149,7 +149,7 @@ def _commits(session: Session) -> tuple[GangCommit, ...]:
 
 def _evictions(session: Session) -> tuple[Evict, ...]:
     return tuple(
-        Evict(operation.task, operation.reason, claimant.key if claimant is not None else "", operation.why)
+        Evict(operation.task, operation.rule, claimant.key if claimant is not None else "", operation.cause)
         for operation, claimant in session.accepted
         if isinstance(operation, Eviction)
     )
