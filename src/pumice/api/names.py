@@ -117,6 +117,7 @@ TIME_LIMIT_ENDS = (
 )
 RUN = "pumice.dev/run"  # A PodGroup: JSON, when the gang started, was warned and ended for its time limit
 RUNNING_ESTIMATE = "pumice.dev/running-estimate"  # A Job, PodGroup, pod: how long its owner expects it to run
+DEFAULT_RUN_TIME = "pumice.dev/default-run-time"  # A Queue: how long its gangs are expected to run that say nothing
 RESERVATION = "pumice.dev/reservation"  # A PodGroup: JSON, when and on how many nodes room is kept for it
 USER = "pumice.dev/user"  # L Job, PodGroup, pod: who uses the room, where the policy trusts this label
 PROGRESS = "pumice.dev/progress"  # in a Job's status.controlledResources: JSON, what its controller must not forget

@@ -124,12 +124,12 @@ def _view(cache: Cache, job: Job, pods: tuple[Pod, ...], commands: tuple[Command
     wanted = [volumes.claim_name(job, volume, number) for number, volume in enumerate(job.spec.volumes)]
     present = {pod.metadata.name for pod in pods}
     missing = [pod for pod in recorded_pods(job) if pod not in present]
-    seen_last = ((pod, cache.of(Pod).ghost(namespace, pod)) for pod in missing)
+    ghosts = {ghost.metadata.name: ghost for ghost in cache.of(Pod).ghosts(_BY_JOB, f"{namespace}/{name}")}
     return JobView(
         job=job,
         now=now,
         group=groups.get(namespace, group_name(job)) or (legacy if _owns(job, legacy) else None),
-        ghosts={pod: ghost for pod, ghost in seen_last if ghost is not None},
+        ghosts={pod: ghost for pod, ghost in ghosts.items() if pod not in present},
         doubted=frozenset(pod for pod in missing if not cache.of(Pod).is_absent(namespace, pod)),
         pods=pods,
         commands=commands,

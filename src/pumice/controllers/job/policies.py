@@ -112,23 +112,26 @@ def _evictions(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
 
 
 def _missing(scene: Scene) -> Iterator[Occurrence]:
-    """Pods that were there at the last write and are gone without a word.
+    """Pods that were there at the last write, or were last seen being evicted, and are gone.
 
-    Before the gang has started, such a pod may have been released by the scheduler: it is made again, and that is no failure.
-    Where the cache remembers how the pod was last seen, that says more.
+    Before the gang has started, one that vanished without a word may have been released by the scheduler: it is made again, and that
+    is no failure. Where the cache remembers how the pod was last seen, that says more: whether we look a moment before an evicted pod
+    is gone or a moment after, and before or after our first word about the gang, it was evicted.
     """
     has_started = phase_of(scene.status) is JobPhase.RUNNING or _has_started(scene.group)
     present = {(member.task, member.index) for member in scene.members}
-    last_seen = {ghost.name: ghost for ghost in ghosts(scene)}
-    for task in scene.job.spec.tasks if has_started else ():
-        for index in sorted(in_ranges(scene.progress.members.get(task.name, ""))):
+    last_seen = {(ghost.task, ghost.index): ghost for ghost in ghosts(scene)}
+    for task in scene.job.spec.tasks:
+        recorded = in_ranges(scene.progress.members.get(task.name, "")) if has_started else frozenset()
+        evicted = {index for (name, index), ghost in last_seen.items() if name == task.name and ghost.disruption}
+        for index in sorted(recorded | evicted):
             if index < task.replicas and (task.name, index) not in present:
                 pod = pod_name(scene.job, task.name, index)
-                ghost = last_seen.get(pod)
+                ghost = last_seen.get((task.name, index))
                 if ghost is None or not ghost.is_released:
                     why = _departure(ghost) if ghost is not None and ghost.disruption else f"pod {pod} is gone"
                     missed = Occurrence(JobEvent.POD_EVICTED, scene.now, why, task.name, pod, index)
-                    yield dataclasses.replace(missed, is_certain=pod not in scene.doubted)
+                    yield dataclasses.replace(missed, is_certain=index in evicted or pod not in scene.doubted)
 
 
 def recorded_pods(job: Job) -> Iterator[str]:
@@ -138,9 +141,19 @@ def recorded_pods(job: Job) -> Iterator[str]:
 
 
 def ghosts(scene: Scene) -> tuple[Member, ...]:
-    """Members of the present start that were there at the last write and are gone, as they were last seen."""
-    members = roster_of(scene.job, scene.ghosts.values()).members
-    return tuple(member for member in members if member.version >= scene.status.version)
+    """Members of the present start that are gone, as they were last seen: those that were there at the last write, and those that
+    were made and evicted since the last answer. (An answer to an eviction counts a retry, or starts the Job anew.)
+    """
+    recorded, status = scene.progress.members, scene.status
+    return tuple(
+        member
+        for member in roster_of(scene.job, scene.ghosts.values()).members
+        if member.version >= status.version
+        and (
+            member.index in in_ranges(recorded.get(member.task, ""))
+            or (member.disruption is not None and member.retries >= status.retry_count)
+        )
+    )
 
 
 def _departure(member: Member) -> str:

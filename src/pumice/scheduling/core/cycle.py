@@ -66,6 +66,7 @@ def _plan(session: Session, extra_plugins: Mapping[str, type[Plugin]], grace_s: 
     session.closed_by = next(missing, None)
     if session.closed_by is None:
         mend_attempts(session, grace_s)
+        session.points.begin.tell()
         for name in session.policy.actions:
             with session.ports.measure("action", name):
                 actions.NAMES[name](session)

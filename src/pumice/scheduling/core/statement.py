@@ -44,7 +44,7 @@ class Eviction:
     node: int
     former: Status
     rule: str
-    cause: Cause
+    cause: Cause | None
 
 
 Operation = Placement | Eviction
@@ -62,7 +62,8 @@ class Statement:
         self._apply(placement, 1)
         self.operations.append(placement)
 
-    def evict(self, task: Task, rule: str, cause: Cause) -> None:
+    def evict(self, task: Task, rule: str, cause: Cause | None = None) -> None:
+        """A cause is needed by what is to be carried out, not by what is only tried."""
         session = self.session
         gang = session.gangs[task.gang]
         eviction = Eviction(gang, session.shape(task), task, session.node_index(task), gang.status(task), rule, cause)

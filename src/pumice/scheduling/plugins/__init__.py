@@ -2,7 +2,7 @@
 
 Read `gang` (the smallest) and `priority` first. Which nodes: `predicates` and `nodegroup`. Which of them first: `nodeorder`, `binpack`,
 `resource_strategy_fit`, `usage`. Shares of queues: `proportion` or `capacity`, `drf`, `fairshare`, `overcommit`, `resourcequota`. Places within the hardware: `deviceshare`,
-`numa_aware`, `network_topology_aware`, `task_topology`. Time: `sla`, `tdm`, `cdp`, `rescheduling`. Limits of evictions: `conformance`, `pdb`.
+`numa_aware`, `network_topology_aware`, `task_topology`. Time: `reservation`, `sla`, `tdm`, `cdp`, `rescheduling`. Limits of evictions: `conformance`, `pdb`.
 `extender` asks a program of the operator's.
 """
 
@@ -31,6 +31,7 @@ from pumice.scheduling.plugins import (
     priority,
     proportion,
     rescheduling,
+    reservation,
     resource_strategy_fit,
     resourcequota,
     sla,
@@ -65,6 +66,7 @@ NAMES: Mapping[str, type[Plugin]] = {
     "priority": priority.Priority,
     "proportion": proportion.Proportion,
     "rescheduling": rescheduling.Rescheduling,
+    "reservation": reservation.ReservationPlugin,
     "resource-strategy-fit": resource_strategy_fit.ResourceStrategyFit,
     "resourcequota": resourcequota.ResourceQuotaPlugin,
     "sla": sla.Sla,

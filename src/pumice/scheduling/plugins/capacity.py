@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Freed
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
@@ -93,7 +94,7 @@ class Capacity(Plugin):
         on = session.on
         on.queue_order(self.compare)
         on.queue_rights(self.compare_rights)
-        on.allocatable(self.allocatable, why=self.why)
+        on.allocatable(self.allocatable, why=self.why, later=self.allocatable_later)
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable)
         on.reclaimable.shield(functools.partial(quotas.above_guarantees, session, self.paths))
@@ -171,6 +172,15 @@ class Capacity(Plugin):
             return 0
         for account in self.paths[queue.name]:
             count = account.copies_within(account.ceiling, shape.request.amounts, count)
+        return count if not count or self._device_shortage(queue.name, shape.example) is None else 0
+
+    def allocatable_later(self, queue: QueueInfo, shape: Shape, count: int, freed: Freed) -> int:
+        """As allocatable; devices count as they are held now."""
+        if self._refusal(queue) is not None:
+            return 0
+        for account in self.paths[queue.name]:
+            below = [own for name, own in freed.items() if account in self.paths.get(name, ())]
+            count = account.copies_within(account.ceiling, shape.request.amounts, count, amounts.sum_of(below))
         return count if not count or self._device_shortage(queue.name, shape.example) is None else 0
 
     def why(self, queue: QueueInfo, gang: GangState, shape: Shape) -> Reason:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Freed
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
@@ -48,7 +49,7 @@ class Proportion(Plugin):
         on.queue_order(self.compare)
         on.overused(self.overused)
         on.queue_rights(lambda left, right: self.overused(left) - self.overused(right))
-        on.allocatable(self.allocatable, why=self.why)
+        on.allocatable(self.allocatable, why=self.why, later=self.allocatable_later)
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable)
         books = {name: (account,) for name, account in self.accounts.items()}
@@ -76,6 +77,12 @@ class Proportion(Plugin):
             return 0
         account = self.accounts[queue.name]
         return account.copies_within(account.deserved, shape.request.amounts, count)
+
+    def allocatable_later(self, queue: QueueInfo, shape: Shape, count: int, freed: Freed) -> int:
+        if not queue.is_open:
+            return 0
+        account = self.accounts[queue.name]
+        return account.copies_within(account.deserved, shape.request.amounts, count, freed.get(queue.name, {}))
 
     def why(self, queue: QueueInfo, gang: GangState, shape: Shape) -> Reason:
         if not queue.is_open:

@@ -62,6 +62,46 @@ def test_how_a_vanished_pod_was_last_seen_explains_why_it_went():
     assert "pod train-worker-1 was evicted (PreemptionByScheduler: for gang b/big)" in found.job.status.state.message
 
 
+EVICTED = {"leaving": True, "disruption": "EvictionByEvictionAPI", "message": "evicting"}
+
+
+@pytest.mark.parametrize("phase", ["", "Pending", "Running"])
+@pytest.mark.parametrize("group", ["Pending", "Inqueue", "Running"])
+@pytest.mark.parametrize("known", [{}, {"members": {"master": "0"}}, {"members": MEMBERS}])
+def test_an_evicted_pod_is_answered_also_where_it_went_before_anything_was_written_about_the_gang(phase, group, known):
+    """Whether we look before or after it is gone must not matter: its peers would wait for it for ever."""
+    job = a_job(policies=RESTART_ALL, status={"state": {"phase": phase}}, progress=known)
+    ghost = a_pod("worker", 1, **EVICTED)
+    looked_late = told(job, *gang(worker1=None), ghosts={"train-worker-1": ghost}, group=group)
+    looked_early = told(job, *gang(worker1=ghost), group=group)
+    assert (looked_late.phase, looked_late.killed) == ("Restarting", {"master-0", "worker-0", "worker-2"})
+    assert looked_late.job.status.state.message == looked_early.job.status.state.message
+
+
+def test_an_evicted_pod_that_was_never_written_about_is_answered_once():
+    job = a_job(policies=[policy("PodEvicted", "RestartPod")], status={"state": {"phase": "Pending"}})
+    ghosts = {"train-worker-1": a_pod("worker", 1, **EVICTED)}
+    found = told(job, *gang(worker1=None), ghosts=ghosts)
+    assert (found.phase, found.job.status.retry_count) == ("Restarting", 1)
+    pending = told(found.job, *gang(worker1=None), ghosts=ghosts)
+    assert (pending.phase, pending.job.status.retry_count) == ("Pending", 1)
+    made = told(pending.job, *gang(worker1=None), ghosts=ghosts, group="Running")
+    assert (made.created, made.job.status.retry_count) == (["worker-1"], 1)
+
+
+def test_who_was_scaled_away_is_not_missed_and_costs_nothing_when_there_is_room_for_it_again():
+    """We have deleted it ourselves: nothing says that it was evicted."""
+    job = a_job(
+        policies=RESTART_ALL,
+        status={"state": {"phase": "Running"}},
+        progress={"members": {"master": "0", "worker": "0,2"}},
+    )
+    ghosts = {"train-worker-1": a_pod("worker", 1, leaving=True)}
+    assert told(job, *gang(worker1=None), ghosts=ghosts).created == ["worker-1"]
+    failed = told(job, *gang(worker1=None, worker2=FAILED), ghosts=ghosts)
+    assert failed.progress.lost_s == 2 * 3600 + 50 * 60
+
+
 def test_a_vanished_pod_that_was_last_seen_being_released_is_no_loss():
     ghost = a_pod("worker", 1, leaving=True, disruption="GangReleased")
     job = a_job(policies=RESTART_ALL, progress={"members": MEMBERS})
