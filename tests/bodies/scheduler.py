@@ -26,7 +26,9 @@ from pumice.dispatch.evictor import EvictionSettings
 from pumice.kube import errors
 from pumice.kube.recorder import Recorder
 from pumice.runtime import Runtime
+from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.decisions import Decisions, Evict
+from pumice.scheduling.core.verdict import Cause
 
 WAIT_S = (
     30.0  # how long nothing may move while a test waits; what must not come is asked for at the end of something else
@@ -415,7 +417,7 @@ async def test_a_victim_whose_budget_refuses_is_deleted_only_where_that_is_confi
     dispatcher = Dispatcher(
         world.client, cluster, learnt.append, recorder, runtime, eviction_settings=eviction_settings
     )
-    dispatcher.carry_out(Decisions(evictions=(Evict(task, "preempt", "", ""),)))
+    dispatcher.carry_out(Decisions(evictions=(Evict(task, "preempt", "", Cause(Code.VICTIM_SPARED_BY_GANG)),)))
     await dispatcher.settle()
     found = (await world.client.get(Pod, "victim-0", namespace=world.namespace)).into(Pod)
     assert (found.metadata.deletion_timestamp is not None) is delete_then, said

@@ -195,7 +195,7 @@ class _Filter:
             if not self.namespace and (not self.queue or each.gang in keys):
                 yield each
             elif each.gang in keys:
-                yield each if each.claimant in keys else msgspec.structs.replace(each, claimant="", why="")
+                yield each if each.claimant in keys else msgspec.structs.replace(each, claimant="")
 
     def _concerns(self, gang: model.Gang) -> bool:
         return self.queue in {"", gang.queue} and self.namespace in {"", gang.namespace}

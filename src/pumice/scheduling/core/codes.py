@@ -1,4 +1,4 @@
-"""Every reason that something waits: one code each, the facts that go with it, and the sentence made of both.
+"""Every reason that something waits, or has to go: one code each, the facts that go with it, and the sentence made of both.
 
 A code is what programs match on, the sentence is what people read. Where Volcano says the same, the sentence is Volcano's to the
 letter, because its users match on that. To add a reason: a member here, an example in
@@ -68,6 +68,7 @@ class Facts(Struct, frozen=True, omit_defaults=True, rename="camel"):
     former: Annotated[str, Meta(description="when that was expected before")] = ""
     wanted: Annotated[int | None, Meta(description="how many are needed")] = None
     free: Annotated[int | None, Meta(description="for how many there is room, or how many there are")] = None
+    seconds: Annotated[int | None, Meta(description="how long it was waited")] = None
 
     @property
     def subject(self) -> tuple[object, ...]:
@@ -75,7 +76,7 @@ class Facts(Struct, frozen=True, omit_defaults=True, rename="camel"):
         return (*_SUBJECT(self), *(each.resource for each in self.amounts))
 
 
-_MOVES = {"amounts", "hyper_node", "own_tier", "pod", "node", "until", "former", "wanted", "free"}
+_MOVES = {"amounts", "hyper_node", "own_tier", "pod", "node", "until", "former", "wanted", "free", "seconds"}
 _SUBJECT: Callable[[Facts], tuple[object, ...]] = operator.attrgetter(
     *(field for field in Facts.__struct_fields__ if field not in _MOVES)
 )
@@ -163,13 +164,19 @@ def _reservation_moved(cause: str) -> Callable[[Facts], str]:
     return lambda facts: f"{moved if facts.until else ended}: {cause}".format_map(msgspec.structs.asdict(facts))
 
 
+def _released_incomplete(facts: Facts) -> str:
+    missing = (facts.wanted or 0) - (facts.free or 0)
+    bound = f"{facts.free} of {facts.wanted} members were bound"
+    return f"{bound}, {missing} found no room within {facts.seconds} s"
+
+
 _VOLUMES = "plugin VolumeBinding pre-predicates failed "
 _CLAIMS = "plugin DynamicResources pre-predicates failed "
 _SPREAD = "node(s) didn't match pod topology spread constraints"
 
 
 class Code(enum.Enum):
-    """Why something waits. The value is its name in JSON."""
+    """Why something waits, or has to go. The value is its name in JSON."""
 
     def __new__(cls, value: str, meaning: str, sentence: str | Callable[[Facts], str]) -> Self:
         member = object.__new__(cls)
@@ -386,6 +393,16 @@ class Code(enum.Enum):
     EXTENDER_FAILED = "ExtenderFailed", "the extender gave no answer", "extender failed: {text}"
     EXTENDER_NOT_ADMITTED = "ExtenderNotAdmitted", "the extender does not admit the gang", (
         "the extender does not admit the gang")
+
+    # Pods that have to go.
+    VICTIM_BREAKS_GANG = "VictimBreaksGang", "a victim whose gang falls below its minimum", (
+        "gang {gang} falls below its minimum: {free} of {wanted} members stay")
+    VICTIM_SPARED_BY_GANG = "VictimSparedByGang", "a victim that its gang can spare", (
+        "gang {gang} keeps its minimum: {free} of {wanted} members stay")
+    RELEASED_INCOMPLETE = "ReleasedIncomplete", "a member of a gang that was bound in part and could not be completed", (
+        _released_incomplete)
+    RELEASED_NODE_FULL = "ReleasedNodeFull", "a pod that its node refused", "its node had no room for it"
+    RELEASED_NODE_GONE = "ReleasedNodeGone", "a pod that was bound to a node that is no more", "its node is gone"
     # fmt: on
 
 

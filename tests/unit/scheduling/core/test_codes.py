@@ -112,6 +112,11 @@ SENTENCES = {
     Code.PROPORTION: "proportional of resource nvidia.com/gpu check failed",
     Code.EXTENDER: "no licence left",
     Code.EXTENDER_FAILED: "extender failed: connection refused",
+    Code.VICTIM_BREAKS_GANG: "gang team/large falls below its minimum: 3 of 4 members stay",
+    Code.VICTIM_SPARED_BY_GANG: "gang team/large keeps its minimum: 5 of 4 members stay",
+    Code.RELEASED_INCOMPLETE: "6 of 8 members were bound, 2 found no room within 60 s",
+    Code.RELEASED_NODE_FULL: "its node had no room for it",
+    Code.RELEASED_NODE_GONE: "its node is gone",
     Code.EXTENDER_NOT_ADMITTED: "the extender does not admit the gang",
 }
 
@@ -129,7 +134,9 @@ def test_a_code_reads(code):
 @pytest.mark.parametrize("code", Code, ids=lambda code: code.value)
 def test_a_verdict_survives_its_way_through_the_annotation(code):
     facts, cures = EXAMPLES[code]
-    verdict = Verdict("Inqueue", "now", (Reason(code, "p", facts, 3, cures[0]),), {"Pending": 2}, {"Unschedulable": 2})
+    verdict = Verdict(
+        "Inqueue", "now", (Reason(code, "p", facts, 3, *cures[:1]),), {"Pending": 2}, {"Unschedulable": 2}
+    )
     assert decode(encode(verdict)) == verdict
 
 
