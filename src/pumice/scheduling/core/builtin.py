@@ -28,6 +28,8 @@ tiers:
   - name: conformance
 - plugins:
   - name: overcommit
+  - name: user-limits
+  - name: fairshare
   - name: drf
     enablePreemptable: false
   - name: predicates
