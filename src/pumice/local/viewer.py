@@ -30,7 +30,7 @@ def manifests(address: str) -> Iterator[tuple[str, dict[str, Any]]]:
     )
     # Without a holder: a scheduler of another process may take it at once.
     lease = _object("coordination.k8s.io/v1", "Lease", names.SCHEDULER_LEASE)
-    lease["metadata"]["annotations"] = {names.VIEW_ADDRESS: address}
+    lease["metadata"] |= {"annotations": {names.VIEW_ADDRESS: address}, "labels": {names.VIEW_LABEL: "scheduler"}}
     yield f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases", lease | {"spec": {"holderIdentity": ""}}
 
 

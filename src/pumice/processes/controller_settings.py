@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pumice.instant import Duration
 
-# Volcano's name of each controller, and ours.
+# Volcano's name of each controller, and ours; the last one is Pumice's own.
 NAMES = {
     "job-controller": "job",
     "pg-controller": "podgroup",
@@ -25,6 +25,7 @@ NAMES = {
     "jobtemplate-controller": "jobtemplate",
     "gc-controller": "garbage",
     "hyperNode-controller": "hypernode",
+    "timelimit-controller": "timelimit",
 }
 # Volcano's that we do not have: they may be named, so that its command lines work, and nothing is started for them.
 ABSENT = frozenset({"colocation-config-controller", "sharding-controller"})

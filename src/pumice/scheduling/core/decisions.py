@@ -262,6 +262,9 @@ class Decisions:
     evictions: tuple[Evict, ...] = ()
     claims: tuple[Claim, ...] = ()
     unclaims: Mapping[str, str] = dataclasses.field(default_factory=dict)  # gang -> why its claim is over
+    admitted: Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )  # gang -> uid of its group, which waited until now
     releases: tuple[Release, ...] = ()
     ungated: tuple[Task, ...] = ()  # pods whose queue has a share for them: the gate that held them back goes
     pipelined: Mapping[str, str] = dataclasses.field(default_factory=dict)  # pod key -> node

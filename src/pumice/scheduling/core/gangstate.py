@@ -119,9 +119,7 @@ class GangState:
         self.phase = gang.spec.phase
         self.tally = Tally()
         self.tally.counts = list(gang.counts)
-        if gang.counts[Status.PENDING]:
-            waiting = (task for task in gang.tasks if task.status is Status.PENDING and task.is_best_effort)
-            self.tally.waiting_best_effort = sum(1 for _ in waiting)
+        self.tally.waiting_best_effort = gang.waiting_best_effort if gang.counts[Status.PENDING] else 0
         self.occupied = dict(gang.occupied)
         self.version = 0  # rises with every change, so that cached order keys know their age
         self.order_key: tuple[int, float, tuple[float, ...]] | None = None

@@ -2,8 +2,8 @@
 
 Read `gang` (the smallest) and `priority` first. Which nodes: `predicates` and `nodegroup`. Which of them first: `nodeorder`, `binpack`,
 `resource_strategy_fit`, `usage`. Shares of queues: `proportion` or `capacity`, `drf`, `fairshare`, `overcommit`, `resourcequota`,
-`user_limits`. Places within the hardware: `deviceshare`,
-`numa_aware`, `network_topology_aware`, `task_topology`. Time: `sla`, `tdm`, `cdp`, `rescheduling`. Limits of evictions: `conformance`, `pdb`.
+`user_limits`. Places within the hardware: `deviceshare`, `numa_aware`, `network_topology_aware`, `task_topology`. Time: `reservation`,
+`sla`, `tdm`, `cdp`, `rescheduling`. Limits of evictions: `conformance`, `pdb`.
 `extender` asks a program of the operator's.
 """
 
@@ -32,6 +32,7 @@ from pumice.scheduling.plugins import (
     priority,
     proportion,
     rescheduling,
+    reservation,
     resource_strategy_fit,
     resourcequota,
     sla,
@@ -67,6 +68,7 @@ NAMES: Mapping[str, type[Plugin]] = {
     "priority": priority.Priority,
     "proportion": proportion.Proportion,
     "rescheduling": rescheduling.Rescheduling,
+    "reservation": reservation.ReservationPlugin,
     "resource-strategy-fit": resource_strategy_fit.ResourceStrategyFit,
     "resourcequota": resourcequota.ResourceQuotaPlugin,
     "sla": sla.Sla,

@@ -112,6 +112,7 @@ class Forward:
         self._events: list[tuple[Instant, int, Event]] = []
         self._order = 0  # events of one instant happen in the order in which they were foreseen
         self._starts: dict[str, int] = {}
+        self._done: list[str] = []  # gangs whose pods have ended, and have been seen so by no cycle yet
         self._wake: Instant | None = now  # there is a cycle then, events or not
         self._stood_still = 0
 
@@ -142,13 +143,15 @@ class Forward:
         heapq.heappush(self._events, (at, self._order, event))
 
     def _next(self) -> Instant | None:
-        times = [self._events[0][0]] if self._events else []
+        times = [self._events[0][0]] if self._events else [self.now] if self._done else []
         if self._wake is not None and self._stood_still < CYCLES_AT_ONCE_MAX:
             times.append(max(self._wake, self.now))
         return min(times, default=None)
 
     def _step(self) -> Step:
         ended, restarted = list[str](), list[str]()
+        while self._done:
+            self._clean_up(self._done.pop())
         while self._events and self._events[0][0] <= self.now:
             match heapq.heappop(self._events)[2]:
                 case Arrival(objects):
@@ -167,6 +170,7 @@ class Forward:
             now=self.now,
             ports=self._ports,
             extra_plugins=self._extra_plugins,
+            explain=False,
         )
         self.cycles += 1
         self.memory = decisions.memory
@@ -220,7 +224,15 @@ class Forward:
         self._foresee(self.now + self._leaving, Departure(gang, tuple(task.pod for task in tasks)))
 
     def _end(self, gang: str) -> None:
+        """Its pods have succeeded; one cycle sees that, and may learn from it, before they are gone."""
         self.running.discard(gang)
+        self._done.append(gang)
+        for task in list(self.cluster.gangs[gang].tasks.values()):
+            status = msgspec.structs.replace(task.pod.status, phase="Succeeded")
+            self.intake.apply(Upserted(object=msgspec.structs.replace(task.pod, status=status)))
+        self._set_phase(gang, PodGroupPhase.COMPLETED.value)  # or admission would go on counting it
+
+    def _clean_up(self, gang: str) -> None:
         slot = self.cluster.gangs[gang]
         for task in list(slot.tasks.values()):
             self.intake.apply(Deleted(object=task.pod))
@@ -230,7 +242,7 @@ class Forward:
     def _depart(self, gang: str, pods: Sequence[Pod]) -> bool:
         """Victims are gone, and made anew; where the gang has too few without them, all of it begins again. True for that."""
         slot = self.cluster.gangs.get(gang)
-        if slot is None:
+        if slot is None or gang in self._done:
             return False  # it ended while they left
         leaving = {pod.metadata.uid for pod in pods}
         left = [task for task in slot.tasks.values() if task.status in OCCUPYING and task.uid not in leaving]
