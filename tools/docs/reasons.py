@@ -48,6 +48,25 @@ EXAMPLES: dict[Code, tuple[Facts, tuple[Cure, ...]]] = {
         (WAITING, CHANGE),
     ),
     Code.CLUSTER_OVERCOMMITTED: (Facts(names=("cpu", GPU)), (WAITING,)),
+    Code.USER_RUNNING: (
+        Facts(queue="research", user="mia", limit=2, free=2, holders=("ml/train-a", "ml/train-b")),
+        (WAITING, CHANGE),
+    ),
+    Code.USER_SUBMITTED: (
+        Facts(queue="research", user="mia", limit=100, free=104, holders=("ml/a", "ml/b", "ml/c")),
+        (WAITING, CHANGE),
+    ),
+    Code.USER_RESOURCES: (
+        Facts(
+            queue="research",
+            user="mia",
+            amounts=(Amount(GPU, limit="8", held="6", wanted="4"),),
+            free=1,
+            holders=("ml/train-a",),
+        ),
+        (WAITING, CHANGE),
+    ),
+    Code.USER_LIMITS_UNREADABLE: (Facts(queue="research", text="'many' is no number of gangs"), (CHANGE,)),
     Code.TASK_PODS_MISSING: (Facts(role="worker", free=1, wanted=3), (WAITING,)),
     Code.SUB_GROUPS_MISSING: (Facts(role="replica", free=1, wanted=2), (WAITING,)),
     Code.PODS_MISSING: (Facts(free=2, wanted=3), (WAITING,)),

@@ -64,6 +64,9 @@ class Facts(Struct, frozen=True, omit_defaults=True, rename="camel"):
     hyper_node: Annotated[str, Meta(description="name of a hyper node")] = ""
     pod: Annotated[str, Meta(description="a pod, as an example for all that are equal")] = ""
     node: Annotated[str, Meta(description="name of a node")] = ""
+    user: Annotated[str, Meta(description="the user to whom the gang is charged")] = ""
+    limit: Annotated[int | None, Meta(description="how many there may be")] = None
+    holders: Annotated[tuple[str, ...], Meta(description="gangs that take up a limit, some of them")] = ()
     until: Annotated[str, Meta(description="when room is expected for the gang that it is reserved for")] = ""
     former: Annotated[str, Meta(description="when that was expected before")] = ""
     wanted: Annotated[int | None, Meta(description="how many are needed")] = None
@@ -76,7 +79,9 @@ class Facts(Struct, frozen=True, omit_defaults=True, rename="camel"):
         return (*_SUBJECT(self), *(each.resource for each in self.amounts))
 
 
-_MOVES = {"amounts", "hyper_node", "own_tier", "pod", "node", "until", "former", "wanted", "free", "seconds"}
+_MOVES = {
+    "amounts", "holders", "limit", "hyper_node", "own_tier", "pod", "node", "until", "former", "wanted", "free", "seconds",
+}  # fmt: skip
 _SUBJECT: Callable[[Facts], tuple[object, ...]] = operator.attrgetter(
     *(field for field in Facts.__struct_fields__ if field not in _MOVES)
 )
@@ -123,6 +128,24 @@ def _none_left(what: str) -> Callable[[Facts], str]:
 def _queue_share_too_small(facts: Facts) -> str:
     parts = _amounts_text(facts, "{limit} {resource}, the gang's minimum is {wanted}", " and ")
     return f"queue {facts.queue} deserves {parts}; it starts only while other queues want less, or with more weight"
+
+
+def _holders(facts: Facts) -> str:
+    more = (facts.free or 0) - len(facts.holders)
+    return f"{', '.join(facts.holders)}{f' and {more} more' if more > 0 else ''}"
+
+
+def _user_gangs(verb: str, has: str) -> Callable[[Facts], str]:
+    return lambda facts: (
+        f"user {facts.user} may {verb} {facts.limit} gangs in queue {facts.queue} and {has} {facts.free}"
+        + (f" ({_holders(facts)})" if facts.holders else "")
+    )
+
+
+def _user_resources(facts: Facts) -> str:
+    parts = _amounts_text(facts, "{limit} {resource}, holds {held} and asks for {wanted}", "; ")
+    by = f" ({_holders(facts)})" if facts.holders else ""
+    return f"user {facts.user} may hold in queue {facts.queue} {parts}{by}"
 
 
 def _exceeds_cluster(facts: Facts) -> str:
@@ -225,6 +248,12 @@ class Code(enum.Enum):
         _namespace_quota)
     CLUSTER_OVERCOMMITTED = "ClusterOvercommitted", "gangs that are admitted already will take what the cluster has", (
         lambda facts: f"resource in cluster is overused: {', '.join(f'overused {name}' for name in facts.names)}")
+
+    USER_RUNNING = "UserRunning", "as many gangs of the user run, or were admitted, as may", _user_gangs("run", "runs")
+    USER_SUBMITTED = "UserSubmitted", "the user has as many gangs in the queue as it may have", _user_gangs("have", "has")
+    USER_RESOURCES = "UserResources", "the user would hold more of a resource than it may", _user_resources
+    USER_LIMITS_UNREADABLE = "UserLimitsUnreadable", "the queue's limits for users cannot be read", (
+        "queue {queue} lets no gang start, because its annotation pumice.dev/user-limits cannot be read: {text}")
 
     # The gang.
     TASK_PODS_MISSING = "TaskPodsMissing", "fewer pods of a task exist than must start together", (
