@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from pumice.api.scheduling import PodGroup
     from pumice.cli.cluster_command import ClusterAccess
     from pumice.readmodel.build import Views
+    from pumice.scheduling.core.policy import Policy
+    from pumice.scheduling.whatif.trial import Question
 
 LEADER, LISTING, PODGROUP = "leader", "listing", "podgroup"
+BUILT_IN = "built-in policy"
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
 
@@ -108,6 +111,32 @@ class States:
 
 async def _from_listing(access: ClusterAccess, policy_file: str | None, *, quiet: bool = False) -> Views:
     """What the engine decides about the cluster as it is listed; nothing is written."""
+    from pumice.cli import offline
+
+    objects, text = await _listing(access, policy_file)
+    if policy_file is None and not quiet:
+        click.echo("pumice: one cycle was planned over a listing, with the built-in policy", err=True)
+    return offline.plan_view(objects, text, source=policy_file or BUILT_IN, now=access.clock.now())
+
+
+async def question(access: ClusterAccess, policy_file: str | None) -> Question:
+    """What a cycle over a listing of the cluster would be planned from."""
+    from pumice.cli import offline
+
+    objects, text = await _listing(access, policy_file)
+    return offline.question_of(objects, text, source=policy_file or BUILT_IN, now=access.clock.now())
+
+
+def policy_of(file: str) -> Policy:
+    from pumice.cli import offline
+    from pumice.processes.entry_points import plugins_from_outside
+    from pumice.processes.policies import parse_policy
+
+    return parse_policy(offline.read_file(Path(file)), file, plugins_from_outside())
+
+
+async def _listing(access: ClusterAccess, policy_file: str | None) -> tuple[list[Struct], bytes | None]:
+    """All objects that the policy's plugins read, and its text."""
     from pumice.api import nodeinfo, resource, storage, topology
     from pumice.cli import offline
     from pumice.kube.discovery import served_kinds
@@ -119,18 +148,15 @@ async def _from_listing(access: ClusterAccess, policy_file: str | None, *, quiet
     spared = {nodeinfo.Numatopology, topology.HyperNode, *_of(storage), *_of(resource)}
     objects: list[Struct] = []
     text = offline.read_file(Path(policy_file)) if policy_file else None
-    source = policy_file or "built-in policy"
     extra = plugins_from_outside()
-    chosen = builtin.parse(builtin.TEXT if text is None else text, source, extra=extra)
+    chosen = builtin.parse(builtin.TEXT if text is None else text, policy_file or BUILT_IN, extra=extra)
     for struct in await served_kinds(access.client, kinds_of(chosen, extra)):
         try:
             objects += (await access.client.list(struct)).items
         except Refused:
             if struct not in spared:
                 raise
-    if policy_file is None and not quiet:
-        click.echo("pumice: one cycle was planned over a listing, with the built-in policy", err=True)
-    return offline.plan_view(objects, text, source=source, now=access.clock.now())
+    return objects, text
 
 
 def _of(module: object) -> set[type]:
