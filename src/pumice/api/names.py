@@ -103,6 +103,7 @@ VIEW_AUDIENCE = "pumice.dev"  # of tokens that are shown to the leader, and are 
 VIEW_HEADER = "pumice-token"  # carries such a token through the API server, which keeps Authorization to itself
 VIEWER_ACCOUNT = "pumice-viewer"  # the ServiceAccount whose tokens the command line asks for
 SCHEDULER_LEASE = "pumice-scheduler"
+CONTROLLERS_LEASE = "pumice-controllers"
 VERDICT = "pumice.dev/verdict"  # A PodGroup: JSON, why the gang waits, in classes of reasons with counts
 SUBMITTED_BY = "pumice.dev/submitted-by"  # A Job, CronJob, JobFlow, PodGroup, pod: the user to whom its use of the queue is charged
 SUBMITTER_GROUPS = "pumice.dev/submitter-groups"  # A, beside the one above: that user's groups, one a line
@@ -110,6 +111,9 @@ TIME_LIMIT = "pumice.dev/time-limit"  # A Job, PodGroup, pod: the gang is ended 
 TIME_LIMIT_WARNING = "pumice.dev/time-limit-warning"  # A, beside the one above: how long before the end it is told
 RUNNING_ESTIMATE = "pumice.dev/running-estimate"  # A Job, PodGroup, pod: how long its owner expects it to run
 RESERVATION = "pumice.dev/reservation"  # A PodGroup: JSON, when and on how many nodes room is kept for it
+CHECKPOINTED_AT = (
+    "pumice.dev/checkpointed-at"  # A pod: RFC 3339, its work up to then is safe; an eviction costs what came after
+)
 USER = "pumice.dev/user"  # L Job, PodGroup, pod: who uses the room, where the policy trusts this label
 PROGRESS = "pumice.dev/progress"  # in a Job's status.controlledResources: JSON, what its controller must not forget
 NODE_AGENT = "pumice.dev/node-agent"  # A node: the agent that keeps it, by its machine and its folder or process

@@ -57,6 +57,13 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "jobtemplate": ("pumice.cli.flow", "jobtemplate", "Look at JobTemplates, make and delete them."),
     "nodes": ("pumice.cli.nodes", "nodes", "Show free, used and fragmented GPUs, and the largest gang that fits."),
     "explain": ("pumice.cli.explain", "explain", "Say why a job, a PodGroup or a pod waits, in numbers."),
+    "history": (
+        "pumice.cli.history",
+        "history",
+        "List finished gangs: how long they waited and ran, and what they cost.",
+    ),
+    "sacct": ("pumice.cli.history", "history", "The same as history."),
+    "report": ("pumice.cli.report", "report", "Say who used what in a month, and what it cost."),
     "version": ("pumice.cli.shell", "version", "Print the versions of this program and of the API server."),
     "completion": ("pumice.cli.shell", "completion", "Print the completion script for bash, zsh or fish."),
     "install-aliases": ("pumice.cli.shell", "install_aliases", "Put vcctl, vsub, vjobs and the like beside pumice."),
