@@ -31,9 +31,9 @@ def crash_plane(binaries):
 
 
 @contextlib.asynccontextmanager
-async def controlling(plane, log):
+async def controlling(plane, log, extra=()):
     """`pumice controllers` at work; when this ends, so does it."""
-    arguments = ["--kubeconfig", str(plane.kubeconfig), "--no-leader-elect", "--listen", "127.0.0.1:0"]
+    arguments = ["--kubeconfig", str(plane.kubeconfig), "--no-leader-elect", "--listen", "127.0.0.1:0", *extra]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "pumice.cli", "controllers", *arguments, stderr=asyncio.subprocess.PIPE
     )
@@ -59,14 +59,14 @@ async def read(stream, log):
         log.write(line)
 
 
-async def die_again_and_again(plane, log, *, deaths, chance, over):
+async def die_again_and_again(plane, log, *, deaths, chance, over, extra=()):
     """The process is killed at random moments; then one lives until all is over."""
     for _ in range(deaths):
-        async with controlling(plane, log) as process:
+        async with controlling(plane, log, extra) as process:
             await asyncio.sleep(chance.uniform(0.2, 1.2))  # not to wait for anything: the moment of death is the point
             process.send_signal(signal.SIGKILL)
             assert await process.wait() == -signal.SIGKILL
-    async with controlling(plane, log) as process:
+    async with controlling(plane, log, extra) as process:
         await over.wait()
         process.terminate()
         assert await process.wait() == 0

@@ -20,6 +20,7 @@ EXAMPLES: dict[Code, tuple[Facts, tuple[Cure, ...]]] = {
     Code.QUEUE_PARENT_MISSING: (Facts(queue="vision", child="research", parent="science"), (CHANGE,)),
     Code.QUEUE_RING: (Facts(queue="vision", names=("a", "b", "a"), parent="root"), (CHANGE,)),
     Code.QUEUE_HAS_CHILDREN: (Facts(queue="science", names=("research", "teaching")), (CHANGE,)),
+    Code.BEHIND: (Facts(queue="research", gang="team/large"), (WAITING,)),
     Code.QUEUE_QUOTA_USED: (
         Facts(queue="research", amounts=(Amount(GPU, free="0", limit="6", wanted="2"),)),
         (EVICTION,),

@@ -99,6 +99,8 @@ DEVICES = (
 )
 CPUSETS = "pumice.dev/cpusets"  # A pod: JSON, container -> the CPUs chosen for it alone, `0-3,8`
 VIEW_ADDRESS = "pumice.dev/address"  # a Lease: where its holder can be asked, pods/NAMESPACE/NAME:PORT or a URL
+VIEW_LABEL = "pumice.dev/view"  # L such a Lease, whatever its name: how the command line finds it
+VIEW_OF_SCHEDULER, VIEW_OF_CONTROLLERS = "scheduler", "controllers"  # its values: whose leader it is
 VIEW_AUDIENCE = "pumice.dev"  # of tokens that are shown to the leader, and are good for nothing else
 VIEW_HEADER = "pumice-token"  # carries such a token through the API server, which keeps Authorization to itself
 VIEWER_ACCOUNT = "pumice-viewer"  # the ServiceAccount whose tokens the command line asks for
@@ -109,7 +111,15 @@ SUBMITTED_BY = "pumice.dev/submitted-by"  # A Job, CronJob, JobFlow, PodGroup, p
 SUBMITTER_GROUPS = "pumice.dev/submitter-groups"  # A, beside the one above: that user's groups, one a line
 TIME_LIMIT = "pumice.dev/time-limit"  # A Job, PodGroup, pod: the gang is ended after this run time
 TIME_LIMIT_WARNING = "pumice.dev/time-limit-warning"  # A, beside the one above: how long before the end it is told
+TIME_LIMIT_SIGNAL = (
+    "pumice.dev/time-limit-signal"  # A pod: its processes get this signal with the warning, where nodes can
+)
+TIME_LIMIT_ENDS = (
+    "pumice.dev/time-limit-ends"  # A pod that asks for a signal: when its time will be up, from the warning on
+)
+RUN = "pumice.dev/run"  # A PodGroup: JSON, when the gang started, was warned and ended for its time limit
 RUNNING_ESTIMATE = "pumice.dev/running-estimate"  # A Job, PodGroup, pod: how long its owner expects it to run
+DEFAULT_RUN_TIME = "pumice.dev/default-run-time"  # A Queue: how long its gangs are expected to run that say nothing
 RESERVATION = "pumice.dev/reservation"  # A PodGroup: JSON, when and on how many nodes room is kept for it
 CHECKPOINTED_AT = (
     "pumice.dev/checkpointed-at"  # A pod: RFC 3339, its work up to then is safe; an eviction costs what came after

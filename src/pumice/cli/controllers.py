@@ -124,7 +124,8 @@ def controllers(
     )
     connection = config.find(kubeconfig, clock=RealClock(), context=context)
     lease = (lease_namespace, lease_name) if leader_elect else None
-    asyncio.run(_run(connection, settings, lease, listen, cast("Log", logs.configure().info)))
+    notice = (lease_namespace, lease_name) if settings.record is not None else None
+    asyncio.run(_run(connection, settings, lease, notice, listen, cast("Log", logs.configure().info)))
 
 
 def _grace(text: str) -> Duration:
@@ -138,10 +139,15 @@ def _grace(text: str) -> Duration:
 
 
 async def _run(
-    connection: Connection, settings: ControllerSettings, lease: tuple[str, str] | None, listen: str, log: Log
+    connection: Connection,
+    settings: ControllerSettings,
+    lease: tuple[str, str] | None,
+    notice: tuple[str, str] | None,
+    listen: str,
+    log: Log,
 ) -> None:
     runtime = Runtime(clock=RealClock(), chance=random.Random(), log=log)  # noqa: S311  jitter, not secrets
-    async with lifecycle.connect(connection, "pumice-controllers", runtime, lease) as here:
+    async with lifecycle.connect(connection, "pumice-controllers", runtime, lease, notice=notice) as here:
         guarded = frozenset({VOLCANO})
         await refuse_two_masters(here.client, guarded, clock=runtime.clock, lease=VOLCANO_LEASES[1])
         worker = Controllers(here.client, here.informers, here.runtime, settings)

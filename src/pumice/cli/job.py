@@ -87,7 +87,8 @@ async def view_job(access: ClusterAccess, name: str) -> Report:
 
     found = (await access.client.get(Job, name, namespace=access.namespace)).json()
     events = await describe.events_of_job(access.client, found)
-    return Report(describe.job_text(found, events, access.clock.now()), describe.tidy(found))
+    now = access.clock.now()
+    return Report(lambda paint: describe.job_text(found, events, now, paint), describe.tidy(found))
 
 
 @job.command()

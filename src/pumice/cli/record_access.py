@@ -11,7 +11,6 @@ import click
 import msgspec
 
 from pumice import instant
-from pumice.api import names
 from pumice.cli.cluster_command import Target, connect
 from pumice.errors import BadInput, NotFound, PumiceError, Refused
 
@@ -64,11 +63,11 @@ def read(
 
 
 async def _ask(target: Target, path: str, query: Mapping[str, str]) -> bytes:
-    from pumice.cli.leader import Unanswered, ask
+    from pumice.cli.leader import CONTROLLERS, Leader, Unanswered
 
     async with connect(target) as access:
         try:
-            return await ask(access, path, query=query, lease_name=names.CONTROLLERS_LEASE)
+            return await Leader(access, CONTROLLERS).ask((path, query))
         except Unanswered as error:
             raise _plain(str(error)) from error
 

@@ -127,7 +127,10 @@ def scheduler(
     lease = (lease_namespace, lease_name) if leader_elect else None
     with contextlib.closing(traces.from_environment("pumice-scheduler", log)) as tracing:
         runtime = Runtime(clock=clock, chance=random.Random(), log=log, fail_point=from_environment(), tracing=tracing)  # noqa: S311  jitter, not secrets
-        asyncio.run(_run(connection, policies, served, runtime, queues=queues, lease=lease, listen=listen))
+        notice = (lease_namespace, lease_name)
+        asyncio.run(
+            _run(connection, policies, served, runtime, queues=queues, lease=lease, notice=notice, listen=listen)
+        )
 
 
 async def _run(
@@ -138,10 +141,11 @@ async def _run(
     *,
     queues: Mapping[str, Any],
     lease: tuple[str, str] | None,
+    notice: tuple[str, str],
     listen: str,
 ) -> None:
     clock = runtime.clock
-    async with lifecycle.connect(connection, "pumice-scheduler", runtime, lease) as here:
+    async with lifecycle.connect(connection, "pumice-scheduler", runtime, lease, notice=notice) as here:
         client = here.client
         await refuse_two_masters(client, served.scheduler_names, clock=clock, lease=VOLCANO_LEASES[0])
         worker = Scheduler(client, here.informers, lambda: policies.current, here.runtime, served)

@@ -19,7 +19,7 @@ def manifests(address: str, *, has_record: bool = False) -> Iterator[tuple[str, 
     rules = [
         {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups", "queues"], "verbs": ["get", "list"]},
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]},
-        {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},  # for the lines that the record keeps
     ]
     subject = {"kind": "ServiceAccount", "namespace": NAMESPACE, "name": name}
     role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name}
@@ -29,11 +29,16 @@ def manifests(address: str, *, has_record: bool = False) -> Iterator[tuple[str, 
         f"/apis/{_RBAC}/v1/clusterrolebindings",
         _object(f"{_RBAC}/v1", "ClusterRoleBinding", name) | {"roleRef": role, "subjects": [subject]},
     )
-    # Without a holder: a process of another kind may take it at once.
-    for lease_name in (names.SCHEDULER_LEASE, *([names.CONTROLLERS_LEASE] if has_record else [])):
-        lease = _object("coordination.k8s.io/v1", "Lease", lease_name)
-        lease["metadata"]["annotations"] = {names.VIEW_ADDRESS: address}
-        yield f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases", lease | {"spec": {"holderIdentity": ""}}
+    yield _lease(names.SCHEDULER_LEASE, names.VIEW_OF_SCHEDULER, address)
+    if has_record:
+        yield _lease(names.CONTROLLERS_LEASE, names.VIEW_OF_CONTROLLERS, address)
+
+
+def _lease(name: str, whose: str, address: str) -> tuple[str, dict[str, Any]]:
+    """Without a holder: another process may take it at once."""
+    lease = _object("coordination.k8s.io/v1", "Lease", name)
+    lease["metadata"] |= {"annotations": {names.VIEW_ADDRESS: address}, "labels": {names.VIEW_LABEL: whose}}
+    return f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases", lease | {"spec": {"holderIdentity": ""}}
 
 
 def _object(version: str, kind: str, name: str) -> dict[str, Any]:

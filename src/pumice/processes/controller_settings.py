@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pumice.instant import Duration
     from pumice.record.settings import RecordSettings
 
-# Volcano's name of each controller, and ours.
+# Volcano's name of each controller, and ours; the last one is Pumice's own.
 NAMES = {
     "job-controller": "job",
     "pg-controller": "podgroup",
@@ -26,6 +26,7 @@ NAMES = {
     "jobtemplate-controller": "jobtemplate",
     "gc-controller": "garbage",
     "hyperNode-controller": "hypernode",
+    "timelimit-controller": "timelimit",
 }
 # Volcano's that we do not have: they may be named, so that its command lines work, and nothing is started for them.
 ABSENT = frozenset({"colocation-config-controller", "sharding-controller"})

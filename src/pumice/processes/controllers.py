@@ -21,6 +21,7 @@ from pumice.controllers.jobflow import loop as jobflow
 from pumice.controllers.jobtemplate import loop as jobtemplate
 from pumice.controllers.podgroup import loop as podgroup
 from pumice.controllers.queue import loop as queue
+from pumice.controllers.timelimit import loop as timelimit
 from pumice.kube.informer import Informer
 from pumice.kube.recorder import Recorder
 from pumice.processes.controller_metrics import JobObserver
@@ -58,6 +59,7 @@ def _controllers(cache: Cache, settings: ControllerSettings, discovery: Informer
         "jobtemplate": lambda: jobtemplate.controller(cache),
         "garbage": lambda: garbage.controller(cache),
         "hypernode": lambda: hypernode.controller(cache, discovery),
+        "timelimit": lambda: timelimit.controller(cache),
     }
     made = [make() for name, make in makers.items() if name in settings.enabled]
     return [dataclasses.replace(each, workers=settings.workers.get(each.name, each.workers)) for each in made]

@@ -177,7 +177,9 @@ class _Filter:
             "evictions": tuple(self._evictions(state, keys)),
         }
         return msgspec.structs.replace(
-            state, **{name: part if name in self.kinds else () for name, part in parts.items()}
+            state,
+            namespace=self.namespace,
+            **{name: part if name in self.kinds else () for name, part in parts.items()},
         )
 
     def _evictions(self, state: model.State, keys: set[str]) -> Iterator[model.Eviction]:

@@ -42,6 +42,10 @@ class Terminal:
         while text not in self.plain:
             assert self._read(deadline - time.monotonic()), f"{text!r} never came; there was: {self.shown!r}"
 
+    def until_more(self):
+        """Reads until anything more has been shown."""
+        assert self._read(SEEN_S_MAX), f"nothing more came; there was: {self.shown!r}"
+
     @property
     def plain(self):
         return _ESCAPES.sub("", self.shown).replace("\r\n", "\n")

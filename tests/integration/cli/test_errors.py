@@ -21,6 +21,8 @@ COMMANDS = {
     "job logs": ("ghost",),
     "queue list": (),
     "queue get": ("ghost",),
+    "queue view": ("ghost",),
+    "queue set": ("ghost", "-w", "2"),
     "queue create": ("ghost",),
     "queue operate": ("ghost", "-a", "close"),
     "queue delete": ("ghost",),
@@ -36,6 +38,7 @@ COMMANDS = {
     "jobtemplate create": ("-f", "TEMPLATE"),
     "jobtemplate delete": ("ghost",),
     "nodes": (),
+    "top": (),
     "explain": ("job/ghost",),
     "version": (),
 }

@@ -112,8 +112,8 @@ def test_queues_are_made_weighed_closed_opened_and_deleted(pumice, until):
     assert pumice("queue", "create", "-n", "team", "-w", "3").out == "queue.scheduling.volcano.sh/team created\n"
     until(Queue, lambda queue: queue.get("status", {}).get("state") == "Open", name="team", namespace="")
     assert ageless(pumice("queue", "get", "-n", "team").out) == (
-        "NAME   WEIGHT   STATE   PARENT   INQUEUE   PENDING   RUNNING   UNKNOWN   COMPLETED   AGE\n"
-        "team   3        Open    root     0         0         0         0         0           AGO\n"
+        "NAME   WEIGHT   STATE   PARENT   RESOURCE         USED   DESERVED   LIMIT   LEFT   INQUEUE   PENDING   RUNNING   AGE\n"
+        "team   3        Open    root     nvidia.com/gpu   0      16         16      16     0         0         0         AGO\n"
     )
     assert pumice("queue", "operate", "-n", "team", "-a", "update", "-w", "5").code == 0
     assert pumice("queue", "get", "team", "-o", "jsonpath={.spec.weight}").out == "5"
@@ -127,8 +127,10 @@ def test_queues_are_made_weighed_closed_opened_and_deleted(pumice, until):
 
 
 def test_a_queue_row_counts_the_groups_in_it(pumice, train):
-    [row] = pumice("queue", "get", "default", "--no-headers").lines
-    assert row.split()[:9] == ["default", "1", "Open", "root", "0", "0", "1", "0", "0"]
+    [row] = pumice("queue", "get", "default", "--no-headers", "--resource", "cpu", "-o", "wide").lines
+    cells = row.split()
+    assert cells[:6] == ["default", "1", "Open", "root", "cpu", "3"]
+    assert cells[9:12] + cells[13:15] == ["0", "0", "1", "0", "0"]
 
 
 def test_templates_are_made_listed_described_and_deleted(pumice, tmp_path):

@@ -132,6 +132,34 @@ async def test_only_tokens_for_this_audience_and_accounts_with_the_right_are_ans
             assert (status, "may not" in body["error"]) == (403, True), path
 
 
+async def test_who_may_see_one_namespace_is_told_its_gangs_and_nothing_but_sums_of_others(tmp_path):
+    async with started(tmp_path) as (cluster, session, ask):
+        await post(cluster, "/api/v1/namespaces", {"metadata": {"name": "secret"}})
+        await a_gang(cluster, "mine", 1)
+        await a_gang(cluster, "hidden", 3, namespace="secret")
+        await until(
+            ask, "/v1/state", lambda body: {each["running"] for each in body["queues"] if "running" in each} == {2}
+        )
+        await post(cluster, ACCOUNTS, {"metadata": {"name": "narrow"}})
+        rule = {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["get", "list"]}
+        await post(cluster, f"{RBAC}/namespaces/default/roles", {"metadata": {"name": "see"}, "rules": [rule]})
+        binding = {
+            "metadata": {"name": "see"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "see"},
+            "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": "narrow"}],
+        }
+        await post(cluster, f"{RBAC}/namespaces/default/rolebindings", binding)
+        narrow = Asker(cluster, session, await token_of(cluster, "narrow"))
+        status, seen = await narrow("/v1/state?namespace=default")
+        assert (status, seen["namespace"]) == (200, "default")
+        assert [each["key"] for each in seen["gangs"]] == ["default/mine"]
+        [queue] = [each for each in seen["queues"] if each["name"] == "default"]
+        assert (queue["allocated"]["cpu"], queue["running"]) == ("4", 2)
+        for path in ("/v1/state?namespace=default", "/v1/gangs/default/mine"):
+            status, seen = await narrow(path)
+            assert (status, "hidden" in json.dumps(seen), "secret" in json.dumps(seen)) == (200, False, False)
+
+
 async def test_through_the_api_server_the_token_travels_in_a_header_of_its_own(tmp_path):
     async with started(tmp_path) as (cluster, session, ask):
         await until(ask, "/v1/state", lambda body: body["cycle"] > 0)

@@ -64,6 +64,8 @@ class Facts(Struct, frozen=True, omit_defaults=True, rename="camel"):
     hyper_node: Annotated[str, Meta(description="name of a hyper node")] = ""
     pod: Annotated[str, Meta(description="a pod, as an example for all that are equal")] = ""
     node: Annotated[str, Meta(description="name of a node")] = ""
+    until: Annotated[str, Meta(description="when room is expected for the gang that it is reserved for")] = ""
+    former: Annotated[str, Meta(description="when that was expected before")] = ""
     wanted: Annotated[int | None, Meta(description="how many are needed")] = None
     free: Annotated[int | None, Meta(description="for how many there is room, or how many there are")] = None
 
@@ -73,7 +75,7 @@ class Facts(Struct, frozen=True, omit_defaults=True, rename="camel"):
         return (*_SUBJECT(self), *(each.resource for each in self.amounts))
 
 
-_MOVES = {"amounts", "hyper_node", "own_tier", "pod", "node", "wanted", "free"}
+_MOVES = {"amounts", "hyper_node", "own_tier", "pod", "node", "until", "former", "wanted", "free"}
 _SUBJECT: Callable[[Facts], tuple[object, ...]] = operator.attrgetter(
     *(field for field in Facts.__struct_fields__ if field not in _MOVES)
 )
@@ -194,6 +196,8 @@ class Code(enum.Enum):
     QUEUE_RING = "QueueRing", "the parents of the queue lead back to themselves", _queue_ring
     QUEUE_HAS_CHILDREN = "QueueHasChildren", "gangs belong into queues without children", (
         "queue {queue} has child queues and so takes no gangs itself; use one of {names}, or give them another parent")
+    BEHIND = "Behind", "the queue is first in, first out, and a gang ahead does not fit", (
+        "queue {queue} starts its gangs in order, and {gang} ahead of it does not fit yet")
     QUEUE_QUOTA_USED = "QueueQuotaUsed", "the queue, or one above it, may hold no more", _none_left("quota")
     QUEUE_SHARE_USED = "QueueShareUsed", "the queue holds all of its share by weight", _none_left("share")
     QUEUE_SHARE_TOO_SMALL = "QueueShareTooSmall", "the gang's minimum is larger than the queue's whole share", (
@@ -237,6 +241,24 @@ class Code(enum.Enum):
     RECLAIM_FALLS_SHORT = "ReclaimFallsShort", "what other queues must give back would not be enough", (
         "evicting everything that other queues must give back would make room for {free} of {wanted} members "
         "that must start together")
+
+    # Reservations.
+    RESERVED = "Reserved", "room is reserved for the gang", (
+        "room for its minimum is reserved on {free} nodes, from {until} on at the latest")
+    WOULD_DELAY = "WouldDelay", "the gang would take room that is reserved for another one", (
+        "would delay gang {gang}, for which room is reserved from {until} on; a gang that is expected to end before that may pass")
+    NOT_HELD = "NotHeld", "room for a part of the gang is left to others until there is enough for all of it", (
+        "{free} of the {wanted} members that must start together would find a place; that room is not held, "
+        "but reserved for the time at which there is enough for all of them")
+    RESERVATION_OUTLIVED = "ReservationOutlived", "the reservation became later: a gang runs longer than expected", (
+        "its reservation moved from {former} to {until}: gang {gang} runs longer than expected")
+    RESERVATION_NODE_LOST = "ReservationNodeLost", "the reservation became later: a node went", (
+        "its reservation moved from {former} to {until}: node {node} is gone or takes no more pods")
+    RESERVATION_OUTRANKED = "ReservationOutranked", "the reservation became later, or ended: a gang of higher rank came", (
+        lambda facts: f"gang {facts.gang}, which ranks higher, " + (
+            f"moved its reservation from {facts.former} to {facts.until}" if facts.until else "has got the reservation in its stead"))
+    RESERVATION_ROOM_TAKEN = "ReservationRoomTaken", "the reservation became later: its room went to pods of other schedulers, or its queue's share did", (
+        "its reservation moved from {former} to {until}: others than Pumice's gangs took room on its nodes, or its queue's share became smaller")
 
     # Hyper nodes.
     HYPER_NODES_UNUSABLE = "HyperNodesUnusable", "the tree of hyper nodes has a fault", (
@@ -287,6 +309,8 @@ class Code(enum.Enum):
         _CLAIMS + "request {name}: {text}")
 
     # Nodes.
+    NODE_RESERVED = "NodeReserved", "what is left of the node is reserved for another gang", (
+        "node(s) were reserved for gangs that wait longer")
     INSUFFICIENT = "Insufficient", "too little of a resource is left", "Insufficient {resource}"
     UNSCHEDULABLE = "Unschedulable", "the node is cordoned", "node(s) were unschedulable"
     NODE_AFFINITY = "NodeAffinity", "selector or affinity name other nodes", (

@@ -1,8 +1,8 @@
 """The plugins, one file each. A new one is a file here and a line in this table; out-of-tree ones come by entry point.
 
 Read `gang` (the smallest) and `priority` first. Which nodes: `predicates` and `nodegroup`. Which of them first: `nodeorder`, `binpack`,
-`resource_strategy_fit`, `usage`. Shares of queues: `proportion` or `capacity`, `drf`, `overcommit`, `resourcequota`. Places within the hardware: `deviceshare`,
-`numa_aware`, `network_topology_aware`, `task_topology`. Time: `sla`, `tdm`, `cdp`, `rescheduling`. Limits of evictions: `conformance`, `pdb`.
+`resource_strategy_fit`, `usage`. Shares of queues: `proportion` or `capacity`, `drf`, `fairshare`, `overcommit`, `resourcequota`. Places within the hardware: `deviceshare`,
+`numa_aware`, `network_topology_aware`, `task_topology`. Time: `reservation`, `sla`, `tdm`, `cdp`, `rescheduling`. Limits of evictions: `conformance`, `pdb`.
 `extender` asks a program of the operator's.
 """
 
@@ -19,6 +19,7 @@ from pumice.scheduling.plugins import (
     deviceshare,
     drf,
     extender,
+    fairshare,
     gang,
     network_topology_aware,
     nodegroup,
@@ -30,6 +31,7 @@ from pumice.scheduling.plugins import (
     priority,
     proportion,
     rescheduling,
+    reservation,
     resource_strategy_fit,
     resourcequota,
     sla,
@@ -52,6 +54,7 @@ NAMES: Mapping[str, type[Plugin]] = {
     "deviceshare": deviceshare.DeviceShare,
     "drf": drf.Drf,
     "extender": extender.Extender,
+    "fairshare": fairshare.Fairshare,
     "gang": gang.GangPlugin,
     "network-topology-aware": network_topology_aware.NetworkTopologyAware,
     "nodegroup": nodegroup.NodeGroup,
@@ -63,6 +66,7 @@ NAMES: Mapping[str, type[Plugin]] = {
     "priority": priority.Priority,
     "proportion": proportion.Proportion,
     "rescheduling": rescheduling.Rescheduling,
+    "reservation": reservation.ReservationPlugin,
     "resource-strategy-fit": resource_strategy_fit.ResourceStrategyFit,
     "resourcequota": resourcequota.ResourceQuotaPlugin,
     "sla": sla.Sla,

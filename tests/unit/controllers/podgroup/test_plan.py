@@ -134,7 +134,7 @@ def test_annotations_come_from_the_owners_first_one_first_and_the_pod_has_the_la
     first = a_workload(**{names.PREEMPTABLE: "true", "volcano.sh/mine": "1", "example.org/other": "x"})
     second = a_workload(name="more", **{"volcano.sh/mine": "2", names.SLA_WAITING_TIME: "1h"})
     marks = {names.PREEMPTABLE: "false", names.JDB_MIN_AVAILABLE: "50%", names.JDB_MAX_UNAVAILABLE: "1"}
-    labels = {names.COOLDOWN_TIME: "5m", "app": "web"}
+    labels = {names.COOLDOWN_TIME: "5m", names.USER: "mia", "app": "web"}
     pod = a_pod(owners=[REPLICAS], annotations=marks, labels=labels)
     metadata = made(View("g", None, [pod], [first, second]))["metadata"]
     assert metadata["annotations"] == {
@@ -143,7 +143,7 @@ def test_annotations_come_from_the_owners_first_one_first_and_the_pod_has_the_la
         names.SLA_WAITING_TIME: "1h",
         names.JDB_MIN_AVAILABLE: "50%",
     }
-    assert metadata["labels"] == {names.COOLDOWN_TIME: "5m"}
+    assert metadata["labels"] == {names.COOLDOWN_TIME: "5m", names.USER: "mia"}
 
 
 def test_a_group_says_who_submitted_its_pod_whatever_a_workload_says():

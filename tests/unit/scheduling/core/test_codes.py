@@ -14,6 +14,7 @@ SENTENCES = {
     Code.QUEUE_PARENT_MISSING: "queue vision is cut off: the parent of queue research, science, does not exist; create science or give research another parent",
     Code.QUEUE_RING: "queue vision is cut off: its ancestors form a ring (a -> b -> a); give one of them a parent that leads to root",
     Code.QUEUE_HAS_CHILDREN: "queue science has child queues and so takes no gangs itself; use one of research, teaching, or give them another parent",
+    Code.BEHIND: "queue research starts its gangs in order, and team/large ahead of it does not fit yet",
     Code.QUEUE_QUOTA_USED: "queue research has no quota left (nvidia.com/gpu: 0 left of 6, the gang asks for 2)",
     Code.QUEUE_SHARE_USED: "queue research has no share left (cpu: 1 left of 8, the gang asks for 2; nvidia.com/gpu: 36 left of 100, the gang asks for 64)",
     Code.QUEUE_SHARE_TOO_SMALL: "queue research deserves 4 cpu, the gang's minimum is 8 and 4 nvidia.com/gpu, the gang's minimum is 6; it starts only while other queues want less, or with more weight",
