@@ -311,7 +311,9 @@ def _write_for_ever(url, first, acknowledged):
 def a_killed_writer_loses_nothing_that_was_acknowledged_and_doubles_nothing(url, *, deaths, seed):
     log.info("seed %d", seed)
     chance, processes = random.Random(seed), multiprocessing.get_context("spawn")
-    Store(url).open()
+    store = Store(url)
+    store.open()
+    store.close()
     known = 0
     for _ in range(deaths):
         ours, theirs = processes.Pipe(duplex=False)
@@ -328,7 +330,6 @@ def a_killed_writer_loses_nothing_that_was_acknowledged_and_doubles_nothing(url,
                 known = max(known, ours.recv())
         except EOFError:
             ours.close()
-    store = Store(url)
     gangs = {row["uid"]: row for row in rows_of(store, "gangs")}
     for number in range(known):
         row = gangs[f"k{number:06}"]

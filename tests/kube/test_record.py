@@ -102,8 +102,10 @@ async def suffer(plane, url, tmp_path, *, count, deaths, seed):
             asyncio.TaskGroup() as crowd,
         ):
             world.patience_s = PATIENCE_S
-            extra = ["--record", url]
-            killing = die_again_and_again(plane, log, deaths=deaths, chance=random.Random(seed), over=over, extra=extra)
+            extra, ready = ["--record", url], b"record_opened"
+            killing = die_again_and_again(
+                plane, log, deaths=deaths, chance=random.Random(seed), over=over, extra=extra, ready=ready
+            )
             dying = crowd.create_task(killing)
             await job_deaths.nothing_is_lost_or_made_twice(world, count=count, seed=seed)
             over.set()

@@ -39,7 +39,7 @@ RETRY_S_FIRST = 1.0
 RETRY_S_MAX = 30.0
 SUM_UP_S = 60.0
 TRIM_S = 600.0
-LAST_WRITE_S = 5.0  # for what still waits when the process is told to end
+LAST_WRITE_S = 20.0  # for what still waits when the process is told to end; kubelets wait for 30
 AFTER_FAULT_S = 30.0
 
 T = TypeVar("T")
@@ -219,8 +219,7 @@ class Writer:
         with contextlib.suppress(PumiceError, TimeoutError):
             async with asyncio.timeout(LAST_WRITE_S):
                 await self._fold()
-                if self.store is not None:
-                    await self._drain()
+                await self._drain()
 
     def close(self) -> None:
         """No more reads and writes: for the end of the process."""

@@ -40,7 +40,7 @@ def test_a_record_of_a_newer_program_is_refused_and_left_alone(store, url, tmp_p
     with sqlite3.connect(tmp_path / "folder/record.db") as direct:
         direct.execute("UPDATE schema_version SET version_num = '0999'")
     direct.close()
-    for ask in (Store(url).open, Store(url).check):
+    for ask in (store.open, store.check):
         with pytest.raises(BadInput, match="0999"):
             ask()
 
