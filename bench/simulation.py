@@ -14,9 +14,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.properties import lublin, textbook
+
 from pumice.sim import Outcome, Submission, nodes, read_swf, simulate
 from pumice.sim.policies import NAMED
-from tests.properties import lublin, textbook
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

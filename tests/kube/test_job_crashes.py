@@ -31,9 +31,9 @@ def crash_plane(binaries):
 
 
 @contextlib.asynccontextmanager
-async def controlling(plane, log):
-    """`pumice controllers` at work; when this ends, so does it."""
-    arguments = ["--kubeconfig", str(plane.kubeconfig), "--no-leader-elect", "--listen", "127.0.0.1:0"]
+async def controlling(plane, log, extra=(), ready=b"controllers_started"):
+    """`pumice controllers` at work, from the line of its log that says it is ready; when this ends, so does it."""
+    arguments = ["--kubeconfig", str(plane.kubeconfig), "--no-leader-elect", "--listen", "127.0.0.1:0", *extra]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "pumice.cli", "controllers", *arguments, stderr=asyncio.subprocess.PIPE
     )
@@ -42,7 +42,7 @@ async def controlling(plane, log):
         async with asyncio.timeout(PATIENCE_S):
             async for line in process.stderr:
                 log.write(line)
-                if b"controllers_started" in line:
+                if ready in line:
                     break
         reading = asyncio.create_task(read(process.stderr, log))
         yield process
@@ -59,14 +59,14 @@ async def read(stream, log):
         log.write(line)
 
 
-async def die_again_and_again(plane, log, *, deaths, chance, over):
+async def die_again_and_again(plane, log, *, deaths, chance, over, extra=(), ready=b"controllers_started"):
     """The process is killed at random moments; then one lives until all is over."""
     for _ in range(deaths):
-        async with controlling(plane, log) as process:
+        async with controlling(plane, log, extra) as process:
             await asyncio.sleep(chance.uniform(0.2, 1.2))  # not to wait for anything: the moment of death is the point
             process.send_signal(signal.SIGKILL)
             assert await process.wait() == -signal.SIGKILL
-    async with controlling(plane, log) as process:
+    async with controlling(plane, log, extra, ready) as process:
         await over.wait()
         process.terminate()
         assert await process.wait() == 0
