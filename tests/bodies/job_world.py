@@ -12,6 +12,8 @@ import json
 import random
 from typing import Any
 
+from tests.bodies.patience import PATIENCE_S
+
 from pumice.api import kinds, names
 from pumice.api.batch import Job
 from pumice.api.bus import Command
@@ -30,7 +32,6 @@ from pumice.processes.scheduler import Scheduler, Served
 from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 
-PATIENCE_S = 60.0  # without any news; a busy machine takes its time
 RESTORE_S = 0.5  # how often plugins' objects are looked for: nobody here wants to wait
 WORKERS = 8
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.bodies import process_files
 from tests.bodies.gate import a_gate, an_agent, ended, log, python
+from tests.bodies.patience import PATIENCE_S
 from tests.bodies.pretend_nodes import lease_of
 from tests.bodies.world import World, running
 
@@ -338,7 +339,7 @@ async def a_log_can_be_followed_while_it_is_written(world: World, folder: Path) 
         await world.submit("p", "follow", container=python(program, gate=gate))
         await gate.arrival("middle")
         following = world.client.follow_log("p", namespace=world.namespace)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             assert await anext(following) == b"first\n"
             await gate.open("middle")
             assert await anext(following) == b"to stderr\n"
@@ -399,7 +400,7 @@ async def a_command(world, *args):
 async def until_told(process, event):
     """The facts of an event, as soon as the command's log tells of it."""
     told = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         async for line in process.stderr:
             told.append(line.decode())
             if f'"event": "{event}"' in told[-1]:

@@ -58,6 +58,13 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "nodes": ("pumice.cli.nodes", "nodes", "Show free, used and fragmented GPUs, and the largest gang that fits."),
     "top": ("pumice.cli.top", "top", "Show who uses the GPUs: queues, users and jobs, and what each queue has left."),
     "explain": ("pumice.cli.explain", "explain", "Say why a job, a PodGroup or a pod waits, in numbers."),
+    "history": (
+        "pumice.cli.history",
+        "history",
+        "List finished gangs: how long they waited and ran, and what they cost.",
+    ),
+    "sacct": ("pumice.cli.history", "history", "The same as history."),
+    "report": ("pumice.cli.report", "report", "Say who used what in a month, and what it cost."),
     "what-if": ("pumice.cli.what_if", "what_if", "Say what would start, wait or be evicted in a different cluster."),
     "version": ("pumice.cli.shell", "version", "Print the versions of this program and of the API server."),
     "completion": ("pumice.cli.shell", "completion", "Print the completion script for bash, zsh or fish."),

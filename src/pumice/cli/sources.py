@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LEADER, LISTING, PODGROUP = "leader", "listing", "podgroup"
 BUILT_IN = "built-in policy"
+_PLANNED = "pumice: one cycle was planned over a listing, with the built-in policy"
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
 
@@ -87,21 +88,28 @@ class States:
 
     async def state(self) -> tuple[model.State, str]:
         """The state and its source: what the leader lets the user see, all or the part of his namespace; else from a listing."""
+        unanswered = ""
         if self._policy_file is None:
             try:
                 return msgspec.json.decode(await self._ask(), type=model.State), LEADER
             except (Unanswered, msgspec.MsgspecError) as error:
-                if not self._has_complained:
-                    click.echo(f"pumice: no leading scheduler answers ({error})", err=True)
+                unanswered = f"pumice: no leading scheduler answers ({error})"
         try:
-            views = await _from_listing(self._access, self._policy_file, quiet=self._has_complained)
+            objects, text = await _listing(self._access, self._policy_file)  # a server that is not there is told once
         except Refused as error:
+            self._complain(unanswered)
             step = "ask an administrator for the right to ask the scheduler (`viewers` of the chart), or to list the cluster"
             raise Refused(f"the cluster cannot be listed: {error}; {step}") from error
-        self._has_complained = True
-        found = views.state()
+        self._complain(unanswered, _PLANNED if self._policy_file is None else "")
+        found = _plan(self._access, objects, text, self._policy_file).state()
         assert found is not None, "a cycle was planned"
         return found, LISTING
+
+    def _complain(self, *lines: str) -> None:
+        for line in lines if not self._has_complained else ():
+            if line:
+                click.echo(line, err=True)
+        self._has_complained = True
 
     async def _ask(self) -> bytes:
         access, query = self._access, {"kind": self._kinds}
@@ -109,13 +117,17 @@ class States:
         return await (self._leader.ask(own) if access.named_namespace else self._leader.ask(("/v1/state", query), own))
 
 
-async def _from_listing(access: ClusterAccess, policy_file: str | None, *, quiet: bool = False) -> Views:
+async def _from_listing(access: ClusterAccess, policy_file: str | None) -> Views:
     """What the engine decides about the cluster as it is listed; nothing is written."""
+    objects, text = await _listing(access, policy_file)
+    if policy_file is None:
+        click.echo(_PLANNED, err=True)
+    return _plan(access, objects, text, policy_file)
+
+
+def _plan(access: ClusterAccess, objects: list[Struct], text: bytes | None, policy_file: str | None) -> Views:
     from pumice.cli import offline
 
-    objects, text = await _listing(access, policy_file)
-    if policy_file is None and not quiet:
-        click.echo("pumice: one cycle was planned over a listing, with the built-in policy", err=True)
     return offline.plan_view(objects, text, source=policy_file or BUILT_IN, now=access.clock.now())
 
 

@@ -193,9 +193,11 @@ def _evictions(cycle: Cycle) -> Iterable[model.Eviction]:
             pod=each.task.key,
             node=each.task.node,
             gang=each.task.gang,
-            action=each.reason,
+            action=each.rule,
             claimant=each.claimant,
-            why=each.why,
+            code=each.cause.code.value,
+            facts=each.cause.facts,
+            why=each.cause.text,
         )
 
 

@@ -182,7 +182,10 @@ class Attempt(Struct):
 
 
 class Eviction(Struct):
-    """A victim: which gang it made room for, by which action, and why it was this one."""
+    """A victim: which gang it made room for, by which action, and what that did to its own gang; `why` is the sentence.
+
+    Programs match on the code and read the facts, as with reasons.
+    """
 
     cycle: int
     at: str
@@ -191,6 +194,8 @@ class Eviction(Struct):
     gang: str = ""
     action: str = ""
     claimant: str = ""
+    code: str = ""
+    facts: Facts = NO_FACTS
     why: str = ""
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.bodies.patience import PATIENCE_S
 
 from pumice.api.batch import Job
 from pumice.api.scheduling import Queue
@@ -195,7 +196,7 @@ def test_a_watch_prints_what_changes_and_ends_with_130(pumice, cluster, train):
             pumice("job", "run", "later")
             assert "job.batch.volcano.sh/later\n" in watching.stdout
             watching.send_signal(signal.SIGINT)
-            assert watching.wait(timeout=30) == 130
+            assert watching.wait(timeout=PATIENCE_S) == 130
         finally:
             watching.kill()
 

@@ -152,11 +152,13 @@ def _commits(session: Session) -> tuple[GangCommit, ...]:
 
 
 def _evictions(session: Session) -> tuple[Evict, ...]:
-    return tuple(
-        Evict(operation.task, operation.reason, claimant.key if claimant is not None else "", operation.why)
-        for operation, claimant in session.accepted
-        if isinstance(operation, Eviction)
-    )
+    found = []
+    for operation, claimant in session.accepted:
+        if isinstance(operation, Eviction):
+            assert operation.cause is not None, f"nothing says why {operation.task.key} has to go"
+            key = claimant.key if claimant is not None else ""
+            found.append(Evict(operation.task, operation.rule, key, operation.cause))
+    return tuple(found)
 
 
 def _claims(session: Session) -> tuple[Claim, ...]:
