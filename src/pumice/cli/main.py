@@ -57,6 +57,8 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "jobtemplate": ("pumice.cli.flow", "jobtemplate", "Look at JobTemplates, make and delete them."),
     "nodes": ("pumice.cli.nodes", "nodes", "Show free, used and fragmented GPUs, and the largest gang that fits."),
     "top": ("pumice.cli.top", "top", "Show who uses the GPUs: queues, users and jobs, and what each queue has left."),
+    "prio": ("pumice.cli.prio", "prio", "Show who is next in each queue, and each factor of the rank."),
+    "sprio": ("pumice.cli.prio", "prio", "The same as prio, as Slurm calls it."),
     "explain": ("pumice.cli.explain", "explain", "Say why a job, a PodGroup or a pod waits, in numbers."),
     "what-if": ("pumice.cli.what_if", "what_if", "Say what would start, wait or be evicted in a different cluster."),
     "version": ("pumice.cli.shell", "version", "Print the versions of this program and of the API server."),
