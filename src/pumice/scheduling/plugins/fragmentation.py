@@ -43,7 +43,7 @@ TYPICAL_MAX = 64  # kinds of pods that are looked at: the most frequent
 REMEMBERED_MAX = 128  # kinds of pods that are remembered
 RECENT_MAX = 4096  # pods that are remembered; at more, all counts are halved, so that what is long ago fades
 WEIGHT_MAX = 1_000_000  # of a given shape
-POINTS = 100.0  # for a whole GPU that becomes, or remains, of use
+POINTS = 100.0  # for as many GPUs as one likes; half of it for one: what a pod says that it prefers must outweigh any number
 
 
 class Recent(msgspec.Struct, frozen=True):
@@ -192,7 +192,8 @@ class Fragmentation(Plugin):
                 left = free - shape.demand[row]
                 gained += pool.counted(free, before, free >= total) - pool.counted(left, after, left >= total)
         total_weight = next(iter(pools.values())).total
-        return gained / (2 * total_weight * fragmentation.CARD) * (POINTS * self.args.weight)
+        gpus = gained / (2 * total_weight * fragmentation.CARD)
+        return gpus / (1.0 + np.abs(gpus)) * (POINTS * self.args.weight)
 
     def _gained_of_cards(self, pool: Pool, shape: Shape, pairs: Pairs, before: Scores, after: Scores) -> Scores:
         if self.book.way is None:

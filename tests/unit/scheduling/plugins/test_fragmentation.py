@@ -47,12 +47,12 @@ def test_the_worked_example():
     """Pods of 2 GPUs are likely. Of 4 free GPUs the first takes none away from them; of 2 it makes 1 useless for them.
 
     On `four`, before: 0 unusable, of two measures. After one GPU: 3 free, two can be used once: 0 and 1, so half a GPU becomes useless.
-    On `two`, after: 1 free, none of it usable: one whole GPU by both measures.
+    On `two`, after: 1 free, none of it usable: one whole GPU by both measures. A GPU is worth half the points, x of them x/(1+x).
     """
     things = [a_node("four", cpu="99", gpu=4), a_node("two", cpu="99", gpu=2), a_gang("g", 1, gpu=1)]
     rules = fragmenting(weight=1, shapes=[{GPU: 2, "weight": 10_000}])
     four, two = scores(*things, rules=rules, gang="g")
-    assert (four, two) == (pytest.approx(-50, abs=0.1), pytest.approx(-100, abs=0.1))
+    assert (four, two) == (pytest.approx(-100 / 3, abs=0.1), pytest.approx(-50, abs=0.1))
 
 
 def test_one_gpu_goes_where_a_whole_node_is_broken_already():
