@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.unit.scheduling.clusters import a_group, a_node, a_pod, a_priority_class, a_queue, an_object, when
 
 from pumice.api.changes import (
+    Admitted,
     Assumed,
     BindFailed,
     BindUnknown,
@@ -99,7 +100,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.truth = {kind: {} for kind in KINDS}
         self.news = collections.defaultdict(collections.deque)
         self.told = {}
-        self.assumed, self.evicting, self.claims = {}, {}, {}
+        self.assumed, self.evicting, self.claims, self.admitted = {}, {}, {}, {}
         self.kept = []
         self.generation = 0
         self.chance = random.Random(0)
@@ -208,7 +209,7 @@ class AnyOrder(RuleBasedStateMachine):
             self.put(
                 a_group(
                     name, least, namespace=namespace, priority_class=pick(("", "high")), uid=self.fresh_uid(),
-                    spec={"subGroupPolicy": part},
+                    spec={"subGroupPolicy": part}, phase=pick(("", "Pending", "Inqueue")),
                 )
             )  # fmt: skip
             if former is not None:  # its end is told after its successor's start
@@ -219,6 +220,12 @@ class AnyOrder(RuleBasedStateMachine):
             self.put(a_priority_class(pick(("high", "usual")), pick((1, 5, 9)), default=pick((True, False))))
         else:
             self.put(a_hyper_node(pick(("h0", "h1")), zone=pick(("east", "west")), other=pick(("", "", "h0", "h1"))))
+
+    def start_group(self):
+        """Somebody, and it need not be us, has written that a group no longer waits."""
+        if self.truth[PodGroup]:
+            group = self.truth[PodGroup][self.chance.choice(sorted(self.truth[PodGroup]))]
+            self.put(replaced(group, status=replaced(group.status, phase=self.chance.choice(("Inqueue", "Running")))))
 
     def remove_something(self):
         kind = self.chance.choice(KINDS[1:])
@@ -279,6 +286,13 @@ class AnyOrder(RuleBasedStateMachine):
             change = self.evicting.pop(self.chance.choice(sorted(self.evicting)))
             self.apply(Forgotten(change.pod, NOW))
 
+    def admit(self):
+        known = [(key, slot.group) for key, slot in sorted(self.cluster.gangs.items()) if slot.group is not None]
+        if known:
+            key, group = self.chance.choice(known)
+            self.admitted[group.metadata.uid] = Admitted(gang=key, uid=group.metadata.uid)
+            self.apply(self.admitted[group.metadata.uid])
+
     def claim(self):
         gang = self.chance.choice(("a/g0", "b/g1"))
         if self.chance.choice((True, False)):
@@ -304,7 +318,8 @@ class AnyOrder(RuleBasedStateMachine):
         for kind in KINDS:
             for _, thing in sorted(self.truth[kind].items()):
                 intake.apply(Upserted(thing))
-        for change in (*self.assumed.values(), *self.evicting.values(), *self.claims.values()):
+        outcomes = (self.assumed, self.evicting, self.claims, self.admitted)
+        for change in (each for known in outcomes for each in known.values()):
             intake.apply(change)
         fresh.check()
         assert described(self.cluster.snapshot()) == described(fresh.snapshot())
@@ -316,7 +331,7 @@ class AnyOrder(RuleBasedStateMachine):
 STEPS = (
     *[AnyOrder.tell] * 14, *[AnyOrder.create_pod] * 3, *[AnyOrder.change_pod] * 5, *[AnyOrder.put_something] * 5,
     *[AnyOrder.assume] * 3, *[AnyOrder.settle] * 2, AnyOrder.remove_something, AnyOrder.tell_again, AnyOrder.evict,
-    AnyOrder.evict, AnyOrder.give_up_eviction, AnyOrder.claim,
+    AnyOrder.evict, AnyOrder.give_up_eviction, AnyOrder.claim, AnyOrder.admit, AnyOrder.admit, AnyOrder.start_group,
 )  # fmt: skip
 
 

@@ -127,8 +127,16 @@ class Unclaimed(Struct):
     """A gang's claim ends: it was used, it expired, or its evictions were refused."""
 
     gang: str
-    reason: str = ""
 
 
-Outcome: TypeAlias = Assumed | AttemptSeen | BindFailed | BindUnknown | Evicting | Forgotten | Claimed | Unclaimed
+class Admitted(Struct):
+    """A gang was let into its queue: it counts as admitted from now on, until its group shows a phase that follows from it."""
+
+    gang: str
+    uid: str  # of its group: a restarted Job's next group has the same name, and is admitted for itself
+
+
+Outcome: TypeAlias = (
+    Admitted | Assumed | AttemptSeen | BindFailed | BindUnknown | Evicting | Forgotten | Claimed | Unclaimed
+)
 Change: TypeAlias = Upserted | Deleted | Relisted | Outcome

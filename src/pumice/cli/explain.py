@@ -17,6 +17,7 @@ from pumice.errors import BadInput, NotFound
 if TYPE_CHECKING:
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
+    from pumice.cli.colours import Paint
 
 _WORDS = {
     **dict.fromkeys(("job", "jobs", "vcjob", "vj"), "job"),
@@ -52,9 +53,12 @@ async def explain(access: ClusterAccess, subject: tuple[str, ...], policy_file: 
     whole = (await access.client.get(type(group), group.metadata.name, namespace=access.namespace)).json()
     events = await describe.events_of(access.client, whole)
     now = access.clock.now()
-    text = explanation_text.text(answer, now, job=job, pod=name if kind == "pod" else "")
-    if events:
-        text += "\n\n" + describe.events_text(events, now).rstrip("\n")
+    told = f"\n\n{describe.events_text(events, now)}".rstrip("\n") if events else ""
+
+    def text(paint: Paint) -> str:
+        about = name if kind == "pod" else ""
+        return explanation_text.text(answer, now, job=job, pod=about, paint=paint) + told
+
     data = {
         **({"job": job} if job else {}),
         "source": answer.source,

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pumice import instant
+from pumice.cli.colours import PLAIN
 from pumice.cli.printing import align
 from pumice.cli.sources import LEADER, PODGROUP
 from pumice.cluster import amounts
@@ -13,6 +14,7 @@ from pumice.cluster import amounts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pumice.cli.colours import Paint
     from pumice.cli.sources import Answer
     from pumice.instant import Instant
     from pumice.readmodel import model
@@ -26,13 +28,13 @@ MESSAGES_SHOWN_MAX = 5
 STARTED = frozenset({"Running", "Completed"})
 
 
-def text(answer: Answer, now: Instant, *, job: str = "", pod: str = "") -> str:
+def text(answer: Answer, now: Instant, *, job: str = "", pod: str = "", paint: Paint = PLAIN) -> str:
     """The whole explanation, of a pod if its name is given."""
     detail = answer.detail
-    parts = [_head(answer, now, job, pod)]
+    parts = [_head(answer, now, job, pod, paint)]
     if detail.gang.phase not in STARTED or detail.gang.members.waiting:
         parts += [
-            _reasons(answer, now),
+            _reasons(answer, now, paint),
             _volumes(detail.volumes),
             _leaving(detail, now),
             _ahead(detail),
@@ -45,7 +47,7 @@ def text(answer: Answer, now: Instant, *, job: str = "", pod: str = "") -> str:
     return "\n".join(part for part in parts if part).rstrip("\n")
 
 
-def _head(answer: Answer, now: Instant, job: str, pod: str) -> str:
+def _head(answer: Answer, now: Instant, job: str, pod: str, paint: Paint) -> str:
     gang, members = answer.detail.gang, answer.detail.gang.members
     rows = [("PodGroup:", gang.key)]
     if pod:
@@ -54,8 +56,8 @@ def _head(answer: Answer, now: Instant, job: str, pod: str) -> str:
         rows.append(("Job:", job))
     age = instant.human_duration(now - instant.parse_instant(gang.created)) if gang.created else "an unknown time"
     line = f", number {gang.position} in its queue" if gang.position > 1 else ""
-    rows.append(("Phase:", f"{gang.phase}, {age} old{line}"))
-    rows.append(("Queue:", f"{gang.queue} ({_about(answer)})"))
+    rows.append(("Phase:", f"{paint.phase(gang.phase)}, {age} old{line}"))
+    rows.append(("Queue:", f"{gang.queue} ({_about(answer, paint)})"))
     counts = [f"{members.running} run", f"{members.waiting} wait"]
     if members.gated:
         counts.append(f"{members.gated} of them behind a scheduling gate")
@@ -99,11 +101,13 @@ def _lacks(detail: model.GangDetail) -> amounts.Amounts:
     return {name: max(value - held.get(name, 0), 0) for name, value in amounts.read(gang.asks).items()}
 
 
-def _about(answer: Answer) -> str:
+def _about(answer: Answer, paint: Paint) -> str:
     queue = answer.detail.queue
     if queue is None:
         return "not visible to you" if answer.source == PODGROUP else "does not exist"
-    return ", ".join([queue.state, f"weight {queue.weight}", *([f"below {queue.parent}"] if queue.parent else [])])
+    return ", ".join(
+        [paint.phase(queue.state), f"weight {queue.weight}", *([f"below {queue.parent}"] if queue.parent else [])]
+    )
 
 
 def _one_pod(detail: model.GangDetail, name: str) -> str:
@@ -122,7 +126,7 @@ def _amounts_text(values: model.Amounts) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def _reasons(answer: Answer, now: Instant) -> str:
+def _reasons(answer: Answer, now: Instant, paint: Paint) -> str:
     reasons, nodes = answer.detail.gang.reasons, answer.detail.totals.nodes
     if not reasons:
         return (
@@ -134,7 +138,7 @@ def _reasons(answer: Answer, now: Instant) -> str:
         of = f" of {nodes}" if nodes else ""  # unknown to a user who may not list nodes
         where = f"{each.nodes}{of} nodes" if each.nodes else "the whole gang"
         cure = f"; what could change it: {CURES[each.cure]}" if each.cure in CURES else ""
-        lines.append(f"  {where}: {each.reason}\n    says {each.plugin}{cure}\n")
+        lines.append(f"  {where}: {paint.reason(each.reason)}\n    says {each.plugin}{cure}\n")
     return f"Why it waits{_source(answer, now)}:\n{''.join(lines)}"
 
 

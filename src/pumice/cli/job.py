@@ -87,7 +87,8 @@ async def view_job(access: ClusterAccess, name: str) -> Report:
 
     found = (await access.client.get(Job, name, namespace=access.namespace)).json()
     events = await describe.events_of_job(access.client, found)
-    return Report(describe.job_text(found, events, access.clock.now()), describe.tidy(found))
+    now = access.clock.now()
+    return Report(lambda paint: describe.job_text(found, events, now, paint), describe.tidy(found))
 
 
 @job.command()
@@ -116,12 +117,22 @@ async def view_job(access: ClusterAccess, name: str) -> Report:
 @click.option("-S", "--scheduler", default=VOLCANO, show_default=True)
 @click.option("-q", "--queue", default="", help="Queue that the Job draws from.")
 @click.option("-c", "--command", default="", help="What each pod runs, as a shell would split it.")
+@click.option("--time-limit", metavar="TIME", help="End the Job after this run time, such as 2h.")
+@click.option("--time-limit-warning", metavar="TIME", help="Tell it so long before the end, such as 2m.")
 @click.option("-f", "--filename", default="", help="Read the Job from this file instead; - for stdin.")
 @click.option("--dry-run", is_flag=True, help="Let the server check it, and make nothing.")
 @click.option("--wait", is_flag=True, help="Come back when the Job is over: code 0 where it completed, else 1.")
 @_TIMEOUT
 async def run(
-    access: ClusterAccess, name: str, filename: str, dry_run: bool, wait: bool, timeout_s: float | None, **flags: Any
+    access: ClusterAccess,
+    name: str,
+    filename: str,
+    dry_run: bool,
+    wait: bool,
+    timeout_s: float | None,
+    time_limit: str | None,
+    time_limit_warning: str | None,
+    **flags: Any,
 ) -> Done:
     """Create a Job of equal pods, one for a framework, or the one in a file."""
     from pumice.cli import submitting
@@ -138,6 +149,7 @@ async def run(
         raise BadInput("no name was given; write it behind the command, or a file with -f")
     else:
         wanted = _job_of(name, **flags)
+    wanted = submitting.with_times(wanted, limit=time_limit, warning=time_limit_warning)
     made = await submitting.submit(access, wanted, dry_run=dry_run)
     if not wait:
         return made

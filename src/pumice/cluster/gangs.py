@@ -6,14 +6,15 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING
 
-from pumice.api import names
+from pumice import instant
+from pumice.api import names, run_time
 from pumice.api.batch import TopologyMode
 from pumice.api.meta import NO_RESOURCES
 from pumice.api.scheduling import PodGroup, PodGroupPhase, SubGroupPolicy
 from pumice.cluster import amounts
 from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.matching import compile_selector
-from pumice.cluster.tasks import OCCUPYING, Status, Task, go_bool, preemptable
+from pumice.cluster.tasks import FINISHED, OCCUPYING, Status, Task, go_bool, preemptable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,9 +24,14 @@ if TYPE_CHECKING:
     from pumice.api.native import NativePodGroup
     from pumice.api.scheduling import PodGroupCondition
     from pumice.cluster.amounts import Amounts
+    from pumice.cluster.requests import Request
+    from pumice.instant import Duration, Instant
 
-OUR_NOTES = frozenset({names.VERDICT, names.ATTEMPT, names.LEADER})  # annotations that we write onto groups
+OUR_NOTES = frozenset(
+    {names.VERDICT, names.ATTEMPT, names.LEADER, names.RUN, names.RESERVATION}
+)  # annotations that we write onto groups
 NO_POLICY = -1  # of a sub gang that no subGroupPolicy made
+USER_CHARS_MAX = 253  # of a user's name as it is remembered and shown; longer ones are cut, and end in a fingerprint
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,6 +82,21 @@ class GangSpec:
     closeness: Closeness | None
     policies: tuple[SubGroupPolicy, ...]
     native: bool  # True for Kubernetes' own groups
+    time_limit: Duration | None = None  # of the group, else the longest of its members
+    running_estimate: Duration | None = None  # the same
+    job: str = ""  # the Job that the group was made for
+
+    @property
+    def user(self) -> str:
+        """To whom the gang is charged: who submitted it as admission has recorded it, else its namespace."""
+        return self.user_by(trusts_label=False)
+
+    def user_by(self, *, trusts_label: bool) -> str:
+        """The same; where nothing was recorded, a policy may trust the label by which the owner names a user."""
+        recorded = self.annotations.get(names.SUBMITTED_BY)
+        labelled = self.labels.get(names.USER) if trusts_label else None
+        user = recorded or labelled or self.namespace
+        return user if len(user) <= USER_CHARS_MAX else f"{user[:USER_CHARS_MAX]}-{fingerprint(user)}"
 
     @property
     def preemptable(self) -> bool:
@@ -88,7 +109,7 @@ class GangSpec:
         return written is not None and go_bool(written) is not True
 
 
-@dataclasses.dataclass(frozen=True, eq=False)  # no slots: `fingerprint` is kept
+@dataclasses.dataclass(frozen=True, eq=False)  # no slots: what is found out once is kept
 class Gang:
     """A gang and its members at one moment; `counts` is indexed by Status."""
 
@@ -101,6 +122,35 @@ class Gang:
     @property
     def key(self) -> str:
         return self.spec.key
+
+    @functools.cached_property
+    def started(self) -> Instant | None:
+        """When the gang's minimum was started (run_time.py); None while too few members have been."""
+        recorded = run_time.run_of(self.spec.annotations).started
+        starts = [_start_text(task) for task in self.tasks if task.status in OCCUPYING or task.status in FINISHED]
+        try:
+            return run_time.started_at(starts, self.spec.min_member, recorded)
+        except instant.InstantError:
+            return None  # no API server writes such a time
+
+    @functools.cached_property
+    def held(self) -> tuple[tuple[Request, tuple[str, ...]], ...]:
+        """What its members hold that are on nodes and not leaving: equal requests together, with the node of each."""
+        found: dict[Request, list[str]] = {}
+        for task in self.tasks:
+            if task.status in OCCUPYING and task.node:
+                found.setdefault(task.request, []).append(task.node)
+        return tuple((request, tuple(nodes)) for request, nodes in found.items())
+
+    @functools.cached_property
+    def waiting_best_effort(self) -> int:
+        """Members that wait, and ask for nothing."""
+        return sum(task.status is Status.PENDING and task.is_best_effort for task in self.tasks)
+
+    @functools.cached_property
+    def asks_for_queue_gate(self) -> bool:
+        """Whether a member wants to be held until its queue has a share for it."""
+        return any(task.pod.metadata.annotations.get(names.QUEUE_ALLOCATION_GATE) == "true" for task in self.tasks)
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -131,7 +181,38 @@ def gang_of(spec: GangSpec, tasks: Iterable[Task]) -> Gang:
         counts[task.status] += 1
         if task.status in OCCUPYING:
             amounts.add(occupied, task.request.amounts)
+    spec = _with_members_times(spec, members)
     return Gang(spec, members, _sub_gangs(spec, members), tuple(counts), occupied)
+
+
+def _start_text(task: Task) -> str | None:
+    """When the kubelet began with the pod; until it says so, when the pod was bound."""
+    status = task.pod.status
+    if status.start_time:
+        return status.start_time
+    bound = (each for each in status.conditions if each.type == "PodScheduled" and each.status == "True")
+    return next((each.last_transition_time for each in bound), None)
+
+
+def _with_members_times(spec: GangSpec, members: Sequence[Task]) -> GangSpec:
+    """The group's own words about its run time, else the longest that a member says."""
+    found: dict[str, Duration] = {}
+    for field, key in (("time_limit", names.TIME_LIMIT), ("running_estimate", names.RUNNING_ESTIMATE)):
+        own = _duration(spec.annotations.get(key))
+        said = [own] if own is not None else [_duration(task.pod.metadata.annotations.get(key)) for task in members]
+        if known := [each for each in said if each is not None]:
+            found[field] = max(known)
+    return dataclasses.replace(spec, **found) if found else spec  # type: ignore[arg-type]
+
+
+@functools.lru_cache(1024)
+def _duration(text: str | None) -> Duration | None:
+    """A duration longer than zero; what a tenant wrote that is none counts as unsaid."""
+    try:
+        length = instant.parse_duration(text) if text else 0
+    except instant.DurationError:
+        return None
+    return length if length > 0 else None
 
 
 def spec_of_pod_group(group: PodGroup, *, priority: int, default_queue: str) -> GangSpec:
@@ -155,6 +236,7 @@ def spec_of_pod_group(group: PodGroup, *, priority: int, default_queue: str) -> 
         closeness=closeness_of(spec.network_topology),
         policies=spec.sub_group_policy,
         native=False,
+        job=next((owner.name for owner in meta.owner_references if owner.kind == "Job"), ""),
     )
 
 

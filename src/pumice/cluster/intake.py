@@ -20,7 +20,7 @@ from pumice.api.groups import group_of
 from pumice.api.native import NativePodGroup
 from pumice.api.pods import Pod
 from pumice.api.priority import PriorityClass
-from pumice.api.scheduling import PodGroup, Queue, implied_group, is_workload
+from pumice.api.scheduling import PodGroup, PodGroupPhase, Queue, implied_group, is_workload
 from pumice.api.topology import HyperNode
 from pumice.cluster import amounts, cards, freshness, relevance, state
 from pumice.cluster.fingerprints import fingerprint
@@ -66,6 +66,8 @@ class Intake:
                 self.cluster.claims[claim.gang] = claim
             case changes.Unclaimed(gang=gang):
                 self.cluster.claims.pop(gang, None)
+            case changes.Admitted(gang=gang, uid=uid):
+                self._admit(gang, uid)
             case changes.AttemptSeen(attempt=attempt, at=at):
                 freshness.remember(self.cluster.seen_at, attempt, at, most=ATTEMPTS_MAX)
             case _:
@@ -147,10 +149,18 @@ class Intake:
         if group is None and uid and slot.group is not None and slot.group.metadata.uid != uid:
             return  # news about a predecessor of the same name
         is_news = (slot.group is None) != (group is None)
+        slot.is_admitted &= slot.group is not None and _awaits_admission(group, slot.group.metadata.uid)
         slot.group = group
         self._touch_gang(key, slot)
         for each in list(self._uids_by_implied.get(key, ())) if is_news else ():
             self._refresh(each)
+
+    def _admit(self, key: str, uid: str) -> None:
+        """Lay our decision over what the API server says of the group, until that catches up."""
+        slot = self.cluster.gangs.get(key)
+        if slot is not None and _awaits_admission(slot.group, uid):
+            slot.is_admitted = True
+            self._touch_gang(key, slot)
 
     # ------------------------------------------------------------------------------------------------- pods
 
@@ -383,6 +393,13 @@ def _gang_key(pod: Pod, scheduler_names: frozenset[str]) -> str:
 
 def _implied_key(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{implied_group(pod.metadata)}"
+
+
+def _awaits_admission(group: PodGroup | NativePodGroup | None, uid: str) -> bool:
+    """Whether it is the group of that uid, and says itself that it was not admitted yet."""
+    if not isinstance(group, PodGroup) or group.metadata.uid != uid:
+        return False
+    return group.status.phase in {"", PodGroupPhase.PENDING.value}
 
 
 def _with_annotations(pod: Pod, assumed: changes.Assumed) -> Pod:

@@ -37,8 +37,10 @@ def matters(cluster: Cluster, change: changes.Change, concerns: Concerns) -> boo
             return any(is_concerned(known, fresh) for is_concerned in concerns[type(thing)])
         case changes.Upserted(object=thing):
             return _is_news(cluster, thing)
-        case changes.Assumed() | changes.Evicting() | changes.Claimed() | changes.BindUnknown() | changes.AttemptSeen():
+        case changes.Admitted() | changes.Assumed() | changes.Evicting() | changes.Claimed():
             return False  # our own doing, planned for already
+        case changes.BindUnknown() | changes.AttemptSeen():
+            return False  # nothing else becomes possible by it
         case _:
             return True
 

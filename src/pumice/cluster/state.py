@@ -14,7 +14,7 @@ import numpy as np
 
 from pumice.api.policy import PodDisruptionBudget
 from pumice.api.priority import PriorityClass
-from pumice.api.scheduling import SCHEDULER_NAMES
+from pumice.api.scheduling import SCHEDULER_NAMES, PodGroupPhase
 from pumice.cluster import gangs
 from pumice.cluster.columns import Axis, NodeTable
 from pumice.cluster.fingerprints import fingerprint
@@ -58,6 +58,7 @@ class GangSlot:
 
     group: PodGroup | NativePodGroup | None = None
     tasks: dict[str, Task] = dataclasses.field(default_factory=dict)
+    is_admitted: bool = False  # we have decided so, and the group does not show it yet
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -205,7 +206,8 @@ class Cluster:
         priority = self._class_priority(group.spec.priority_class_name, None)
         if is_native(key):
             return gangs.spec_of_native(group, key=key, priority=priority, default_queue=self.default_queue)  # type: ignore[arg-type]
-        return gangs.spec_of_pod_group(group, priority=priority, default_queue=self.default_queue)  # type: ignore[arg-type]
+        spec = gangs.spec_of_pod_group(group, priority=priority, default_queue=self.default_queue)  # type: ignore[arg-type]
+        return dataclasses.replace(spec, phase=PodGroupPhase.INQUEUE.value) if slot.is_admitted else spec
 
     def _class_priority(self, name: str, written: int | None) -> int:
         """The named class's value, else what the pod carries, else the global default's, else zero."""

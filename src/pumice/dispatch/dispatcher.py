@@ -85,7 +85,10 @@ class Dispatcher:
     def carry_out(self, decisions: Decisions) -> None:
         """Assume, claim and announce now; bind, evict and write in the background."""
         for gang, reason in decisions.unclaims.items():
-            self._learn(changes.Unclaimed(gang=gang, reason=reason))
+            self._log("claim_ended", gang=gang, reason=reason)
+            self._learn(changes.Unclaimed(gang=gang))
+        for gang, uid in decisions.admitted.items():
+            self._learn(changes.Admitted(gang=gang, uid=uid))
         for commit in decisions.commits:
             stale = revalidation.why_stale(self._cluster, commit)
             if stale:
@@ -93,6 +96,15 @@ class Dispatcher:
                 self._log("plan_dropped", gang=commit.gang, reason=stale)
                 continue
             self._start(self._binder.commit(commit, self._binder.assume(commit)))
+        self._make_room(decisions)
+        if decisions.ungated:
+            self._start(self._gates.remove(decisions.ungated))
+        self._fail_point("dispatched")
+        if self._unwritten is None and not self._writing:
+            self._start(self._write())
+        self._unwritten = decisions
+
+    def _make_room(self, decisions: Decisions) -> None:
         evictions = [each for each in decisions.evictions if revalidation.still_evictable(self._cluster, each)]
         for eviction in evictions:
             self._evictor.announce(eviction)
@@ -103,12 +115,6 @@ class Dispatcher:
         for release in decisions.releases:
             self._evictor.announce_release(release)
             self._start(self._evictor.release(release))
-        if decisions.ungated:
-            self._start(self._gates.remove(decisions.ungated))
-        self._fail_point("dispatched")
-        if self._unwritten is None and not self._writing:
-            self._start(self._write())
-        self._unwritten = decisions
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

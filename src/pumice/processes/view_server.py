@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from aiohttp import web
 
-from pumice.api import names
 from pumice.processes import lifecycle
-from pumice.processes.access import NODES, PODGROUPS, Denied, Reviewer
+from pumice.processes.access import NODES, PODGROUPS, Denied, Reviewer, token_of
 from pumice.readmodel import changes
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class ViewServer:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
                 self._demand_leading()
-                user = await self._reviewer.user(_token(request.headers))
+                user = await self._reviewer.user(token_of(request.headers))
                 response: web.StreamResponse = await answer(request, user)
             except Denied as denied:
                 return web.json_response({"error": str(denied)}, status=denied.status)
@@ -152,12 +151,6 @@ class ViewServer:
                 await response.write(b"\n")
 
 
-def _token(headers: Mapping[str, str]) -> str:
-    """The token for us: in a header of its own where the API server stands between, else as everywhere."""
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    return headers.get(names.VIEW_HEADER) or (token if scheme.lower() == "bearer" else "")
-
-
 class _Filter:
     """What of the view is wanted."""
 
@@ -184,7 +177,9 @@ class _Filter:
             "evictions": tuple(self._evictions(state, keys)),
         }
         return msgspec.structs.replace(
-            state, **{name: part if name in self.kinds else () for name, part in parts.items()}
+            state,
+            namespace=self.namespace,
+            **{name: part if name in self.kinds else () for name, part in parts.items()},
         )
 
     def _evictions(self, state: model.State, keys: set[str]) -> Iterator[model.Eviction]:
@@ -193,7 +188,7 @@ class _Filter:
             if not self.namespace and (not self.queue or each.gang in keys):
                 yield each
             elif each.gang in keys:
-                yield each if each.claimant in keys else msgspec.structs.replace(each, claimant="", why="")
+                yield each if each.claimant in keys else msgspec.structs.replace(each, claimant="")
 
     def _concerns(self, gang: model.Gang) -> bool:
         return self.queue in {"", gang.queue} and self.namespace in {"", gang.namespace}

@@ -16,6 +16,7 @@ from pumice.cluster import amounts
 from pumice.cluster.columns import SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.tasks import FINISHED, ON_A_NODE, Status
 from pumice.readmodel import model
+from pumice.scheduling.sharing.limits import queue_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,6 +53,15 @@ class Cycle:
     def bound(self) -> Mapping[str, int]:
         """How many pods of each gang this cycle binds."""
         return collections.Counter(commit.gang for commit in self.decisions.commits for _ in commit.binds)
+
+    @functools.cached_property
+    def taken(self) -> Mapping[str, amounts.Amounts]:
+        """What the pods of each gang that this cycle binds ask for."""
+        found: dict[str, amounts.MutableAmounts] = {}
+        for commit in self.decisions.commits:
+            for bind in commit.binds:
+                amounts.add(found.setdefault(commit.gang, {}), bind.task.request.amounts)
+        return dict(found)
 
     @functools.cached_property
     def placed(self) -> Mapping[str, tuple[Task, ...]]:
@@ -156,7 +166,8 @@ class Views:
             basis = (gang, report.phase, report.position, report.reasons, rests, cycle.bound.get(key, 0))
             known = former.get(key)
             if known is None or known[0] != basis:
-                known = (basis, _gang(gang, report, rests, cycle.bound.get(key, 0)))
+                holds = amounts.sum_of([gang.occupied, cycle.taken.get(key, {})])
+                known = (basis, _gang(gang, report, rests, cycle.bound.get(key, 0), holds))
             self._gangs[key] = known
             found.append(known[1])
         return tuple(found)
@@ -182,9 +193,11 @@ def _evictions(cycle: Cycle) -> Iterable[model.Eviction]:
             pod=each.task.key,
             node=each.task.node,
             gang=each.task.gang,
-            action=each.reason,
+            action=each.rule,
             claimant=each.claimant,
-            why=each.why,
+            code=each.cause.code.value,
+            facts=each.cause.facts,
+            why=each.cause.text,
         )
 
 
@@ -221,13 +234,15 @@ def reason(own: Reason) -> model.Reason:
     )
 
 
-def _gang(gang: Gang, report: GangReport, rests: str, bound: int) -> model.Gang:
+def _gang(gang: Gang, report: GangReport, rests: str, bound: int, holds: amounts.Amounts) -> model.Gang:
     spec = gang.spec
     return model.Gang(
         key=spec.key,
         namespace=spec.namespace,
         name=spec.name,
         uid=spec.uid,
+        job=spec.job,
+        user=spec.user,
         queue=spec.queue,
         phase=report.phase,
         members=_members(gang, bound),
@@ -236,7 +251,7 @@ def _gang(gang: Gang, report: GangReport, rests: str, bound: int) -> model.Gang:
         since=_since(gang),
         position=report.position,
         asks=quantities(spec.minimum or {}),
-        holds=quantities(gang.occupied),
+        holds=quantities(holds),
         reasons=tuple(reason(each) for each in report.reasons[:REASONS_TOLD_MAX]),
         rests=rests,
     )
@@ -291,9 +306,15 @@ def _queues(cycle: Cycle, promised: Mapping[str, amounts.Amounts]) -> tuple[mode
     waiting = collections.Counter(
         cycle.snapshot.gangs[key].spec.queue for key, report in decisions.gangs.items() if report.position
     )
+    running = collections.Counter(
+        cycle.snapshot.gangs[key].spec.queue
+        for key, report in decisions.gangs.items()
+        if report.phase == PodGroupPhase.RUNNING.value
+    )
+    limits = queue_limits(cycle.snapshot, cycle.policy, decisions)
     for name, spec in cycle.snapshot.queues.items():
-        figures, held = decisions.figures.get(name), decisions.queues.get(name, {})
-        beyond = {each: held[each] - limit for each, limit in spec.deserved.items() if held.get(each, 0) > limit}
+        figures, held, own = decisions.figures.get(name), decisions.queues.get(name, {}), limits[name]
+        beyond = {each: held[each] - limit for each, limit in own.deserved.items() if held.get(each, 0) > limit}
         found.append(
             model.Queue(
                 name=name,
@@ -306,9 +327,13 @@ def _queues(cycle: Cycle, promised: Mapping[str, amounts.Amounts]) -> tuple[mode
                 deserved=quantities(spec.deserved),
                 guarantee=quantities(spec.guarantee),
                 capability=quantities(spec.capability),
+                entitled=quantities(own.deserved),
+                limit=quantities(own.limit),
+                left=quantities(own.left),
                 fair=quantities(figures.deserved) if figures is not None else {},
                 borrowed=quantities(beyond),
                 overused=figures is not None and figures.overused,
+                running=running[name],
                 waiting=waiting[name],
             )
         )

@@ -54,6 +54,8 @@ class Gang(Struct):
     phase: str
     members: Members
     uid: str = ""
+    job: str = ""  # that the group was made for
+    user: str = ""  # who submitted it; its namespace where nobody has recorded that
     priority: int = 0
     created: str = ""
     since: str = ""  # it has been schedulable, or not, since then
@@ -132,7 +134,11 @@ class Claim(Struct):
 
 
 class Queue(Struct):
-    """A queue's limits and what is held of them; `promised` is for gangs that were admitted and have not started."""
+    """A queue's limits and what is held of them; `promised` is for gangs that were admitted and have not started.
+
+    `deserved`, `guarantee` and `capability` are what its owner wrote; `entitled`, `limit` and `left` are what that means under the
+    policy in force, by weights where it shares by weights. No `entitled`: the policy gives no shares. No `limit`: it has none.
+    """
 
     name: str
     state: str = "Open"
@@ -144,10 +150,14 @@ class Queue(Struct):
     deserved: Amounts = msgspec.field(default_factory=dict)
     guarantee: Amounts = msgspec.field(default_factory=dict)
     capability: Amounts = msgspec.field(default_factory=dict)
-    fair: Amounts = msgspec.field(default_factory=dict)  # what it deserves by the plugin that divides the cluster
-    borrowed: Amounts = msgspec.field(default_factory=dict)  # held beyond `deserved`
+    entitled: Amounts = msgspec.field(default_factory=dict)  # what it deserves, however little it wants now
+    limit: Amounts = msgspec.field(default_factory=dict)  # the most that it may hold now
+    left: Amounts = msgspec.field(default_factory=dict)  # what its gangs may still start, by the rules of sharing
+    fair: Amounts = msgspec.field(default_factory=dict)  # what the plugin gives it in this cycle, of what it wants
+    borrowed: Amounts = msgspec.field(default_factory=dict)  # held beyond `entitled`
     overused: bool = False
-    waiting: int = 0  # gangs
+    running: int = 0  # gangs
+    waiting: int = 0
 
 
 class Node(Struct):
@@ -172,7 +182,10 @@ class Attempt(Struct):
 
 
 class Eviction(Struct):
-    """A victim: which gang it made room for, by which action, and why it was this one."""
+    """A victim: which gang it made room for, by which action, and what that did to its own gang; `why` is the sentence.
+
+    Programs match on the code and read the facts, as with reasons.
+    """
 
     cycle: int
     at: str
@@ -181,6 +194,8 @@ class Eviction(Struct):
     gang: str = ""
     action: str = ""
     claimant: str = ""
+    code: str = ""
+    facts: Facts = NO_FACTS
     why: str = ""
 
 
@@ -223,8 +238,12 @@ class Head(Struct):
 
 
 class State(Head):
-    """/v1/state: everything; filters leave lists empty. The histories hold the newest entries, oldest first."""
+    """/v1/state: everything; filters leave lists empty. The histories hold the newest entries, oldest first.
 
+    Who may see one namespace only is told of its gangs alone; what queues hold, and how many gangs run and wait there, counts all.
+    """
+
+    namespace: str = ""  # whose gangs are told; empty: those of all
     nodes: tuple[Node, ...] = ()
     queues: tuple[Queue, ...] = ()
     gangs: tuple[Gang, ...] = ()

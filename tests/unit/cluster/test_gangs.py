@@ -4,7 +4,7 @@ import pytest
 from tests.unit.scheduling.clusters import a_cluster, a_gang, a_group, a_pod, a_priority_class, an_object
 
 from pumice.api import names
-from pumice.cluster.gangs import NO_POLICY, Closeness
+from pumice.cluster.gangs import NO_POLICY, USER_CHARS_MAX, Closeness
 from pumice.cluster.tasks import Status
 
 
@@ -68,6 +68,34 @@ def test_a_gang_ranks_by_the_class_of_its_group_else_by_the_global_default_else_
 
 def test_priorities_follow_a_class_that_arrives_later():
     assert gang(a_group("g", 1, priority_class="high"), a_priority_class("high", 7)).spec.priority == 7
+
+
+# ------------------------------------------------------------------------------------------------------ users
+
+
+def test_the_user_of_a_gang_is_who_submitted_it_else_its_namespace():
+    assert gang(a_group("g", 1, annotations={names.SUBMITTED_BY: "mia"})).spec.user == "mia"
+    assert gang(a_group("g", 1, annotations={names.SUBMITTED_BY: ""})).spec.user == "default"
+    assert gang(a_group("g", 1)).spec.user == "default"
+
+
+def test_the_user_of_a_lone_pod_is_who_submitted_the_pod():
+    cluster = a_cluster(a_pod("lone", annotations={names.SUBMITTED_BY: "mia"}))
+    assert [each.spec.user for each in cluster.snapshot().gangs.values()] == ["mia"]
+
+
+def test_a_label_names_the_user_only_where_it_is_trusted_and_nothing_is_recorded():
+    recorded = {names.SUBMITTED_BY: "mia"}
+    labelled = gang(a_group("g", 1, labels={names.USER: "tom"})).spec
+    both = gang(a_group("g", 1, annotations=recorded, labels={names.USER: "tom"})).spec
+    assert (labelled.user, labelled.user_by(trusts_label=True)) == ("default", "tom")
+    assert (both.user, both.user_by(trusts_label=True)) == ("mia", "mia")
+
+
+def test_long_names_of_users_are_cut_and_stay_distinct():
+    users = [gang(a_group("g", 1, annotations={names.SUBMITTED_BY: "u" * 1000 + end})).spec.user for end in "ab"]
+    assert users[0] != users[1]
+    assert all(len(user) < USER_CHARS_MAX + 20 for user in users)
 
 
 # ------------------------------------------------------------------------------------------------------ eviction of gangs

@@ -77,4 +77,5 @@ def test_our_own_assumptions_do_not_matter_but_failures_do(cluster):
     Intake(cluster).apply(changes.Upserted(object=a_pod("w", gang="g")))
     ref = changes.PodRef(namespace="default", name="w", uid="default/w")
     assert not matters(cluster, changes.Assumed(pod=ref, node="n1", attempt="1-a", at=0), {})
+    assert not matters(cluster, changes.Admitted(gang="default/g", uid=""), {})
     assert matters(cluster, changes.BindFailed(pod=ref, node="n1", attempt="1-a", at=0), {})

@@ -11,19 +11,24 @@ from tests.unit.scheduling.clusters import (
     a_pod,
     a_priority_class,
     a_queue,
+    policy,
 )
 
+from pumice.api import names
 from pumice.readmodel import build, changes, model
 from pumice.scheduling.core import builtin, cycle
 
 POLICY = builtin.parse(builtin.TEXT, "built-in policy")
 
 
-def cycle_of(*things, number=1, **more):
+CAPACITY = policy("enqueue, allocate", "gang predicates", "capacity")  # under which what is written as deserved counts
+
+
+def cycle_of(*things, number=1, policy=POLICY, **more):
     snapshot = a_cluster(a_queue(), *things).snapshot()
-    decisions = cycle.plan(snapshot, POLICY, now=NOW)
+    decisions = cycle.plan(snapshot, policy, now=NOW)
     return build.Cycle(
-        number=number, at=NOW, snapshot=snapshot, decisions=decisions, policy=POLICY, leader="me", **more
+        number=number, at=NOW, snapshot=snapshot, decisions=decisions, policy=policy, leader="me", **more
     )
 
 
@@ -49,11 +54,27 @@ def test_queues_are_told_with_limits_holdings_promises_and_what_they_borrow():
         a_queue("team", deserved={"cpu": "1"}, capability={"cpu": "6"}),
         a_gang("runs", 3, running=["n1"] * 3, group={"queue": "team", "phase": "Running"}),
         a_group("next", 4, queue="team", phase="Inqueue", minimum={"cpu": "4"}),
+        policy=CAPACITY,
     ).state()
     team = next(each for each in state.queues if each.name == "team")
     assert (team.allocated["cpu"], team.promised["cpu"], team.borrowed) == ("3", "4", {"cpu": "2"})
     assert (team.deserved, team.capability, team.state) == ({"cpu": "1"}, {"cpu": "6"}, "Open")
+    assert (team.entitled, team.limit["cpu"], team.left["cpu"]) == ({"cpu": "1"}, "6", "3")
     assert state.totals.promised == {"cpu": "4"}
+
+
+def test_what_gangs_hold_adds_up_to_what_their_queue_holds_with_what_was_just_placed():
+    owner = {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Job", "name": "train", "uid": "u"}]}}
+    state = views_of(
+        a_node("n1", cpu="8"),
+        a_gang("old", 3, running=["n1"] * 3, group={"phase": "Running", "annotations": {names.SUBMITTED_BY: "mia"}}),
+        a_gang("train-1", 2, group=owner),
+    ).state()
+    assert {each.name: (each.holds, each.user, each.job) for each in state.gangs} == {
+        "old": ({"cpu": "3"}, "mia", ""),
+        "train-1": ({"cpu": "2"}, "default", "train"),
+    }
+    assert [each.allocated for each in state.queues] == [{"cpu": "5"}]
 
 
 def test_waiting_gangs_are_numbered_in_the_order_in_which_their_queue_serves_them():
@@ -144,6 +165,11 @@ def test_evictions_are_told_with_their_cause_and_the_room_that_they_make():
         ("default/low", "preempt", "default/high"),
         ("default/low", "preempt", "default/high"),
     ]
+    assert [(each.code, each.facts.gang, each.facts.free, each.facts.wanted) for each in state.evictions] == [
+        ("VictimSparedByGang", "default/low", 3, 1),
+        ("VictimSparedByGang", "default/low", 2, 1),
+    ]
+    assert state.evictions[0].why == "gang default/low keeps its minimum: 3 of 1 members stay"
     [claim] = state.claims
     assert (claim.gang, claim.places, claim.want) == ("default/high", {"n1": 2}, {"n1": {"cpu": "2"}})
     assert [(each.for_pods, each.pods, each.hold) for each in claim.leaving] == [(2, 2, {"cpu": "2"})]
@@ -151,16 +177,12 @@ def test_evictions_are_told_with_their_cause_and_the_room_that_they_make():
 
 
 def test_what_a_gang_is_short_of_is_told_with_those_who_hold_it():
-    policy = builtin.parse('actions: "allocate"\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]', "test")
-    snapshot = a_cluster(
-        a_queue(), a_queue("greedy", deserved={"cpu": "1"}), *crowded(), a_node("n2", cpu="3"),
+    things = (
+        a_queue("greedy", deserved={"cpu": "1"}), *crowded(), a_node("n2", cpu="3"),
         a_gang("more", 3, running=["n2"] * 3, group={"queue": "greedy", "phase": "Running"}),
         a_gang("high", 2, priority=9),
-    ).snapshot()  # fmt: skip
-    views = build.Views()
-    decisions = cycle.plan(snapshot, policy, now=NOW)
-    views.publish(build.Cycle(number=1, at=NOW, snapshot=snapshot, decisions=decisions, policy=policy))
-    assert views.gang("default/high").evictable == (
+    )  # fmt: skip
+    assert views_of(*things, policy=CAPACITY).gang("default/high").evictable == (
         model.Evictable(resource="cpu", lower_priority_pods=4, held_by_them="4", beyond_deserved={"greedy": "2"}),
     )
 

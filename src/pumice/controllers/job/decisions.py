@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from pumice.api.batch import JobStatus
     from pumice.api.bus import Command
-    from pumice.controllers.job.members import Member
     from pumice.controllers.job.phases import Move
     from pumice.controllers.job.policies import Scene
     from pumice.controllers.job.progress import Progress, Timer
@@ -158,19 +157,15 @@ def _without(members: Mapping[str, str], gone: Mapping[str, set[int]]) -> Mappin
 
 
 def _loss(scene: Scene, decision: Decision, status: JobStatus, progress: Progress) -> Loss:
-    """The run time of the pods that are killed or have just been taken away."""
+    """The run time of the pods that are killed or have just been taken away; who has left already has lost as much."""
     restarted = replace(status, state=replace(status.state, phase=decision.move.to.value))
     judge = dataclasses.replace(scene, status=restarted, progress=progress).judge()
-    times: list[int] = []
-    for member in scene.members:
-        if member.version >= scene.status.version and judge.must_go(member):
-            times += _run_time_s(member, scene)
-    return Loss(len(times), max(times, default=0), sum(times))
-
-
-def _run_time_s(member: Member, scene: Scene) -> list[int]:
-    started = member.started_at()
-    if started is None:
-        return []
-    ended = member.finished_at() if member.is_finished else scene.now
-    return [max(ended - started, 0) // instant.SECOND]
+    ended = [(member, scene.now) for member in scene.members if member.version >= scene.status.version]
+    ended += [(ghost, min(scene.now, ghost.gone_by() or scene.now)) for ghost in policies.ghosts(scene)]
+    times = [
+        (member.finished_at() if member.is_finished else end) - started
+        for member, end in ended
+        if judge.must_go(member) and (started := member.started_at()) is not None
+    ]
+    seconds = [max(time, 0) // instant.SECOND for time in times]
+    return Loss(len(seconds), max(seconds, default=0), sum(seconds))

@@ -28,9 +28,10 @@ from pumice.scheduling.core.failures import BadAnswer
 from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.evicting import backoff, mend
 from pumice.scheduling.placing import feasibility
+from pumice.scheduling.time import run_times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pumice.cluster.amounts import Amounts
     from pumice.instant import Instant
@@ -40,12 +41,15 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
 
 # Memory of the engine itself, and how each slot's next value is found; plugins declare their own.
-OWN_MEMORY: tuple[tuple[Slot[Any], Callable[[Session], msgspec.Struct]], ...] = ((backoff.SLOT, backoff.next_value),)
+OWN_MEMORY: tuple[tuple[Slot[Any], Callable[[Session], msgspec.Struct]], ...] = (
+    (backoff.SLOT, backoff.next_value),
+    (run_times.SLOT, run_times.next_value),
+)
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is free for all gangs again
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
 
 
-def close(session: Session) -> Decisions:
+def close(session: Session, *, explain: bool = True) -> Decisions:
     session.points.close.tell()
     names = session.room.table.names
     pipelined = {
@@ -57,18 +61,22 @@ def close(session: Session) -> Decisions:
     _give_up_hopes(session)
     claims = _claims(session)
     memory, refused = session.memory.after(_learned(session))
+    reports = _reports(session, explain=explain)
     return Decisions(
         commits=_commits(session),
         evictions=_evictions(session),
         claims=claims,
         unclaims=dict(session.reserved_room.ended),
+        admitted=_admitted(session, reports),
         releases=tuple(session.releases),
         ungated=tuple(session.ungated),
         pipelined=pipelined,
-        gangs=_reports(session),
+        gangs=reports,
         queues=_allocated_by_queue(session),
         figures=dict(session.figures),
         shares=dict(session.shares),
+        factors=dict(session.factors),
+        usage=dict(session.usage),
         unfinished=session.budget <= 0,
         next_change=_next_change(session, claims),
         memory=memory,
@@ -144,11 +152,13 @@ def _commits(session: Session) -> tuple[GangCommit, ...]:
 
 
 def _evictions(session: Session) -> tuple[Evict, ...]:
-    return tuple(
-        Evict(operation.task, operation.reason, claimant.key if claimant is not None else "", operation.why)
-        for operation, claimant in session.accepted
-        if isinstance(operation, Eviction)
-    )
+    found = []
+    for operation, claimant in session.accepted:
+        if isinstance(operation, Eviction):
+            assert operation.cause is not None, f"nothing says why {operation.task.key} has to go"
+            key = claimant.key if claimant is not None else ""
+            found.append(Evict(operation.task, operation.rule, key, operation.cause))
+    return tuple(found)
 
 
 def _claims(session: Session) -> tuple[Claim, ...]:
@@ -167,12 +177,24 @@ def _claims(session: Session) -> tuple[Claim, ...]:
     return tuple(claims)
 
 
-def _reports(session: Session) -> dict[str, GangReport]:
-    positions = _positions(session)
+def _admitted(session: Session, reports: Mapping[str, GangReport]) -> dict[str, str]:
+    """Gangs that waited for their admission before this cycle, and do so no longer."""
+    waited = PodGroupPhase.PENDING.value
+    return {
+        key: gang.spec.uid
+        for key, gang in session.gangs.items()
+        if gang.spec.phase == waited and reports[key].phase != waited
+    }
+
+
+def _reports(session: Session, *, explain: bool) -> dict[str, GangReport]:
+    positions = _positions(session) if explain else {}
     found = {}
     for key, gang in {**session.gangs, **session.stranded}.items():
         if (failure := session.aside.gangs.get(key) or session.closed_by) is not None:
             found[key] = _report_aside(gang, failure.reason)
+        elif not explain and not gang.tally[Status.RUNNING]:
+            found[key] = _report_phase(session, gang)
         else:
             with session.turn_of(gang):
                 found[key] = _report(session, gang, positions.get(key, 0))
@@ -193,6 +215,24 @@ def _report_aside(gang: GangState, why: verdict.Reason) -> GangReport:
         conditions=(unschedulable,) if waits else (),
         why=shortage,
         reasons=(why,),
+        pods=(),
+        uid=gang.spec.uid,
+    )
+
+
+def _report_phase(session: Session, gang: GangState) -> GangReport:
+    """As far as the next cycle depends on it, for a gang that does not run: whether it waits for admission or for room."""
+    phase = _phase(gang, unschedulable=True, promised=gang.key in session.made_room_for, now=session.now)
+    tally = gang.tally
+    return GangReport(
+        gang=gang.key,
+        phase=phase,
+        running=0,
+        succeeded=tally[Status.SUCCEEDED],
+        failed=tally[Status.FAILED],
+        conditions=(),
+        why=None,
+        reasons=(),
         pods=(),
         uid=gang.spec.uid,
     )

@@ -29,7 +29,7 @@ NO_PLUGINS: Mapping[str, type[Plugin]] = {}
 GRACE_SECONDS = 30  # how long a gang whose commit was cut short may stay incomplete
 
 
-def plan(
+def plan(  # noqa: PLR0913  what a cycle depends on, all of it
     snapshot: Snapshot,
     policy: Policy,
     memory: Memory = EMPTY,
@@ -39,14 +39,18 @@ def plan(
     extra_plugins: Mapping[str, type[Plugin]] = NO_PLUGINS,
     budget: int = UNLIMITED_BUDGET,
     grace_s: int = GRACE_SECONDS,
+    explain: bool = True,
 ) -> Decisions:
-    """What should happen now, and the memory for the next cycle; nothing is written, and no argument is changed."""
+    """What should happen now, and the memory for the next cycle; nothing is written, and no argument is changed.
+
+    Without `explain` the same is decided, and of gangs that hold nothing only the phase is told: enough for a run ahead.
+    """
     modules = {plugins.find(option.name, extra_plugins).__module__: option.name for option in policy.options}
     aside = NOTHING_ASIDE
     for _ in range(PLANS_MAX):
         session = Session(snapshot, policy, memory, now=now, ports=ports or Ports(), budget=budget, aside=aside)
         try:
-            return _plan(session, extra_plugins, grace_s)
+            return _plan(session, extra_plugins, grace_s, explain=explain)
         except Exception as error:
             at = session.turn.key if session.turn is not None else ""
             left = aside.after(failure_of(error, at, modules))
@@ -56,17 +60,18 @@ def plan(
     raise AssertionError(f"{len(aside.failures)} gangs and plugins were set aside, and the next one fails too")
 
 
-def _plan(session: Session, extra_plugins: Mapping[str, type[Plugin]], grace_s: int) -> Decisions:
+def _plan(session: Session, extra_plugins: Mapping[str, type[Plugin]], grace_s: int, *, explain: bool) -> Decisions:
     open_plugins(session, extra_plugins)
     missing = (each for name, each in session.aside.plugins.items() if plugins.find(name, extra_plugins).essential)
     session.closed_by = next(missing, None)
     if session.closed_by is None:
         mend_attempts(session, grace_s)
+        session.points.begin.tell()
         for name in session.policy.actions:
             with session.ports.measure("action", name):
                 actions.NAMES[name](session)
     with session.ports.measure("close", "session"):
-        return build_decisions.close(session)
+        return build_decisions.close(session, explain=explain)
 
 
 def open_session(

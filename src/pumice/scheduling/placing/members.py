@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Statement
 
+LONG_RUN = 8  # members: telling whether a shorter run is equal costs less than counting the room
+
 
 def place_tasks(
     session: Session,
@@ -69,6 +71,9 @@ def _next_run(session: Session, sub: SubState, waiting: list[Task]) -> tuple[lis
     if session.promised_node(first):
         return [first], shape
     most = session.until_ready(sub, first.role, len(waiting))
+    if most > LONG_RUN and _needs_all(sub):
+        # It is given up at the first that fits nowhere: who comes after that one need not be looked at.
+        most = min(most, int(np.sum(shape.copies(session.room.future))) + 1)
     run = [first]
     for task in waiting[1:most]:
         if task.role != first.role or session.promised_node(task) or session.shape(task) is not shape:
@@ -125,11 +130,15 @@ def _role_has_failed(sub: SubState, task: Task) -> FitError | None:
     return None
 
 
+def _needs_all(sub: SubState) -> bool:
+    return sub.gang.spec.min_member == len(sub.gang.tasks) or sub.minimum >= len(sub.sub.tasks)
+
+
 def _worth_going_on(sub: SubState) -> bool:
     """After a member found no room: could the others still make the gang ready?"""
     gang = sub.gang
     spec = gang.spec
-    if spec.min_member == len(gang.tasks) or sub.minimum >= len(sub.sub.tasks):
+    if _needs_all(sub):
         return False
     if spec.policies:
         return True

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from pumice.cluster.tasks import Status
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.gangstate import GangState, SubState
     from pumice.scheduling.core.session import Session
 
 _WAITING = frozenset({Status.PENDING})
@@ -19,23 +21,42 @@ class PendingMembers:
     """The members of a gang that may be placed in this action, by sub gang; each is tried once."""
 
     def __init__(self, session: Session, gang: GangState, *, held: bool = False) -> None:
-        self.waiting: dict[str, list[Task]] = {}
-        waiting = _WAITING_OR_HELD if held else _WAITING
-        for sub in gang.subs:
-            if not any(sub.tally[status] for status in waiting):
-                continue
-            tasks = [task for task in sub.sub.tasks if gang.status(task) in waiting and is_placeable(task)]
-            if tasks:
-                ordered = session.in_placement_order(tasks)
-                if held:  # the room was made for these very members, so they come before higher-ranked mates
-                    ordered.sort(key=lambda task: not session.promised_node(task))
-                self.waiting[sub.sub.key] = ordered
+        self._session = session
+        self._gang = gang
+        self._held = held
+        self._waiting: dict[str, list[Task]] | None = None  # found when its turn comes: in a long line, few get there
+
+    @property
+    def waiting(self) -> dict[str, list[Task]]:
+        if self._waiting is None:
+            self._waiting = {}
+            for sub in self._gang.subs:
+                tasks = list(self._placeable(sub))
+                if tasks:
+                    ordered = self._session.in_placement_order(tasks)
+                    if self._held:  # the room was made for these very members, so they come before higher-ranked mates
+                        ordered.sort(key=lambda task: not self._session.promised_node(task))
+                    self._waiting[sub.sub.key] = ordered
+        return self._waiting
+
+    @waiting.setter
+    def waiting(self, waiting: dict[str, list[Task]]) -> None:
+        self._waiting = waiting
+
+    def _placeable(self, sub: SubState) -> Iterator[Task]:
+        waiting = _WAITING_OR_HELD if self._held else _WAITING
+        if any(sub.tally[status] for status in waiting):
+            for task in sub.sub.tasks:
+                if self._gang.status(task) in waiting and is_placeable(task):
+                    yield task
 
     def __bool__(self) -> bool:
-        return any(self.waiting.values())
+        if self._waiting is None:
+            return any(True for sub in self._gang.subs for _ in self._placeable(sub))
+        return any(self._waiting.values())
 
     def copy(self) -> PendingMembers:
-        twin = PendingMembers.__new__(PendingMembers)
+        twin = PendingMembers(self._session, self._gang, held=self._held)
         twin.waiting = {key: list(tasks) for key, tasks in self.waiting.items()}
         return twin
 

@@ -8,6 +8,7 @@ sequence is decided by the lowest score on its node up to it. Equal scores go to
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Denial, FitError, Reason, count_reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.tasks import Task
@@ -82,6 +83,15 @@ class Placer:
         self.room = session.room
         self._everywhere = np.ones(len(session.room.table), dtype=bool)
         self._loads: dict[tuple[Shape, bool], Remembered] = {}
+
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[None]:
+        """Inside, loads are scored that are not those of now, and are not remembered."""
+        remembered, self._loads = self._loads, {}
+        try:
+            yield
+        finally:
+            self._loads = remembered
 
     # ------------------------------------------------------------------------------------------------- filters
 

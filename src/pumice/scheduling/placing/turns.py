@@ -31,12 +31,23 @@ def contenders(session: Session) -> list[GangState]:
     return found
 
 
+def is_held_back(session: Session, gang: GangState) -> bool:
+    """Whether a plugin gives the gang no turn after what this cycle has placed; why is noted."""
+    reason = session.points.turn.of(gang)
+    if reason is not None:
+        members.refuse(gang, reason)
+    return reason is not None
+
+
 def take(session: Session, gang: GangState, pending: PendingMembers) -> bool:
     """One turn of one gang; True where it comes back into the line for more."""
+    if is_held_back(session, gang):
+        return False
     own_room = session.reserved_room.lift(gang)
-    statement = _attempt(session, gang, pending) or _attempt_past_claims(session, gang)
+    statement = _find_places(session, gang, pending)
     if statement is None:
         session.reserved_room.put_back(gang, own_room)
+        session.points.unplaced.tell(gang)
         return False
     if session.is_ready(gang):
         statement.commit()
@@ -46,7 +57,18 @@ def take(session: Session, gang: GangState, pending: PendingMembers) -> bool:
     return False
 
 
-def _attempt(session: Session, gang: GangState, pending: PendingMembers) -> Statement | None:
+def _find_places(session: Session, gang: GangState, pending: PendingMembers) -> Statement | None:
+    """Places that the gang may start in, or wait for, in a statement that no plugin takes back."""
+    statement = attempt(session, gang, pending) or _attempt_past_claims(session, gang)
+    if statement is not None and (objection := session.points.veto.of(gang, statement)) is not None:
+        statement.rollback(remember=True)
+        members.refuse(gang, objection)
+        statement = None
+    return statement or session.points.detour.of(gang)
+
+
+def attempt(session: Session, gang: GangState, pending: PendingMembers) -> Statement | None:
+    """The gang in its places, close together where it must be, or None and the reasons with the gang."""
     if gang.wants_closeness or gang.has_policies:
         return allocate_close(session, gang, pending)
     return allocate_plain(session, gang, pending)
@@ -58,7 +80,7 @@ def _attempt_past_claims(session: Session, gang: GangState) -> Statement | None:
     if not others:
         return None
     gang.fit_errors.clear()  # what did not fit beside the claims may fit now
-    statement = _attempt(session, gang, PendingMembers(session, gang))
+    statement = attempt(session, gang, PendingMembers(session, gang))
     for key, operations in others.items():
         session.reserved_room.put_back(session.gangs[key], operations)
     return statement

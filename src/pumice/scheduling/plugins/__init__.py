@@ -1,8 +1,9 @@
 """The plugins, one file each. A new one is a file here and a line in this table; out-of-tree ones come by entry point.
 
 Read `gang` (the smallest) and `priority` first. Which nodes: `predicates` and `nodegroup`. Which of them first: `nodeorder`, `binpack`,
-`resource_strategy_fit`, `usage`. Shares of queues: `proportion` or `capacity`, `drf`, `overcommit`, `resourcequota`. Places within the hardware: `deviceshare`,
-`numa_aware`, `network_topology_aware`, `task_topology`. Time: `sla`, `tdm`, `cdp`, `rescheduling`. Limits of evictions: `conformance`, `pdb`.
+`resource_strategy_fit`, `usage`. Shares of queues: `proportion` or `capacity`, `drf`, `fairshare`, `overcommit`, `resourcequota`,
+`user_limits`. Places within the hardware: `deviceshare`, `numa_aware`, `network_topology_aware`, `task_topology`. Time: `reservation`,
+`sla`, `tdm`, `cdp`, `rescheduling`. Limits of evictions: `conformance`, `pdb`.
 `extender` asks a program of the operator's.
 """
 
@@ -19,6 +20,7 @@ from pumice.scheduling.plugins import (
     deviceshare,
     drf,
     extender,
+    fairshare,
     fragmentation,
     gang,
     network_topology_aware,
@@ -31,12 +33,14 @@ from pumice.scheduling.plugins import (
     priority,
     proportion,
     rescheduling,
+    reservation,
     resource_strategy_fit,
     resourcequota,
     sla,
     task_topology,
     tdm,
     usage,
+    user_limits,
 )
 
 if TYPE_CHECKING:
@@ -53,6 +57,7 @@ NAMES: Mapping[str, type[Plugin]] = {
     "deviceshare": deviceshare.DeviceShare,
     "drf": drf.Drf,
     "extender": extender.Extender,
+    "fairshare": fairshare.Fairshare,
     "fragmentation": fragmentation.Fragmentation,
     "gang": gang.GangPlugin,
     "network-topology-aware": network_topology_aware.NetworkTopologyAware,
@@ -65,12 +70,14 @@ NAMES: Mapping[str, type[Plugin]] = {
     "priority": priority.Priority,
     "proportion": proportion.Proportion,
     "rescheduling": rescheduling.Rescheduling,
+    "reservation": reservation.ReservationPlugin,
     "resource-strategy-fit": resource_strategy_fit.ResourceStrategyFit,
     "resourcequota": resourcequota.ResourceQuotaPlugin,
     "sla": sla.Sla,
     "task-topology": task_topology.TaskTopology,
     "tdm": tdm.Tdm,
     "usage": usage.Usage,
+    "user-limits": user_limits.UserLimitsPlugin,
 }
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from pumice.api.resource import ResourceClaim
+from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING
 from pumice.scheduling.core import arguments
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Freed
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
@@ -91,7 +93,8 @@ class Capacity(Plugin):
         self._open_devices(session)
         on = session.on
         on.queue_order(self.compare)
-        on.allocatable(self.allocatable, why=self.why)
+        on.queue_rights(self.compare_rights)
+        on.allocatable(self.allocatable, why=self.why, later=self.allocatable_later)
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable)
         on.reclaimable.shield(functools.partial(quotas.above_guarantees, session, self.paths))
@@ -116,6 +119,9 @@ class Capacity(Plugin):
         for gang in session.gangs.values():
             for task in gang.tasks_in(*OCCUPYING):
                 self._move_devices(gang.queue, task, 1)
+        for gang in session.gangs.values():
+            if gang.phase == PodGroupPhase.INQUEUE.value:
+                self._promise_devices(gang)
 
     # ------------------------------------------------------------------------------------------------- orders
 
@@ -130,6 +136,11 @@ class Capacity(Plugin):
             if leaves[0]:
                 return _compare_shares(*self._branches(left.name, right.name))
         return _compare_shares(self.paths[left.name][0], self.paths[right.name][0])
+
+    def compare_rights(self, left: QueueInfo, right: QueueInfo) -> float:
+        """Whoever has less than it deserves comes before all that borrow."""
+        mine, theirs = self._branches(left.name, right.name)
+        return (mine.share >= 1) - (theirs.share >= 1)
 
     def _branches(self, left: str, right: str) -> tuple[Account, Account]:
         """The ancestors of both, or they themselves, just below the point where their paths meet."""
@@ -161,6 +172,15 @@ class Capacity(Plugin):
             return 0
         for account in self.paths[queue.name]:
             count = account.copies_within(account.ceiling, shape.request.amounts, count)
+        return count if not count or self._device_shortage(queue.name, shape.example) is None else 0
+
+    def allocatable_later(self, queue: QueueInfo, shape: Shape, count: int, freed: Freed) -> int:
+        """As allocatable; devices count as they are held now."""
+        if self._refusal(queue) is not None:
+            return 0
+        for account in self.paths[queue.name]:
+            below = [own for name, own in freed.items() if account in self.paths.get(name, ())]
+            count = account.copies_within(account.ceiling, shape.request.amounts, count, amounts.sum_of(below))
         return count if not count or self._device_shortage(queue.name, shape.example) is None else 0
 
     def why(self, queue: QueueInfo, gang: GangState, shape: Shape) -> Reason:
@@ -231,9 +251,11 @@ class Capacity(Plugin):
         for account in self.paths[gang.queue]:
             if gang.spec.minimum is not None:
                 amounts.add(account.admitted, admitted.ungated_minimum(gang))
-            if self.devices:
-                devices = self.devices[account.queue.name]
-                amounts.add(devices.admitted, self.claims.total(self.claims.of_minimum(gang)))
+        self._promise_devices(gang)
+
+    def _promise_devices(self, gang: GangState) -> None:
+        for account in self.paths[gang.queue] if self.devices else ():
+            self.devices[account.queue.name].promise(self.claims.of_minimum(gang))
 
     # ------------------------------------------------------------------------------------------------- reclaiming
 

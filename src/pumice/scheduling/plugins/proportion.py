@@ -11,7 +11,7 @@ from pumice.scheduling.core.codes import Amount, Code, Facts
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.sharing import admitted, quotas
+from pumice.scheduling.sharing import admitted, division, quotas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Freed
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.sharing.quotas import Account
 
 
 NAME = "proportion"
-HAIR, HAIR_PART = 1e-6, 1e-12  # thousandths of a card or bytes, and parts of the amount: what adding up floats may miss
 
 
 class Proportion(Plugin):
@@ -43,13 +42,14 @@ class Proportion(Plugin):
     def open(self, session: Session) -> None:
         self.session = session
         self.accounts = quotas.flat_accounts(session)
-        divide(session.total, list(self.accounts.values()))
+        division.divide(session.total, list(self.accounts.values()))
         for account in self.accounts.values():
             account.share = quotas.share_of(account)
         on = session.on
         on.queue_order(self.compare)
         on.overused(self.overused)
-        on.allocatable(self.allocatable, why=self.why)
+        on.queue_rights(lambda left, right: self.overused(left) - self.overused(right))
+        on.allocatable(self.allocatable, why=self.why, later=self.allocatable_later)
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable)
         books = {name: (account,) for name, account in self.accounts.items()}
@@ -77,6 +77,12 @@ class Proportion(Plugin):
             return 0
         account = self.accounts[queue.name]
         return account.copies_within(account.deserved, shape.request.amounts, count)
+
+    def allocatable_later(self, queue: QueueInfo, shape: Shape, count: int, freed: Freed) -> int:
+        if not queue.is_open:
+            return 0
+        account = self.accounts[queue.name]
+        return account.copies_within(account.deserved, shape.request.amounts, count, freed.get(queue.name, {}))
 
     def why(self, queue: QueueInfo, gang: GangState, shape: Shape) -> Reason:
         if not queue.is_open:
@@ -141,45 +147,3 @@ class Proportion(Plugin):
 
 def _not_open(queue: QueueInfo) -> Reason:
     return Reason(Code.QUEUE_NOT_OPEN, NAME, Facts(queue=queue.name, state=queue.state))
-
-
-def divide(total: amounts.Amounts, accounts: list[Account]) -> None:
-    """Give every queue its deserved part of the total."""
-    _fill(total, accounts)
-    for account in accounts:
-        account.deserved = {name: _snap(value) for name, value in account.deserved.items()}
-
-
-def _snap(value: float) -> float:
-    """A sum of fractions that misses a whole number by a hair means that number: two cards less a hair would be one."""
-    whole = round(value)
-    return whole if abs(value - whole) <= max(HAIR, abs(value) * HAIR_PART) else value
-
-
-def _fill(total: amounts.Amounts, accounts: list[Account]) -> None:
-    """Water filling: what is left goes to unsatisfied queues by weight, until no queue wants more or nothing is left."""
-    left = dict(total)
-    unmet = list(accounts)
-    while unmet and (weight := sum(account.queue.weight for account in unmet)):
-        before = dict(left)
-        taken: MutableAmounts = {}
-        still = []
-        for account in unmet:
-            former = account.deserved
-            account.deserved = _next_deserved(account, before, account.queue.weight / weight)
-            gain = {name: value - former.get(name, 0) for name, value in account.deserved.items()}
-            amounts.add(taken, gain)
-            if not amounts.within(account.request, account.deserved) and account.deserved != former:
-                still.append(account)
-        unmet = still
-        left = {name: max(value - taken.get(name, 0), 0) for name, value in before.items()}
-        if amounts.is_empty(left) or left == before:
-            return
-
-
-def _next_deserved(account: Account, left: amounts.Amounts, part: float) -> MutableAmounts:
-    """One round's gain, within the ceiling and what the queue asks for, and never below its guarantee."""
-    grown = {name: account.deserved.get(name, 0) + value * part for name, value in left.items()}
-    grown = amounts.at_most(grown, account.ceiling, absent=amounts.UNLIMITED)
-    grown = amounts.at_most(grown, account.request, absent=0)
-    return amounts.at_least(grown, account.queue.guarantee)

@@ -87,6 +87,10 @@ class DeviceAccount:
             if bool(before) != bool(after):
                 amounts.add(self.allocated, self.claims.demand(key), 1 if after else -1)
 
+    def promise(self, keys: Iterable[str]) -> None:
+        """A gang is admitted that waits for these claims; those that the queue pays for already are counted as such."""
+        amounts.add(self.admitted, self.claims.total(key for key in keys if not self._users.get(key)))
+
     def lacking(self, keys: Iterable[str], *, with_admitted: bool = False) -> list[str]:
         """The limits that these claims would break, leaving out those that the queue pays for already."""
         asked = self.claims.total(key for key in keys if not self._users.get(key))

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from pumice.scheduling.sharing.queue_tree import QueueTree
 
 
+NOTHING: Amounts = {}
+
+
 @dataclasses.dataclass(slots=True, eq=False)
 class Account:
     """One queue's books. `allocated` follows every placement of the session; the rest is as of its start."""
@@ -56,11 +59,11 @@ class Account:
         amounts.add(wanted, self.elastic, -1)
         return amounts.beyond(wanted, self.ceiling, asked=minimum)
 
-    def copies_within(self, limit: Amounts, request: Amounts, count: int) -> int:
-        """How many of `count` such requests keep `allocated` within the limit; pods are no quota, absent is zero."""
+    def copies_within(self, limit: Amounts, request: Amounts, count: int, freed: Amounts = NOTHING) -> int:
+        """How many of `count` such requests keep `allocated`, less what is freed, within the limit; pods are no quota, absent is zero."""
         for name, value in request.items():
             if value > 0 and name != amounts.PODS:
-                left = limit.get(name, 0) - self.allocated.get(name, 0)
+                left = limit.get(name, 0) - self.allocated.get(name, 0) + freed.get(name, 0)
                 if left < value * count:
                     count = max(int(left // value), 0)
         return count
@@ -111,11 +114,11 @@ def tree_accounts(session: Session, tree: QueueTree) -> dict[str, Account]:
             amounts.add(total.request, mine.request)
             amounts.add(total.admitted, mine.admitted)
             amounts.add(total.elastic, mine.elastic)
-    _set_ceilings(session.total, tree, accounts)
+    set_ceilings(session.total, tree, accounts)
     return accounts
 
 
-def _set_ceilings(total: Amounts, tree: QueueTree, accounts: dict[str, Account]) -> None:
+def set_ceilings(total: Amounts, tree: QueueTree, accounts: dict[str, Account]) -> None:
     """From the root down: what the parent may hold less what is guaranteed to siblings, at most the capability.
 
     The root limits only what its capability names, not to the size of the cluster: clusters grow. A capability that a queue

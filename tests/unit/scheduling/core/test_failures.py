@@ -91,6 +91,6 @@ def test_a_plugin_that_answers_nonsense_is_set_aside(point):
 
 
 def test_an_error_that_is_no_plugins_is_raised(monkeypatch):
-    monkeypatch.setattr("pumice.scheduling.core.build_decisions.close", lambda session: 1 // 0)
+    monkeypatch.setattr("pumice.scheduling.core.build_decisions.close", lambda session, **_: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         plan_for(NODES, a_gang("good", 2), policy=policy("allocate", "gang"))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pumice.cluster.amounts import Amounts
 from pumice.scheduling.core.codes import NO_FACTS, Code, Facts
-from pumice.scheduling.core.points.combination import Registrations
+from pumice.scheduling.core.points.combination import Registrar, Registrations
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
 
 if TYPE_CHECKING:
@@ -38,31 +40,50 @@ class Pull:
 # ------------------------------------------------------------------------------------------------- a queue's room
 
 
+Freed = Mapping[str, Amounts]  # by queue
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Grant:
     most: Callable[[QueueInfo, Shape, int], int]
     why: Callable[[QueueInfo, GangState, Shape], Reason]
+    later: Callable[[QueueInfo, Shape, int, Freed], int] | None
 
 
 class Allowance(Registrations[Grant]):
     """The smallest number counts."""
 
+    def __init__(self, registrar: Registrar, flag: str = "") -> None:
+        super().__init__(registrar, flag)
+        self.freed: Freed | None = None  # set while a later moment is looked at: what queues have given back by then
+
     def __call__(
-        self, most: Callable[[QueueInfo, Shape, int], int], *, why: Callable[[QueueInfo, GangState, Shape], Reason]
+        self,
+        most: Callable[[QueueInfo, Shape, int], int],
+        *,
+        why: Callable[[QueueInfo, GangState, Shape], Reason],
+        later: Callable[[QueueInfo, Shape, int, Freed], int] | None = None,
     ) -> None:
-        """`why` says in numbers what the queue lacks for one more such pod of the gang."""
-        self._add(Grant(most, why))
+        """`why` says in numbers what the queue lacks for one more such pod of the gang. `later` answers like `most`, for a moment at which
+        queues hold so much less (or, where negative, more) than now; without it the answer of now counts.
+        """
+        self._add(Grant(most, why, later))
 
     def of(self, queue: QueueInfo, shape: Shape, count: int) -> int:
         """How many of `count` such pods the queue may still take."""
         for hook in self.hooks:
-            count = hook.call.most(queue, shape, count)
+            if self.freed is not None and hook.call.later is not None:
+                count = hook.call.later(queue, shape, count, self.freed)
+            else:
+                count = hook.call.most(queue, shape, count)
             if count <= 0:
                 return 0
         return count
 
     def why_none(self, queue: QueueInfo, gang: GangState, shape: Shape) -> Reason:
         """What the first plugin says that refuses the gang's queue one more such pod."""
+        if self.freed is not None:  # nobody reads what speaks against a later moment
+            return Reason(Code.QUEUE_QUOTA_USED, "queue", Facts(queue=queue.name), cure=Cure.WAITING)
         for hook in self.hooks:
             if hook.call.most(queue, shape, 1) <= 0:
                 return hook.call.why(queue, gang, shape)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.points.nodes import Indexes, Pull, Scores
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.core.statement import Statement
     from pumice.scheduling.core.verdict import Denial, Reason
     from pumice.scheduling.placing.placement import Pairs
 
@@ -56,6 +57,7 @@ class Points:
         self._victims(general)
         self._nodes(of_pods)
         self._hyper_nodes(general)
+        self._turns(general)
         self._notices(general)
 
     def registering(self, option: PluginOption) -> None:
@@ -95,6 +97,10 @@ class Points:
         """Whenever two queues are compared. Reads the plugin's own state, changes nothing. Negative: left is served first; zero:
         no opinion.
         """
+        self.queue_rights: First[[QueueInfo, QueueInfo], float] = First(registrar)
+        """When a plugin orders queues by more than what they hold. Reads the plugin's own state, changes nothing. Negative: left lacks
+        something that it deserves and right does not; zero: both do, or neither.
+        """
         self.victim_queue_order: First[[QueueInfo, QueueInfo, QueueInfo], float] = First(registrar)
         """When victims of different queues (left, right) compete, for a claimant's queue. Reads the plugin's own state, changes
         nothing. Negative: left loses its task first; zero: the reverse of queue_order.
@@ -105,6 +111,10 @@ class Points:
     def _gangs(self, registrar: Registrar) -> None:
         self.valid: First[[GangState], Reason] = First(registrar)
         """Once per gang and action. Reads the gang, changes nothing. A Reason keeps it out of every action but enqueue."""
+        self.turn: First[[GangState], Reason] = First(registrar)
+        """Before each turn in which a gang may get places. Reads the gang and the plugin's own state, which this cycle's placements
+        have changed; changes nothing. A Reason: it gets none now.
+        """
         self.ready: Ready[GangState] = Ready(registrar, "enableJobReady")
         """After each placement of a batch. Reads the gang, changes nothing. True: the gang may be bound."""
         self.sub_ready: Ready[SubState] = Ready(registrar, "enabledSubJobReady")
@@ -195,6 +205,26 @@ class Points:
         )
         """Per sub gang, over hyper nodes in which it could be placed. The score of one must not depend on which others are
         offered, so that the best can be tried first, and alone. Scores are added up.
+        """
+
+    # ----------------------------------------------------------------------------------------------- turns
+
+    def _turns(self, registrar: Registrar) -> None:
+        self.begin: Notice[[]] = Notice(registrar)
+        """Once, after all plugins have opened and attempts that were cut short were mended, before the first action. The plugin
+        takes up what it remembers; it may try gangs out, and leaves nothing placed.
+        """
+        self.veto: First[[GangState, Statement], Reason] = First(registrar)
+        """Once per turn in which a gang has found places, which the statement holds. May read everything, changes nothing. A Reason
+        takes the places back.
+        """
+        self.detour: First[[GangState], Statement] = First(registrar)
+        """Once per turn in which a gang has found no places. A statement that holds some all the same, where the plugin can make up for
+        what it has refused itself.
+        """
+        self.unplaced: Notice[[GangState]] = Notice(registrar)
+        """Once per turn that came to nothing; the gang's reasons and fit errors say why. The plugin may try it out elsewhere, and leaves
+        nothing placed.
         """
 
     # ----------------------------------------------------------------------------------------------- notices

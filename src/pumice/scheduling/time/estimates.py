@@ -1,0 +1,93 @@
+"""How long a gang runs, and who says so: its hard limit, its owner, its past, its queue, the policy.
+
+The first of these that is known counts. A gang that outlives its estimate is expected to end after another tenth of its age, and after
+a minute at least: that moves further off the longer the estimate has been wrong, and never lies in the past.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import TYPE_CHECKING
+
+from pumice import instant
+from pumice.api import names
+from pumice.scheduling.placing import annotation_values
+from pumice.scheduling.time import run_times
+
+if TYPE_CHECKING:
+    from pumice.instant import Duration, Instant
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.session import Session
+
+OVERDUE_LEAST = instant.MINUTE
+OVERDUE_PART = 10  # of the gang's age
+
+
+class Source(enum.Enum):
+    """Who says how long a gang runs; the value is its name in JSON."""
+
+    LIMIT = "limit"  # pumice.dev/time-limit: it is ended then
+    DECLARED = "declared"  # pumice.dev/running-estimate
+    LEARNED = "learned"  # past runs of the same user, queue and name
+    QUEUE = "queue"  # pumice.dev/default-run-time on the Queue
+    POLICY = "policy"  # the plugin's argument default-estimate
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Estimate:
+    length: Duration
+    source: Source
+    right: float | None = None  # learned: the part of the runs judged so far that ended in time
+
+
+class Estimates:
+    """The estimates of one session; each gang's is found once."""
+
+    def __init__(self, session: Session, default: Duration) -> None:
+        self.session = session
+        self.now = session.now
+        self.default = Estimate(default, Source.POLICY)
+        self._known: dict[str, Estimate] = {}
+        self._ends: dict[str, Instant] = {}
+
+    def of(self, gang: GangState) -> Estimate:
+        known = self._known.get(gang.key)
+        if known is None:
+            known = self._known[gang.key] = self._find(gang)
+        return known
+
+    def _find(self, gang: GangState) -> Estimate:
+        spec = gang.spec
+        if spec.time_limit is not None:
+            return Estimate(spec.time_limit, Source.LIMIT)
+        if spec.running_estimate is not None:
+            return Estimate(spec.running_estimate, Source.DECLARED)
+        past = run_times.source(self.session).of(run_times.kind_of(gang.gang))
+        if past is not None:
+            return Estimate(past.length, Source.LEARNED, past.right)
+        queue = self.session.queues.get(gang.queue)
+        of_queue = (
+            None if queue is None else annotation_values.positive_duration(queue.annotations, names.DEFAULT_RUN_TIME)
+        )
+        return self.default if of_queue is None else Estimate(of_queue, Source.QUEUE)
+
+    def end(self, gang: GangState) -> Instant:
+        """When the gang is expected to end, after now: from its start, or from now where it has not started."""
+        end = self._ends.get(gang.key)
+        if end is None:
+            end = self._ends[gang.key] = self._end(gang)
+        return end
+
+    def _end(self, gang: GangState) -> Instant:
+        started, length = gang.gang.started, self.of(gang).length
+        if started is None or started > self.now:
+            return self.now + length
+        if started + length > self.now:
+            return started + length
+        return self.now + max((self.now - started) // OVERDUE_PART, OVERDUE_LEAST)
+
+    def is_overdue(self, gang: GangState) -> bool:
+        """Whether the gang runs for longer than was expected."""
+        started = gang.gang.started
+        return started is not None and started + self.of(gang).length <= self.now

@@ -1,0 +1,279 @@
+"""The real engine run ahead under virtual time, over a cluster of its own: no API server, no clock, no chance.
+
+    ahead = Forward(intake, policy, now=now, run_time=lambda gang: 10 * instant.MINUTE)
+    ahead.submit(now + instant.HOUR, [group, *pods])
+    for step in ahead.run(until=now + instant.DAY):
+        print(step.at, step.started, step.ended)
+
+Time jumps from event to event: a gang arrives, a gang ends, a victim has left, or the clock alone may change a decision
+(`Decisions.next_change`). All events of one instant are taken in together, then there is one cycle, and what it decides takes effect at
+once: bound pods run from that moment. The simulator (`pumice.sim`) puts arrivals in and true run times, the forecast a live cluster and
+what is expected of it. The cluster behind `intake` is changed: hand in a copy of one that is still needed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from pumice import instant
+from pumice.api.changes import Claimed, Deleted, Evicting, PodRef, Unclaimed, Upserted
+from pumice.api.scheduling import PodGroup, PodGroupPhase
+from pumice.cluster.tasks import OCCUPYING
+from pumice.scheduling.core import cycle
+from pumice.scheduling.core.memory import EMPTY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pumice.api.meta import Struct
+    from pumice.api.pods import Pod
+    from pumice.cluster.intake import Intake
+    from pumice.cluster.tasks import Task
+    from pumice.instant import Duration, Instant
+    from pumice.scheduling.core.decisions import Decisions, GangCommit
+    from pumice.scheduling.core.memory import Memory
+    from pumice.scheduling.core.plugin import Plugin
+    from pumice.scheduling.core.policy import Policy
+    from pumice.scheduling.core.ports import Ports
+
+RunTime: TypeAlias = "Callable[[str], Duration | None]"  # of a gang that starts now; None: it does not end by itself
+
+LEAVING = 30 * instant.SECOND  # a victim holds its room for so long: Kubernetes' own grace period
+CYCLES_AT_ONCE_MAX = 100  # in which the clock stands still; a plugin that always names the past ends here
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Arrival:
+    """Objects that come to be: a group and its pods, or a node that joins."""
+
+    objects: Sequence[Struct]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class End:
+    """A gang's run is over; void where it was restarted meanwhile (`run` counts its starts)."""
+
+    gang: str
+    run: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Departure:
+    """Victims have left their nodes."""
+
+    gang: str
+    pods: tuple[Pod, ...]
+
+
+Event: TypeAlias = Arrival | End | Departure
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One instant: which gangs ended, and what the cycle decided. `restarted` gangs lost a needed member, and wait again."""
+
+    at: Instant
+    ended: tuple[str, ...]
+    restarted: tuple[str, ...]
+    started: tuple[str, ...]
+    decisions: Decisions
+
+
+class Forward:
+    """A cluster, the policy in force, the memory between cycles, and what is going to happen."""
+
+    def __init__(
+        self,
+        intake: Intake,
+        policy: Policy,
+        memory: Memory = EMPTY,
+        *,
+        now: Instant,
+        run_time: RunTime,
+        leaving: Duration = LEAVING,
+        ports: Ports | None = None,
+        extra_plugins: Mapping[str, type[Plugin]] = cycle.NO_PLUGINS,
+    ) -> None:
+        self.intake = intake
+        self.cluster = intake.cluster
+        self.policy = policy
+        self.memory = memory
+        self.now = now
+        self.running: set[str] = set()  # gangs
+        self.cycles = 0
+        self._run_time = run_time
+        self._leaving = leaving
+        self._ports = ports
+        self._extra_plugins = extra_plugins
+        self._events: list[tuple[Instant, int, Event]] = []
+        self._order = 0  # events of one instant happen in the order in which they were foreseen
+        self._starts: dict[str, int] = {}
+        self._done: list[str] = []  # gangs whose pods have ended, and have been seen so by no cycle yet
+        self._wake: Instant | None = now  # there is a cycle then, events or not
+        self._stood_still = 0
+
+    def submit(self, at: Instant, objects: Sequence[Struct]) -> None:
+        """Objects that arrive together at a moment that has not passed."""
+        self._foresee(at, Arrival(objects))
+
+    def is_running(self, gang: str, *, until: Instant | None) -> None:
+        """A gang that runs already, and when it is going to end."""
+        self.running.add(gang)
+        self._starts[gang] = self._starts.get(gang, 0) + 1
+        if until is not None:
+            self._foresee(max(until, self.now), End(gang, self._starts[gang]))
+
+    def run(self, until: Instant) -> Iterator[Step]:
+        """One step after the other, up to and including `until`; may be called again with a later time."""
+        while (at := self._next()) is not None and at <= until:
+            self._stood_still = self._stood_still + 1 if at == self.now else 0
+            self.now = at
+            yield self._step()
+        self.now = max(self.now, until)
+
+    # ------------------------------------------------------------------------------------------------- time
+
+    def _foresee(self, at: Instant, event: Event) -> None:
+        assert at >= self.now, f"an event at {at} has passed, it is {self.now}"
+        self._order += 1
+        heapq.heappush(self._events, (at, self._order, event))
+
+    def _next(self) -> Instant | None:
+        times = [self._events[0][0]] if self._events else [self.now] if self._done else []
+        if self._wake is not None and self._stood_still < CYCLES_AT_ONCE_MAX:
+            times.append(max(self._wake, self.now))
+        return min(times, default=None)
+
+    def _step(self) -> Step:
+        ended, restarted = list[str](), list[str]()
+        while self._done:
+            self._clean_up(self._done.pop())
+        while self._events and self._events[0][0] <= self.now:
+            match heapq.heappop(self._events)[2]:
+                case Arrival(objects):
+                    for thing in objects:
+                        self.intake.apply(Upserted(object=thing))
+                case End(gang, run) if self._starts.get(gang) == run and gang in self.running:
+                    self._end(gang)
+                    ended.append(gang)
+                case Departure(gang, pods):
+                    if self._depart(gang, pods):
+                        restarted.append(gang)
+        decisions = cycle.plan(
+            self.cluster.snapshot(),
+            self.policy,
+            self.memory,
+            now=self.now,
+            ports=self._ports,
+            extra_plugins=self._extra_plugins,
+            explain=False,
+        )
+        self.cycles += 1
+        self.memory = decisions.memory
+        self._wake = decisions.next_change
+        started = self._carry_out(decisions)
+        return Step(self.now, tuple(ended), tuple(restarted), tuple(started), decisions)
+
+    # ------------------------------------------------------------------------------------------------- what takes effect
+
+    def _carry_out(self, decisions: Decisions) -> list[str]:
+        for gang in decisions.unclaims:
+            self.intake.apply(Unclaimed(gang=gang))
+        started = [commit.gang for commit in decisions.commits if self._commit(commit)]
+        leaving: dict[str, list[Task]] = {}
+        for eviction in decisions.evictions:
+            leaving.setdefault(eviction.task.gang, []).append(eviction.task)
+        for release in decisions.releases:
+            leaving.setdefault(release.gang, []).extend(release.tasks)
+        for gang, tasks in leaving.items():
+            self._evict(gang, tasks)
+        for claim in decisions.claims:
+            self.intake.apply(Claimed(claim=claim))
+        for task in decisions.ungated:
+            self.intake.apply(Upserted(object=_ungated(task.pod)))
+            self._wake = self.now
+        for key, report in decisions.gangs.items():
+            self._set_phase(key, report.phase)
+        return started
+
+    def _commit(self, commit: GangCommit) -> bool:
+        """Binds the gang's pods, which run from now on; True where the gang starts by it."""
+        at = instant.format_micro_instant(self.now)
+        for bind in commit.binds:
+            pod = bind.task.pod
+            spec = msgspec.structs.replace(pod.spec, node_name=bind.node)
+            status = msgspec.structs.replace(pod.status, phase="Running", start_time=at, nominated_node_name="")
+            metadata = pod.metadata
+            if bind.annotations:
+                notes = {**metadata.annotations, **bind.annotations}
+                metadata = msgspec.structs.replace(metadata, annotations=notes)
+            self.intake.apply(Upserted(object=type(pod)(metadata=metadata, spec=spec, status=status)))
+        if commit.gang in self.running:
+            return False
+        run_time = self._run_time(commit.gang)
+        self.is_running(commit.gang, until=None if run_time is None else self.now + run_time)
+        return True
+
+    def _evict(self, gang: str, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            self.intake.apply(Evicting(pod=PodRef.of(task.pod.metadata), node=task.node, at=self.now))
+        self._foresee(self.now + self._leaving, Departure(gang, tuple(task.pod for task in tasks)))
+
+    def _end(self, gang: str) -> None:
+        """Its pods have succeeded; one cycle sees that, and may learn from it, before they are gone."""
+        self.running.discard(gang)
+        self._done.append(gang)
+        for task in list(self.cluster.gangs[gang].tasks.values()):
+            status = msgspec.structs.replace(task.pod.status, phase="Succeeded")
+            self.intake.apply(Upserted(object=msgspec.structs.replace(task.pod, status=status)))
+        self._set_phase(gang, PodGroupPhase.COMPLETED.value)  # or admission would go on counting it
+
+    def _clean_up(self, gang: str) -> None:
+        slot = self.cluster.gangs[gang]
+        for task in list(slot.tasks.values()):
+            self.intake.apply(Deleted(object=task.pod))
+        if slot.group is not None:
+            self.intake.apply(Deleted(object=slot.group))
+
+    def _depart(self, gang: str, pods: Sequence[Pod]) -> bool:
+        """Victims are gone, and made anew; where the gang has too few without them, all of it begins again. True for that."""
+        slot = self.cluster.gangs.get(gang)
+        if slot is None or gang in self._done:
+            return False  # it ended while they left
+        leaving = {pod.metadata.uid for pod in pods}
+        left = [task for task in slot.tasks.values() if task.status in OCCUPYING and task.uid not in leaving]
+        minimum = slot.group.spec.min_member if isinstance(slot.group, PodGroup) else 1
+        restarts = gang in self.running and len(left) < minimum
+        gone = [task.pod for task in left] if restarts else []
+        run = self._starts[gang] = self._starts.get(gang, 0) + restarts
+        for pod in (*pods, *gone):
+            self.intake.apply(Deleted(object=pod))
+            self.intake.apply(Upserted(object=_made_anew(pod, f"{pod.metadata.name}-{run}-{self.cycles}")))
+        if restarts:
+            self.running.discard(gang)
+            self._set_phase(gang, PodGroupPhase.PENDING.value)
+        return restarts
+
+    def _set_phase(self, gang: str, phase: str) -> None:
+        slot = self.cluster.gangs.get(gang)
+        group = slot.group if slot is not None else None
+        if isinstance(group, PodGroup) and group.status.phase != phase:
+            status = msgspec.structs.replace(group.status, phase=phase)
+            self.intake.apply(Upserted(object=msgspec.structs.replace(group, status=status)))
+
+
+def _made_anew(pod: Pod, uid: str) -> Pod:
+    """What its controller makes in place of a pod that is gone."""
+    return type(pod)(
+        metadata=msgspec.structs.replace(pod.metadata, uid=uid, deletion_timestamp=None),
+        spec=msgspec.structs.replace(pod.spec, node_name=""),
+        status=type(pod.status)(phase="Pending"),
+    )
+
+
+def _ungated(pod: Pod) -> Pod:
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, scheduling_gates=()))

@@ -1,0 +1,166 @@
+"""Taking up what the last cycle reserved, and why a reservation became later.
+
+A reservation that still stands at its time stays as it is. One that does not is found anew; who or what is to blame is looked for on the nodes
+that are short: somebody who outlived an estimate, a node that went, somebody of higher rank who came, or pods that are not ours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice import instant
+from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.time import reservations
+from pumice.scheduling.time.planning import Lost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pumice.cluster.columns import Mask
+    from pumice.instant import Instant
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.time.planning import Book
+    from pumice.scheduling.time.reservations import Kept, Reservation
+
+NAME = "reservation"
+Cause = tuple[Code, str]  # and the gang or node
+
+
+def take_up(book: Book, is_entitled: Callable[[GangState], bool]) -> None:
+    """Bring the reservations of the last cycle into the book, in their order; each beside those before it."""
+    session = book.session
+    for kept in session.memory.of(reservations.SLOT).kept:
+        gang = session.gangs.get(kept.gang)
+        if gang is None or not is_entitled(gang) or not book.has_room(gang):
+            continue
+        with session.turn_of(gang):
+            recalled = reservations.recalled(session, kept)
+            if isinstance(recalled, str):
+                _renew(book, gang, kept, (Code.RESERVATION_NODE_LOST, recalled))
+            elif recalled is not None:
+                _confirm(book, recalled, kept)
+
+
+def _confirm(book: Book, recalled: Reservation, kept: Kept) -> None:
+    """Keep it as it is, or find it anew."""
+    recalled.length = book.estimates.of(recalled.gang).length
+    recalled.time = max(recalled.time, book.now)
+    others = book.binding(recalled.gang)
+    moments = [recalled.time, *(each.time for each in others if recalled.time < each.time < recalled.end)]
+    for at in moments:
+        short: Mask = np.any(book.left(at, recalled.nodes, others) < recalled.taken, axis=0)
+        if short.any():
+            _renew(book, recalled.gang, kept, _cause(book, recalled, short))
+            return
+    lost = _closed_node(book, recalled)
+    if lost:
+        _renew(book, recalled.gang, kept, (Code.RESERVATION_NODE_LOST, lost))
+    else:
+        book.enter(recalled)
+
+
+def _renew(book: Book, gang: GangState, kept: Kept, cause: Cause) -> None:
+    found = book.find(gang)
+    if found is None:
+        book.lost[gang.key] = Lost(*cause, kept.time)
+        return
+    inherit(found, kept.since, kept.said)
+    if found.time > kept.time:
+        blame(found, kept.time, cause)
+    else:
+        found.moved, found.culprit, found.former = kept.moved, kept.culprit, kept.former
+    book.enter(found)
+
+
+def inherit(found: Reservation, since: int, said: int) -> None:
+    """What a gang was told first stays with its reservation."""
+    found.since, found.said = since, said
+
+
+def blame(found: Reservation, former: int, cause: Cause) -> None:
+    found.former = former
+    found.moved, found.culprit = cause
+
+
+def blame_for(book: Book, late: Reservation) -> Cause:
+    """Its time has come, and it could not start: who or what is in the way."""
+    short: Mask = np.any(book.left(book.now, late.nodes, book.binding(late.gang)) < late.taken, axis=0)
+    lost = _closed_node(book, late)
+    return (Code.RESERVATION_NODE_LOST, lost) if lost else _cause(book, late, short)
+
+
+def _closed_node(book: Book, reservation: Reservation) -> str:
+    """A node of it that no longer takes such pods."""
+    names = book.session.room.table.names
+    for seat in reservation.seats:
+        allowed = book.session.placer.allowed(seat.shape)
+        for node in seat.nodes:
+            if not allowed[node]:
+                return names[node]
+    return ""
+
+
+def _cause(book: Book, reservation: Reservation, short: Mask) -> Cause:
+    """Who or what takes the room on the nodes that are short."""
+    table = book.session.room.table
+    nodes = reservation.nodes[short] if short.any() else reservation.nodes
+    taken = reservation.taken[:, short] if short.any() else reservation.taken
+    too_small = np.any(table.allocatable[:, nodes] < taken, axis=0)
+    if too_small.any():
+        return Code.RESERVATION_NODE_LOST, table.names[nodes[too_small][0]]
+    return _running_cause(book, reservation, nodes.tolist()) or _promised_cause(book, reservation, set(nodes.tolist()))
+
+
+def _running_cause(book: Book, reservation: Reservation, nodes: Sequence[int]) -> Cause | None:
+    """A gang that runs there, and should be gone or should not have come."""
+    gangs, estimates = book.session.gangs, book.estimates
+    there = {task.gang for node in nodes for task in book.session.room.table.tasks[node]}
+    running = [gangs[key] for key in sorted(there) if key in gangs and gangs[key].gang.held]
+    for gang in running:
+        if estimates.is_overdue(gang):
+            return Code.RESERVATION_OUTLIVED, gang.key
+    for gang in running:
+        if estimates.end(gang) > reservation.time:
+            is_newer = (gang.gang.started or book.now) >= reservation.since
+            return (Code.RESERVATION_OUTRANKED if is_newer else Code.RESERVATION_OUTLIVED), gang.key
+    return None
+
+
+def _promised_cause(book: Book, reservation: Reservation, nodes: set[int]) -> Cause:
+    """A gang that others leave for there, or whose reservation lies there now."""
+    for key, statement in book.session.reserved_room.held.items():
+        if any(nodes.intersection(placement.nodes) for placement in statement.placements):
+            return Code.RESERVATION_OUTRANKED, key
+    for other in book.standing.values():
+        if other.gang is not reservation.gang and nodes.intersection(other.nodes.tolist()):
+            return Code.RESERVATION_OUTRANKED, other.gang.key
+    return Code.RESERVATION_ROOM_TAKEN, ""
+
+
+def reasons(book: Book) -> list[tuple[GangState, Reason]]:
+    """What the gangs of a book are told: what is reserved for them, and why that became later or ended."""
+    told = []
+    for each in book.standing.values():
+        facts = Facts(until=instant.format_instant(each.time), free=len(each.nodes))
+        told.append((each.gang, Reason(Code.RESERVED, NAME, facts, cure=Cure.WAITING)))
+        if each.moved is not None:
+            told.append((each.gang, _moved(each.moved, each.culprit, each.former, each.time)))
+    for key, lost in book.lost.items():
+        gang = book.session.gangs.get(key)
+        if gang is not None and key not in book.standing:
+            told.append((gang, _moved(lost.code, lost.culprit, lost.time, None)))
+    return told
+
+
+def _moved(code: Code, culprit: str, former: Instant, until: Instant | None) -> Reason:
+    is_node = code is Code.RESERVATION_NODE_LOST
+    facts = Facts(
+        gang="" if is_node else culprit,
+        node=culprit if is_node else "",
+        former=instant.format_instant(former),
+        until="" if until is None else instant.format_instant(until),
+    )
+    return Reason(code, NAME, facts, cure=Cure.WAITING)

@@ -1,0 +1,150 @@
+"""The real placer in the room of a later moment: where would this gang go then?
+
+Inside `at`, the session's columns are those of the later moment and queues count as having given back what ends until then. What frees up
+only later is offered as idle, and what is idle today as second choice: so a reservation leaves today's idle room to whoever can use it
+today. Filters that look at pods themselves (ports, neighbours, shared cards) see those gone that will be, if the gang's pods are their
+business at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice.cluster import amounts
+from pumice.cluster.tasks import OCCUPYING, Status
+from pumice.scheduling.core.codes import Code
+from pumice.scheduling.placing import turns
+from pumice.scheduling.placing.pending import PendingMembers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pumice.cluster.columns import Column
+    from pumice.instant import Instant
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Freed
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.core.statement import Statement
+    from pumice.scheduling.time.profile import ReleaseProfile
+
+GONE_MAX = (
+    4_000  # pods that filters are told to be gone, of some 20 microseconds each; beyond it they see them where they are
+)
+ROOM_ONLY = frozenset({Code.POD_SLOTS, Code.NODE_RESERVED})  # limits that read nothing but columns
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Seat:
+    """Equal members in their places at a later moment."""
+
+    shape: Shape
+    nodes: Sequence[int]
+
+
+class Later:
+    """Tries gangs out in later rooms; leaves no trace."""
+
+    def __init__(self, session: Session, profile: ReleaseProfile) -> None:
+        self.session = session
+        self.profile = profile
+        self.is_looking = False  # limits of reservations do not count then: the columns have them already
+
+    def seats(self, gang: GangState, when: Instant, free: Column, reserved: Freed) -> list[Seat] | None:
+        """Where the gang's minimum would go, given what nodes have free then, and what is reserved in queues; None: nowhere."""
+        with (
+            self._apart(gang),
+            self._gone(gang, when) as told,
+            self._room(free),
+            self._queues(when, reserved, told=told),
+        ):
+            statement = turns.attempt(self.session, gang, PendingMembers(self.session, gang))
+            if statement is None:
+                return None
+            found = [Seat(each.shape, tuple(each.nodes)) for each in statement.placements]
+            # A vote for half a gang (sla's) makes no seats.
+            is_whole = self.session.is_ready(gang) or self.session.points.pipelined.is_unopposed(gang)
+            statement.rollback()
+        return found if found and is_whole else None
+
+    @contextlib.contextmanager
+    def _apart(self, gang: GangState) -> Iterator[None]:
+        """What the attempt says of the gang, and what it learns of scores, is not about now."""
+        session, subs = self.session, gang.subs
+        said = dict(gang.fit_errors), dict(gang.last_tries), list(gang.reasons)
+        near = gang.hyper_node, [sub.hyper_node for sub in subs]
+        gang.fit_errors.clear()
+        self.is_looking, was_looking = True, self.is_looking
+        try:
+            with session.placer.apart():
+                yield
+        finally:
+            self.is_looking = was_looking
+            gang.fit_errors, gang.last_tries, gang.reasons = said
+            gang.hyper_node = near[0]
+            for sub, hyper_node in zip(subs, near[1], strict=True):
+                sub.hyper_node = hyper_node
+
+    @contextlib.contextmanager
+    def _room(self, free: Column) -> Iterator[None]:
+        room = self.session.room
+        columns = (room.future, room.idle, room.used, room.viewed)
+        before = [column.copy() for column in columns]
+        used = room.table.allocatable - free
+        np.copyto(room.future, free)
+        np.copyto(room.idle, np.maximum(free - np.maximum(before[1], 0), 0))
+        np.copyto(room.used, used)
+        np.copyto(room.viewed, used)
+        try:
+            yield
+        finally:
+            for column, former in zip(columns, before, strict=True):
+                np.copyto(column, former)
+
+    @contextlib.contextmanager
+    def _queues(self, when: Instant, reserved: Freed, *, told: bool) -> Iterator[None]:
+        """`told`: the plugins' own books know what has ended, but not what is reserved."""
+        freed = {} if told else self.profile.freed_by_queue(when)
+        for queue, own in reserved.items():
+            amounts.add(freed.setdefault(queue, {}), own, -1)
+        self.session.points.allocatable.freed = freed
+        try:
+            yield
+        finally:
+            self.session.points.allocatable.freed = None
+
+    @contextlib.contextmanager
+    def _gone(self, gang: GangState, when: Instant) -> Iterator[bool]:
+        """Tell filters of pods that their work has ended, where they have a say about this gang."""
+        statement = self._ended(when) if self._is_looked_at(gang) else None
+        try:
+            yield statement is not None
+        finally:
+            if statement is not None:
+                statement.rollback()
+
+    def _is_looked_at(self, gang: GangState) -> bool:
+        """Whether anything but room decides where the gang's pods may go."""
+        points = self.session.points
+        for shape in {self.session.shape(task) for task in gang.tasks_in(Status.PENDING)}:
+            if any(hook.call.concerns(shape) for hook in points.live_filter.hooks):
+                return True
+            limits = (each.call for each in points.limit.hooks if each.call.code not in ROOM_ONLY)
+            if any(limit.count(shape) is not None for limit in limits):
+                return True
+        return False
+
+    def _ended(self, when: Instant) -> Statement | None:
+        session, estimates = self.session, self.profile.estimates
+        ended = [gang for gang in session.gangs.values() if gang.gang.held and estimates.end(gang) <= when]
+        if sum(len(gang.tasks) for gang in ended) > GONE_MAX:
+            return None
+        statement = session.statement()
+        for gang in ended:
+            for task, _ in list(session.on_nodes(gang.tasks_in(*OCCUPYING))):
+                statement.evict(task, "")
+        return statement

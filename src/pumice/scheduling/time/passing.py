@@ -1,0 +1,161 @@
+"""Who may pass a reservation: whoever leaves it standing.
+
+A gang that is expected to end before the reserved time may go anywhere. Any other may have what nodes will have beyond what is reserved, which
+is one more limit for each shape. Where that refuses it, the reservations are tried on other nodes at their own times: they are promises of a
+time, not of nodes. And a queue's quota that a reservation will need is not given away either.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice import instant
+from pumice.cluster import amounts
+from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.placing import turns
+from pumice.scheduling.placing.pending import PendingMembers
+from pumice.scheduling.time.keeping import NAME
+
+if TYPE_CHECKING:
+    from pumice.cluster.columns import Column
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.core.statement import Statement
+    from pumice.scheduling.time.planning import Book
+    from pumice.scheduling.time.reservations import Reservation
+
+_MANY = np.iinfo(np.int64).max
+DETOURS_MAX = 64  # in one cycle that come to nothing
+
+
+class Passing:
+    """What is left for gangs beside the reservations of a book."""
+
+    def __init__(self, book: Book) -> None:
+        self.book = book
+        self.session = book.session
+        self._limit: tuple[object, Column | None] = (None, None)
+        self._detours = 0
+
+    def outlived(self, gang: GangState | None) -> list[Reservation]:
+        """Reservations that begin before the gang ends, and that it has to respect."""
+        others = self.book.binding(gang)
+        if gang is None:
+            return others
+        end = self.book.estimates.end(gang)
+        return [each for each in others if each.time < end]
+
+    # ------------------------------------------------------------------------------------------------- nodes
+
+    def limit(self, shape: Shape) -> Column | None:
+        """How many such pods of the gang whose turn it is each node takes beside the reservations; None: as many as fit."""
+        if not self.book.standing or self.book.later.is_looking:
+            return None
+        gang = self.session.turn
+        state = (gang and gang.key, shape, len(self.session.room.touched), self.book.version)
+        if self._limit[0] != state:
+            self._limit = (state, self._find_limit(gang, shape))
+        return self._limit[1]
+
+    def _find_limit(self, gang: GangState | None, shape: Shape) -> Column | None:
+        respected = self.outlived(gang)
+        if not respected:
+            return None
+        others = self.book.binding(gang)
+        column: Column = np.full(len(self.session.room.table), _MANY, dtype=np.int64)
+        for start in sorted({each.time for each in respected}):
+            nodes = np.unique(np.concatenate([each.nodes for each in respected if each.time == start]))
+            column[nodes] = np.minimum(column[nodes], shape.copies(self.book.left(start, nodes, others)))
+        return column
+
+    # ------------------------------------------------------------------------------------------------- other nodes for reservations
+
+    def detour(self, gang: GangState) -> Statement | None:
+        """The gang where it found room, if every reservation finds some elsewhere at its own time."""
+        if self._detours >= DETOURS_MAX or not was_refused(gang):
+            return None
+        book, session = self.book, self.session
+        respected, others = self.outlived(gang), book.binding(gang)
+        length = book.estimates.end(gang) - book.now
+        if not respected or not book.counts_suffice(gang, book.now, length, others):
+            return None
+        said = dict(gang.fit_errors), dict(gang.last_tries)
+        statement = self._attempt(gang)
+        if statement is not None and self.objection(gang) is None:
+            moved = book.resettled([], others)
+            if moved is not None:
+                book.replace(moved)
+                return statement
+        if statement is not None:
+            statement.rollback()
+        self._detours += 1
+        gang.fit_errors, gang.last_tries = said
+        session.spend(1)
+        return None
+
+    def _attempt(self, gang: GangState) -> Statement | None:
+        session, later = self.session, self.book.later
+        gang.fit_errors.clear()
+        later.is_looking = True
+        try:
+            statement = turns.attempt(session, gang, PendingMembers(session, gang))
+        finally:
+            later.is_looking = False
+        if statement is not None and not is_whole(self.book, gang):
+            statement.rollback()
+            return None
+        return statement
+
+    # ------------------------------------------------------------------------------------------------- queues
+
+    def objection(self, gang: GangState) -> Reason | None:
+        """With the gang where it was placed: which reservation would no longer get what its queue may hold."""
+        if not self.session.points.allocatable.hooks:
+            return None
+        for each in self.outlived(gang):
+            if not self._has_share(each, gang) and self._has_share(each, gang, without=True):
+                return would_delay(each)
+        return None
+
+    def _has_share(self, reservation: Reservation, gang: GangState, *, without: bool = False) -> bool:
+        """Whether the reservation's queue may hold it at its time; `without`: if the gang had not been placed."""
+        book, session = self.book, self.session
+        others = [each for each in book.standing.values() if each is not reservation and each.gang is not gang]
+        freed = book.profile.freed_by_queue(reservation.time)
+        for queue, own in book.reserved_in_queues(reservation.time, others).items():
+            amounts.add(freed.setdefault(queue, {}), own, -1)
+        if without:
+            own = freed.setdefault(gang.queue, {})
+            amounts.add(own, gang.occupied)
+            amounts.add(own, gang.gang.occupied, -1)
+        point = session.points.allocatable
+        queue_info = session.queue_of(reservation.gang)
+        try:
+            for shape, count in reservation.members.items():
+                point.freed = freed
+                if point.of(queue_info, shape, count) < count:
+                    return False
+                amounts.add(freed.setdefault(queue_info.name, {}), shape.request.amounts, -count)
+        finally:
+            point.freed = None
+        return True
+
+
+def was_refused(gang: GangState) -> bool:
+    """Whether a reservation is among the reasons for which the gang found no place."""
+    return any(
+        reason.code is Code.NODE_RESERVED for error in gang.fit_errors.values() for reason in error.reasons
+    ) or any(reason.code is Code.WOULD_DELAY for reason in gang.reasons)
+
+
+def is_whole(book: Book, gang: GangState) -> bool:
+    """Whether all that must start together has places; a vote for a part of it (sla's) does not count."""
+    return book.session.is_ready(gang) or book.session.points.pipelined.is_unopposed(gang)
+
+
+def would_delay(reservation: Reservation) -> Reason:
+    until = instant.format_instant(reservation.time)
+    return Reason(Code.WOULD_DELAY, NAME, Facts(gang=reservation.gang.key, until=until), cure=Cure.WAITING)

@@ -1,0 +1,326 @@
+"""Finding reservations and keeping them: the book of one session.
+
+A reservation is the earliest moment at which the real placer finds places for a gang, given what ends until then and what is kept for others.
+Without other reservations room only grows, and the moment is found by halving. With others the moments are tried in order.
+
+Nodes of a reservation may change from cycle to cycle, its time may only become earlier, unless somebody outlived an estimate, a node went,
+or somebody of higher rank came; each such move has its reason.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from pumice.cluster import amounts
+from pumice.cluster.tasks import Status
+from pumice.scheduling.core.codes import Code
+from pumice.scheduling.placing.pending import is_placeable
+from pumice.scheduling.time import reservations
+from pumice.scheduling.time.later import Later
+from pumice.scheduling.time.profile import ReleaseProfile, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pumice.cluster.columns import Column
+    from pumice.instant import Duration, Instant
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Indexes
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.time.estimates import Estimates
+    from pumice.scheduling.time.later import Seat
+    from pumice.scheduling.time.reservations import Reservation
+
+TRIES_MAX = 24  # moments of one search that are tried where others have reservations
+TRY_UNITS = 50  # of the cycle's budget for each
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rules:
+    """How many gangs get reservations, and how far ahead."""
+
+    depth: int
+    queue_depth: int
+    horizon: Duration
+
+
+class Lost(NamedTuple):
+    """A reservation that is no more: why, for whom or what, and the time that it was for."""
+
+    code: Code
+    culprit: str
+    time: Instant
+
+
+class Book:
+    """The reservations of one session, in the order of rank."""
+
+    def __init__(self, session: Session, estimates: Estimates, rules: Rules) -> None:
+        self.session = session
+        self.now = session.now
+        self.estimates = estimates
+        self.rules = rules
+        self.profile = ReleaseProfile(session, estimates)
+        self.later = Later(session, self.profile)
+        self.standing: dict[str, Reservation] = {}
+        self.lost: dict[str, Lost] = {}  # by gang: reservations that could not be kept
+        self.version = 0  # rises with every change
+
+    # ------------------------------------------------------------------------------------------------- ranks
+
+    def outranks(self, gang: GangState, other: GangState) -> bool:
+        """Within a queue the order of turns decides; between queues their shares do from cycle to cycle, so only their priority does."""
+        if gang.queue == other.queue:
+            return self.session.gang_before(gang, other)
+        return self.session.queue_of(gang).priority > self.session.queue_of(other).priority
+
+    def binding(self, gang: GangState | None) -> list[Reservation]:
+        """What the gang has to leave alone: everything but its own, and what it outranks where it has none itself."""
+        others = [each for each in self.standing.values() if each.gang is not gang]
+        if gang is None or gang.key in self.standing:
+            return others
+        return [each for each in others if not self.outranks(gang, each.gang)]
+
+    def has_room(self, gang: GangState) -> bool:
+        """Whether the gang may have a reservation, if need be instead of one that it outranks."""
+        return not self._is_full(gang) or self._weakest(gang) is not None
+
+    def _is_full(self, gang: GangState) -> bool:
+        of_queue = sum(each.gang.queue == gang.queue for each in self.standing.values())
+        return len(self.standing) >= self.rules.depth or of_queue >= self.rules.queue_depth
+
+    def _weakest(self, gang: GangState) -> Reservation | None:
+        """The last one that the gang outranks, and whose place would be its own."""
+        of_queue = sum(each.gang.queue == gang.queue for each in self.standing.values())
+        own_queue_only = of_queue >= self.rules.queue_depth
+        lower = [each for each in self.standing.values() if self.outranks(gang, each.gang)]
+        lower = [each for each in lower if not own_queue_only or each.gang.queue == gang.queue]
+        return lower[-1] if lower else None
+
+    # ------------------------------------------------------------------------------------------------- changes
+
+    def enter(self, reservation: Reservation) -> None:
+        """Into the book, in the order of rank; who is outranked and finds the book full is out of it."""
+        gang = reservation.gang
+        if gang.key not in self.standing and self._is_full(gang):
+            weakest = self._weakest(gang)
+            assert weakest is not None, f"the book is full, and {gang.key} outranks nobody in it"
+            self.drop(weakest.gang.key, Code.RESERVATION_OUTRANKED, gang.key)
+        self.standing[gang.key] = reservation
+        self._sort()
+
+    def _sort(self) -> None:
+        """By rank within a queue; between queues as they came."""
+        placed: list[Reservation] = []
+        for each in self.standing.values():
+            place = len(placed)
+            while place > 0 and self.outranks(each.gang, placed[place - 1].gang):
+                place -= 1
+            placed.insert(place, each)
+        self.standing = {each.gang.key: each for each in placed}
+        self.version += 1
+
+    def drop(self, key: str, code: Code | None = None, culprit: str = "") -> None:
+        gone = self.standing.pop(key, None)
+        if gone is not None:
+            self.version += 1
+            if code is not None:
+                self.lost[key] = Lost(code, culprit, gone.time)
+
+    # ------------------------------------------------------------------------------------------------- room
+
+    def left(self, at: Instant, nodes: Indexes, others: Sequence[Reservation]) -> Column:
+        """What some nodes have free at a moment beside the other reservations."""
+        free = self.profile.free_on(at, nodes)
+        place = np.full(len(self.session.room.table), -1, dtype=np.intp)
+        place[nodes] = np.arange(len(nodes))
+        for each in others:
+            if each.is_active(at):
+                there = place[each.nodes]
+                free[:, there[there >= 0]] -= each.taken[:, there >= 0]
+        return free
+
+    def window(self, when: Instant, length: Duration, others: Sequence[Reservation]) -> Column:
+        """What each node has free from then on for so long, beside the other reservations."""
+        free = self.profile.free(when)
+        for each in others:
+            if each.is_active(when):
+                free[:, each.nodes] -= each.taken
+        for start in starts(when, length, others):
+            nodes = np.unique(np.concatenate([each.nodes for each in others if each.time == start]))
+            free[:, nodes] = np.minimum(free[:, nodes], self.left(start, nodes, others))
+        return free
+
+    def reserved_in_queues(self, at: Instant, others: Iterable[Reservation]) -> dict[str, amounts.MutableAmounts]:
+        total: dict[str, amounts.MutableAmounts] = {}
+        for each in others:
+            if each.is_active(at):
+                amounts.add(total.setdefault(each.gang.queue, {}), each.wanted())
+        return total
+
+    def is_enough(self, gang: GangState, free: Column) -> bool:
+        """Whether the gang's minimum may fit, by columns alone: a bound, exact where all members are equal and may go anywhere."""
+        session, needed = self.session, self.session.shortfall(gang)
+        shapes = Counter(session.shape(task) for task in gang.tasks_in(Status.PENDING) if is_placeable(task))
+        found = 0
+        for shape, count in shapes.items():
+            allowed = session.placer.allowed(shape)
+            found += min(int(shape.copies(free)[allowed].sum()), count)
+            if found >= needed:
+                return True
+        return False
+
+    def counts_suffice(self, gang: GangState, when: Instant, length: Duration, others: Sequence[Reservation]) -> bool:
+        """Whether the gang may fit from then on for so long, if reservations could lie on any nodes."""
+        for at in (when, *starts(when, length, others)):
+            free = self.profile.free(at)
+            for each in others:
+                if each.is_active(at):
+                    free[:, each.nodes] -= each.taken
+            if not self.is_enough(gang, free):
+                return False
+        return True
+
+    def resettled(self, fixed: Sequence[Reservation], others: Sequence[Reservation]) -> list[Reservation] | None:
+        """The other reservations at their times, on whatever nodes the real placer finds for them beside the fixed ones; None: not all.
+
+        One after the other by their times, so that only what began before is in the way of any of them.
+        """
+        placed = list(fixed)
+        for each in sorted(others, key=lambda other: other.time):
+            before = [other for other in placed if other.is_active(each.time)]
+            free = self.window(each.time, each.length, placed)
+            seats = self.seats(each.gang, each.time, free, before) if self.is_enough(each.gang, free) else None
+            if seats is None:
+                return None
+            placed.append(each.elsewhere(seats))
+        return placed[len(fixed) :]
+
+    def replace(self, moved: Sequence[Reservation]) -> None:
+        """The same reservations on other nodes."""
+        for each in moved:
+            self.standing[each.gang.key] = each
+        self.version += 1
+
+    # ------------------------------------------------------------------------------------------------- searching
+
+    def find(self, gang: GangState, before: Instant | None = None) -> Reservation | None:
+        """The earliest reservation that the gang can have beside those it has to respect; only one before that time, if given."""
+        others = self.binding(gang)
+        length = self.estimates.of(gang).length
+        moments = self._moments(others, before)
+        if not moments:
+            return None
+        first = self._first_enough(gang, moments)
+        if first is None:
+            return None
+        search = _Search(self, gang, length, others)
+        return search.in_order(moments[first:]) if others else search.by_halves(moments, first)
+
+    def _moments(self, others: Sequence[Reservation], before: Instant | None) -> list[Instant]:
+        """When room may become enough: where work ends, and where reservations do."""
+        last = self.now + self.rules.horizon
+        moments = sorted({*self.profile.ends(), *(each.end for each in others if each.end > self.now)})
+        return [each for each in moments if each <= last and (before is None or each < before)]
+
+    def _first_enough(self, gang: GangState, moments: Sequence[Instant]) -> int | None:
+        """The first moment at which the columns alone would do, by halving: nothing earlier need be tried."""
+        low, high = 0, len(moments) - 1
+        if not self.is_enough(gang, self.profile.free(moments[high])):
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            if self.is_enough(gang, self.profile.free(moments[middle])):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def seats(self, gang: GangState, when: Instant, free: Column, others: Sequence[Reservation]) -> list[Seat] | None:
+        return self.later.seats(gang, when, free, self.reserved_in_queues(when, others))
+
+
+def starts(when: Instant, length: Duration, others: Iterable[Reservation]) -> list[Instant]:
+    """Moments within at which another reservation begins: only there does room become less."""
+    return sorted({each.time for each in others if when < each.time < when + length})
+
+
+@dataclasses.dataclass(slots=True)
+class _Search:
+    """One gang's search for the earliest moment."""
+
+    book: Book
+    gang: GangState
+    length: Duration
+    others: Sequence[Reservation]
+
+    def by_halves(self, moments: Sequence[Instant], first: int) -> Reservation | None:
+        """Nothing but time passes: what works at one moment works at all later ones."""
+        found = self._at(moments[first])
+        if found is not None:
+            return found
+        places = [place for place in merged(moments) if place > first]
+        low, high = -1, len(places) - 1
+        found = self._at(moments[places[high]]) if places else None
+        if found is None:
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            better = self._at(moments[places[middle]])
+            if better is not None:
+                found, high = better, middle
+            else:
+                low = middle
+        return self._between(moments, places[low] if low >= 0 else first, places[high], found)
+
+    def _between(self, moments: Sequence[Instant], low: int, high: int, found: Reservation) -> Reservation:
+        """Where moments were merged: the very first of them that works."""
+        while high - low > 1:
+            middle = (low + high) // 2
+            better = self._at(moments[middle])
+            if better is not None:
+                found, high = better, middle
+            else:
+                low = middle
+        return found
+
+    def in_order(self, moments: Sequence[Instant]) -> Reservation | None:
+        tries = 0
+        for when in moments:
+            if not self.book.counts_suffice(self.gang, when, self.length, self.others):
+                continue
+            tries += 1
+            if tries > TRIES_MAX or not self.book.session.spend(TRY_UNITS):
+                return None
+            free = self.book.window(when, self.length, self.others)
+            found = self._seated(when, free) if self.book.is_enough(self.gang, free) else None
+            found = found or self._beside_others(when)
+            if found is not None:
+                return found
+        return None
+
+    def _beside_others(self, when: Instant) -> Reservation | None:
+        """There is room enough, but other reservations lie in the way: those that begin later can make way, at their own times."""
+        early = [each for each in self.others if each.time <= when]
+        late = [each for each in self.others if each.time > when]
+        if not late:
+            return None
+        found = self._seated(when, self.book.window(when, self.length, early))
+        moved = self.book.resettled([*early, found], late) if found is not None else None
+        if moved is None:
+            return None
+        self.book.replace(moved)
+        return found
+
+    def _at(self, when: Instant) -> Reservation | None:
+        return self._seated(when, self.book.profile.free(when))
+
+    def _seated(self, when: Instant, free: Column) -> Reservation | None:
+        seats = self.book.seats(self.gang, when, free, self.others)
+        if seats is None:
+            return None
+        return reservations.made(self.gang, when, self.length, seats, self.book.now)

@@ -1,0 +1,179 @@
+"""What becomes free, and when: running work sorted by its expected end.
+
+As nothing new starts, room only grows along the profile. What this cycle itself places and evicts is added on top (`Moves`): what it starts
+ends too, and what it evicts is free now and not once more at its end. Built once a cycle, by the first who asks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice.cluster import amounts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pumice.cluster.columns import Column
+    from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Indexes
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.time.estimates import Estimates
+
+STEPS_MAX = 128  # moments that are looked at first; between two of them every end is
+COLUMNS_MAX = 128  # that are kept; one is 300 KB for 5,000 nodes
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Move:
+    """Members that this cycle placed (sign 1) or evicted (-1), as of the moment at which they would be gone anyway."""
+
+    end: Instant
+    gang: GangState
+    shape: Shape
+    nodes: Sequence[int]
+    sign: int
+
+    def undoes(self, other: Move) -> bool:
+        return (
+            self.sign == -other.sign
+            and self.gang is other.gang
+            and self.shape is other.shape
+            and self.end == other.end
+            and list(self.nodes) == list(other.nodes)
+        )
+
+
+class ReleaseProfile:
+    """Amounts that nodes, and queues, get back by a moment; shape (resources, nodes)."""
+
+    def __init__(self, session: Session, estimates: Estimates) -> None:
+        self.session = session
+        self.estimates = estimates
+        self.now = session.now
+        self.moves: list[Move] = []  # of this cycle; what was undone at once is gone from it
+        self.log: list[Move] = []  # the same without any gone, for those who remember how far they have read
+        self._built = False
+        self._columns: dict[Instant, Column] = {}
+
+    # ------------------------------------------------------------------------------------------------- building
+
+    def _build(self) -> None:
+        session, index, axis = self.session, self.session.room.table.index, self.session.room.table.axis
+        ends: list[Instant] = []
+        nodes: list[int] = []
+        kinds: list[int] = []
+        demands: list[Column] = []
+        kind_of: dict[object, int] = {}
+        holders: list[tuple[Instant, GangState]] = []
+        for gang in session.gangs.values():
+            held = gang.gang.held
+            if not held:
+                continue
+            end = self.estimates.end(gang)
+            holders.append((end, gang))
+            for request, names in held:
+                kind = kind_of.get(request)
+                if kind is None:
+                    kind = kind_of[request] = len(demands)
+                    demands.append(axis.demand(request))
+                there = [index[name] for name in names if name in index]
+                ends += [end] * len(there)
+                nodes += there
+                kinds += [kind] * len(there)
+        order = np.argsort(np.asarray(ends, dtype=np.int64), kind="stable")
+        self._ends = np.asarray(ends, dtype=np.int64)[order]
+        self._nodes = np.asarray(nodes, dtype=np.intp)[order]
+        per_kind = np.stack(demands, axis=1) if demands else np.zeros((len(axis), 0), dtype=np.int64)
+        self._amounts = per_kind[:, np.asarray(kinds, dtype=np.intp)[order]]
+        self._rows = np.flatnonzero(per_kind.any(axis=1)) if demands else np.zeros(0, dtype=np.intp)
+        self._holders = sorted(holders, key=lambda each: each[0])
+        self._built = True
+
+    def build(self) -> None:
+        if not self._built:
+            self._build()
+
+    # ------------------------------------------------------------------------------------------------- moments
+
+    def ends(self) -> list[Instant]:
+        """Every moment after now at which something ends, in order."""
+        self.build()
+        known = {*np.unique(self._ends).tolist(), *(move.end for move in self.moves if move.sign > 0)}
+        return sorted(each for each in known if each > self.now)
+
+    # ------------------------------------------------------------------------------------------------- amounts
+
+    def freed(self, at: Instant) -> Column:
+        """What nodes get back from work that was running when the cycle began."""
+        self.build()
+        column = self._columns.get(at)
+        if column is None:
+            count = int(np.searchsorted(self._ends, at, side="right"))
+            size = len(self.session.room.table)
+            column = np.zeros((len(self.session.room.table.axis), size), dtype=np.int64)
+            for row in self._rows.tolist():
+                # Sums of integers below 2**53 are exact in floats, and this is the fastest way to add up by node.
+                column[row] = np.bincount(self._nodes[:count], self._amounts[row, :count], size).astype(np.int64)
+            if len(self._columns) >= COLUMNS_MAX:
+                del self._columns[next(iter(self._columns))]
+            self._columns[at] = column
+        return column
+
+    def free(self, at: Instant) -> Column:
+        """What nodes will have free then if nothing new starts: a new column that the caller may change."""
+        free: Column = self.session.room.future + self.freed(at)
+        for move in self.moves:
+            if move.end <= at:
+                np.add.at(free.T, np.asarray(move.nodes, dtype=np.intp), move.shape.demand * move.sign)
+        return free
+
+    def free_on(self, at: Instant, nodes: Indexes) -> Column:
+        """The same for some nodes."""
+        free: Column = self.session.room.future[:, nodes] + self.freed(at)[:, nodes]
+        own = [move for move in self.moves if move.end <= at]
+        if own:
+            place = np.full(len(self.session.room.table), -1, dtype=np.intp)
+            place[nodes] = np.arange(len(nodes))
+            for move in own:
+                there = place[np.asarray(move.nodes, dtype=np.intp)]
+                np.add.at(free.T, there[there >= 0], move.shape.demand * move.sign)
+        return free
+
+    def freed_by_queue(self, at: Instant) -> dict[str, amounts.MutableAmounts]:
+        """What gangs give back to their queues by then."""
+        self.build()
+        found: dict[str, amounts.MutableAmounts] = {}
+        for end, gang in self._holders:
+            if end > at:
+                break
+            amounts.add(found.setdefault(gang.queue, {}), gang.gang.occupied)
+        for move in self.moves:
+            if move.end <= at:
+                own = found.setdefault(move.gang.queue, {})
+                amounts.add(own, move.shape.request.amounts, len(move.nodes) * move.sign)
+        return found
+
+    # ------------------------------------------------------------------------------------------------- this cycle's doing
+
+    def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
+        del tasks
+        move = Move(self.estimates.end(gang), gang, shape, nodes, sign)
+        self.log.append(move)
+        if self.moves and move.undoes(self.moves[-1]):
+            self.moves.pop()
+        else:
+            self.moves.append(move)
+
+
+def merged(moments: Sequence[Instant]) -> list[int]:
+    """Positions of at most STEPS_MAX moments, spread evenly over all of them; the last one always."""
+    count = len(moments)
+    if count <= STEPS_MAX:
+        return list(range(count))
+    return sorted({(step + 1) * count // STEPS_MAX - 1 for step in range(STEPS_MAX)})

@@ -1,0 +1,172 @@
+"""What is kept for whom: reservations as they stand in memory, and as columns inside a session.
+
+A reservation is a time, nodes, and what of each is kept from then on for as long as the gang is expected to run. In memory it names nodes and
+resources as people do, so that it survives a restart, and nodes that come and go.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from pumice.cluster import amounts
+from pumice.cluster.tasks import Status
+from pumice.scheduling.core.codes import Code
+from pumice.scheduling.core.memory import Slot
+from pumice.scheduling.time.later import Seat
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pumice.cluster.columns import Column
+    from pumice.instant import Duration, Instant
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Indexes
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+
+NODES_MAX = (
+    8_000  # that memory names, over all reservations, of about 50 bytes each; beyond it they are found anew every cycle
+)
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True):
+    """Equal members: one of them, and on which nodes how many have their place."""
+
+    pod: str  # uid
+    nodes: dict[str, int]
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """One reservation as it is remembered."""
+
+    gang: str
+    uid: str
+    time: int
+    length: int
+    since: int  # when the gang got its first one
+    short: int  # so many members were missing
+    parts: tuple[Part, ...]
+    said: int = 0  # the time that it was first told
+    moved: Code | None = None  # the last reason for which it became later
+    culprit: str = ""  # the gang or node of that reason
+    former: int = 0  # the time before that
+
+
+class Reservations(msgspec.Struct, frozen=True):
+    """In the order of rank."""
+
+    kept: tuple[Kept, ...] = ()
+
+
+SLOT = Slot("reservations", Reservations, persistent=True)
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Reservation:
+    """One reservation inside a session: columns over its own nodes."""
+
+    gang: GangState
+    time: Instant
+    length: Duration
+    seats: Sequence[Seat]
+    since: Instant
+    nodes: Indexes
+    taken: Column  # (resources, own nodes)
+    members: Counter[Shape]
+    moved: Code | None = None
+    culprit: str = ""
+    former: Instant = 0
+    said: Instant = 0
+
+    @property
+    def end(self) -> Instant:
+        return self.time + self.length
+
+    def is_active(self, at: Instant) -> bool:
+        return self.time <= at < self.end
+
+    def elsewhere(self, seats: Sequence[Seat]) -> Reservation:
+        """The same reservation on other nodes."""
+        moved = made(self.gang, self.time, self.length, seats, self.since)
+        return dataclasses.replace(self, seats=moved.seats, nodes=moved.nodes, taken=moved.taken, members=moved.members)
+
+    def wanted(self) -> amounts.MutableAmounts:
+        """What it takes of its queue's quota."""
+        total: amounts.MutableAmounts = {}
+        for shape, count in self.members.items():
+            amounts.add(total, shape.request.amounts, count)
+        return total
+
+    def kept(self, session: Session) -> Kept:
+        """As it is remembered."""
+        names = session.room.table.names
+        waiting = {session.shape(task): task.uid for task in reversed(self.gang.tasks_in(Status.PENDING))}
+        parts: dict[str, Counter[str]] = {}
+        for seat in self.seats:
+            parts.setdefault(waiting[seat.shape], Counter()).update(names[node] for node in seat.nodes)
+        return Kept(
+            gang=self.gang.key,
+            uid=self.gang.uid,
+            time=self.time,
+            length=self.length,
+            since=self.since,
+            short=session.shortfall(self.gang),
+            parts=tuple(Part(pod, dict(sorted(nodes.items()))) for pod, nodes in sorted(parts.items())),
+            said=self.said,
+            moved=self.moved,
+            culprit=self.culprit,
+            former=self.former,
+        )
+
+
+def made(gang: GangState, time: Instant, length: Duration, seats: Sequence[Seat], since: Instant) -> Reservation:
+    """A reservation of these seats."""
+    members: Counter[Shape] = Counter()
+    by_node: dict[int, Column] = {}
+    for seat in seats:
+        members[seat.shape] += len(seat.nodes)
+        for node, count in Counter(seat.nodes).items():
+            by_node[node] = by_node.get(node, 0) + seat.shape.demand * count
+    nodes = np.array(sorted(by_node), dtype=np.intp)
+    taken = np.stack([by_node[node] for node in nodes.tolist()], axis=1)
+    return Reservation(gang, time, length, tuple(seats), since, nodes, taken, members, said=time)
+
+
+def recalled(session: Session, kept: Kept) -> Reservation | str | None:
+    """What was remembered, as columns; None where the gang no longer waits as it did, the name of a node that has gone."""
+    gang = session.gangs.get(kept.gang)
+    if gang is None or gang.uid != kept.uid or not gang.tally[Status.PENDING] or session.is_ready(gang):
+        return None
+    waiting = {task.uid: task for task in gang.tasks_in(Status.PENDING)}
+    index, seats = session.room.table.index, []
+    for part in kept.parts:
+        task = waiting.get(part.pod)
+        if task is None:
+            return None
+        gone = next((name for name in part.nodes if name not in index), None)
+        if gone is not None:
+            return gone
+        seats.append(
+            Seat(session.shape(task), [index[name] for name, count in part.nodes.items() for _ in range(count)])
+        )
+    if not seats or kept.short != session.shortfall(gang):
+        return None
+    found = made(gang, kept.time, kept.length, seats, kept.since)
+    found.said, found.moved, found.culprit, found.former = kept.said, kept.moved, kept.culprit, kept.former
+    return found
+
+
+def remembered(session: Session, standing: Sequence[Reservation]) -> Reservations:
+    """What the next cycle takes up, as far as there is room for it."""
+    kept, nodes = [], 0
+    for each in standing:
+        nodes += len(each.nodes)
+        if nodes > NODES_MAX:
+            break
+        kept.append(each.kept(session))
+    return Reservations(tuple(kept))

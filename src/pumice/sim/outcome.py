@@ -1,0 +1,133 @@
+"""What became of a workload: each gang's start and end, and the figures that schedulers are compared by."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from pumice.sim.workload import Submission
+
+FLOOR_S = 10  # of the run time in the bounded slowdown: a second's job that waits a minute is no catastrophe
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Run:
+    """One gang: when it started for the first time, when it ended, and how often it lost its work to an eviction."""
+
+    number: int
+    job: Submission
+    start_s: float | None = None
+    end_s: float | None = None
+    restarts: int = 0
+    began_s: float = 0.0  # the present attempt
+
+    @property
+    def wait_s(self) -> float | None:
+        return None if self.start_s is None else self.start_s - self.job.at_s
+
+    @property
+    def slots(self) -> int:
+        return self.job.size * self.job.slots
+
+    @property
+    def slowdown(self) -> float | None:
+        """From submission to end, in run times of at least FLOOR_S; never below 1."""
+        if self.end_s is None:
+            return None
+        return max(1.0, (self.end_s - self.job.at_s) / max(self.job.run_s, FLOOR_S))
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Outcome:
+    """All gangs in the order in which they were given, and who held how many slots when."""
+
+    slots: int
+    runs: list[Run]
+    evictions: int = 0
+    cycles: int = 0
+    lost_slot_s: float = 0.0  # work that was done and thrown away
+    held: list[tuple[float, Run, int]] = dataclasses.field(default_factory=list)  # (when, who, slots more or less)
+
+    def started(self, run: Run, at_s: float) -> None:
+        run.start_s = at_s if run.start_s is None else run.start_s
+        run.began_s = at_s
+        self.held.append((at_s, run, run.slots))
+
+    def ended(self, run: Run, at_s: float) -> None:
+        run.end_s = at_s
+        self.held.append((at_s, run, -run.slots))
+
+    def restarted(self, run: Run, at_s: float) -> None:
+        run.restarts += 1
+        self.lost_slot_s += (at_s - run.began_s) * run.slots
+        self.held.append((at_s, run, -run.slots))
+
+    # ------------------------------------------------------------------------------------------------- figures
+
+    @property
+    def figures(self) -> dict[str, float | None]:
+        """Means over gangs that have started (wait) or ended (slowdown); None where there is none of them."""
+        waits = [run.wait_s for run in self.runs if run.wait_s is not None]
+        slowdowns = [run.slowdown for run in self.runs if run.slowdown is not None]
+        ends = [run.end_s for run in self.runs if run.end_s is not None]
+        first = min((run.job.at_s for run in self.runs), default=0.0)
+        makespan = max(ends) - first if ends else 0.0
+        done = sum(run.job.run_s * run.slots for run in self.runs if run.end_s is not None)
+        return {
+            "mean_wait_s": _mean(waits),
+            "bounded_slowdown": _mean(slowdowns),
+            "utilisation": done / (self.slots * makespan) if makespan else None,
+            "makespan_s": makespan,
+            "evictions": self.evictions,
+            "lost_gpu_h": self.lost_slot_s / 3600,
+            "jobs": len(self.runs),
+            "never_started": len(self.runs) - len(waits),
+            "never_ended": len(self.runs) - len(ends),
+            "cycles": self.cycles,
+        }
+
+    def wait_by_size(self, edges: tuple[int, ...] = (1, 8, 32, 128)) -> dict[str, dict[str, Any]]:
+        """Waits of gangs by their size: "1", "2-8", ... and beyond the last edge."""
+        found: dict[str, dict[str, Any]] = {}
+        lows = (1, *(edge + 1 for edge in edges))
+        for low, high in zip(lows, (*edges, None), strict=True):
+            own = [run for run in self.runs if low <= run.job.size and (high is None or run.job.size <= high)]
+            name = f"{low}" if low == high else f"{low}-{high}" if high is not None else f">{low - 1}"
+            if own:
+                waits = [run.wait_s for run in own if run.wait_s is not None]
+                found[name] = {"jobs": len(own), "mean_wait_s": _mean(waits), "max_wait_s": max(waits, default=None)}
+        return found
+
+    def usage(
+        self, by: str = "queue", *, step_s: float, until_s: float | None = None
+    ) -> Mapping[str, NDArray[np.float64]]:
+        """Mean slots held in each step since second 0, by "queue" or "user"."""
+        end = until_s if until_s is not None else max((at for at, _, _ in self.held), default=0.0)
+        edges = np.arange(0.0, end + step_s, step_s)
+        names = dict.fromkeys(getattr(run.job, by) for run in self.runs)
+        return {
+            name: self._mean_held([each for each in self.held if getattr(each[1].job, by) == name], edges)
+            for name in names
+        }
+
+    def _mean_held(self, changes: list[tuple[float, Run, int]], edges: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Between edges: the slot seconds up to each edge are those of every change that came before it."""
+        times = np.array([at for at, _, _ in changes] or [0.0])
+        deltas = np.array([delta for _, _, delta in changes] or [0])
+        order = np.searchsorted(times, edges)  # changes are in order of time
+        level = np.concatenate([[0], np.cumsum(deltas)])
+        moment = np.concatenate([[0.0], np.cumsum(deltas * times)])
+        area = level[order] * edges - moment[order]
+        means: NDArray[np.float64] = np.diff(area) / np.diff(edges)
+        return means
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None

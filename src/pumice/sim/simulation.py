@@ -1,0 +1,190 @@
+"""A workload on a cluster under a policy, from the first submission to the last end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pumice import instant
+from pumice.api import changes, names
+from pumice.api.core import Node, NodeStatus
+from pumice.api.meta import ObjectMeta
+from pumice.api.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from pumice.api.priority import PriorityClass
+from pumice.api.scheduling import (
+    DequeueStrategy,
+    PodGroup,
+    PodGroupSpec,
+    PodGroupStatus,
+    Queue,
+    QueueSpec,
+    QueueStatus,
+)
+from pumice.cluster.intake import Intake
+from pumice.cluster.state import Cluster
+from pumice.errors import BadInput
+from pumice.scheduling.core import builtin, cycle
+from pumice.scheduling.time.forward import LEAVING, Forward
+from pumice.sim.outcome import Outcome, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pumice.api.meta import Struct
+    from pumice.instant import Duration, Instant
+    from pumice.scheduling.core.plugin import Plugin
+    from pumice.sim.workload import Submission
+
+NODES_MAX = 20_000
+SLOTS_MAX = 1_000  # of one node
+START = instant.parse_instant("2026-01-01T00:00:00Z")  # second 0 of every workload
+_DAY_ONE = instant.format_instant(START)
+SLOT = "nvidia.com/gpu"  # what a slot is called in the cluster; each has a CPU and 4 GiB beside it
+_CLUSTER = re.compile(r"([0-9]{1,9})x([0-9]{1,9})")
+NAMESPACE = "sim"
+
+
+def nodes(text: str) -> list[Node]:
+    """Equal nodes: "32x8" are 32 with 8 slots each."""
+    match = _CLUSTER.fullmatch(text)
+    count, slots = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not (1 <= count <= NODES_MAX and 1 <= slots <= SLOTS_MAX):
+        raise BadInput(
+            f"cluster {text!r}: write NODESxSLOTS, such as 32x8, with 1 to {NODES_MAX} nodes of 1 to {SLOTS_MAX} slots"
+        )
+    room = {"cpu": str(slots), "memory": f"{4 * slots}Gi", "pods": str(max(110, slots)), SLOT: str(slots)}
+    status = NodeStatus(allocatable=room, capacity=room)
+    return [Node(metadata=_node_meta(f"node-{number:05}"), status=status) for number in range(count)]
+
+
+def _node_meta(name: str) -> ObjectMeta:
+    return ObjectMeta(name=name, uid=name, creation_timestamp=_DAY_ONE, labels={names.HOSTNAME: name})
+
+
+def simulate(  # noqa: PLR0913  what a simulation is made of, all of it optional but the first two
+    work: Sequence[Submission],
+    machines: Sequence[Node],
+    *,
+    policy: str | bytes = builtin.TEXT,
+    source: str = "built-in policy",
+    queues: Mapping[str, int] | Sequence[Queue] = (),
+    strategy: DequeueStrategy = DequeueStrategy.TRAVERSE,
+    others: Iterable[Struct] = (),
+    until_s: float | None = None,
+    leaving: Duration = LEAVING,
+    extra_plugins: Mapping[str, type[Plugin]] = cycle.NO_PLUGINS,
+    progress: Callable[[float, int], None] = lambda _at_s, _ended: None,
+) -> Outcome:
+    """What becomes of the work. `queues` are weights by name or Queue objects; those that only the work names have weight 1.
+
+    `others` are objects that stand from the beginning (priority classes, hyper nodes, pods of others); gangs that have not ended by
+    `until_s`, or that nothing can start any more, stay without an end.
+    """
+    intake = Intake(Cluster())
+    standing = (*_queues(queues, work, strategy), *machines, *others)
+    for thing in standing:
+        intake.apply(changes.Upserted(object=thing))
+    priorities = {each.metadata.name: each.value for each in standing if isinstance(each, PriorityClass)}
+    slots = sum(int(node.status.allocatable.get(SLOT, 0)) for node in machines)
+    runs = {f"{NAMESPACE}/{_name(number)}": Run(number, each) for number, each in enumerate(work)}
+    outcome = Outcome(slots, list(runs.values()))
+    ahead = Forward(
+        intake,
+        builtin.parse(policy, source, extra_plugins),
+        now=min((_instant(each.at_s) for each in work), default=START),
+        run_time=lambda gang: round(runs[gang].job.run_s * instant.SECOND),
+        leaving=leaving,
+        extra_plugins=extra_plugins,
+    )
+    for number, each in enumerate(work):
+        ahead.submit(_instant(each.at_s), _gang(_name(number), each, priorities.get(each.priority_class)))
+    until = ahead.now + instant.DURATION_MAX if until_s is None else _instant(until_s)
+    ended = 0
+    for step in ahead.run(until):
+        at_s = (step.at - START) / instant.SECOND
+        for gang in step.restarted:
+            outcome.restarted(runs[gang], at_s)
+        for gang in step.ended:
+            outcome.ended(runs[gang], at_s)
+        for gang in step.started:
+            outcome.started(runs[gang], at_s)
+        outcome.evictions += len(step.decisions.evictions)
+        ended += len(step.ended)
+        progress(at_s, ended)
+        if ended == len(work):
+            break  # plugins may go on looking at the clock
+    outcome.cycles = ahead.cycles
+    return outcome
+
+
+def _queues(
+    given: Mapping[str, int] | Sequence[Queue], work: Sequence[Submission], strategy: DequeueStrategy
+) -> list[Queue]:
+    made = [_queue(*each, strategy) for each in given.items()] if isinstance(given, Mapping) else [*given]
+    known = {queue.metadata.name for queue in made}
+    named = {"default": None, **{each.queue: None for each in work}}
+    return [*made, *(_queue(name, 1, strategy) for name in named if name not in known)]
+
+
+def _queue(name: str, weight: int, strategy: DequeueStrategy) -> Queue:
+    return Queue(
+        metadata=ObjectMeta(name=name, uid=name, creation_timestamp=_DAY_ONE),
+        spec=QueueSpec(weight=weight, dequeue_strategy=strategy.value),
+        status=QueueStatus(state="Open"),
+    )
+
+
+def _instant(seconds: float) -> Instant:
+    return START + round(seconds * instant.SECOND)
+
+
+def _name(number: int) -> str:
+    return f"job-{number:07}"  # sorts as it was submitted, also among those of one second
+
+
+def _gang(name: str, job: Submission, priority: int | None) -> list[Struct]:
+    created = instant.format_instant(_instant(job.at_s))
+    notes, labels = dict(job.annotations), dict[str, str]()
+    if job.estimate_s is not None:
+        notes[names.RUNNING_ESTIMATE] = instant.format_duration(round(job.estimate_s * instant.SECOND))
+    if job.user:
+        notes[names.SUBMITTED_BY] = labels[names.USER] = job.user
+    asks = {"cpu": str(job.slots), "memory": f"{4 * job.slots}Gi", SLOT: str(job.slots)}
+    minimum = job.size if job.minimum is None else job.minimum
+    group = PodGroup(
+        metadata=ObjectMeta(
+            namespace=NAMESPACE, name=name, uid=name, creation_timestamp=created, labels=labels, annotations=notes
+        ),
+        spec=PodGroupSpec(
+            min_member=minimum,
+            queue=job.queue,
+            priority_class_name=job.priority_class,
+            min_resources={key: _times(value, minimum) for key, value in asks.items()},
+        ),
+        status=PodGroupStatus(phase="Pending"),
+    )
+    spec = PodSpec(
+        containers=(Container(name="main", resources=ResourceRequirements(requests=asks, limits=asks)),),
+        scheduler_name="volcano",
+        priority_class_name=job.priority_class,
+        priority=priority,  # as an API server would fill it in
+    )
+    status, own = PodStatus(phase="Pending"), {**notes, names.GROUP_NAME: name}
+    members = (
+        ObjectMeta(
+            namespace=NAMESPACE,
+            name=f"{name}-w-{number}",
+            uid=f"{name}-w-{number}",
+            creation_timestamp=created,
+            labels=labels,
+            annotations=own,
+        )
+        for number in range(job.size)
+    )
+    return [group, *(Pod(metadata=meta, spec=spec, status=status) for meta in members)]
+
+
+def _times(amount: str, count: int) -> str:
+    unit = "Gi" if amount.endswith("Gi") else ""
+    return f"{int(amount.removesuffix('Gi')) * count}{unit}"

@@ -1,0 +1,86 @@
+"""What is submitted, and when: values of our own, or the Standard Workload Format that published traces have."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+from pumice.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+JOBS_MAX = 1_000_000
+SIZE_MAX = 100_000  # pods of one gang
+SECONDS_MAX = 100 * 365 * 86_400  # of any time in a workload: a hundred years
+_FIELDS_MIN = 5  # of a line: number, submit time, wait, run time, processors; the format has 18
+
+# Fields of a line of the Standard Workload Format, from 0; -1 means unknown.
+_SUBMIT, _RUN, _PROCESSORS, _PROCESSORS_ASKED, _TIME_ASKED, _USER, _QUEUE = 1, 3, 4, 7, 8, 11, 14
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Submission:
+    """A gang of equal pods, one slot each: when it comes, how long it runs, and how long its owner says it will."""
+
+    at_s: float
+    run_s: float
+    size: int = 1
+    queue: str = "default"
+    user: str = ""
+    estimate_s: float | None = None  # None: nobody says anything
+    minimum: int | None = None  # members that must start together; None: all
+    slots: int = 1  # of each pod
+    priority_class: str = ""
+    annotations: tuple[tuple[str, str], ...] = ()  # of the PodGroup
+
+
+def read_swf(lines: Iterable[str], source: str, *, most: int = JOBS_MAX) -> list[Submission]:
+    """The first `most` jobs that ran, in order of submission; cancelled ones (no run time or no processors) are left out.
+
+    The estimate is the time that was asked for, where the trace has it, else the true run time.
+    """
+    jobs = itertools.islice(_jobs(lines, source), most)
+    return sorted(jobs, key=lambda job: job.at_s)
+
+
+def _jobs(lines: Iterable[str], source: str) -> Iterator[Submission]:
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if not text or text.startswith(";"):
+            continue
+        fields = _numbers(text, f"{source}:{number}")
+        at, run = fields[_SUBMIT], fields[_RUN]
+        size = fields[_PROCESSORS] if fields[_PROCESSORS] > 0 else _field(fields, _PROCESSORS_ASKED)
+        if run <= 0 or size <= 0:
+            continue
+        if not 0 <= at <= SECONDS_MAX or run > SECONDS_MAX or size > SIZE_MAX:
+            raise BadInput(
+                f"{source}:{number}: times may be up to {SECONDS_MAX} s, and a job may have up to {SIZE_MAX} processors; is this line damaged?"
+            )
+        asked, user = _field(fields, _TIME_ASKED), _field(fields, _USER)
+        yield Submission(
+            at_s=at,
+            run_s=run,
+            size=int(size),
+            user=f"user-{int(user)}" if user >= 0 else "",
+            estimate_s=asked if asked > 0 else run,
+        )
+
+
+def _numbers(text: str, where: str) -> list[float]:
+    try:
+        fields = [float(each) for each in text.split()]
+    except ValueError as error:
+        raise BadInput(
+            f"{where}: {error}; expected a line of numbers, as the Standard Workload Format has it"
+        ) from error
+    if len(fields) < _FIELDS_MIN or not all(map(math.isfinite, fields)):
+        raise BadInput(f"{where}: {len(fields)} fields; the Standard Workload Format has 18 numbers a line")
+    return fields
+
+
+def _field(fields: list[float], place: int) -> float:
+    return fields[place] if place < len(fields) else -1
