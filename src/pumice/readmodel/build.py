@@ -17,7 +17,9 @@ from pumice.cluster import amounts
 from pumice.cluster.columns import SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.tasks import FINISHED, ON_A_NODE, Status
 from pumice.readmodel import model
+from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.sharing.limits import queue_limits
+from pumice.scheduling.whatif.trial import Question
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
     from pumice.scheduling.core.decisions import Decisions, Factors, GangReport, ShapeRoom
+    from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
+    from pumice.scheduling.core.ports import Ports
     from pumice.scheduling.core.verdict import Reason
 
 ATTEMPTS_KEPT_MAX = 1_000  # newest; the oldest are forgotten
@@ -49,6 +53,14 @@ class Cycle:
     leader: str = ""
     refused: str = ""  # why a newer policy is not in force
     resting: Mapping[str, str] = dataclasses.field(default_factory=dict)  # what failed in gangs' last attempts
+    memory: Memory = EMPTY  # that it was planned with
+    ports: Ports | None = None
+    extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
+
+    @functools.cached_property
+    def question(self) -> Question:
+        """What it was planned from, to plan again with something changed."""
+        return Question(self.snapshot, self.policy, self.at, self.memory, self.ports, self.extra_plugins)
 
     @functools.cached_property
     def bound(self) -> Mapping[str, int]:

@@ -43,7 +43,9 @@ TYPICAL_MAX = 64  # kinds of pods that are looked at: the most frequent
 REMEMBERED_MAX = 128  # kinds of pods that are remembered
 RECENT_MAX = 4096  # pods that are remembered; at more, all counts are halved, so that what is long ago fades
 WEIGHT_MAX = 1_000_000  # of a given shape
-POINTS = 100.0  # for as many GPUs as one likes; half of it for one: what a pod says that it prefers must outweigh any number
+POINTS = (
+    100.0  # for as many GPUs as one likes; half of it for one: what a pod says that it prefers must outweigh any number
+)
 
 
 class Recent(msgspec.Struct, frozen=True):
