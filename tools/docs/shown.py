@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 FOLDER = "/tmp/pumice-tutorial"  # noqa: S108  where documents say that they are; a run has a folder of its own
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 SETTLING_S = 8.0  # with --write: how long a page may take to come true before it counts as out of date
 END_S_MAX = 20.0
 LOOK_S = 0.05

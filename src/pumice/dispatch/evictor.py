@@ -7,7 +7,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from pumice import instant
-from pumice.api import changes
+from pumice.api import changes, disruptions
 from pumice.api.changes import PodRef
 from pumice.api.pods import Pod
 from pumice.kube import errors
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Evict, Release
 
-PREEMPTED = "PreemptionByScheduler"
-RELEASED = "GangReleased"  # not a failure: it neither costs a retry nor fires a policy
 BUDGET_RETRY_S = 2.0
 RESEND_S_FIRST = 0.1
 RESEND_S_MAX = 5.0
@@ -69,7 +67,7 @@ class Evictor:
         task = eviction.task
         rule, cause = eviction.rule, eviction.cause
         self._recorder.record(task.pod, "Warning", "Evict", f"Pod is evicted, because of {rule}: {cause.text}")
-        message = f"{rule} for gang {eviction.claimant}: {cause.text}" if eviction.claimant else rule
+        message = disruptions.message(rule, eviction.claimant, cause.text)
         facts = {
             "pod": task.key,
             "node": task.node,
@@ -79,7 +77,7 @@ class Evictor:
         }
         with self._tracing.span("evict", **facts) as span:
             try:
-                await self._say_why(task, PREEMPTED, message)
+                await self._say_why(task, disruptions.PREEMPTED, message)
                 self._fail_point("evicting")
                 await self._remove(task)
                 self._log("pod_evicted", **facts)
@@ -130,7 +128,7 @@ class Evictor:
     def announce_release(self, release: Release) -> None:
         """From now on the members' room is on its way out: they are not released twice, and older attempts may count on it."""
         for task in release.tasks:
-            self._leaves(task, claimant="", reason=RELEASED)
+            self._leaves(task, claimant="", reason=disruptions.RELEASED)
 
     async def release(self, release: Release) -> None:
         """Delete members of a gang that was never whole, so that their controller makes new ones."""
@@ -158,7 +156,7 @@ class Evictor:
         why = release.cause.text
         for task in release.tasks:
             try:
-                await self._say_why(task, RELEASED, why)
+                await self._say_why(task, disruptions.RELEASED, why)
                 await self._until_known(task, functools.partial(self._delete, task, at_once=release.at_once))
                 self._log("pod_released", pod=task.key, gang=release.gang, why=why)
             except errors.NotFound:
@@ -198,7 +196,7 @@ class Evictor:
 
     async def _say_why(self, task: Task, reason: str, message: str) -> None:
         condition = {
-            "type": "DisruptionTarget",
+            "type": disruptions.CONDITION,
             "status": "True",
             "reason": reason,
             "message": message,

@@ -262,6 +262,24 @@ PUMICE: tuple[Metric, ...] = (
         MetricKind.GAUGE,
         "When the webhooks' certificate expires, in seconds since 1970.",
     ),
+    Metric(
+        "pumice_record_lag_seconds",
+        MetricKind.GAUGE,
+        "Age of the oldest fact that is not in the record yet; 0 for none.",
+    ),
+    Metric("pumice_record_waiting", MetricKind.GAUGE, "Rows that wait to be written into the record."),
+    Metric("pumice_record_rows_total", MetricKind.COUNTER, "Rows written into the record, by table.", ("table",)),
+    Metric(
+        "pumice_record_dropped_total",
+        MetricKind.COUNTER,
+        "Rows that the record will never have, because its database was away for too long or refused them.",
+    ),
+    Metric("pumice_record_failures_total", MetricKind.COUNTER, "Batches that the record's database did not take."),
+    Metric(
+        "pumice_record_refused",
+        MetricKind.GAUGE,
+        "1 where the record's database is of another cluster or a newer version: nothing is recorded.",
+    ),
     Metric("pumice_policy_refusals_total", MetricKind.COUNTER, "Policy files that were refused."),
     Metric(
         "pumice_plugin_failures_total",

@@ -76,7 +76,8 @@ class _Preempting:
             gang = heap.pop()
             if (until := backoff.waits_until(session, NAME, gang)) is None:
                 with session.turn_of(gang):
-                    self._between_gangs(gang, pool)
+                    if not turns.is_held_back(session, gang):
+                        self._between_gangs(gang, pool)
             else:
                 session.changes_at.append(until)
         for gang in self.gangs:

@@ -40,7 +40,8 @@ def run(session: Session) -> None:
             gang = heap.pop()
             if (until := backoff.waits_until(session, NAME, gang)) is None:
                 with session.turn_of(gang):
-                    _reclaim(session, queue, gang, pool)
+                    if not turns.is_held_back(session, gang):
+                        _reclaim(session, queue, gang, pool)
             else:
                 session.changes_at.append(until)
 

@@ -76,6 +76,7 @@ def close(session: Session, *, explain: bool = True) -> Decisions:
         figures=dict(session.figures),
         shares=dict(session.shares),
         factors=dict(session.factors),
+        factor_weights=dict(session.factor_weights),
         usage=dict(session.usage),
         unfinished=session.budget <= 0,
         next_change=_next_change(session, claims),

@@ -64,6 +64,9 @@ class Facts(Struct, frozen=True, omit_defaults=True, rename="camel"):
     hyper_node: Annotated[str, Meta(description="name of a hyper node")] = ""
     pod: Annotated[str, Meta(description="a pod, as an example for all that are equal")] = ""
     node: Annotated[str, Meta(description="name of a node")] = ""
+    user: Annotated[str, Meta(description="the user to whom the gang is charged")] = ""
+    limit: Annotated[int | None, Meta(description="how many there may be")] = None
+    holders: Annotated[tuple[str, ...], Meta(description="gangs that take up a limit, some of them")] = ()
     until: Annotated[str, Meta(description="when room is expected for the gang that it is reserved for")] = ""
     former: Annotated[str, Meta(description="when that was expected before")] = ""
     wanted: Annotated[int | None, Meta(description="how many are needed")] = None
@@ -76,7 +79,9 @@ class Facts(Struct, frozen=True, omit_defaults=True, rename="camel"):
         return (*_SUBJECT(self), *(each.resource for each in self.amounts))
 
 
-_MOVES = {"amounts", "hyper_node", "own_tier", "pod", "node", "until", "former", "wanted", "free", "seconds"}
+_MOVES = {
+    "amounts", "holders", "limit", "hyper_node", "own_tier", "pod", "node", "until", "former", "wanted", "free", "seconds",
+}  # fmt: skip
 _SUBJECT: Callable[[Facts], tuple[object, ...]] = operator.attrgetter(
     *(field for field in Facts.__struct_fields__ if field not in _MOVES)
 )
@@ -125,6 +130,24 @@ def _queue_share_too_small(facts: Facts) -> str:
     return f"queue {facts.queue} deserves {parts}; it starts only while other queues want less, or with more weight"
 
 
+def _holders(facts: Facts) -> str:
+    more = (facts.free or 0) - len(facts.holders)
+    return f"{', '.join(facts.holders)}{f' and {more} more' if more > 0 else ''}"
+
+
+def _user_gangs(verb: str, has: str) -> Callable[[Facts], str]:
+    return lambda facts: (
+        f"user {facts.user} may {verb} {facts.limit} gangs in queue {facts.queue} and {has} {facts.free}"
+        + (f" ({_holders(facts)})" if facts.holders else "")
+    )
+
+
+def _user_resources(facts: Facts) -> str:
+    parts = _amounts_text(facts, "{limit} {resource}, holds {held} and asks for {wanted}", "; ")
+    by = f" ({_holders(facts)})" if facts.holders else ""
+    return f"user {facts.user} may hold in queue {facts.queue} {parts}{by}"
+
+
 def _exceeds_cluster(facts: Facts) -> str:
     parts = _amounts_text(facts, "{resource} {wanted} of {limit}")
     return f"can never run here: its minimum asks for more than the whole cluster has ({parts})"
@@ -156,6 +179,12 @@ def _tier_name_unknown(facts: Facts) -> str:
         f"no hyper node has the tier name {facts.tier_name!r} of highestTierName; "
         f"known are {', '.join(facts.names) or 'none'}: correct the one or the other"
     )
+
+
+def _reservation_moved(cause: str) -> Callable[[Facts], str]:
+    """From one time to a later one, or to none at all."""
+    moved, ended = "its reservation moved from {former} to {until}", "its reservation for {former} has ended"
+    return lambda facts: f"{moved if facts.until else ended}: {cause}".format_map(msgspec.structs.asdict(facts))
 
 
 def _released_incomplete(facts: Facts) -> str:
@@ -220,6 +249,12 @@ class Code(enum.Enum):
     CLUSTER_OVERCOMMITTED = "ClusterOvercommitted", "gangs that are admitted already will take what the cluster has", (
         lambda facts: f"resource in cluster is overused: {', '.join(f'overused {name}' for name in facts.names)}")
 
+    USER_RUNNING = "UserRunning", "as many gangs of the user run, or were admitted, as may", _user_gangs("run", "runs")
+    USER_SUBMITTED = "UserSubmitted", "the user has as many gangs in the queue as it may have", _user_gangs("have", "has")
+    USER_RESOURCES = "UserResources", "the user would hold more of a resource than it may", _user_resources
+    USER_LIMITS_UNREADABLE = "UserLimitsUnreadable", "the queue's limits for users cannot be read", (
+        "queue {queue} lets no gang start, because its annotation pumice.dev/user-limits cannot be read: {text}")
+
     # The gang.
     TASK_PODS_MISSING = "TaskPodsMissing", "fewer pods of a task exist than must start together", (
         "Not enough valid pods of each task for gang-scheduling, task {role!r}: {free}, min: {wanted}")
@@ -258,14 +293,13 @@ class Code(enum.Enum):
         "{free} of the {wanted} members that must start together would find a place; that room is not held, "
         "but reserved for the time at which there is enough for all of them")
     RESERVATION_OUTLIVED = "ReservationOutlived", "the reservation became later: a gang runs longer than expected", (
-        "its reservation moved from {former} to {until}: gang {gang} runs longer than expected")
+        _reservation_moved("gang {gang} runs longer than expected"))
     RESERVATION_NODE_LOST = "ReservationNodeLost", "the reservation became later: a node went", (
-        "its reservation moved from {former} to {until}: node {node} is gone or takes no more pods")
+        _reservation_moved("node {node} is gone, or takes no such pods any more"))
     RESERVATION_OUTRANKED = "ReservationOutranked", "the reservation became later, or ended: a gang of higher rank came", (
-        lambda facts: f"gang {facts.gang}, which ranks higher, " + (
-            f"moved its reservation from {facts.former} to {facts.until}" if facts.until else "has got the reservation in its stead"))
-    RESERVATION_ROOM_TAKEN = "ReservationRoomTaken", "the reservation became later: its room went to pods of other schedulers, or its queue's share did", (
-        "its reservation moved from {former} to {until}: others than Pumice's gangs took room on its nodes, or its queue's share became smaller")
+        _reservation_moved("gang {gang} ranks higher"))
+    RESERVATION_ROOM_TAKEN = "ReservationRoomTaken", "the reservation became later: pods of others, or less share", (
+        _reservation_moved("pods that are not Pumice's took its room, or its queue's share became smaller"))
 
     # Hyper nodes.
     HYPER_NODES_UNUSABLE = "HyperNodesUnusable", "the tree of hyper nodes has a fault", (

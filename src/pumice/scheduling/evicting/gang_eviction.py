@@ -81,6 +81,8 @@ def starving(session: Session) -> Iterator[tuple[QueueInfo, Heap[GangState]]]:
 
 def pursue(session: Session, gang: GangState, rules: Rules, arguments: Arguments) -> None:
     """Evict for one gang, if that provably lets it start."""
+    if turns.is_held_back(session, gang):
+        return
     obstacle = topology.prepare(session, gang)
     if obstacle is not None:
         members.refuse(gang, obstacle)

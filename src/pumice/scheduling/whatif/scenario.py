@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.whatif.trial import Question
 
 NODES_ADDED_MAX = 10_000
+_QUEUE_CHANGE = re.compile(r"([^.=,]+)\.([^=,]+)=([^=,]+)")
 QUEUE_FIELDS = ("weight", "priority", "capability", "deserved", "guarantee")
 
 
@@ -32,7 +34,15 @@ class Scenario:
     like: str = ""
     drain: tuple[str, ...] = ()
     queues: tuple[tuple[str, str, str], ...] = ()
-    without: tuple[str, ...] = ()  # keys of gangs
+    without: tuple[str, ...] = ()  # gangs, by namespace and name of the group or of its Job
+
+
+def queue_change(text: str) -> tuple[str, str, str]:
+    """`research.weight=3` as its three parts."""
+    match = _QUEUE_CHANGE.fullmatch(text)
+    if match is None:
+        raise BadInput(f"queue change {text!r}: expected QUEUE.FIELD=VALUE, such as research.weight=3")
+    return match[1], match[2], match[3]
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -58,7 +68,9 @@ def compare(question: Question, scenario: Scenario, policy: Policy | None = None
     started = {**bound_before, **bound_after}
     return Outcome(
         starts=_more(bound_after, bound_before, moved),
-        starts_no_more=_more(bound_before, bound_after, scenario.without),
+        starts_no_more={
+            gang: pods for gang, pods in _more(bound_before, bound_after).items() if gang in snapshot.gangs
+        },
         evicted=_more(evicted_after, evicted_before),
         evicted_no_more=_more(evicted_before, evicted_after),
         displaced=moved,
@@ -70,7 +82,7 @@ def edited(snapshot: Snapshot, scenario: Scenario) -> tuple[Snapshot, set[str]]:
     """The snapshot with all changes made, and the gangs that had to leave drained nodes."""
     displaced: set[str] = set()
     if scenario.without:
-        snapshot = edits.without_gangs(snapshot, {_known(gang, snapshot.gangs, "gang") for gang in scenario.without})
+        snapshot = edits.without_gangs(snapshot, {_gang_of(snapshot, name) for name in scenario.without})
     for name, field, value in scenario.queues:
         queue = snapshot.queues[_known(name, snapshot.queues, "queue")]
         snapshot = edits.with_queue(snapshot, _changed(queue, field, value))
@@ -91,6 +103,15 @@ def _known(name: str, table: Mapping[str, object], kind: str) -> str:
             f"{kind} {name!r} does not exist in the cluster; see `pumice {kind}{'' if kind == 'queue' else 's'}`"
         )
     return name
+
+
+def _gang_of(snapshot: Snapshot, name: str) -> str:
+    if name in snapshot.gangs:
+        return name
+    for key, gang in snapshot.gangs.items():
+        if gang.spec.job and name == f"{gang.spec.namespace}/{gang.spec.job}":
+            return key
+    raise NotFound(f"job {name}: no gang of that name in the cluster; see `pumice job list`")
 
 
 def _changed(queue: QueueInfo, field: str, value: str) -> QueueInfo:
