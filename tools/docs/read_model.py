@@ -23,7 +23,7 @@ program that has a token for the audience `pumice.dev` of an account with the ri
 | path | answer | who may |
 | --- | --- | --- |
 | `/v1/state` | [State](#state) | who may list PodGroups and nodes everywhere |
-| `/v1/state?namespace=NS` | gangs of one namespace and queues, no nodes | who may list its PodGroups |
+| `/v1/state?namespace=NS` | gangs of one namespace, and the sums of queues; no nodes | who may list its PodGroups |
 | `/v1/gangs/NAMESPACE/NAME` | [GangDetail](#gangdetail) | who may get the PodGroup; claims of others are told to those who may list all |
 | `/v1/gangs/NAMESPACE/NAME/suggestions` | [Suggestions](#suggestions): single changes that would start it | as the one above; gangs of other namespaces are named to those who may list all |
 | `/v1/what-if` | [Outcome](#outcome) of `?add-nodes=N&like=NODE`, `?drain=NODE`, `?queue=QUEUE.weight=3`, `?without=NAMESPACE/NAME` | as `/v1/state` |

@@ -72,7 +72,7 @@ class Gang(Struct):
     members: Members
     uid: str = ""
     job: str = ""  # that the group was made for
-    user: str = ""  # who submitted it; its namespace where nobody has recorded that
+    user: str = ""  # who submitted it; else the label pumice.dev/user, where the policy trusts it, or its namespace
     priority: int = 0
     created: str = ""
     since: str = ""  # it has been schedulable, or not, since then
