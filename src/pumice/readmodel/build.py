@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 ATTEMPTS_KEPT_MAX = 1_000  # newest; the oldest are forgotten
 EVICTIONS_KEPT_MAX = 1_000
+TRUST_USER_LABEL = "trust-user-label"  # the argument of plugins that look at users
 REASONS_TOLD_MAX = 10  # of one gang
 _TURNING_POINTS = frozenset({PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value})
 
@@ -61,6 +62,11 @@ class Cycle:
     def question(self) -> Question:
         """What it was planned from, to plan again with something changed."""
         return Question(self.snapshot, self.policy, self.at, self.memory, self.ports, self.extra_plugins)
+
+    @functools.cached_property
+    def trusts_label(self) -> bool:
+        """Whether the policy takes the owners' word for who uses the room, where admission has recorded nothing."""
+        return any(option.arguments.get(TRUST_USER_LABEL) is True for option in self.policy.options)
 
     @functools.cached_property
     def bound(self) -> Mapping[str, int]:
@@ -177,13 +183,14 @@ class Views:
         found = []
         for key, report in cycle.decisions.gangs.items():
             gang, rests = cycle.snapshot.gangs[key], cycle.resting.get(key, "")
-            factors = cycle.decisions.factors.get(key)
-            basis = (gang, report.phase, report.position, report.reasons, rests, cycle.bound.get(key, 0), factors)
+            factors, user = cycle.decisions.factors.get(key), gang.spec.user_by(trusts_label=cycle.trusts_label)
+            bound = cycle.bound.get(key, 0)
+            basis = (gang, report.phase, report.position, report.reasons, rests, bound, factors, user)
             known = former.get(key)
             if known is None or known[0] != basis:
                 holds = amounts.sum_of([gang.occupied, cycle.taken.get(key, {})])
-                made = _gang(gang, report, rests, cycle.bound.get(key, 0), holds)
-                known = (basis, msgspec.structs.replace(made, factors=_factors(factors)))
+                made = _gang(gang, report, rests, bound, holds)
+                known = (basis, msgspec.structs.replace(made, user=user, factors=_factors(factors)))
             self._gangs[key] = known
             found.append(known[1])
         return tuple(found)
@@ -258,7 +265,6 @@ def _gang(gang: Gang, report: GangReport, rests: str, bound: int, holds: amounts
         name=spec.name,
         uid=spec.uid,
         job=spec.job,
-        user=spec.user,
         queue=spec.queue,
         phase=report.phase,
         members=_members(gang, bound),
