@@ -75,6 +75,7 @@ class Session:
         for gang_state in self.stranded.values():
             gang_state.reasons.append(Reason(Code.QUEUE_MISSING, "queue", Facts(queue=gang_state.queue)))
         self.room = Room(snapshot.nodes)
+        self.is_ahead = False  # while the room is that of a later moment (scheduling/time/later.py)
         self.total: MutableAmounts = snapshot.nodes.total()
         self.units = self.budget = budget
         self.points = Points()
