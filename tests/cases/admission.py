@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.cases.editing import edited
 
+from pumice.api import names
 from pumice.api.core import Namespace, Node
 from pumice.api.decoding import decode_value
 from pumice.api.flow import JobTemplate
@@ -172,6 +173,15 @@ GPU = "nvidia.com/gpu"
 GPUS = {"limits": {GPU: 8, "cpu": "8", "memory": "64Gi"}}
 NODES = (node("n1", cpu="16", memory="128Gi", **{GPU: "8"}), node("n2", cpu="32", memory="64Gi", **{GPU: "4"}))
 
+NOTES = "metadata.annotations"
+AT_LIMIT = f"{NOTES}[{names.TIME_LIMIT}]"
+
+
+def times(limit: str, *, warning: str = "", signal: str = "", estimate: str = "") -> Json:
+    more = {names.TIME_LIMIT_WARNING: warning, names.TIME_LIMIT_SIGNAL: signal, names.RUNNING_ESTIMATE: estimate}
+    return {NOTES: {names.TIME_LIMIT: limit, **{key: value for key, value in more.items() if value}}}
+
+
 JOBS_CREATED = [
     creating("a small job", {}),
     creating("a job whose name the server makes", {"metadata": {"generateName": "train-", "namespace": NAMESPACE}}),
@@ -301,6 +311,33 @@ JOBS_CREATED = [
         "spec.plugins": {"ray": [], "svc": []}, **policies(policy("PodEvicted")),
         "spec.tasks": [task("head", replicas=1, minAvailable=1), task("worker")],
     }, warns="though Ray goes on"),
+    # -------------------------------------------------------------------------------------------------- time limits
+    creating("time limit", times("2h", warning="2m", signal="SIGUSR1", estimate="90m")),
+    creating("time limit of half an hour", times("0.5h")),
+    creating("time limit without unit", times("3600"), AT_LIMIT, "a unit is missing"),
+    creating("empty time limit", times(""), AT_LIMIT, "empty"),
+    creating("time limit of nothing", times("0s"), AT_LIMIT, "must be longer than 0"),
+    creating("negative time limit", times("-2h"), AT_LIMIT, "must be longer than 0"),
+    creating("time limit beyond all time", times("9999999h"), AT_LIMIT, "longer than 292 years"),
+    creating("warning that comes at once", times("2h", warning="2h"), f"{NOTES}[{names.TIME_LIMIT_WARNING}]",
+             "a warning 2h0m0s before the end comes too early for a time limit of 2h0m0s"),
+    creating("warning of nothing", times("2h", warning="0"), f"{NOTES}[{names.TIME_LIMIT_WARNING}]", "longer than 0"),
+    creating("warning without limit", {NOTES: {names.TIME_LIMIT_WARNING: "2m"}}, f"{NOTES}[{names.TIME_LIMIT_WARNING}]",
+             "no time limit to warn of"),
+    creating("signal that cannot be sent", times("2h", signal="SIGKILL"), f"{NOTES}[{names.TIME_LIMIT_SIGNAL}]",
+             "unsupported value"),
+    creating("estimate without unit", times("2h", estimate="90"), f"{NOTES}[{names.RUNNING_ESTIMATE}]", "a unit is missing"),
+    creating("running estimate", {"spec.runningEstimate": "90m"}),
+    creating("running estimate without unit", {"spec.runningEstimate": "90"}, "spec.runningEstimate", "a unit is missing"),
+    creating("time limit of pods", {f"{T0}.template.{NOTES}": {names.TIME_LIMIT: "2h"}}, warns="set it on the job"),
+    creating("bad time limit of pods", {f"{T0}.template.{NOTES}": {names.TIME_LIMIT: "2"}},
+             f"{T0}.template.{AT_LIMIT}", "a unit is missing"),
+    creating("signal of pods", {f"{T0}.template.{NOTES}": {names.TIME_LIMIT_SIGNAL: "SIGUSR2"}}),
+    creating("policy for the end of time", policies(policy("TimeLimitExceeded", "RestartJob"))),
+    creating("policy for the end of time that ends nothing", policies(policy("TimeLimitExceeded", "RestartPod")),
+             warns="RestartPod does not end it"),
+    creating("policy of a task for the end of time", policies(policy("TimeLimitExceeded"), of=f"{T0}.policies"),
+             warns="never fires for a task"),
     # ------------------------------------------------------------------------------------------------------ plugins
     creating("unknown plugin", {"spec.plugins": {"pytorh": []}}, "spec.plugins[pytorh]", "unable to find job plugin"),
     creating("known plugins", {"spec.plugins": {"env": [], "svc": [], "ssh": []}}),
@@ -414,6 +451,13 @@ MADE = {"spec.volumes": [{"mountPath": "/a", "volumeClaim": CLAIM}]}
 JOBS_UPDATED = [
     updating("nothing", {}),
     updating("metadata", {"metadata.labels": {"a": "b"}}),
+    updating("more time", times("4h"), before=times("2h")),
+    updating("more time without unit", times("4"), AT_LIMIT, "a unit is missing", before=times("2h")),
+    updating("later warning than the limit", times("1h", warning="90m"), f"{NOTES}[{names.TIME_LIMIT_WARNING}]",
+             "comes too early", before=times("2h", warning="90m")),
+    updating("another signal", times("2h", signal="USR1"), f"{NOTES}[{names.TIME_LIMIT_SIGNAL}]", "did you mean SIGUSR1?",
+             before=times("2h")),
+    updating("labels beside an old bad limit", {"metadata.labels": {"a": "b"}}, before=times("4")),
     updating("scaled up", {f"{T0}.replicas": 5}),
     updating("scaled down", {f"{T0}.replicas": 2, f"{T0}.minAvailable": 2, "spec.minAvailable": 2}),
     updating("priority class changed", {"spec.priorityClassName": "high"}),
@@ -498,6 +542,11 @@ POD_GROUPS = [
     grouping("group larger than the cluster", {"spec.minResources": {f"requests.{GPU}": "13", "count/pods": "3"}},
              warns=f"at least 13 {GPU} must start at once, but all nodes together have 12", world=(*QUEUES, *NODES)),
     grouping("group that fits", {"spec.minResources": {"cpu": "48", f"requests.{GPU}": "12"}}, world=(*QUEUES, *NODES)),
+    grouping("group with a time limit", times("2h", warning="2m")),
+    grouping("group with a bad time limit", times("2 h"), AT_LIMIT, "unknown unit"),
+    grouping("group with a bad time limit, made for a job", {**times("2 h"), **CONTROLLED}),
+    grouping("group that is warned too early", times("2h", warning="3h"), f"{NOTES}[{names.TIME_LIMIT_WARNING}]", "too early"),
+    grouping("group with a bad signal", times("2h", signal="TERM"), f"{NOTES}[{names.TIME_LIMIT_SIGNAL}]", "unsupported value"),
     Case("group moved to no queue", edited(GROUP, {"spec.queue": "r"}), old=GROUP, world=QUEUES),
 ]  # fmt: skip
 
@@ -568,6 +617,9 @@ QUEUES_CREATED = [
              edits=hierarchy("root/eng", "1/2"), world=(ROOT, queue("p", hierarchy("root/eng/prod", "1/2/8")))),
     queueing("hierarchy beside another", {}, edits=hierarchy("root/eng", "1/2"),
              world=(ROOT, queue("p", hierarchy("root/engine", "1/2")))),
+    queueing("limits for users", {}, edits={"metadata.annotations": {"pumice.dev/user-limits": "running=4,nvidia.com/gpu=8"}}),
+    queueing("limits for users that are none", {}, "metadata.annotations[pumice.dev/user-limits]", "'lots' is no number of gangs",
+             edits={"metadata.annotations": {"pumice.dev/user-limits": "running=lots"}}),
     # ------------------------------------------------------------------------------------------------------ parents
     queueing("parent", {"parent": "team"}, world=(ROOT, TEAM)),
     queueing("parent itself", {"parent": Q}, "spec.parent", "itself as parent"),
@@ -674,6 +726,12 @@ PODS = [
     Case("budget in words", pod({MIN: "two"}), refused=f"metadata.annotations[{MIN}]"),
     Case("budget below zero", pod({MIN: "-1"}), refused=f"metadata.annotations[{MIN}]"),
     Case("both budgets", pod({MIN: "1", MAX: "1"}), refused="metadata.annotations", says="not allow configure multiple annotations"),
+    Case("pod with a time limit", pod({names.TIME_LIMIT: "2h", names.TIME_LIMIT_SIGNAL: "SIGINT"})),
+    Case("pod with a bad time limit", pod({names.TIME_LIMIT: "2d"}), refused=AT_LIMIT, says="unknown unit 'd'"),
+    Case("pod that is warned too early", pod({names.TIME_LIMIT: "2h", names.TIME_LIMIT_WARNING: "120m"}),
+         refused=f"{NOTES}[{names.TIME_LIMIT_WARNING}]", says="too early"),
+    Case("pod with a bad signal", pod({names.TIME_LIMIT_SIGNAL: "9"}), refused=f"{NOTES}[{names.TIME_LIMIT_SIGNAL}]"),
+    Case("bad time limit of a pod that is not ours", pod({names.TIME_LIMIT: "2d"}, "default-scheduler")),
     Case("budget of a pod that is not ours", pod({MIN: "two"}, "default-scheduler")),
     Case("budget of a pod of our other name", pod({MIN: "two"}, "pumice"), refused=f"metadata.annotations[{MIN}]",
          settings={"scheduler_names": ("volcano", "pumice")}),
@@ -765,6 +823,9 @@ CRON_JOBS = [
     planning("cron job with a bad template", {f"{J}.tasks[0].template.spec.containers[0].image": ""},
              f"{J}.tasks[0].template.spec.containers[0].image"),
     planning("cron job with long pod names", {"metadata.name": "n" * 50}, f"{J}.tasks[0].name", "validate failed"),
+    planning("cron job with a time limit", {f"spec.jobTemplate.{NOTES}": {names.TIME_LIMIT: "2h"}}),
+    planning("cron job with a bad time limit", {f"spec.jobTemplate.{NOTES}": {names.TIME_LIMIT: "two hours"}},
+             f"spec.jobTemplate.{AT_LIMIT}", "a number should stand at"),
     planning("cron job in no queue yet", {f"{J}.queue": "r"}, warns=f"{J}.queue: unable to find job queue"),
     planning("cron job with a zero", {f"{J}.maxRetry": 0}, warns=f"{J}.maxRetry: 0 is replaced by 3"),
     planning("cron job with a policy that never fires", {f"{J}.policies": [policy("PodPending")]}, warns="PodPending never fires"),

@@ -47,6 +47,7 @@ class JobEvent(enum.StrEnum):
     COMMAND_ISSUED = "CommandIssued"
     JOB_UPDATED = "JobUpdated"
     TASK_FAILED = "TaskFailed"
+    TIME_LIMIT_EXCEEDED = "TimeLimitExceeded"  # Pumice's own
 
 
 class Action(enum.StrEnum):

@@ -1,4 +1,4 @@
-"""When a gang started: what its time limit is counted from, and what its expected end follows from.
+"""How long a gang may run, and since when it does: what its time limit is counted from, and what its expected end follows from.
 
 A gang has started when its minimum has: the k-th of its members, by `status.startTime`, where k is its minimum. What comes later is
 growth. A member that is replaced would move that moment, so the controllers write it onto the PodGroup (`pumice.dev/run`); it holds for
@@ -8,7 +8,7 @@ as long as one member of that beginning is left. A gang that was taken down whol
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -19,9 +19,49 @@ from pumice.api.meta import Struct
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pumice.instant import Instant
+    from pumice.api.pods import Pod
+    from pumice.instant import Duration, Instant
 
+TIMES = (names.TIME_LIMIT, names.TIME_LIMIT_WARNING, names.RUNNING_ESTIMATE)  # what is handed on from a Job to its gang
+HANDED_ON = (*TIMES, names.TIME_LIMIT_SIGNAL)  # ... and from a JobTemplate to its Jobs
+SIGNALS = ("SIGUSR1", "SIGUSR2", "SIGHUP", "SIGINT", "SIGTERM")  # that a pod may ask for
 MOMENTS_CACHED_MAX = 4_096  # the members of a gang start in few different seconds
+
+
+class Limit(NamedTuple):
+    """How long a gang may run, and how long before the end it is told; 0: it is not told."""
+
+    limit: Duration
+    warning: Duration = 0
+
+
+def limit_of(annotations: Mapping[str, str]) -> Limit | None:
+    """The time limit that annotations set; None for none. Raises DurationError where it makes no sense."""
+    limit, warning = (duration_of(annotations, key) for key in (names.TIME_LIMIT, names.TIME_LIMIT_WARNING))
+    if warning is not None and limit is None:
+        raise instant.DurationError(f"there is no time limit to warn of; set {names.TIME_LIMIT}, or remove this")
+    if limit is None:
+        return None
+    if warning is not None and warning >= limit:
+        text, whole = (instant.format_duration(each) for each in (warning, limit))
+        raise instant.DurationError(
+            f"a warning {text} before the end comes too early for a time limit of {whole}; write a shorter one"
+        )
+    return Limit(limit, warning or 0)
+
+
+def duration_of(annotations: Mapping[str, str], key: str) -> Duration | None:
+    """The duration under a key; None for none. Raises DurationError for what is none, or is not longer than 0."""
+    text = annotations.get(key)
+    return None if text is None else positive_duration(text)
+
+
+def positive_duration(text: str) -> Duration:
+    """A duration longer than 0; raises DurationError for anything else."""
+    duration = instant.parse_duration(text)
+    if duration <= 0:
+        raise instant.DurationError(f"duration {text!r}: must be longer than 0; write for example 90s, 1h30m or 1.5h")
+    return duration
 
 
 class Run(Struct):
@@ -50,8 +90,17 @@ def run_of(annotations: Mapping[str, str]) -> Run:
     return run
 
 
+def start_time(pod: Pod) -> str | None:
+    """When a pod was started, as its node says, but not before the server bound it: nodes' clocks may be slow."""
+    started = pod.status.start_time
+    if started is None:
+        return None
+    bound = next((each.last_transition_time for each in pod.status.conditions if each.type == "PodScheduled"), None)
+    return bound if bound and _moment(bound) > _moment(started) else started
+
+
 def started_at(start_times: Iterable[str | None], minimum: int, recorded: str | None = None) -> Instant | None:
-    """When a gang's minimum was started, from the `status.startTime` of its members; None while too few have started.
+    """When a gang's minimum was started, from the `start_time` of its members; None while too few have started.
 
     `recorded` is `run_of(group's annotations).started`, where there is a group.
     """

@@ -38,6 +38,8 @@ class PodGroupPhase(enum.StrEnum):
 class PodGroupConditionType(enum.StrEnum):
     SCHEDULED = "Scheduled"
     UNSCHEDULABLE = "Unschedulable"
+    TIME_LIMIT_WARNING = "TimeLimitWarning"  # Pumice's own, as is the next
+    TIME_LIMIT_EXCEEDED = "TimeLimitExceeded"
 
 
 class QueueState(enum.StrEnum):

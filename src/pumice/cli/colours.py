@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -22,10 +21,6 @@ _COLOURS = {
     **dict.fromkeys(_BAD, "red"),
 }
 PAINTED = frozenset({"PHASE", "STATUS", "STATE"})  # columns whose cells are such words
-
-_PHASE_LINE = re.compile(r"^((?:Phase|Queue):\s+(?:\S+ \()?)(\w+)", re.MULTILINE)
-_WHY = re.compile(r"^Why it waits.*\n(?:  .*\n?)*", re.MULTILINE)
-_REASON = re.compile(r"^(  (?! )[^:\n]+: )(.+)$", re.MULTILINE)
 
 
 def should_colour(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
@@ -46,10 +41,27 @@ def word(text: str) -> str:
     return click.style(text, fg="yellow" if comma and colour == "green" else colour)
 
 
-def report(text: str) -> str:
-    """A report with its phase, and the reasons why something waits, in colour."""
-    text = _WHY.sub(lambda part: _REASON.sub(lambda line: line[1] + click.style(line[2], fg="yellow"), part[0]), text)
-    return _PHASE_LINE.sub(lambda line: line[1] + word(line[2]), text)
+class Paint:
+    """Colours what a writer of text says is a phase, or a reason why something waits."""
+
+    def phase(self, text: str) -> str:
+        return word(text)
+
+    def reason(self, text: str) -> str:
+        return click.style(text, fg="yellow")
+
+
+class Plain(Paint):
+    """Leaves everything as it is."""
+
+    def phase(self, text: str) -> str:
+        return text
+
+    def reason(self, text: str) -> str:
+        return text
+
+
+PAINT, PLAIN = Paint(), Plain()
 
 
 def error(name: str, text: str) -> None:

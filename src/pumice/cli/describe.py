@@ -9,12 +9,14 @@ from pumice.api.events import CoreEvent
 from pumice.api.kinds import by_struct
 from pumice.api.scheduling import PodGroup
 from pumice.cli import tables
+from pumice.cli.colours import PLAIN
 from pumice.cli.printing import align
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.api.meta import Json
+    from pumice.cli.colours import Paint
     from pumice.instant import Instant
     from pumice.kube.client import Client
 
@@ -91,7 +93,7 @@ def facts(pairs: Sequence[tuple[str, Any]]) -> str:
     return align([(f"{name}:", tables.text(value)) for name, value in pairs])
 
 
-def job_text(job: Json, events: Sequence[Json], now: Instant) -> str:
+def job_text(job: Json, events: Sequence[Json], now: Instant, paint: Paint = PLAIN) -> str:
     """A Job as `pumice job view` shows it."""
     meta, spec, status = job["metadata"], job.get("spec") or {}, job.get("status") or {}
     state = status.get("state") or {}
@@ -108,7 +110,7 @@ def job_text(job: Json, events: Sequence[Json], now: Instant) -> str:
                 ("Min available", spec.get("minAvailable", 0)),
                 ("Max retry", spec.get("maxRetry", 0)),
                 ("Plugins", ", ".join(sorted(spec.get("plugins") or {}))),
-                ("Phase", state.get("phase")),
+                ("Phase", paint.phase(tables.text(state.get("phase")))),
                 ("Reason", " ".join(filter(None, (state.get("reason"), state.get("message"))))),
                 ("Retries", status.get("retryCount", 0)),
             ]
@@ -120,6 +122,41 @@ def job_text(job: Json, events: Sequence[Json], now: Instant) -> str:
         parts.append("\nConditions:\n" + _indent(align([("PHASE", "AGE"), *rows])))
     parts.append("\n" + events_text(events, now))
     return "".join(parts).rstrip("\n")
+
+
+def queue_text(queue: Json, events: Sequence[Json], now: Instant, paint: Paint = PLAIN) -> str:
+    """A Queue as `pumice queue view` shows it."""
+    meta, spec, status = queue["metadata"], queue.get("spec") or {}, queue.get("status") or {}
+    share = queue.get("share") or {}
+    parts = [
+        facts(
+            [
+                ("Name", meta["name"]),
+                ("Created", f"{meta.get('creationTimestamp')} ({tables.age(queue, now)} ago)"),
+                ("State", paint.phase(tables.text(status.get("state")))),
+                ("Parent", spec.get("parent")),
+                ("Weight", spec.get("weight", 1)),
+                ("Priority", spec.get("priority", 0)),
+                ("Reclaimable", "no" if spec.get("reclaimable") is False else "yes"),
+                ("Gangs", f"{share['running']} run, {share['waiting']} wait" if share else None),
+            ]
+        ),
+        _share_text(spec, share),
+        "\n" + events_text(events, now),
+    ]
+    return "".join(parts).rstrip("\n")
+
+
+def _share_text(spec: Json, share: Json) -> str:
+    """What was written, and what it means under the policy in force."""
+    columns = {
+        "GUARANTEE": (spec.get("guarantee") or {}).get("resource"),
+        "CAPABILITY": spec.get("capability"),
+        **{name.upper(): share.get(name) for name in ("used", "deserved", "borrowed", "limit", "left")},
+    }
+    names = sorted({name for values in columns.values() for name in values or {}})
+    rows = [(name, *(str((values or {}).get(name, "-")) for values in columns.values())) for name in names]
+    return "\nResources:\n" + _indent(align([("RESOURCE", *columns), *rows])) if rows else ""
 
 
 _COUNTED = ("Pending", "Running", "Succeeded", "Failed", "Unknown")

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pumice import instant
+from pumice.cli.colours import PLAIN
 from pumice.cli.printing import align
 from pumice.cli.sources import LEADER, PODGROUP
 from pumice.cluster import amounts
@@ -13,9 +14,11 @@ from pumice.cluster import amounts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pumice.cli.colours import Paint
     from pumice.cli.sources import Answer
     from pumice.instant import Instant
     from pumice.readmodel import model
+    from pumice.scheduling.whatif.suggestion import Suggestions
 
 CURES = {
     "eviction": "pods that end, or are evicted",
@@ -26,13 +29,13 @@ MESSAGES_SHOWN_MAX = 5
 STARTED = frozenset({"Running", "Completed"})
 
 
-def text(answer: Answer, now: Instant, *, job: str = "", pod: str = "") -> str:
+def text(answer: Answer, now: Instant, *, job: str = "", pod: str = "", paint: Paint = PLAIN) -> str:
     """The whole explanation, of a pod if its name is given."""
     detail = answer.detail
-    parts = [_head(answer, now, job, pod)]
+    parts = [_head(answer, now, job, pod, paint)]
     if detail.gang.phase not in STARTED or detail.gang.members.waiting:
         parts += [
-            _reasons(answer, now),
+            _reasons(answer, now, paint),
             _volumes(detail.volumes),
             _leaving(detail, now),
             _ahead(detail),
@@ -40,12 +43,13 @@ def text(answer: Answer, now: Instant, *, job: str = "", pod: str = "") -> str:
             _cluster(detail),
             _room(detail.room),
             _eviction(detail.evictable, detail.gang.queue),
+            _suggestions(answer.suggestions),
             _pods(detail),
         ]
     return "\n".join(part for part in parts if part).rstrip("\n")
 
 
-def _head(answer: Answer, now: Instant, job: str, pod: str) -> str:
+def _head(answer: Answer, now: Instant, job: str, pod: str, paint: Paint) -> str:
     gang, members = answer.detail.gang, answer.detail.gang.members
     rows = [("PodGroup:", gang.key)]
     if pod:
@@ -54,8 +58,8 @@ def _head(answer: Answer, now: Instant, job: str, pod: str) -> str:
         rows.append(("Job:", job))
     age = instant.human_duration(now - instant.parse_instant(gang.created)) if gang.created else "an unknown time"
     line = f", number {gang.position} in its queue" if gang.position > 1 else ""
-    rows.append(("Phase:", f"{gang.phase}, {age} old{line}"))
-    rows.append(("Queue:", f"{gang.queue} ({_about(answer)})"))
+    rows.append(("Phase:", f"{paint.phase(gang.phase)}, {age} old{line}"))
+    rows.append(("Queue:", f"{gang.queue} ({_about(answer, paint)})"))
     counts = [f"{members.running} run", f"{members.waiting} wait"]
     if members.gated:
         counts.append(f"{members.gated} of them behind a scheduling gate")
@@ -99,11 +103,13 @@ def _lacks(detail: model.GangDetail) -> amounts.Amounts:
     return {name: max(value - held.get(name, 0), 0) for name, value in amounts.read(gang.asks).items()}
 
 
-def _about(answer: Answer) -> str:
+def _about(answer: Answer, paint: Paint) -> str:
     queue = answer.detail.queue
     if queue is None:
         return "not visible to you" if answer.source == PODGROUP else "does not exist"
-    return ", ".join([queue.state, f"weight {queue.weight}", *([f"below {queue.parent}"] if queue.parent else [])])
+    return ", ".join(
+        [paint.phase(queue.state), f"weight {queue.weight}", *([f"below {queue.parent}"] if queue.parent else [])]
+    )
 
 
 def _one_pod(detail: model.GangDetail, name: str) -> str:
@@ -122,7 +128,7 @@ def _amounts_text(values: model.Amounts) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def _reasons(answer: Answer, now: Instant) -> str:
+def _reasons(answer: Answer, now: Instant, paint: Paint) -> str:
     reasons, nodes = answer.detail.gang.reasons, answer.detail.totals.nodes
     if not reasons:
         return (
@@ -134,7 +140,7 @@ def _reasons(answer: Answer, now: Instant) -> str:
         of = f" of {nodes}" if nodes else ""  # unknown to a user who may not list nodes
         where = f"{each.nodes}{of} nodes" if each.nodes else "the whole gang"
         cure = f"; what could change it: {CURES[each.cure]}" if each.cure in CURES else ""
-        lines.append(f"  {where}: {each.reason}\n    says {each.plugin}{cure}\n")
+        lines.append(f"  {where}: {paint.reason(each.reason)}\n    says {each.plugin}{cure}\n")
     return f"Why it waits{_source(answer, now)}:\n{''.join(lines)}"
 
 
@@ -285,6 +291,17 @@ def _eviction(short: Sequence[model.Evictable], queue: str) -> str:
                 f"  none: no pod of lower priority in queue {queue} holds {name}, and no queue more than it deserves\n"
             )
     return f"What could be evicted:\n{''.join(lines)}" if lines else ""
+
+
+def _suggestions(found: Suggestions | None) -> str:
+    """Single changes, each tried by the engine; that none was found is worth knowing, too."""
+    if found is None:
+        return ""
+    plans = f"{found.tried} plan{'s' if found.tried != 1 else ''}"
+    if not found.found:
+        return f"What would start it: no single change that was tried ({plans})\n" if found.tried else ""
+    lines = "".join(f"  {each.text}\n" for each in found.found)
+    return f"What would start it, one change by itself, each tried by the engine ({plans}):\n{lines}"
 
 
 def _message(detail: model.GangDetail, pod: model.Pod) -> str:

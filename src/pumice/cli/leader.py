@@ -1,4 +1,4 @@
-"""The leading scheduler, asked with a kubeconfig alone: the lease says where it is, a token of its own kind says who asks.
+"""The leading scheduler or the leading controllers, asked with a kubeconfig alone: the lease says where it is, a token of its own kind says who asks.
 
 A leader in a pod is asked through the API server, which keeps the user's own credentials to itself; so a token for the audience
 of the read model is asked for first, which is good for nothing else, and travels in a header of its own. A leader that is no
@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import ipaddress
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,43 +25,101 @@ from pumice.kube.one_shot import BriefTransport
 from pumice.kube.transport import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pumice.cli.cluster_command import ClusterAccess
 
-LEADERS_MAX = 3  # leases of that name in different namespaces; more are no accident
+LEADERS_MAX = 3  # leases that name a leader; more are no accident
 TOKEN_S = 600  # the shortest that an API server gives
+TOKEN_USED_S = 480.0  # then another one is asked for
 _JSON = {"content-type": "application/json"}
+_LEASES = "/apis/coordination.k8s.io/v1/leases"
+
+
+class Role(NamedTuple):
+    """Whose leader: the usual name of its lease, the variable that names another one, and the label's value."""
+
+    lease: str
+    variable: str
+    word: str
+
+    @property
+    def name(self) -> str:
+        return os.environ.get(self.variable) or self.lease
+
+
+SCHEDULER = Role(names.SCHEDULER_LEASE, "PUMICE_LEASE", names.VIEW_OF_SCHEDULER)
+CONTROLLERS = Role(names.CONTROLLERS_LEASE, "PUMICE_CONTROLLERS_LEASE", names.VIEW_OF_CONTROLLERS)
+
+Question = tuple[str, Mapping[str, str]]  # path and query
 
 
 class Unanswered(PumiceError):
     """No leader said anything; the text says why."""
 
 
-async def ask(access: ClusterAccess, path: str) -> bytes:
-    """What a leader answers to GET `path`; raises Unanswered where none does."""
-    causes = []
-    for lease in await _leases(access):
-        address = lease["metadata"]["annotations"][names.VIEW_ADDRESS]
-        try:
-            token = await _token(access, lease["metadata"]["namespace"])
-            return await _through(access, address, path, token)
-        except (PumiceError, msgspec.MsgspecError) as error:
-            causes.append(f"{address}: {error}")
-    raise Unanswered("; ".join(causes) or f"no lease {names.SCHEDULER_LEASE} tells of a leading scheduler")
+class Forbidden(Unanswered):
+    """A leader knows who asks, and that they may not."""
 
 
-async def _leases(access: ClusterAccess) -> list[dict[str, Any]]:
-    """Leases that say where a leader is, the one that was renewed last first."""
-    query = {"fieldSelector": f"metadata.name={names.SCHEDULER_LEASE}"}
+class Leader:
+    """A leader, asked as often as one likes: where it is, and the token for it, are found once."""
+
+    def __init__(self, access: ClusterAccess, role: Role = SCHEDULER) -> None:
+        self._access = access
+        self._role = role
+        self._found: tuple[str, str, float] | None = None  # address, token, when
+
+    async def ask(self, question: Question, *otherwise: Question) -> bytes:
+        """What a leader answers to GET; where it forbids the first question, to the next. Raises Unanswered where none does."""
+        questions, clock = (question, *otherwise), self._access.clock
+        if self._found is not None and clock.monotonic() - self._found[2] < TOKEN_USED_S:
+            with contextlib.suppress(PumiceError):
+                return await self._answer(*self._found[:2], questions)
+        causes = []
+        for lease in await _leases(self._access, self._role):
+            address = lease["metadata"]["annotations"][names.VIEW_ADDRESS]
+            try:
+                token = await _token(self._access, lease["metadata"]["namespace"])
+                answer = await self._answer(address, token, questions)
+            except (PumiceError, msgspec.MsgspecError) as error:
+                causes.append(f"{address}: {error}")
+            else:
+                self._found = (address, token, clock.monotonic())
+                return answer
+        raise Unanswered("; ".join(causes) or _nobody(self._role))
+
+    async def _answer(self, address: str, token: str, questions: Sequence[Question]) -> bytes:
+        for question in questions[:-1]:
+            with contextlib.suppress(Forbidden):
+                return await _through(self._access, address, question, token)
+        return await _through(self._access, address, questions[-1], token)
+
+
+def _nobody(role: Role) -> str:
+    return (
+        f"no lease {role.name} tells of a leading {role.word}; one of another name is found with "
+        f"{role.variable}=NAME in the environment"
+    )
+
+
+async def _leases(access: ClusterAccess, role: Role) -> list[dict[str, Any]]:
+    """Leases that say where a leader is, the one that was renewed last first: by name, else by the label that they have."""
     try:
-        answer = await access.client.call(Request("GET", "/apis/coordination.k8s.io/v1/leases", query))
+        found = await _leases_with(access, {"fieldSelector": f"metadata.name={role.name}"})
+        if not found and role.variable not in os.environ:
+            with contextlib.suppress(Refused):  # users may be allowed to look at the one lease only
+                found = await _leases_with(access, {"labelSelector": f"{names.VIEW_LABEL}={role.word}"})
     except PumiceError as error:
-        raise Unanswered(f"the lease of the leading scheduler cannot be read: {error}") from error
-    items = msgspec.json.decode(answer.body).get("items") or ()
-    found = [each for each in items if names.VIEW_ADDRESS in (each["metadata"].get("annotations") or {})]
+        raise Unanswered(f"the lease of the leading {role.word} cannot be read: {error}") from error
     found.sort(key=lambda each: (each.get("spec") or {}).get("renewTime") or "", reverse=True)
     return found[:LEADERS_MAX]
+
+
+async def _leases_with(access: ClusterAccess, query: dict[str, str]) -> list[dict[str, Any]]:
+    answer = await access.client.call(Request("GET", _LEASES, query))
+    items = msgspec.json.decode(answer.body).get("items") or ()
+    return [each for each in items if names.VIEW_ADDRESS in (each["metadata"].get("annotations") or {})]
 
 
 async def _token(access: ClusterAccess, namespace: str) -> str:
@@ -74,20 +134,25 @@ async def _token(access: ClusterAccess, namespace: str) -> str:
     raise Unanswered(f"no account {names.VIEWER_ACCOUNT} gives a token")
 
 
-async def _through(access: ClusterAccess, address: str, path: str, token: str) -> bytes:
+async def _through(access: ClusterAccess, address: str, question: Question, token: str) -> bytes:
+    path, query = question
     if address.startswith("pods/"):
         _, namespace, pod = address.split("/", 2)
         where = f"/api/v1/namespaces/{namespace}/pods/{pod}/proxy{path}"
-        request = Request("GET", where, {}, {names.VIEW_HEADER: token})
-        return (await access.client.call(request, retry=False)).body
+        request = Request("GET", where, query, {names.VIEW_HEADER: token})
+        try:
+            return (await access.client.call(request, retry=False)).body
+        except Refused as error:
+            raise Forbidden(str(error)) from error
     host = urlsplit(address).hostname or ""
     if not _is_here(host):
         raise Unanswered("it is not on this machine, and no pod")
-    connection = Connection(server=address, credentials=_Token(f"Bearer {token}"), origin="the scheduler's lease")
+    connection = Connection(server=address, credentials=_Token(f"Bearer {token}"), origin="the leader's lease")
     async with BriefTransport(connection, user_agent="pumice-cli") as transport:
-        response = await transport.call(Request("GET", path))
+        response = await transport.call(Request("GET", path, query))
     if response.status != 200:
-        raise Unanswered(next(_error(response.body), f"status {response.status}"))
+        kind = Forbidden if response.status == 403 else Unanswered
+        raise kind(next(_error(response.body), f"status {response.status}"))
     return response.body
 
 

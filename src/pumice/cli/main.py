@@ -56,11 +56,23 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "jobflow": ("pumice.cli.flow", "jobflow", "Look at JobFlows, make and delete them."),
     "jobtemplate": ("pumice.cli.flow", "jobtemplate", "Look at JobTemplates, make and delete them."),
     "nodes": ("pumice.cli.nodes", "nodes", "Show free, used and fragmented GPUs, and the largest gang that fits."),
+    "top": ("pumice.cli.top", "top", "Show who uses the GPUs: queues, users and jobs, and what each queue has left."),
+    "prio": ("pumice.cli.prio", "prio", "Show who is next in each queue, and each factor of the rank."),
+    "sprio": ("pumice.cli.prio", "prio", "The same as prio, as Slurm calls it."),
     "explain": ("pumice.cli.explain", "explain", "Say why a job, a PodGroup or a pod waits, in numbers."),
+    "history": (
+        "pumice.cli.history",
+        "history",
+        "List finished gangs: how long they waited and ran, and what they cost.",
+    ),
+    "sacct": ("pumice.cli.history", "history", "The same as history."),
+    "report": ("pumice.cli.report", "report", "Say who used what in a month, and what it cost."),
+    "what-if": ("pumice.cli.what_if", "what_if", "Say what would start, wait or be evicted in a different cluster."),
     "version": ("pumice.cli.shell", "version", "Print the versions of this program and of the API server."),
     "completion": ("pumice.cli.shell", "completion", "Print the completion script for bash, zsh or fish."),
     "install-aliases": ("pumice.cli.shell", "install_aliases", "Put vcctl, vsub, vjobs and the like beside pumice."),
     "webhooks": ("pumice.cli.webhooks", "webhooks", "Review what is written to an API server until stopped."),
+    "simulate": ("pumice.cli.simulate", "simulate", "Say what a policy would do with a workload, in virtual time."),
     "schedule": ("pumice.cli.offline", "schedule", "Ask what one cycle would do with the objects in files."),
 }
 

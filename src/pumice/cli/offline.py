@@ -21,6 +21,7 @@ from pumice.readmodel.build import Cycle, Views
 from pumice.scheduling.core import build_decisions, builtin, cycle, verdict
 from pumice.scheduling.core.decisions import VolumeChoice
 from pumice.scheduling.evicting import reserved_room
+from pumice.scheduling.whatif.trial import Question
 
 if TYPE_CHECKING:
     from pumice.api.meta import Struct
@@ -115,7 +116,16 @@ def schedule_objects(objects: Iterable[Mapping[str, Any]], policy_text: bytes | 
 
 
 def plan_view(objects: Iterable[Struct], policy_text: bytes | None, *, source: str, now: Instant) -> Views:
-    """The view of one cycle over objects that were listed; room that is being made stays with the gangs that it is made for."""
+    """The view of one cycle over objects that were listed."""
+    asked = question_of(objects, policy_text, source=source, now=now)
+    decisions = asked.plan(asked.snapshot)
+    views = Views()
+    views.publish(Cycle(number=1, at=now, snapshot=asked.snapshot, decisions=decisions, policy=asked.policy))
+    return views
+
+
+def question_of(objects: Iterable[Struct], policy_text: bytes | None, *, source: str, now: Instant) -> Question:
+    """What a cycle over listed objects is planned from; room that is being made stays with the gangs that it is made for."""
     extra = plugins_from_outside()
     chosen = policies.parse_policy(builtin.TEXT if policy_text is None else policy_text, source, extra)
     cluster = Cluster()
@@ -124,11 +134,7 @@ def plan_view(objects: Iterable[Struct], policy_text: bytes | None, *, source: s
         intake.apply(changes.Upserted(object=thing))
     for claim in reserved_room.rebuilt(cluster.snapshot(), now + build_decisions.CLAIM_SECONDS * instant.SECOND):
         intake.apply(changes.Claimed(claim=claim))
-    snapshot = cluster.snapshot()
-    decisions = cycle.plan(snapshot, chosen, now=now, extra_plugins=extra)
-    views = Views()
-    views.publish(Cycle(number=1, at=now, snapshot=snapshot, decisions=decisions, policy=chosen))
-    return views
+    return Question(cluster.snapshot(), chosen, now, extra_plugins=extra)
 
 
 def _merge_duplicates(objects: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

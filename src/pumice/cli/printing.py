@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pumice.cli import colours, fetching
-from pumice.cli.results import Done, Query, Report
+from pumice.cli.results import Done, Live, Query, Report
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pumice.api.kinds import Kind
     from pumice.api.meta import Json
     from pumice.cli.cluster_command import ClusterAccess
+    from pumice.cli.colours import Paint
     from pumice.cli.results import Answer
 
 _GAP = 3
@@ -54,18 +55,40 @@ async def show(answer: Answer, access: ClusterAccess, form: Form) -> None:
         case Query():
             await _show_query(answer, access, form)
         case Report():
-            if form.is_table:
-                echo(colours.report(answer.text) if form.coloured else answer.text, form)
-            elif form.name == "name" and answer.names:
-                click.echo("\n".join(answer.names))
-            else:
-                click.echo(document(answer.data, form), nl=form.name != "jsonpath")
+            _show_report(answer, form)
+        case Live():
+            await _show_live(answer, form)
         case Done():
             name = f"{_word(answer.kind)}/{answer.object['metadata']['name']}"
             if form.is_table:
                 click.echo(f"{name} {answer.deed}")
             else:
                 click.echo(_whole(answer.kind, answer.object, form), nl=form.name != "jsonpath")
+
+
+async def _show_live(answer: Live, form: Form) -> None:
+    if form.watch:
+        from pumice.cli import live
+
+        await live.follow(answer, form, _show_report, report_text)
+    else:
+        _show_report(await answer.report(), form)
+
+
+def _show_report(answer: Report, form: Form) -> None:
+    if form.is_table:
+        echo(report_text(answer, form), form)
+    elif form.name == "name" and answer.names:
+        click.echo("\n".join(answer.names))
+    else:
+        click.echo(document(answer.data, form), nl=form.name != "jsonpath")
+
+
+def report_text(answer: Report, form: Form) -> str:
+    """The text of a report, with colours where they are wanted."""
+    if isinstance(answer.text, str):
+        return answer.text
+    return answer.text(colours.PAINT if form.coloured else colours.PLAIN)
 
 
 def echo(text: str, form: Form, *, nl: bool = True) -> None:
@@ -79,7 +102,7 @@ async def _show_query(query: Query, access: ClusterAccess, form: Form) -> None:
     if form.watch:
         await _follow(query, access, form)
         return
-    objects = await fetching.fetch(query, access.client)
+    objects = await _enriched(query, await fetching.fetch(query, access.client), form)
     if form.is_table:
         if objects:
             echo(Table(query, form).text(objects, access.clock.now()), form, nl=False)
@@ -94,10 +117,15 @@ async def _show_query(query: Query, access: ClusterAccess, form: Form) -> None:
         click.echo(document(items[0] if query.name else _list(items), form), nl=form.name != "jsonpath")
 
 
+async def _enriched(query: Query, objects: list[Json], form: Form) -> list[Json]:
+    return await query.enrich(objects) if query.enrich is not None and form.name != "name" else objects
+
+
 async def _follow(query: Query, access: ClusterAccess, form: Form) -> None:
     """First all objects, then each that changes."""
     table = Table(query, form)
-    async for objects in fetching.follow(query, access.client):
+    async for changed in fetching.follow(query, access.client):
+        objects = await _enriched(query, changed, form)
         if form.is_table:
             if query.before is not None:
                 await query.before()
@@ -149,24 +177,27 @@ class Table:
         self._columns = [each for each in query.columns if form.name == "wide" or not each.wide]
         self._heads = [each.name for each in self._columns] if form.headers else None
         self._widths = [_NARROWEST] * len(self._columns)
-        self._painted = {
-            place for place, each in enumerate(self._columns) if form.coloured and each.name in colours.PAINTED
-        }
+        self._paint = colours.PAINT if form.coloured else colours.PLAIN
+        self._phases = {place for place, each in enumerate(self._columns) if each.name in colours.PAINTED}
 
     def text(self, objects: Sequence[Json], now: int) -> str:
         rows = [[str(column.cell(each, now)) for column in self._columns] for each in objects]
         if self._heads and rows:
             rows.insert(0, self._heads)
             self._heads = None
-        return align(rows, self._widths, self._painted)
+        return align(rows, self._widths, phases=self._phases, paint=self._paint)
 
 
 def align(
-    rows: Sequence[Sequence[str]], widths: list[int] | None = None, painted: Collection[int] = frozenset()
+    rows: Sequence[Sequence[str]],
+    widths: list[int] | None = None,
+    *,
+    phases: Collection[int] = frozenset(),
+    paint: Paint | None = None,
 ) -> str:
     """Rows as lines, each column as wide as its widest cell; `widths` are the least, and are widened.
 
-    Columns that are `painted` hold phases and states, which get their colours.
+    The columns in `phases` hold phases and states, which are painted.
     """
     if widths is None:
         widths = [_NARROWEST] * max(map(len, rows), default=0)
@@ -176,7 +207,7 @@ def align(
     lines = []
     for row in rows:
         padded = [
-            (colours.word(cell) if place in painted else cell) + " " * (widths[place] - len(cell))
+            (paint.phase(cell) if paint is not None and place in phases else cell) + " " * (widths[place] - len(cell))
             for place, cell in enumerate(row)
         ]
         lines.append("".join(padded).rstrip() + "\n")

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from pumice.api.kinds import Kind
     from pumice.api.meta import Json
+    from pumice.cli.colours import Paint
     from pumice.instant import Instant
 
 
@@ -38,15 +39,25 @@ class Query:
     labels: str = ""
     keep: Callable[[Json], bool] = everything
     before: Callable[[], Awaitable[object]] | None = None  # reads again what the columns need beside the objects
+    # Adds to the objects what the cluster's scheduler knows of them; vcctl's tables do without.
+    enrich: Callable[[list[Json]], Awaitable[list[Json]]] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report:
     """Something to be read by a person, and the same as data for a program."""
 
-    text: str
+    text: str | Callable[[Paint], str]  # with colours where the person's terminal has them
     data: Any
     names: tuple[str, ...] = ()  # what `-o name` prints, where the report is a list of objects
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Live:
+    """A report that can be asked for again and again: with a watch it is, until the user ends it."""
+
+    report: Callable[[], Awaitable[Report]]
+    again_s: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,4 +69,4 @@ class Done:
     deed: str  # a participle: created, deleted; suspending where controllers do it in a moment
 
 
-Answer: TypeAlias = Query | Report | Done | None  # None: the command has said everything itself
+Answer: TypeAlias = Query | Report | Live | Done | None  # None: the command has said everything itself

@@ -11,10 +11,10 @@ import click
 
 from pumice.api import names
 from pumice.api.scheduling import SCHEDULER_NAMES
+from pumice.cli.record_options import price_option, prices_of
 from pumice.clock import RealClock
 from pumice.dispatch.evictor import EvictionSettings
 from pumice.dispatch.memory_store import MemoryPlace
-from pumice.errors import BadInput
 from pumice.kube import config
 from pumice.processes import lifecycle
 from pumice.processes.entry_points import plugins_from_outside
@@ -61,9 +61,7 @@ if TYPE_CHECKING:
 @click.option(
     "--listen", default="127.0.0.1:8080", show_default=True, help="Address of /metrics, /livez, /readyz and /v1."
 )
-@click.option(
-    "--price", "prices", multiple=True, metavar="RESOURCE=DOLLARS", help="Dollars per hour of one card, core or GiB."
-)
+@price_option
 @click.option(
     "--volcano-metrics/--no-volcano-metrics", default=True, show_default=True, help="Export Volcano's metric names too."
 )
@@ -120,7 +118,7 @@ def scheduler(
         default_queue=default_queue,
         extra_plugins=extra,
         volcano_metrics=volcano_metrics,
-        prices=dict(_price(text) for text in prices),
+        prices=prices_of(prices),
         grace_s=grace_s,
         memory_place=MemoryPlace(lease_namespace, lease_name),
         eviction_settings=EvictionSettings(patience_s, delete_then=fallback == "delete"),
@@ -129,18 +127,10 @@ def scheduler(
     lease = (lease_namespace, lease_name) if leader_elect else None
     with contextlib.closing(traces.from_environment("pumice-scheduler", log)) as tracing:
         runtime = Runtime(clock=clock, chance=random.Random(), log=log, fail_point=from_environment(), tracing=tracing)  # noqa: S311  jitter, not secrets
-        asyncio.run(_run(connection, policies, served, runtime, queues=queues, lease=lease, listen=listen))
-
-
-def _price(text: str) -> tuple[str, float]:
-    name, _, dollars = text.rpartition("=")
-    try:
-        price = float(dollars)
-    except ValueError:
-        price = -1.0
-    if not name or not 0 <= price < float("inf"):
-        raise BadInput(f"--price {text!r}: expected RESOURCE=DOLLARS, such as nvidia.com/gpu=2.50")
-    return name, price
+        notice = (lease_namespace, lease_name)
+        asyncio.run(
+            _run(connection, policies, served, runtime, queues=queues, lease=lease, notice=notice, listen=listen)
+        )
 
 
 async def _run(
@@ -151,10 +141,11 @@ async def _run(
     *,
     queues: Mapping[str, Any],
     lease: tuple[str, str] | None,
+    notice: tuple[str, str],
     listen: str,
 ) -> None:
     clock = runtime.clock
-    async with lifecycle.connect(connection, "pumice-scheduler", runtime, lease) as here:
+    async with lifecycle.connect(connection, "pumice-scheduler", runtime, lease, notice=notice) as here:
         client = here.client
         await refuse_two_masters(client, served.scheduler_names, clock=clock, lease=VOLCANO_LEASES[0])
         worker = Scheduler(client, here.informers, lambda: policies.current, here.runtime, served)

@@ -1,4 +1,4 @@
-"""Where an explanation comes from: the leader's view, the same engine over a listing, or what the scheduler wrote in the PodGroup."""
+"""Where answers come from: the leader's view, the same engine over a listing, or (of a gang) what the scheduler wrote in the PodGroup."""
 
 from __future__ import annotations
 
@@ -10,17 +10,26 @@ import click
 import msgspec
 
 from pumice.api import names
-from pumice.cli.leader import Unanswered, ask
+from pumice.cli.leader import Leader, Unanswered
 from pumice.errors import Refused
 from pumice.readmodel import model
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pumice.api.meta import Struct
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
     from pumice.cli.cluster_command import ClusterAccess
+    from pumice.readmodel.build import Cycle, Views
+    from pumice.scheduling.core.policy import Policy
+    from pumice.scheduling.whatif.scenario import Outcome
+    from pumice.scheduling.whatif.suggestion import Suggestions
+    from pumice.scheduling.whatif.trial import Question
 
 LEADER, LISTING, PODGROUP = "leader", "listing", "podgroup"
+BUILT_IN = "built-in policy"
+_PLANNED = "pumice: one cycle was planned over a listing, with the built-in policy"
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
 
@@ -31,6 +40,7 @@ class Answer:
     detail: model.GangDetail
     source: str
     at: str = ""  # when it was written, where it is not of this moment
+    suggestions: Suggestions | None = None  # what would start it, where that was asked for and somebody could say
 
 
 class _Verdict(msgspec.Struct, frozen=True):
@@ -46,32 +56,133 @@ def group_of(pod: Pod) -> str:
     return annotations.get(names.GROUP_NAME) or annotations.get(names.VOLCANO_GROUP_NAME) or ""
 
 
-async def explain(access: ClusterAccess, group: PodGroup, policy_file: str | None) -> Answer:
-    """The first of the sources that knows the gang."""
+async def explain(access: ClusterAccess, group: PodGroup, policy_file: str | None, *, suggest: bool = False) -> Answer:
+    """The first of the sources that knows the gang, and (`suggest`) what would start it."""
     if policy_file is None:
         try:
-            return Answer(await _from_leader(access, group), LEADER)
+            return await _from_leader(access, group, suggest=suggest)
         except (Unanswered, msgspec.MsgspecError) as error:
             click.echo(f"pumice: no leading scheduler answers ({error})", err=True)
     try:
-        found = await _from_listing(access, group, policy_file)
+        views = await _from_listing(access, policy_file)
     except Refused as error:
         click.echo(f"pumice: the cluster cannot be listed ({error}): what the PodGroup says is shown", err=True)
         return await _from_group(access, group)
-    if policy_file is None:
-        click.echo("pumice: one cycle was planned over a listing, with the built-in policy", err=True)
-    return Answer(found, LISTING)
+    key = group.metadata.key
+    found = views.gang(key)
+    assert found is not None, f"{key} was listed"
+    assert views.cycle is not None
+    return Answer(found, LISTING, suggestions=_suggestions(views.cycle, key) if suggest and _waits(found) else None)
 
 
-async def _from_leader(access: ClusterAccess, group: PodGroup) -> model.GangDetail:
-    found = msgspec.json.decode(await ask(access, f"/v1/gangs/{group.metadata.key}"), type=model.GangDetail)
+async def _from_leader(access: ClusterAccess, group: PodGroup, *, suggest: bool) -> Answer:
+    leader, path = Leader(access), f"/v1/gangs/{group.metadata.key}"
+    found = msgspec.json.decode(await leader.ask((path, {})), type=model.GangDetail)
     if found.gang.uid != group.metadata.uid:
         raise Unanswered("it knows a former group of that name")
-    return found
+    if not suggest or not _waits(found):
+        return Answer(found, LEADER)
+    from pumice.scheduling.whatif.suggestion import Suggestions
+
+    suggestions = msgspec.json.decode(await leader.ask((f"{path}/suggestions", {})), type=Suggestions)
+    return Answer(found, LEADER, suggestions=suggestions)
 
 
-async def _from_listing(access: ClusterAccess, group: PodGroup, policy_file: str | None) -> model.GangDetail:
+def _waits(found: model.GangDetail) -> bool:
+    return bool(found.gang.reasons) and found.gang.members.running < found.gang.members.minimum
+
+
+def _suggestions(cycle: Cycle, key: str) -> Suggestions:
+    from pumice.scheduling.whatif import single_changes
+
+    return single_changes.suggestions(cycle.question, cycle.decisions.gangs[key])
+
+
+class States:
+    """The state of a cluster, asked for once or again and again; complaints are made once."""
+
+    def __init__(self, access: ClusterAccess, kinds: str, policy_file: str | None = None) -> None:
+        self._access = access
+        self._kinds = kinds
+        self._policy_file = policy_file
+        self._leader = Leader(access)
+        self._has_complained = False
+
+    async def state(self) -> tuple[model.State, str]:
+        """The state and its source: what the leader lets the user see, all or the part of his namespace; else from a listing."""
+        unanswered = ""
+        if self._policy_file is None:
+            try:
+                return msgspec.json.decode(await self._ask(), type=model.State), LEADER
+            except (Unanswered, msgspec.MsgspecError) as error:
+                unanswered = f"pumice: no leading scheduler answers ({error})"
+        try:
+            objects, text = await _listing(self._access, self._policy_file)  # a server that is not there is told once
+        except Refused as error:
+            self._complain(unanswered)
+            step = "ask an administrator for the right to ask the scheduler (`viewers` of the chart), or to list the cluster"
+            raise Refused(f"the cluster cannot be listed: {error}; {step}") from error
+        self._complain(unanswered, _PLANNED if self._policy_file is None else "")
+        found = _plan(self._access, objects, text, self._policy_file).state()
+        assert found is not None, "a cycle was planned"
+        return found, LISTING
+
+    def _complain(self, *lines: str) -> None:
+        for line in lines if not self._has_complained else ():
+            if line:
+                click.echo(line, err=True)
+        self._has_complained = True
+
+    async def _ask(self) -> bytes:
+        access, query = self._access, {"kind": self._kinds}
+        own = "/v1/state", {**query, "namespace": access.namespace}
+        return await (self._leader.ask(own) if access.named_namespace else self._leader.ask(("/v1/state", query), own))
+
+
+async def _from_listing(access: ClusterAccess, policy_file: str | None) -> Views:
     """What the engine decides about the cluster as it is listed; nothing is written."""
+    objects, text = await _listing(access, policy_file)
+    if policy_file is None:
+        click.echo(_PLANNED, err=True)
+    return _plan(access, objects, text, policy_file)
+
+
+def _plan(access: ClusterAccess, objects: list[Struct], text: bytes | None, policy_file: str | None) -> Views:
+    from pumice.cli import offline
+
+    return offline.plan_view(objects, text, source=policy_file or BUILT_IN, now=access.clock.now())
+
+
+async def question(access: ClusterAccess, policy_file: str | None) -> Question:
+    """What a cycle over a listing of the cluster would be planned from."""
+    from pumice.cli import offline
+
+    objects, text = await _listing(access, policy_file)
+    return offline.question_of(objects, text, source=policy_file or BUILT_IN, now=access.clock.now())
+
+
+async def what_if(access: ClusterAccess, query: Mapping[str, str]) -> Outcome | None:
+    """What the leader says of a different cluster; None where none answers."""
+    from pumice.scheduling.whatif.scenario import Outcome
+
+    try:
+        answer = await Leader(access).ask(("/v1/what-if", {name: value for name, value in query.items() if value}))
+        return msgspec.json.decode(answer, type=Outcome)
+    except (Unanswered, msgspec.MsgspecError) as error:
+        click.echo(f"pumice: no leading scheduler answers ({error})", err=True)
+        return None
+
+
+def policy_of(file: str) -> Policy:
+    from pumice.cli import offline
+    from pumice.processes.entry_points import plugins_from_outside
+    from pumice.processes.policies import parse_policy
+
+    return parse_policy(offline.read_file(Path(file)), file, plugins_from_outside())
+
+
+async def _listing(access: ClusterAccess, policy_file: str | None) -> tuple[list[Struct], bytes | None]:
+    """All objects that the policy's plugins read, and its text."""
     from pumice.api import nodeinfo, resource, storage, topology
     from pumice.cli import offline
     from pumice.kube.discovery import served_kinds
@@ -83,19 +194,15 @@ async def _from_listing(access: ClusterAccess, group: PodGroup, policy_file: str
     spared = {nodeinfo.Numatopology, topology.HyperNode, *_of(storage), *_of(resource)}
     objects: list[Struct] = []
     text = offline.read_file(Path(policy_file)) if policy_file else None
-    source = policy_file or "built-in policy"
     extra = plugins_from_outside()
-    chosen = builtin.parse(builtin.TEXT if text is None else text, source, extra=extra)
+    chosen = builtin.parse(builtin.TEXT if text is None else text, policy_file or BUILT_IN, extra=extra)
     for struct in await served_kinds(access.client, kinds_of(chosen, extra)):
         try:
             objects += (await access.client.list(struct)).items
         except Refused:
             if struct not in spared:
                 raise
-    views = offline.plan_view(objects, text, source=source, now=access.clock.now())
-    found = views.gang(group.metadata.key)
-    assert found is not None, f"{group.metadata.key} was listed"
-    return found
+    return objects, text
 
 
 def _of(module: object) -> set[type]:

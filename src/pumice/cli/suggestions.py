@@ -17,7 +17,8 @@ MEANT: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("queues", "q"), "pumice queue list"),
         **dict.fromkeys(("jobflows", "flow", "flows"), "pumice jobflow list"),
         **dict.fromkeys(("jobtemplates", "template", "templates"), "pumice jobtemplate list"),
-        **dict.fromkeys(("top", "free", "gpus"), "pumice nodes"),
+        **dict.fromkeys(("free", "gpus"), "pumice nodes"),
+        **dict.fromkeys(("usage", "users", "quota"), "pumice top"),
         **dict.fromkeys(("logs", "log"), "pumice job logs NAME"),
         **dict.fromkeys(("describe", "view", "show"), "pumice job view NAME` or `pumice explain job/NAME"),
         **dict.fromkeys(("run", "submit", "create", "apply"), "pumice job run"),
@@ -37,9 +38,9 @@ MEANT: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("abort", "pause", "stop"), "pumice job suspend NAME"),
     },
     "queue": {
-        **dict.fromkeys(("view", "describe", "show"), "pumice queue get NAME"),
+        **dict.fromkeys(("describe", "show"), "pumice queue view NAME"),
         **dict.fromkeys(("open", "close"), "pumice queue operate NAME --action {}"),
-        **dict.fromkeys(("update", "scale"), "pumice queue operate NAME --action update --weight WEIGHT"),
+        **dict.fromkeys(("update", "scale", "edit", "patch"), "pumice queue set NAME --weight WEIGHT"),
         "ls": "pumice queue list",
     },
     "pod": {

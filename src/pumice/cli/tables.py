@@ -79,23 +79,50 @@ JOB_FLOW = (NAME, Column("PHASE", _of("status", "state", "phase")), AGE)
 JOB_TEMPLATE = (NAME, AGE)
 
 
-def queue_columns(counted: Mapping[str, Counter[str]]) -> tuple[Column, ...]:
-    """Columns whose counts come from the PodGroups themselves: a Queue's own counters may be old, or kept by no controller."""
+def queue_columns(counted: Mapping[str, Counter[str]], resource: Callable[[], str]) -> tuple[Column, ...]:
+    """Columns whose counts come from the PodGroups themselves: a Queue's own counters may be old, or kept by no controller.
 
-    def count(phase: str) -> Cell:
-        return lambda queue, _: counted.get(queue["metadata"]["name"], Counter())[phase]
+    What it has of `resource` under the policy in force is in `share`, which the scheduler tells; `-` where it does not.
+    """
+
+    def count(phase: str, *, wide: bool = False) -> Column:
+        cell: Cell = lambda queue, _: counted.get(queue["metadata"]["name"], Counter())[phase]  # noqa: E731
+        return Column(phase.upper(), cell, wide=wide)
+
+    def share(part: str, *, wide: bool = False, none: str = "-") -> Column:
+        def cell(queue: Json, _: Instant) -> str:
+            from pumice.cli import usage
+
+            values, name = (queue.get("share") or {}).get(part), resource()
+            return "-" if values is None else usage.quantity_text(name, values.get(name, none))
+
+        return Column(part.upper(), cell, wide=wide)
 
     return (
         NAME,
         Column("WEIGHT", _of("spec", "weight", otherwise=1)),
         Column("STATE", _of("status", "state")),
         Column("PARENT", _of("spec", "parent")),
-        *(Column(phase.upper(), count(phase)) for phase in PHASES),
+        Column("RESOURCE", lambda _, __: resource()),
+        share("used", none="0"),
+        share("deserved"),
+        share("limit"),
+        share("left"),
+        count("Inqueue"),
+        count("Pending"),
+        count("Running"),
         AGE,
-        Column("ALLOCATED", _amounts("status", "allocated"), wide=True),
-        Column("DESERVED", _amounts("spec", "deserved"), wide=True),
+        count("Unknown", wide=True),
+        count("Completed", wide=True),
+        share("borrowed", wide=True, none="0"),
+        Column("GUARANTEE", lambda queue, _: cells.labels_text(_guarantee(queue)), wide=True),
         Column("CAPABILITY", _amounts("spec", "capability"), wide=True),
+        Column("ALLOCATED", _amounts("status", "allocated"), wide=True),
     )
+
+
+def _guarantee(queue: Json) -> Any:
+    return ((queue.get("spec") or {}).get("guarantee") or {}).get("resource")
 
 
 def _amounts(part: str, name: str) -> Cell:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pumice.instant import Duration, Instant
 
 OUR_NOTES = frozenset(
-    {names.VERDICT, names.ATTEMPT, names.LEADER, names.RESERVATION}
+    {names.VERDICT, names.ATTEMPT, names.LEADER, names.RUN, names.RESERVATION}
 )  # annotations that we write onto groups
 NO_POLICY = -1  # of a sub gang that no subGroupPolicy made
 USER_CHARS_MAX = 253  # of a user's name as it is remembered and shown; longer ones are cut, and end in a fingerprint

@@ -32,7 +32,7 @@ NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
 LEARNT_S_MAX = 30.0  # a watch that has shown later things and not our write by then never will
 LAGGING_S_MAX = 600.0  # and neither will one that has shown nothing later by then
 GRAVES_MAX = 16_384  # uids of the deleted, so that an answer that comes late does not bring them back
-GHOSTS_MAX = 2_048  # the deleted as they were last seen, which explains why they went
+GHOSTS_MAX = 2_048  # the deleted as they were last seen, which says why they went
 ABSENT_S_MAX = 5.0  # for so long the server's own word that there is no such object is good
 
 T = TypeVar("T", bound=Struct)
@@ -46,6 +46,7 @@ class Store(Generic[T]):
         self._clock = clock
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
+        self._ghost_indexes: dict[str, _Index[T]] = {}
         self._shown = 0  # the latest version that the watch has shown, of any object
         self._learnt: dict[Key, float] = {}  # our writes that no watch has shown, and when we learnt of them
         self._graves: collections.OrderedDict[str, None] = collections.OrderedDict()
@@ -57,9 +58,13 @@ class Store(Generic[T]):
     def get(self, namespace: str, name: str) -> T | None:
         return self._objects.get(Key(namespace, name))
 
-    def ghost(self, namespace: str, name: str) -> T | None:
-        """The object that last had this name and is gone, as it was last seen; forgotten when there are too many."""
-        return self._ghosts.get(Key(namespace, name))
+    def ghosts(self, index: str, value: str) -> list[T]:
+        """What an index held under a value and is gone, as it was last seen; the last of each name, forgotten when there are too many.
+
+        Another object may have the name since.
+        """
+        keys = self._ghost_indexes[index].keys.get(value, ())
+        return [self._ghosts[key] for key in sorted(keys)]
 
     def is_absent(self, namespace: str, name: str) -> bool:
         """True if the server itself, and not only a watch that may lag, has just said that there is no such object."""
@@ -84,9 +89,10 @@ class Store(Generic[T]):
     def index(self, name: str, values: Callable[[T], Iterable[str]]) -> None:
         """From now on `find(name, value)` gives the objects for which `values` gives that value; a second time changes nothing."""
         if name not in self._indexes:
-            made = self._indexes[name] = _Index(values)
-            for key, each in self._objects.items():
-                made.add(key, each)
+            for indexes, objects in ((self._indexes, self._objects), (self._ghost_indexes, self._ghosts)):
+                made = indexes[name] = _Index(values)
+                for key, each in objects.items():
+                    made.add(key, each)
 
     def subscribe(self, receive: Callable[[Sequence[T]], None]) -> None:
         """Calls `receive` with objects that have changed or gone, and first with all that are there."""
@@ -188,10 +194,18 @@ class Store(Generic[T]):
         self._graves[metadata_of(gone).uid] = None
         if len(self._graves) > GRAVES_MAX:
             self._graves.popitem(last=False)
+        self._forget_ghost(key)
         self._ghosts[key] = gone
-        self._ghosts.move_to_end(key)
+        for index in self._ghost_indexes.values():
+            index.add(key, gone)
         if len(self._ghosts) > GHOSTS_MAX:
-            self._ghosts.popitem(last=False)
+            self._forget_ghost(next(iter(self._ghosts)))
+
+    def _forget_ghost(self, key: Key) -> None:
+        if key in self._ghosts:
+            known = self._ghosts.pop(key)
+            for index in self._ghost_indexes.values():
+                index.remove(key, known)
 
     def _tell(self, changed: Sequence[T]) -> None:
         for receive in self._subscribers:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.api import names
+from pumice.api.batch import Job
 from pumice.api.kinds import by_struct
 from pumice.kube.watch import metadata_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pumice.api.meta import Json, Struct
+    from pumice.api.meta import Json, OwnerReference, Struct
 
 SUBMISSION = (names.SUBMITTED_BY, names.SUBMITTER_GROUPS)
 
@@ -28,6 +29,18 @@ def controller_reference(owner: Struct) -> Json:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def is_job(reference: OwnerReference) -> bool:
+    """True for the reference to a Job of Volcano's."""
+    kind = by_struct(Job)
+    return reference.kind == kind.kind and reference.api_version.partition("/")[0] == kind.group
+
+
+def job_reference(owned: Struct) -> OwnerReference | None:
+    """The Job that controls an object; None where none does."""
+    owner = metadata_of(owned).controller
+    return owner if owner is not None and is_job(owner) else None
 
 
 def owned_metadata(owner: Struct, name: str) -> Json:

@@ -63,6 +63,7 @@ class Election:
         self._chance = chance
         self._log = log
         self.annotations: Json = {}  # what a leader writes onto the lease: where it can be asked, say
+        self.labels: Json = {}  # and by which such leases are found
         self._deadline = float("-inf")
         self._held: Json | None = None  # the lease as we last wrote it
         self._holder = ""  # who held it when we last looked
@@ -185,8 +186,9 @@ class Election:
             "leaseTransitions": (spec.get("leaseTransitions") or 0) + (bool(spec) and not is_ours),
         }
         metadata = lease["metadata"]
-        if self.annotations:
-            metadata = metadata | {"annotations": (metadata.get("annotations") or {}) | self.annotations}
+        for part, own in (("annotations", self.annotations), ("labels", self.labels)):
+            if own:
+                metadata = metadata | {part: (metadata.get(part) or {}) | own}
         sent_at = self._clock.monotonic()
         self._held = await self._put(lease | {"metadata": metadata, "spec": fresh})
         self._holder = self._identity

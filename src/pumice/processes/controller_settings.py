@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pumice.instant import Duration
+    from pumice.record.settings import RecordSettings
 
-# Volcano's name of each controller, and ours.
+# Volcano's name of each controller, and ours; the last one is Pumice's own.
 NAMES = {
     "job-controller": "job",
     "pg-controller": "podgroup",
@@ -25,6 +26,7 @@ NAMES = {
     "jobtemplate-controller": "jobtemplate",
     "gc-controller": "garbage",
     "hyperNode-controller": "hypernode",
+    "timelimit-controller": "timelimit",
 }
 # Volcano's that we do not have: they may be named, so that its command lines work, and nothing is started for them.
 ABSENT = frozenset({"colocation-config-controller", "sharding-controller"})
@@ -39,6 +41,8 @@ class ControllerSettings:
     workers: Mapping[str, int] = dataclasses.field(default_factory=dict)  # by our name; the driver's default otherwise
     silence: Duration = SILENCE  # after which pods on silent nodes are given up
     restore_s: float = RESTORE_S_MIN  # how often plugins' objects are looked for
+    record: RecordSettings | None = None  # where what happened is kept; None: nowhere
+    prices: Mapping[str, float] = dataclasses.field(default_factory=dict)  # dollars per hour: a card, a core, a GiB
 
 
 def enabled(text: str) -> frozenset[str]:

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from pumice import __version__
 from pumice.api import names
+from pumice.api.coordination import Lease
+from pumice.api.kinds import type_meta
+from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 from pumice.kube.informer import Informers
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
     from pumice.kube.connection import Connection
     from pumice.processes.health import HealthServer
-    from pumice.runtime import Runtime
+    from pumice.runtime import Log, Runtime
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class Process:
     informers: Informers
     runtime: Runtime
     election: Election | None = None
+    notice: tuple[str, str] | None = None  # namespace and name of a lease that tells where to ask, without an election
+    whose: str = names.VIEW_OF_SCHEDULER  # what the lease's label says of who can be asked there
 
     async def work(
         self,
@@ -45,8 +50,14 @@ class Process:
         """Run until stopped, with informers and `beside`, and serve health on the address meanwhile."""
         port = await health.start(listen)
         self.runtime.log("listening", port=port)
+        where = address(listen, port)
         if self.election is not None:
-            self.election.annotations = {names.VIEW_ADDRESS: address(listen, port)}
+            self.election.annotations, self.election.labels = (
+                {names.VIEW_ADDRESS: where},
+                {names.VIEW_LABEL: self.whose},
+            )
+        elif self.notice is not None:
+            await announce(self.client, self.notice, where, self.runtime.log, whose=self.whose)
         try:
             work = run() if self.election is None else self.election.lead(run)
             await until_stopped(work, [self.informers.run(), *beside])
@@ -56,21 +67,51 @@ class Process:
 
 @contextlib.asynccontextmanager
 async def connect(
-    connection: Connection, component: str, runtime: Runtime, lease: tuple[str, str] | None = None
+    connection: Connection,
+    component: str,
+    runtime: Runtime,
+    lease: tuple[str, str] | None = None,
+    *,
+    notice: tuple[str, str] | None = None,
 ) -> AsyncIterator[Process]:
-    """`lease`: namespace and name of the lease that decides which replica works; None: each of them."""
+    """`lease`: namespace and name of the lease that decides which replica works; None: each of them, and `notice` tells where."""
     clock, chance, log = runtime.clock, runtime.chance, runtime.log
+    whose = component.removeprefix("pumice-")
     async with HttpTransport(connection, user_agent=f"{component}/{__version__}") as transport:
         client = Client(transport, clock=clock, chance=chance)
         informers = Informers(client, clock=clock, chance=chance, log=log)
         if lease is None:
-            yield Process(client, informers, runtime)
+            yield Process(client, informers, runtime, notice=notice, whose=whose)
             return
         namespace, name = lease
         election = Election(
             client, namespace=namespace, name=name, identity=identity(), clock=clock, chance=chance, log=log
         )
-        yield Process(client, informers, dataclasses.replace(runtime, guard=election.check), election)
+        yield Process(client, informers, dataclasses.replace(runtime, guard=election.check), election, whose=whose)
+
+
+async def announce(
+    client: Client, notice: tuple[str, str], where: str, log: Log, *, whose: str = names.VIEW_OF_SCHEDULER
+) -> None:
+    """Say in a lease that nobody holds where this process can be asked; one that somebody holds is his, and stays as it is."""
+    namespace, name = notice
+    told = {"annotations": {names.VIEW_ADDRESS: where}, "labels": {names.VIEW_LABEL: whose}}
+    try:
+        try:
+            found = (await client.get(Lease, name, namespace=namespace)).json()
+        except errors.NotFound:
+            lease = {**type_meta(Lease), "metadata": {"name": name, **told}, "spec": {"holderIdentity": ""}}
+            await client.create(Lease, lease, namespace=namespace)
+            return
+        if (found.get("spec") or {}).get("holderIdentity"):
+            log("view_not_announced", lease=f"{namespace}/{name}", reason="another process holds it")
+            return
+        meta = found["metadata"]
+        for part, own in told.items():
+            meta = meta | {part: (meta.get(part) or {}) | own}
+        await client.update(Lease, name, found | {"metadata": meta}, namespace=namespace)
+    except errors.KubeError as error:
+        log("view_not_announced", lease=f"{namespace}/{name}", reason=str(error))  # the command line lists instead
 
 
 def identity() -> str:

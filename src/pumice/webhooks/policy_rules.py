@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from pumice.api import names
+from pumice.api.run_time import HANDED_ON, SIGNALS, TIMES
 from pumice.api.validation.limits import JOB_REPLICAS_MAX
 from pumice.api.validation.policies import ACTIONS, EVENTS
 from pumice.api.validation.request import JOB_PLUGINS
@@ -74,6 +75,52 @@ def _events_of(policy: str) -> str:
 
 _HAS_EVENTS: Final = "((has(p.event) && p.event != '') || (has(p.events) && size(p.events) > 0))"
 
+_MARKS: Final = "object.metadata.annotations"
+
+
+def _has_annotation(key: str) -> str:
+    return f"(has({_MARKS}) && {json.dumps(key)} in {_MARKS})"
+
+
+# Go's durations; what is longer than an int64 of nanoseconds cannot be evaluated, and is refused by that.
+_DURATION: Final = "^[+]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+$"
+_SAME_TIMES: Final = " && ".join(f"{annotation('object', key)} == {annotation('oldObject', key)}" for key in HANDED_ON)
+_CONTROLLED: Final = (
+    "has(object.metadata.ownerReferences)"
+    " && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)"
+)
+
+
+def _value(key: str) -> str:
+    return f"{_MARKS}[{json.dumps(key)}]"
+
+
+def _is_duration(key: str) -> str:
+    value = _value(key)
+    return f"(!{_has_annotation(key)} || ({value}.matches('{_DURATION}') && duration({value}) > duration('0s')))"
+
+
+def _times(unless: str = "false") -> tuple[Rule, ...]:
+    """What annotations say about time."""
+    limit, warning, signal = names.TIME_LIMIT, names.TIME_LIMIT_WARNING, names.TIME_LIMIT_SIGNAL
+    is_shorter = f"({_has_annotation(limit)} && duration({_value(warning)}) < duration({_value(limit)}))"
+    wanted = annotation("object", signal)
+    return (
+        Rule(
+            f"({unless}) || ({' && '.join(map(_is_duration, TIMES))})",
+            f"{', '.join(TIMES)}: must be a duration longer than 0; write for example 90s, 1h30m or 1.5h",
+        ),
+        Rule(
+            f"({unless}) || !{_has_annotation(warning)} || {is_shorter}",
+            f"{warning}: must be shorter than {limit}; write a shorter one",
+        ),
+        Rule(
+            f"({unless}) || {wanted} == '' || {wanted} in {texts(SIGNALS)}",
+            f"{signal}: unsupported value; use one of {', '.join(SIGNALS)}",
+        ),
+    )
+
+
 _NUMBERS: Final = (
     Rule(
         f"{_TASKS}.all(t, !has(t.minAvailable) || t.minAvailable <= {_number('t.replicas')})",
@@ -93,6 +140,7 @@ _NUMBERS: Final = (
 _JOB_CREATED: Final = (
     Rule(f"size({_TASKS}) > 0", "spec.tasks: No task specified in job spec; add one"),
     *_NUMBERS,
+    *_times(),
     Rule(
         f"{_TASKS}.all(t, {_TASKS}.exists_one(o, o.name == t.name))",
         "spec.tasks: duplicated task name; give each task a name of its own",
@@ -149,6 +197,7 @@ def _same(field: str) -> str:
 
 _JOB_UPDATED: Final = (
     *_NUMBERS,
+    *_times(unless=_SAME_TIMES),
     Rule(
         f"size({_TASKS}) == size({_TASKS.replace('object', 'oldObject')})",
         "spec.tasks: a job may not get or lose tasks; create another job",
@@ -215,12 +264,7 @@ _QUEUE_WRITTEN: Final = (
 )
 
 _BUDGETS: Final = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)
-_MARKS: Final = "object.metadata.annotations"
 _PATTERN: Final = "^([1-9][0-9]?%|0*[1-9][0-9]{0,8})$"
-
-
-def _has_annotation(key: str) -> str:
-    return f"(has({_MARKS}) && {json.dumps(key)} in {_MARKS})"
 
 
 _FLOWS: Final = _list("object.spec.flows")
@@ -271,6 +315,7 @@ RULES: Final[Mapping[tuple[str, str], tuple[Rule, ...]]] = {
             f" && {_list('object.spec.subGroupPolicy')}.all(s, {_one_tier('s')}))",
             "networkTopology: must not specify both tiers; keep one of them",
         ),
+        *_times(unless=_CONTROLLED),
     ),
     ("pods", "CREATE"): (
         Rule(
@@ -283,6 +328,7 @@ RULES: Final[Mapping[tuple[str, str], tuple[Rule, ...]]] = {
             f"!({_has_annotation(_BUDGETS[0])} && {_has_annotation(_BUDGETS[1])})",
             f"not allow configure multiple annotations <[{_BUDGETS[0]} {_BUDGETS[1]}]> at same time; keep one of them",
         ),
+        *_times(),
     ),
     ("hypernodes.topology.volcano.sh", "CREATE"): _HYPER_NODES,
     ("hypernodes.topology.volcano.sh", "UPDATE"): _HYPER_NODES,

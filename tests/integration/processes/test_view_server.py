@@ -7,6 +7,7 @@ import json
 
 import aiohttp
 import pytest
+from tests.bodies.patience import PATIENCE_S
 
 from pumice.api import names
 from pumice.api.pods import Pod
@@ -21,7 +22,6 @@ from pumice.processes.health import HealthServer
 from pumice.processes.view_server import ViewServer
 from pumice.readmodel.build import Views
 
-WAIT_S_MAX = 60
 ACCOUNTS = "/api/v1/namespaces/kube-system/serviceaccounts"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
@@ -67,7 +67,7 @@ async def started(folder):
 
 async def until(ask, path, wanted):
     """Asks after each change of the view until the answer is as wanted."""
-    async with asyncio.timeout(WAIT_S_MAX):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             status, body = await ask(path)
             if status == 200 and wanted(body):
@@ -132,6 +132,34 @@ async def test_only_tokens_for_this_audience_and_accounts_with_the_right_are_ans
             assert (status, "may not" in body["error"]) == (403, True), path
 
 
+async def test_who_may_see_one_namespace_is_told_its_gangs_and_nothing_but_sums_of_others(tmp_path):
+    async with started(tmp_path) as (cluster, session, ask):
+        await post(cluster, "/api/v1/namespaces", {"metadata": {"name": "secret"}})
+        await a_gang(cluster, "mine", 1)
+        await a_gang(cluster, "hidden", 3, namespace="secret")
+        await until(
+            ask, "/v1/state", lambda body: {each["running"] for each in body["queues"] if "running" in each} == {2}
+        )
+        await post(cluster, ACCOUNTS, {"metadata": {"name": "narrow"}})
+        rule = {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["get", "list"]}
+        await post(cluster, f"{RBAC}/namespaces/default/roles", {"metadata": {"name": "see"}, "rules": [rule]})
+        binding = {
+            "metadata": {"name": "see"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "see"},
+            "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": "narrow"}],
+        }
+        await post(cluster, f"{RBAC}/namespaces/default/rolebindings", binding)
+        narrow = Asker(cluster, session, await token_of(cluster, "narrow"))
+        status, seen = await narrow("/v1/state?namespace=default")
+        assert (status, seen["namespace"]) == (200, "default")
+        assert [each["key"] for each in seen["gangs"]] == ["default/mine"]
+        [queue] = [each for each in seen["queues"] if each["name"] == "default"]
+        assert (queue["allocated"]["cpu"], queue["running"]) == ("4", 2)
+        for path in ("/v1/state?namespace=default", "/v1/gangs/default/mine"):
+            status, seen = await narrow(path)
+            assert (status, "hidden" in json.dumps(seen), "secret" in json.dumps(seen)) == (200, False, False)
+
+
 async def test_through_the_api_server_the_token_travels_in_a_header_of_its_own(tmp_path):
     async with started(tmp_path) as (cluster, session, ask):
         await until(ask, "/v1/state", lambda body: body["cycle"] > 0)
@@ -144,7 +172,7 @@ async def test_a_stream_tells_everything_and_then_what_changes(tmp_path):
     async with started(tmp_path) as (cluster, session, ask):
         await until(ask, "/v1/state", lambda body: len(body.get("nodes", ())) == 2)
         async with (
-            asyncio.timeout(WAIT_S_MAX),
+            asyncio.timeout(PATIENCE_S),
             session.get(f"{ask.address}/v1/changes", headers=ask.headers) as answer,
         ):
             lines = (json.loads(line) async for line in answer.content if line.strip())
@@ -168,7 +196,7 @@ async def test_streams_have_a_limit_and_end_with_the_server(tmp_path, monkeypatc
             answer = await session.get(f"{ask.address}/v1/changes", headers=ask.headers)
             await answer.content.readline()
             assert (await ask("/v1/changes"))[0] == 503
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             with contextlib.suppress(aiohttp.ClientError):
                 await answer.content.read()
         answer.close()

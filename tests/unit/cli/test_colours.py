@@ -5,7 +5,7 @@ import io
 import pytest
 
 from pumice.cli import colours, printing
-from pumice.cli.results import Column, Query
+from pumice.cli.results import Column, Query, Report
 
 GREEN, RED, YELLOW, PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
 
@@ -70,22 +70,10 @@ def test_colour_does_not_move_columns():
     assert painted == plain
 
 
-def test_a_report_has_its_phase_and_its_reasons_coloured_and_nothing_else():
-    text = (
-        "PodGroup:   a/Failed\n"
-        "Phase:      Pending, 3s old\n"
-        "Queue:      team (Closed, weight 1)\n"
-        "\n"
-        "Why it waits:\n"
-        "  2 of 4 nodes: Insufficient cpu\n"
-        "    says resources; what could change it: time alone\n"
-        "\n"
-        "Queue team:\n"
-        "  cpu: 3 asked\n"
-    )
-    painted = colours.report(text)
-    assert painted == (
-        text.replace("Pending", f"{YELLOW}Pending{PLAIN}")
-        .replace("(Closed", f"({RED}Closed{PLAIN}")
-        .replace("Insufficient cpu", f"{YELLOW}Insufficient cpu{PLAIN}")
-    )
+def test_a_report_is_painted_by_who_writes_it_and_plain_where_no_colour_is_wanted():
+    report = Report(lambda paint: f"Failed: {paint.phase('Pending')}, {paint.reason('Insufficient cpu')}", {})
+    plain = "Failed: Pending, Insufficient cpu"
+    painted = f"Failed: {YELLOW}Pending{PLAIN}, {YELLOW}Insufficient cpu{PLAIN}"
+    assert printing.report_text(report, printing.Form(coloured=True)) == painted
+    assert printing.report_text(report, printing.Form()) == plain
+    assert printing.report_text(Report("Phase:   Failed", {}), printing.Form(coloured=True)) == "Phase:   Failed"

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from pumice.cli import explanation_text
+from pumice.cli.colours import PAINT
 from pumice.cli.sources import LEADER, LISTING, PODGROUP, Answer
 from pumice.instant import parse_instant
 from pumice.readmodel import model
@@ -48,6 +49,17 @@ def text_of(answer, **more):
 )
 def test_it_says_who_says_so_and_when(answer, words):
     assert words in text_of(answer)
+
+
+def test_phases_states_and_reasons_are_coloured_and_nothing_else():
+    queue = model.Queue(name="a", state="Closed")
+    answer = an_answer(gang={"reasons": (GATED,), "name": "Failed", "phase": "Pending"}, queue=queue)
+    painted, plain = text_of(answer, paint=PAINT), text_of(answer)
+    for word, colour in (("Pending", 33), ("Closed", 31), (GATED.reason, 33)):
+        styled = f"\x1b[{colour}m{word}\x1b[0m"
+        assert painted.count(styled) == 1
+        painted = painted.replace(styled, word)
+    assert painted == plain
 
 
 def test_a_queue_that_cannot_be_seen_is_told_from_one_that_is_not_there():

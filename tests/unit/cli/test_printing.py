@@ -62,11 +62,30 @@ def test_groups_are_counted_for_their_queue():
         {"status": {"phase": "Inqueue"}},
     ]
     queue = {"metadata": {"name": "a"}, "spec": {"weight": 2, "parent": "root"}, "status": {"state": "Open"}}
-    columns = tables.queue_columns(tables.count_phases(groups))
+    columns = tables.queue_columns(tables.count_phases(groups), lambda: "nvidia.com/gpu")
     assert table(Form(), queue, columns=columns) == (
-        "NAME   WEIGHT   STATE   PARENT   INQUEUE   PENDING   RUNNING   UNKNOWN   COMPLETED   AGE\n"
-        "a      2        Open    root     0         1         2         0         0           <unknown>\n"
+        "NAME   WEIGHT   STATE   PARENT   RESOURCE         USED   DESERVED   LIMIT   LEFT   INQUEUE   PENDING   RUNNING   AGE\n"
+        "a      2        Open    root     nvidia.com/gpu   -      -          -       -      0         1         2         <unknown>\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("resource", "cells"),
+    [
+        ("nvidia.com/gpu", ["0", "5.33", "-", "16"]),  # no limit is none, and nothing used is nothing
+        ("memory", ["1.5Gi", "-", "2Ti", "0"]),
+    ],
+)
+def test_a_queue_shows_what_it_has_of_one_resource(resource, cells):
+    share = {
+        "used": {"memory": "1536Mi"},
+        "deserved": {"nvidia.com/gpu": "5333m"},
+        "limit": {"memory": "2Ti"},
+        "left": {"nvidia.com/gpu": "16", "memory": "0"},
+    }
+    queue = {"metadata": {"name": "a"}, "share": share}
+    columns = tables.queue_columns({}, lambda: resource)
+    assert table(Form(headers=False), queue, columns=columns).split()[4:9] == [resource, *cells]
 
 
 @pytest.mark.parametrize(

@@ -135,16 +135,23 @@ def test_subscribers_hear_of_what_is_there_and_of_each_change_once(store):
 
 
 def test_what_is_gone_is_remembered_as_it_was_last_seen(store):
+    store.index("place", lambda each: (each.metadata.namespace,))
     store.receive([Upserted(a_map(version=4, text="alive")), Deleted(a_map(version=6, text="at the end"))])
-    assert store.ghost("team", "m").data["text"] == "at the end"
-    assert store.ghost("team", "other") is None
+    assert [each.data["text"] for each in store.ghosts("place", "team")] == ["at the end"]
+    assert store.ghosts("place", "other") == []
+    store.index("text", lambda each: (each.data["text"],))
+    assert len(store.ghosts("text", "at the end")) == 1
+    store.receive([Deleted(a_map(version=8, uid="successor", text="at the end of the next one"))])
+    assert [each.data["text"] for each in store.ghosts("place", "team")] == ["at the end of the next one"]
+    assert store.ghosts("text", "at the end") == []
 
 
 def test_the_deleted_are_not_remembered_for_ever(store):
+    store.index("place", lambda each: (each.metadata.namespace,))
     for number in range(GHOSTS_MAX + 1):
         store.receive([Deleted(a_map(f"m{number}", version=number + 1, uid=f"u{number}"))])
-    assert store.ghost("team", "m0") is None
-    assert store.ghost("team", f"m{GHOSTS_MAX}") is not None
+    left = {each.metadata.name for each in store.ghosts("place", "team")}
+    assert left == {f"m{number}" for number in range(1, GHOSTS_MAX + 1)}
 
 
 def test_the_servers_word_that_nobody_has_a_name_is_good_for_a_moment(store, clock):

@@ -12,6 +12,7 @@ from pumice.api.validation.jobs import check_job_spec, name_of, same_json
 from pumice.api.validation.names import qualified_name_problem
 from pumice.api.validation.queue_entry import check_queue_is_leaf, check_queue_is_open
 from pumice.api.validation.request import Request
+from pumice.api.validation.time_limits import check_new_times
 
 NAME_CHARS_MAX: Final = 52  # a job's name has 63; a hyphen and the time are appended
 TIME: Final = "-01234567"  # minutes since 1970, until 2160
@@ -30,6 +31,9 @@ def review_cron_job(request: Request) -> Findings:
         name = ""
     if old is None or (old.spec.schedule, old.spec.time_zone) != (new.spec.schedule, new.spec.time_zone):
         _check_schedule(findings, new)
+    said = new.spec.job_template.metadata.annotations
+    before = old.spec.job_template.metadata.annotations if old is not None else {}
+    check_new_times(findings, "spec.jobTemplate.metadata.annotations", said, before)
     template = new.spec.job_template.spec
     if old is None or not same_json(_value(old.spec.job_template.spec), _value(template)):
         _check_template(findings, f"{name}{TIME}" if name else "", template, request)

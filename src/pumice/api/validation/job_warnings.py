@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pumice.api.batch import JobSpec
+from pumice.api.run_time import TIMES
 from pumice.api.validation.amounts import quantity_text, units
 from pumice.api.validation.container_resources import asks_for_cards, pod_requests, requests_of
 from pumice.api.validation.field_errors import Findings
@@ -30,6 +31,9 @@ def warn_about_job(
     for index, template in enumerate(templates):
         where = f"{path}.tasks[{index}].template.spec"
         _warn_about_pods(findings, where, template.spec, spec.scheduler_name)
+        for key in sorted(set(TIMES) & template.metadata.annotations.keys()):
+            place = f"{path}.tasks[{index}].template.metadata.annotations[{key}]"
+            findings.warn(place, "is not read from the pods of a job: it is about the gang; set it on the job")
     if lookup is not None:
         _warn_about_room(findings, path, spec, templates, lookup)
         if spec.priority_class_name and lookup.priority_class(spec.priority_class_name) is None:

@@ -20,8 +20,10 @@ from pumice.api.validation.pod_shapes import PodTemplate
 from pumice.api.validation.policies import check_policies
 from pumice.api.validation.queue_entry import check_queue_is_leaf, check_queue_is_open
 from pumice.api.validation.request import Operation, Request, Settings
+from pumice.api.validation.time_limits import check_estimate, check_new_times, check_times
 from pumice.api.validation.volumes import check_claim
 
+ANNOTATIONS: Final = "metadata.annotations"
 GENERATED_CHARS: Final = 5  # what an API server appends to generateName
 
 # Fields whose values are quantities, or lists of them: "1000m" and "1" are the same wish.
@@ -40,6 +42,7 @@ def review_job(request: Request) -> Findings:
         old = Findings().decode("", Job, request.old)
         if old is not None:
             _check_update(findings, new.spec, old.spec)
+            check_new_times(findings, ANNOTATIONS, new.metadata.annotations, old.metadata.annotations)
         return findings
     name = name_of(new.metadata)
     if name and (cause := qualified_name_problem(name)):
@@ -47,6 +50,7 @@ def review_job(request: Request) -> Findings:
             "metadata.name", f"create job with name {name} validate failed: {cause}", "shorten or correct it"
         )
         name = ""
+    check_times(findings, ANNOTATIONS, new.metadata.annotations)
     templates = check_job_spec(findings, "spec", name, new.spec, request.settings)
     if request.lookup is not None:
         check_queue_is_open(findings, "spec.queue", new.spec.queue, request.lookup)
@@ -69,6 +73,10 @@ def check_job_spec(findings: Findings, path: str, name: str, spec: JobSpec, sett
     templates = check_tasks(findings, f"{path}.tasks", name, spec)
     check_network_topology(findings, f"{path}.networkTopology", spec.network_topology)
     check_total(findings, path, spec)
+    check_estimate(findings, f"{path}.runningEstimate", spec.running_estimate)
+    for index, template in enumerate(templates):
+        where = f"{path}.tasks[{index}].template.{ANNOTATIONS}"
+        check_times(findings, where, template.metadata.annotations)
     check_policies(findings, f"{path}.policies", spec.policies)
     check_plugins(findings, f"{path}.plugins", spec, settings)
     _check_volumes(findings, f"{path}.volumes", spec, templates)

@@ -7,6 +7,7 @@ from pumice.api.validation.job_tasks import check_network_topology
 from pumice.api.validation.placement import check_selector
 from pumice.api.validation.queue_entry import check_queue_is_open, warn_if_too_large
 from pumice.api.validation.request import Lookup, Operation, Request
+from pumice.api.validation.time_limits import check_times
 
 
 def review_pod_group(request: Request) -> Findings:
@@ -24,6 +25,8 @@ def review_pod_group(request: Request) -> Findings:
         where = f"spec.subGroupPolicy[{index}]"
         check_network_topology(findings, f"{where}.networkTopology", policy.network_topology)
         check_selector(findings, f"{where}.labelSelector", policy.label_selector)
+    if group.metadata.controller is None:
+        check_times(findings, "metadata.annotations", group.metadata.annotations)
     check_amounts(findings, "spec.minResources", spec.min_resources or {})
     if request.lookup is not None and spec.queue:
         check_queue_is_open(findings, "spec.queue", spec.queue, request.lookup)

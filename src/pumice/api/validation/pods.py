@@ -1,4 +1,4 @@
-"""Pods that our scheduler serves: their disruption budgets must be readable."""
+"""Pods that our scheduler serves: their disruption budgets and time limits must be readable."""
 
 import re
 from typing import Final
@@ -7,6 +7,7 @@ from pumice.api import names
 from pumice.api.pods import Pod
 from pumice.api.validation.field_errors import VALUE_CHARS_MAX, Findings
 from pumice.api.validation.request import Operation, Request
+from pumice.api.validation.time_limits import check_times
 
 _PERCENT: Final = re.compile(r"[1-9][0-9]?%")
 _NUMBER: Final = re.compile(r"0*[1-9][0-9]{0,8}")
@@ -32,4 +33,5 @@ def review_pod(request: Request) -> Findings:
     if len(given) > 1:
         cause = f"not allow configure multiple annotations <[{' '.join(_BUDGETS)}]> at same time"
         findings.refuse("metadata.annotations", cause, "keep one of them")
+    check_times(findings, "metadata.annotations", annotations)
     return findings

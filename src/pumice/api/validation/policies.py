@@ -18,6 +18,7 @@ EVENTS: Final = (
     JobEvent.TASK_COMPLETED.value,
     JobEvent.TASK_FAILED.value,
     JobEvent.JOB_UPDATED.value,
+    JobEvent.TIME_LIMIT_EXCEEDED.value,
 )
 ACTIONS: Final = (
     Action.ABORT_JOB.value,
@@ -29,6 +30,8 @@ ACTIONS: Final = (
     Action.COMPLETE_JOB.value,
     Action.RESUME_JOB.value,
 )
+# What ends all pods of a Job: single ones say nothing about a gang whose time is up.
+ENDS_A_GANG: Final = frozenset({Action.ABORT_JOB, Action.RESTART_JOB, Action.TERMINATE_JOB, Action.COMPLETE_JOB})
 EXIT_CODE_MAX: Final = 255
 
 _OF_PODS: Final = (JobEvent.POD_FAILED, JobEvent.POD_EVICTED, JobEvent.TASK_COMPLETED, JobEvent.TASK_FAILED)
@@ -116,6 +119,10 @@ def warn_about_policies(findings: Findings, path: str, spec: JobSpec, templates:
     for index, (task, template) in enumerate(zip(spec.tasks, templates, strict=True)):
         where = f"{path}.tasks[{index}].policies"
         _warn_about_list(findings, where, task.policies, [template])
+        for number, policy in enumerate(task.policies):
+            if JobEvent.TIME_LIMIT_EXCEEDED in events_of(policy):
+                text = "TimeLimitExceeded concerns the whole gang and never fires for a task; move it to the job's policies"
+                findings.warn(f"{where}[{number}]", text)
         _warn_about_partitions(findings, where, task.policies, [task])
     if framework := elastic_framework(spec, templates):
         lists = [("policies", spec.policies)]
@@ -163,6 +170,11 @@ def _warn_about_job_level(findings: Findings, path: str, spec: JobSpec) -> None:
     for index, policy in enumerate(spec.policies):
         where = f"{path}[{index}]"
         events = events_of(policy)
+        if JobEvent.TIME_LIMIT_EXCEEDED in events and policy.action not in ENDS_A_GANG:
+            text = (
+                f"TimeLimitExceeded concerns the whole gang: {policy.action} does not end it, so the job is terminated"
+            )
+            findings.warn(where, f"{text}; use one of {', '.join(sorted(ENDS_A_GANG))}")
         if JobEvent.UNKNOWN in events and policy.action in {Action.RESTART_TASK, Action.RESTART_POD}:
             findings.warn(
                 where, f"Unknown concerns no single pod: {policy.action} would only use up a retry; use RestartJob"

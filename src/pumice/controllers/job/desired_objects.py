@@ -45,6 +45,7 @@ PODS_OF_ONE_PLAN = 128
 PODS_OF_ONE_PLAN_MAX = 2_000
 GROWTH_SHARE = 8  # one pod more for each eight that exist
 _PLUGIN = "plugin-"
+_OF_TIME = frozenset({PodGroupConditionType.TIME_LIMIT_WARNING, PodGroupConditionType.TIME_LIMIT_EXCEEDED})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def _complaints(view: JobView, job: Job) -> tuple[tuple[Operation, ...], Instant
         said.append(Emit(job, "Warning", "QueueMissing", text))
     if view.group is not None:
         latest = max(
-            (each for each in view.group.status.conditions if each.status == "True"),
+            (each for each in view.group.status.conditions if each.status == "True" and each.type not in _OF_TIME),
             key=lambda each: each.last_transition_time or "",
             default=None,
         )

@@ -11,7 +11,6 @@ from pumice.api.batch import DEFAULT_QUEUE, Job
 from pumice.api.bus import Command
 from pumice.api.core import Namespace, Node, PersistentVolumeClaim
 from pumice.api.defaults import queue_within
-from pumice.api.kinds import by_struct
 from pumice.api.pods import Pod
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import PodGroup, Queue
@@ -25,13 +24,13 @@ from pumice.controllers.job.policies import recorded_pods
 from pumice.controllers.job.repair_rounds import RESTORE_S_MIN, Rounds
 from pumice.controllers.job.view import JobView
 from pumice.controllers.operations import NOTHING_TO_DO, Delete, Emit, Plan
+from pumice.controllers.ownership import is_job
 from pumice.errors import BadInput
 from pumice.kube.informer import Key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pumice.api.meta import OwnerReference
     from pumice.controllers.cache import Cache
     from pumice.controllers.job.dead_nodes import Farewell
     from pumice.controllers.operations import Operation
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 WORKERS = 32  # a Job's stages wait for the server one after the other; writes have a window of their own
 PODS_GATHER_S = 0.01  # a gang's pods change together
 ORPHAN_S = 60  # a Command whose Job is not known after so long has none
-_KIND = by_struct(Job)
 _BY_JOB, _BY_CLAIM, _BY_QUEUE, _LEAVING = "job", "claim", "queue", "leaving a node"
 
 
@@ -126,12 +124,12 @@ def _view(cache: Cache, job: Job, pods: tuple[Pod, ...], commands: tuple[Command
     wanted = [volumes.claim_name(job, volume, number) for number, volume in enumerate(job.spec.volumes)]
     present = {pod.metadata.name for pod in pods}
     missing = [pod for pod in recorded_pods(job) if pod not in present]
-    seen_last = ((pod, cache.of(Pod).ghost(namespace, pod)) for pod in missing)
+    ghosts = {ghost.metadata.name: ghost for ghost in cache.of(Pod).ghosts(_BY_JOB, f"{namespace}/{name}")}
     return JobView(
         job=job,
         now=now,
         group=groups.get(namespace, group_name(job)) or (legacy if _owns(job, legacy) else None),
-        ghosts={pod: ghost for pod, ghost in seen_last if ghost is not None},
+        ghosts={pod: ghost for pod, ghost in ghosts.items() if pod not in present},
         doubted=frozenset(pod for pod in missing if not cache.of(Pod).is_absent(namespace, pod)),
         pods=pods,
         commands=commands,
@@ -185,25 +183,21 @@ def _node_that_it_leaves(pod: Pod) -> tuple[str, ...]:
     return (pod.spec.node_name,) if is_leaving else ()
 
 
-def _is_job(reference: OwnerReference) -> bool:
-    return reference.kind == _KIND.kind and reference.api_version.partition("/")[0] == _KIND.group
-
-
 def _job_of_pod(pod: Pod) -> tuple[str, ...]:
     """The Job whose name the pod carries; only pods that a Job of ours controls."""
     owner = pod.metadata.controller
     name = pod.metadata.annotations.get(names.JOB_NAME)
-    return (f"{pod.metadata.namespace}/{name}",) if name and owner is not None and _is_job(owner) else ()
+    return (f"{pod.metadata.namespace}/{name}",) if name and owner is not None and is_job(owner) else ()
 
 
 def _job_of_group(group: PodGroup) -> tuple[Key, ...]:
-    owners = [owner.name for owner in group.metadata.owner_references if _is_job(owner)]
+    owners = [owner.name for owner in group.metadata.owner_references if is_job(owner)]
     return (Key(group.metadata.namespace, owners[-1]),) if owners else ()
 
 
 def _job_of_command(command: Command) -> tuple[str, ...]:
     target = command.target
-    return (f"{command.metadata.namespace}/{target.name}",) if target is not None and _is_job(target) else ()
+    return (f"{command.metadata.namespace}/{target.name}",) if target is not None and is_job(target) else ()
 
 
 def _claims_of(job: Job) -> tuple[str, ...]:

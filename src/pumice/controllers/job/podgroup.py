@@ -10,6 +10,7 @@ import msgspec
 from pumice.api import decoding, names
 from pumice.api.kinds import type_meta
 from pumice.api.pods import PodTemplate
+from pumice.api.run_time import TIMES
 from pumice.api.scheduling import PodGroup, SubGroupPolicy
 from pumice.controllers import minimums
 from pumice.controllers.operations import Blame, Create, Patch
@@ -37,7 +38,7 @@ def group_operation(
     if group is None:
         metadata = owned_metadata(job, group_name(job))
         metadata["labels"] = dict(job.metadata.labels)
-        metadata["annotations"] = dict(job.metadata.annotations)
+        metadata["annotations"] = {**job.metadata.annotations, **_times(job)}
         body: Json = {
             **type_meta(PodGroup),
             "metadata": metadata,
@@ -45,14 +46,14 @@ def group_operation(
             "status": {"phase": "Pending"},
         }
         return Create(kind=PodGroup, body=body, blame=Blame(job, "PodGroupError"))
-    changes = _changes(group, wanted)
-    if not changes:
+    spec, times = _changes(group, wanted), _time_changes(group, _times(job))
+    if not spec and not times:
         return None
     return Patch(
         kind=PodGroup,
         name=group.metadata.name,
         namespace=group.metadata.namespace,
-        body={"spec": changes},
+        body={**({"spec": spec} if spec else {}), **({"metadata": {"annotations": times}} if times else {})},
         uid=group.metadata.uid,
         blame=Blame(job, "PodGroupError"),
     )
@@ -79,6 +80,19 @@ def _spec(job: Job, priorities: Mapping[str, int]) -> Json:
         elif topology.highest_tier_name:
             wanted["networkTopology"]["highestTierName"] = topology.highest_tier_name
     return wanted
+
+
+def _times(job: Job) -> dict[str, str]:
+    """How long the Job may run and is expected to; an annotation about that wins over the field."""
+    estimate = job.spec.running_estimate
+    found = {key: job.metadata.annotations[key] for key in TIMES if key in job.metadata.annotations}
+    return ({names.RUNNING_ESTIMATE: estimate} if estimate else {}) | found
+
+
+def _time_changes(group: PodGroup, wanted: Mapping[str, str]) -> dict[str, str | None]:
+    """Who gets more time gets it while the gang runs."""
+    have = group.metadata.annotations
+    return {key: wanted.get(key) for key in TIMES if have.get(key) != wanted.get(key)}
 
 
 def _sub_group(task: Task) -> Json:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.api import names
-from pumice.api.batch import Action, JobEvent, JobPhase
+from pumice.api.batch import Action, JobEvent, JobPhase, LifecyclePolicy
+from pumice.api.run_time import NO_RUN, run_of
 from pumice.api.scheduling import PodGroupPhase
 from pumice.api.validation.limits import JOB_REPLICAS_MAX
+from pumice.api.validation.policies import ENDS_A_GANG
 from pumice.controllers.job.defaulting import pod_name
 from pumice.controllers.job.kill import Judge
 from pumice.controllers.job.members import roster_of
@@ -25,7 +27,7 @@ from pumice.controllers.job.progress import in_ranges, progress_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pumice.api.batch import Job, JobStatus, LifecyclePolicy, Task
+    from pumice.api.batch import Job, JobStatus, Task
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
     from pumice.controllers.job.members import Member
@@ -36,12 +38,16 @@ _STARTED = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value, 
 # Which of two things that happened in the same second came first: an end explains a failure, an eviction explains many.
 _RANK = {
     JobEvent.TASK_COMPLETED: 0,
-    JobEvent.POD_EVICTED: 1,
-    JobEvent.POD_FAILED: 2,
-    JobEvent.TASK_FAILED: 3,
-    JobEvent.UNKNOWN: 4,
-    JobEvent.POD_PENDING: 5,
+    JobEvent.TIME_LIMIT_EXCEEDED: 1,
+    JobEvent.POD_EVICTED: 2,
+    JobEvent.POD_FAILED: 3,
+    JobEvent.TASK_FAILED: 4,
+    JobEvent.UNKNOWN: 5,
+    JobEvent.POD_PENDING: 6,
 }
+
+
+_END = LifecyclePolicy(event=JobEvent.TIME_LIMIT_EXCEEDED.value, action=Action.TERMINATE_JOB.value)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,6 +96,7 @@ def occurrences(scene: Scene) -> list[Occurrence]:
         *_tasks(scene, fresh),
         *_pending(scene, fresh),
         *_unknown(scene),
+        *_time_limit(scene),
     ]
     return sorted(found, key=lambda each: (each.at, _RANK[each.event]))
 
@@ -105,23 +112,26 @@ def _evictions(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
 
 
 def _missing(scene: Scene) -> Iterator[Occurrence]:
-    """Pods that were there at the last write and are gone without a word.
+    """Pods that were there at the last write, or were last seen being evicted, and are gone.
 
-    Before the gang has started, such a pod may have been released by the scheduler: it is made again, and that is no failure.
-    Where the cache remembers how the pod was last seen, that says more.
+    Before the gang has started, one that vanished without a word may have been released by the scheduler: it is made again, and that
+    is no failure. Where the cache remembers how the pod was last seen, that says more: whether we look a moment before an evicted pod
+    is gone or a moment after, and before or after our first word about the gang, it was evicted.
     """
     has_started = phase_of(scene.status) is JobPhase.RUNNING or _has_started(scene.group)
     present = {(member.task, member.index) for member in scene.members}
-    last_seen = {ghost.name: ghost for ghost in ghosts(scene)}
-    for task in scene.job.spec.tasks if has_started else ():
-        for index in sorted(in_ranges(scene.progress.members.get(task.name, ""))):
+    last_seen = {(ghost.task, ghost.index): ghost for ghost in ghosts(scene)}
+    for task in scene.job.spec.tasks:
+        recorded = in_ranges(scene.progress.members.get(task.name, "")) if has_started else frozenset()
+        evicted = {index for (name, index), ghost in last_seen.items() if name == task.name and ghost.disruption}
+        for index in sorted(recorded | evicted):
             if index < task.replicas and (task.name, index) not in present:
                 pod = pod_name(scene.job, task.name, index)
-                ghost = last_seen.get(pod)
+                ghost = last_seen.get((task.name, index))
                 if ghost is None or not ghost.is_released:
                     why = _departure(ghost) if ghost is not None and ghost.disruption else f"pod {pod} is gone"
                     missed = Occurrence(JobEvent.POD_EVICTED, scene.now, why, task.name, pod, index)
-                    yield dataclasses.replace(missed, is_certain=pod not in scene.doubted)
+                    yield dataclasses.replace(missed, is_certain=index in evicted or pod not in scene.doubted)
 
 
 def recorded_pods(job: Job) -> Iterator[str]:
@@ -131,9 +141,19 @@ def recorded_pods(job: Job) -> Iterator[str]:
 
 
 def ghosts(scene: Scene) -> tuple[Member, ...]:
-    """Members of the present start that were there at the last write and are gone, as they were last seen."""
-    members = roster_of(scene.job, scene.ghosts.values()).members
-    return tuple(member for member in members if member.version >= scene.status.version)
+    """Members of the present start that are gone, as they were last seen: those that were there at the last write, and those that
+    were made and evicted since the last answer. (An answer to an eviction counts a retry, or starts the Job anew.)
+    """
+    recorded, status = scene.progress.members, scene.status
+    return tuple(
+        member
+        for member in roster_of(scene.job, scene.ghosts.values()).members
+        if member.version >= status.version
+        and (
+            member.index in in_ranges(recorded.get(member.task, ""))
+            or (member.disruption is not None and member.retries >= status.retry_count)
+        )
+    )
 
 
 def _departure(member: Member) -> str:
@@ -204,6 +224,16 @@ def _unknown(scene: Scene) -> Iterator[Occurrence]:
         yield Occurrence(JobEvent.UNKNOWN, scene.now, "the gang runs without some of its members, which find no room")
 
 
+def _time_limit(scene: Scene) -> Iterator[Occurrence]:
+    """The gang's time is up, as its PodGroup says (`controllers/timelimit`); the next attempt has another PodGroup."""
+    group = scene.group
+    run = run_of(group.metadata.annotations) if group is not None else NO_RUN
+    if group is not None and run.ended is not None and group.metadata.uid != scene.progress.group:
+        limit = group.metadata.annotations.get(names.TIME_LIMIT, "")
+        why = f"the gang has run for its time limit of {limit}, since {run.started}"
+        yield Occurrence(JobEvent.TIME_LIMIT_EXCEEDED, instant.parse_instant(run.ended), why, lasting=True)
+
+
 def _of(member: Member, event: JobEvent, at: Instant, why: str) -> Occurrence:
     return Occurrence(event, at, why, member.task, member.name, member.index)
 
@@ -212,10 +242,15 @@ def _of(member: Member, event: JobEvent, at: Instant, why: str) -> Occurrence:
 
 
 def resolve(scene: Scene, occurrence: Occurrence) -> LifecyclePolicy | None:
-    """The policy that answers: the first that matches among the task's, else among the Job's; None where none does."""
+    """The policy that answers: the first that matches among the task's, else among the Job's; None where none does.
+
+    Where no policy ends a gang whose time is up, the Job is terminated.
+    """
     task = scene.task(occurrence.task)
     candidates = (*(task.policies if task is not None else ()), *scene.job.spec.policies)
-    return next((policy for policy in candidates if _matches(policy, occurrence)), None)
+    found = next((policy for policy in candidates if _matches(policy, occurrence)), None)
+    is_over = occurrence.event is JobEvent.TIME_LIMIT_EXCEEDED
+    return _END if is_over and (found is None or found.action not in ENDS_A_GANG) else found
 
 
 def _matches(policy: LifecyclePolicy, occurrence: Occurrence) -> bool:

@@ -12,6 +12,7 @@ from pumice.api import names
 from pumice.api.batch import ABSENT, Job, JobPhase
 from pumice.api.flow import JobRetainPolicy
 from pumice.api.kinds import type_meta
+from pumice.api.run_time import HANDED_ON
 from pumice.api.validation.graphs import cycle, unknown_targets
 from pumice.controllers.jobflow import probes, status
 from pumice.controllers.jobflow.patching import apply_patch
@@ -197,7 +198,8 @@ def _job(flow: JobFlow, part: Flow, template: JobTemplate) -> Json:
     if part.patch is not None and bytes(part.patch.job_spec) != bytes(ABSENT):
         spec = apply_patch(spec, msgspec.json.decode(part.patch.job_spec))
     metadata = owned_metadata(flow, job_name(flow, part))
-    metadata["annotations"] = with_owners_submitter(flow, origin)
+    times = {key: value for key, value in template.metadata.annotations.items() if key in HANDED_ON}
+    metadata["annotations"] = with_owners_submitter(flow, {**times, **origin})
     # A label has 63 characters at most; we find our Jobs by their owner.
     metadata["labels"] = {key: value for key, value in origin.items() if not selectors.label_value_problem(value)}
     return {**type_meta(Job), "metadata": metadata, "spec": spec}

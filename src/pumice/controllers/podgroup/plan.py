@@ -16,6 +16,7 @@ from pumice.api.defaults import queue_within
 from pumice.api.groups import group_of
 from pumice.api.kinds import type_meta
 from pumice.api.pods import Pod
+from pumice.api.run_time import TIMES
 from pumice.api.scheduling import PodGroup, PodGroupPhase, is_workload
 from pumice.controllers import minimums
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Patch, Plan
@@ -33,7 +34,7 @@ Workload: TypeAlias = ReplicaSet | StatefulSet | DaemonSet | KubeJob
 OWNER_S_MAX = 10  # a pod whose workload no watch has shown by then is an orphan: its group is one of one
 _FINISHED = frozenset({"Succeeded", "Failed"})
 _NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
-_INHERITED = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE, *SUBMISSION)
+_INHERITED = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE, *TIMES, *SUBMISSION)
 _BUDGETS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)  # the first one wins
 _LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.USER)
 
@@ -143,7 +144,7 @@ def _annotations(owners: Sequence[Workload], model: Pod) -> dict[str, str]:
     found: dict[str, str] = {}
     for owner in owners:
         for key, value in owner.metadata.annotations.items():
-            if key.startswith(names.INHERITED_PREFIX):
+            if key.startswith(names.INHERITED_PREFIX) or key in TIMES:
                 found.setdefault(key, value)
     own = model.metadata.annotations
     budget = next((key for key in _BUDGETS if key in own), None)
@@ -196,21 +197,27 @@ def _topology(annotations: Mapping[str, str]) -> Json:
 
 
 def _update(view: View, group: PodGroup, model: Pod) -> tuple[Operation, ...]:
-    """A workload that asks for a gang may ask for another, of other pods; one that asks for nothing changes nothing."""
+    """A workload that asks for a gang may ask for another, of other pods, and any may ask for another time limit; what asks for
+    nothing changes nothing.
+    """
+    said = _annotations(view.examples, model)
+    times = {key: said[key] for key in TIMES if key in said and group.metadata.annotations.get(key) != said[key]}
+    body: Json = {"metadata": {"annotations": times}} if times else {}
     minimum = _min_member(view.examples)
-    if minimum is None:
+    if minimum is not None:
+        resources = _min_resources(model, minimum)
+        present = group.spec.min_resources or {}
+        if group.spec.min_member != minimum or not minimums.same(present, resources):
+            gone = dict.fromkeys(present.keys() - resources.keys())
+            body["spec"] = {"minMember": minimum, "minResources": {**gone, **resources}}
+    if not body:
         return ()
-    resources = _min_resources(model, minimum)
-    present = group.spec.min_resources or {}
-    if group.spec.min_member == minimum and minimums.same(present, resources):
-        return ()
-    gone = dict.fromkeys(present.keys() - resources.keys())
     metadata = group.metadata
     patch = Patch(
         kind=PodGroup,
         name=metadata.name,
         namespace=metadata.namespace,
-        body={"spec": {"minMember": minimum, "minResources": {**gone, **resources}}},
+        body=body,
         uid=metadata.uid,
         blame=Blame(model, "PodGroupError"),
     )

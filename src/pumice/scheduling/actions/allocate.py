@@ -14,44 +14,39 @@ from typing import TYPE_CHECKING
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.placing import members, turns
-from pumice.scheduling.placing.heap import Heap
 from pumice.scheduling.placing.pending import PendingMembers
 from pumice.scheduling.sharing import queue_gate
 
 if TYPE_CHECKING:
-    from pumice.cluster.queues import QueueInfo
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.placing.line import Line
 
 
 def run(session: Session) -> None:
     if "enqueue" not in session.policy.actions:
         _admit_all(session)
-    pending_of: dict[str, PendingMembers] = {}
-    heaps: dict[str, Heap[GangState]] = {}
-    claimants: dict[str, GangState] = {}
-    for gang in turns.contenders(session):
-        has_claim = gang.key in session.reserved_room.held
-        with session.turn_of(gang):
-            pending = PendingMembers(session, gang, held=has_claim)
-        if pending:
-            pending_of[gang.key] = pending
-            heaps.setdefault(gang.queue, Heap(session.gang_before)).push(gang)
-            if has_claim:
-                claimants[gang.key] = gang
-    queues: Heap[QueueInfo] = Heap(session.queue_before, (session.queues[name] for name in heaps))
+    pending_of = _pending(session)
+    lines: dict[str, Line[GangState]] = {}
+    for key in pending_of:
+        gang = session.gangs[key]
+        if gang.queue not in lines:
+            lines[gang.queue] = session.gang_line()
+        lines[gang.queue].push(gang)
+    claimants = {key: session.gangs[key] for key in pending_of if key in session.reserved_room.held}
+    queues = session.queue_line(lines)
     while queues and session.spend(1):
         queue = queues.pop()
-        if not heaps[queue.name] or session.points.overused.holds(queue):
+        if not lines[queue.name] or session.points.overused.holds(queue):
             continue
-        gang = heaps[queue.name].pop()
+        gang = lines[queue.name].pop()
         claimants.pop(gang.key, None)
         with session.turn_of(gang):
             comes_back = turns.take(session, gang, pending_of[gang.key])
         if comes_back:
-            heaps[queue.name].push(gang)
-        if queue.fifo and not session.is_ready(gang):
-            _hold_up(heaps[queue.name], behind=gang)
+            lines[queue.name].push(gang)
+        if queue.fifo:
+            _hold_up(session, lines[queue.name], behind=gang)
         queues.push(queue)
     # Room that was made for a gang counts against its queue already: it gets its turn even where that is used up by it.
     for gang in claimants.values():
@@ -60,10 +55,21 @@ def run(session: Session) -> None:
     session.ungated += queue_gate.passing(session)
 
 
-def _hold_up(others: Heap[GangState], *, behind: GangState) -> None:
+def _pending(session: Session) -> dict[str, PendingMembers]:
+    """Gangs that have members to place, with those."""
+    found = {}
+    for gang in turns.contenders(session):
+        with session.turn_of(gang):
+            pending = PendingMembers(session, gang, held=gang.key in session.reserved_room.held)
+        if pending:
+            found[gang.key] = pending
+    return found
+
+
+def _hold_up(session: Session, others: Line[GangState], *, behind: GangState) -> None:
     """In a queue that is first in, first out, nobody passes a gang that does not fit."""
     facts = Facts(queue=behind.queue, gang=behind.key)
-    while others:
+    while others and not session.is_ready(behind):
         members.refuse(others.pop(), Reason(Code.BEHIND, "queue", facts, cure=Cure.WAITING))
 
 

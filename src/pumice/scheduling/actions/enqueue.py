@@ -6,28 +6,29 @@ from typing import TYPE_CHECKING
 
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Reason
-from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
-    from pumice.cluster.queues import QueueInfo
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.placing.line import Line
 
 
 def run(session: Session) -> None:
-    waiting: dict[str, Heap[GangState]] = {}
+    waiting: dict[str, Line[GangState]] = {}
     for gang in session.gangs.values():
-        heap = waiting.setdefault(gang.queue, Heap(session.gang_before))
+        if gang.queue not in waiting:
+            waiting[gang.queue] = session.gang_line()
         if gang.is_waiting_for_admission and gang.key not in session.aside.gangs:
             with session.turn_of(gang):
-                heap.push(gang)
-    queues: Heap[QueueInfo] = Heap(session.queue_before, (session.queues[name] for name in waiting))
+                session.gang_key(gang)  # the line needs it: an error in it is this gang's
+                waiting[gang.queue].push(gang)
+    queues = session.queue_line(waiting)
     while queues:
         queue = queues.pop()
-        heap = waiting[queue.name]
-        if not heap:
+        line = waiting[queue.name]
+        if not line:
             continue
-        gang = heap.pop()
+        gang = line.pop()
         with session.turn_of(gang):
             admit(session, gang)
         queues.push(queue)

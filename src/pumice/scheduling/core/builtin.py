@@ -33,6 +33,8 @@ tiers:
     arguments: {patience: 5m}
 - plugins:
   - name: overcommit
+  - name: user-limits
+  - name: fairshare
   - name: drf
     enablePreemptable: false
   - name: predicates

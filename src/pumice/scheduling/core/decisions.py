@@ -11,7 +11,7 @@ from msgspec import Struct
 from pumice.cluster.amounts import Amounts
 from pumice.cluster.tasks import Task
 from pumice.scheduling.core.memory import EMPTY, Memory
-from pumice.scheduling.core.verdict import FitError, Reason
+from pumice.scheduling.core.verdict import Cause, FitError, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -68,12 +68,12 @@ class GangCommit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Evict:
-    """A victim: for which gang it goes, by which action, and why it was this one."""
+    """A victim: by which rule it goes, for which gang (empty: for none), and what that does to its own."""
 
     task: Task
-    reason: str  # the action's name, as Volcano's events have it
+    rule: str  # the action's name, as Volcano's events have it
     claimant: str
-    why: str = ""
+    cause: Cause
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Release:
 
     gang: str
     tasks: tuple[Task, ...]
-    why: str
+    cause: Cause
     at_once: bool = False  # there is no agent that could end them first
 
 
@@ -225,6 +225,36 @@ class QueueFigures:
     overused: bool
 
 
+class Factors(Struct, frozen=True):
+    """What makes up the rank of a gang that waits, each from 0 to 1, and their weighted sum: the higher, the sooner."""
+
+    priority_class: float
+    fair_share: float
+    age: float
+    size: float
+    queue: float
+    total: float
+    used: float = 0.0  # by its user, through its queue
+
+
+class UserUsage(Struct, frozen=True):
+    """What a user has used of the cluster through one queue: on average, recent use counting most."""
+
+    usage: float
+    weight: float
+    factor: float  # fair share: 1 for a user who used nothing, 0.5 for one who used as much as it may, and so on
+
+
+class QueueUsage(Struct, frozen=True):
+    """The same of a queue, beside the part that is its own by weight."""
+
+    usage: float
+    weight: float
+    fair: float
+    factor: float
+    users: Mapping[str, UserUsage]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decisions:
     """Everything one cycle wants done; nothing has been written yet."""
@@ -242,6 +272,9 @@ class Decisions:
     gangs: Mapping[str, GangReport] = dataclasses.field(default_factory=dict)
     figures: Mapping[str, QueueFigures] = dataclasses.field(default_factory=dict)
     shares: Mapping[str, float] = dataclasses.field(default_factory=dict)  # gang -> dominant share
+    factors: Mapping[str, Factors] = dataclasses.field(default_factory=dict)  # by gang, of those that wait
+    factor_weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    usage: Mapping[str, QueueUsage] = dataclasses.field(default_factory=dict)  # by queue, where usage is remembered
     unfinished: bool = False  # the budget ended before the work did: plan again soon
     next_change: Instant | None = None  # when the clock alone may change a decision
     memory: Memory = EMPTY  # for the next cycle

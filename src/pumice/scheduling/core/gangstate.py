@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
@@ -96,6 +96,16 @@ class LastTry:
     hyper_node: str = ""
 
 
+class Holder(Protocol):
+    """Who is charged for gangs, and so where all of them stand in line together; a plugin gives it to them (`GangState.holder`)."""
+
+    @property
+    def standing(self) -> float:
+        """Changes when the order of the holder's gangs among those of others may have changed."""
+
+    def __hash__(self) -> int: ...
+
+
 class GangState:
     """Counters, tentative places and reasons of one gang during one session."""
 
@@ -112,7 +122,8 @@ class GangState:
         self.tally.waiting_best_effort = gang.waiting_best_effort if gang.counts[Status.PENDING] else 0
         self.occupied = dict(gang.occupied)
         self.version = 0  # rises with every change, so that cached order keys know their age
-        self.order_key: tuple[int, tuple[float, ...]] | None = None
+        self.order_key: tuple[int, float, tuple[float, ...]] | None = None
+        self.holder: Holder | None = None
         self.closeness: Closeness | None = gang.spec.closeness
         self.hyper_node = ""
         self.places: dict[Task, tuple[Status, int]] = {}

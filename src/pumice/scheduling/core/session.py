@@ -16,17 +16,18 @@ from pumice.scheduling.core.shapes import ShapeBook
 from pumice.scheduling.core.statement import Eviction, Placement, Statement
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting.reserved_room import ReservedRoom
+from pumice.scheduling.placing.line import Line
 from pumice.scheduling.placing.placement import Placer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pumice.cluster.amounts import MutableAmounts
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
-    from pumice.scheduling.core.decisions import QueueFigures, Release
+    from pumice.scheduling.core.decisions import Factors, QueueFigures, QueueUsage, Release
     from pumice.scheduling.core.failures import Aside, Failure
     from pumice.scheduling.core.memory import Memory
     from pumice.scheduling.core.plugin import Plugin
@@ -87,11 +88,17 @@ class Session:
         self.releases: list[Release] = []
         self.ungated: list[Task] = []
         self.mended: set[str] = set()
+        self.queue_groups: Mapping[
+            str, Sequence[str]
+        ] = {}  # the queues above each, where plugins compare whole branches
         self.backoffs: dict[str, dict[str, Backoff]] = {}  # evictions that came to nothing, by action and gang
         self.changes_at: list[Instant] = []  # the clock alone may change a decision then
         self.published: dict[str, dict[tuple[str, ...], float]] = {}  # plugins' own metrics, by labels
         self.figures: dict[str, QueueFigures] = {}  # what plugins publish when they close
         self.shares: dict[str, float] = {}
+        self.factors: dict[str, Factors] = {}  # of gangs that wait
+        self.factor_weights: dict[str, float] = {}
+        self.usage: dict[str, QueueUsage] = {}
         self.shapes_examined = 0  # for which the room that is left was found out
         self.kept: list[Statement] = []  # neither committed nor undone: they hold room until the cycle ends
         self._shared: dict[Callable[[Session], Any], Any] = {}
@@ -184,11 +191,20 @@ class Session:
     # ------------------------------------------------------------------------------------------------- orders
 
     def gang_key(self, gang: GangState) -> tuple[float, ...]:
-        """The plugins' keys, cached until the gang changes: plugins compare gangs by what the gangs themselves hold."""
+        """The plugins' keys, cached until the gang or its holder changes: plugins compare gangs by what these hold."""
         cached = gang.order_key
-        if cached is None or cached[0] != gang.version:
-            cached = gang.order_key = (gang.version, self.points.gang_order.of(gang))
-        return cached[1]
+        standing = 0.0 if gang.holder is None else gang.holder.standing
+        if cached is None or cached[0] != gang.version or cached[1] != standing:
+            cached = gang.order_key = (gang.version, standing, self.points.gang_order.of(gang))
+        return cached[2]
+
+    def gang_line(self) -> Line[GangState]:
+        """An empty line for gangs of one queue."""
+        return Line(self.gang_before, lambda gang: () if gang.holder is None else (gang.holder,))
+
+    def queue_line(self, names: Iterable[str]) -> Line[QueueInfo]:
+        above = self.queue_groups
+        return Line(self.queue_before, lambda queue: above.get(queue.name, ()), (self.queues[name] for name in names))
 
     def gang_before(self, left: GangState, right: GangState) -> bool:
         return (self.gang_key(left), left.spec.created, left.key) < (

@@ -26,6 +26,10 @@ class Heap(Generic[T]):
     def __len__(self) -> int:
         return len(self._items)
 
+    @property
+    def first(self) -> T:
+        return self._items[0]
+
     def push(self, item: T) -> None:
         items, before = self._items, self._before
         items.append(item)

@@ -93,6 +93,7 @@ class Capacity(Plugin):
         self._open_devices(session)
         on = session.on
         on.queue_order(self.compare)
+        on.queue_rights(self.compare_rights)
         on.allocatable(self.allocatable, why=self.why, later=self.allocatable_later)
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable)
@@ -135,6 +136,11 @@ class Capacity(Plugin):
             if leaves[0]:
                 return _compare_shares(*self._branches(left.name, right.name))
         return _compare_shares(self.paths[left.name][0], self.paths[right.name][0])
+
+    def compare_rights(self, left: QueueInfo, right: QueueInfo) -> float:
+        """Whoever has less than it deserves comes before all that borrow."""
+        mine, theirs = self._branches(left.name, right.name)
+        return (mine.share >= 1) - (theirs.share >= 1)
 
     def _branches(self, left: str, right: str) -> tuple[Account, Account]:
         """The ancestors of both, or they themselves, just below the point where their paths meet."""

@@ -48,6 +48,7 @@ class Proportion(Plugin):
         on = session.on
         on.queue_order(self.compare)
         on.overused(self.overused)
+        on.queue_rights(lambda left, right: self.overused(left) - self.overused(right))
         on.allocatable(self.allocatable, why=self.why, later=self.allocatable_later)
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable)

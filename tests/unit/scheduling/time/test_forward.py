@@ -38,9 +38,15 @@ def told(forward, until):
 def test_the_next_gang_starts_when_the_one_before_it_ends():
     forward = ahead(a_node(cpu="2"), a_gang("a", 2), a_gang("b", 2, created=1), run={"a": 7 * MINUTE, "b": MINUTE})
     assert told(forward, 60) == [(0, "", "", "a"), (7, "a", "", "b"), (8, "b", "", "")]
-    assert not forward.cluster.tasks
-    assert not forward.cluster.gangs
     assert forward.now == NOW + 60 * MINUTE
+
+
+def test_what_has_ended_is_seen_so_by_one_cycle_and_then_gone():
+    forward = ahead(a_node(cpu="2"), a_gang("a", 2))
+    forward.submit(NOW + 30 * MINUTE, a_gang("b", 1))
+    steps = {(step.at - NOW) // MINUTE: step.decisions.gangs for step in forward.run(NOW + 60 * MINUTE)}
+    assert steps[10]["default/a"].succeeded == 2
+    assert list(steps[30]) == ["default/b"]
 
 
 def test_what_arrives_later_is_planned_when_it_arrives():

@@ -61,8 +61,12 @@ class Process:
 
     def terminate(self) -> None:
         """Asks the command's process group to end (SIGTERM)."""
+        self.signal(signal.SIGTERM)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends one of the signals that the sandbox passes on to the command's process group."""
         with contextlib.suppress(ProcessLookupError):
-            self._leash.send_signal(signal.SIGTERM)
+            self._leash.send_signal(number)
 
     def kill(self) -> None:
         """Ends the command and all that it started (SIGKILL)."""

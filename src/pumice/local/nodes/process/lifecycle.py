@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import signal
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from pumice.api import names
+from pumice.api.run_time import SIGNALS
 from pumice.errors import BadInput
 from pumice.kube import errors
 from pumice.local.nodes.process import hosts
@@ -72,8 +75,17 @@ class PodLife:
         """Takes note of the pod's labels and annotations, which its files may show."""
         self.report.generation = metadata.generation
         if (metadata.labels, metadata.annotations) != (self.pod.metadata.labels, self.pod.metadata.annotations):
+            self._warn(metadata)
             self.pod = msgspec.structs.replace(self.pod, metadata=metadata)
             self.source_changed()
+
+    def _warn(self, metadata: ObjectMeta) -> None:
+        """Sends the signal that the pod asks for, when it is told that its time will be up."""
+        ends, wanted = (metadata.annotations.get(key) for key in (names.TIME_LIMIT_ENDS, names.TIME_LIMIT_SIGNAL))
+        if ends is None or ends == self.pod.metadata.annotations.get(names.TIME_LIMIT_ENDS) or wanted not in SIGNALS:
+            return
+        reached = [runner.container.name for runner in self._runners if runner.signal(signal.Signals[wanted])]
+        self._at.tell("Normal", wanted, f"Sent to {', '.join(reached) or 'nobody'}: the time limit ends at {ends}")
 
     def source_changed(self) -> None:
         """Something that the pod's files or its environment are made from may have changed."""

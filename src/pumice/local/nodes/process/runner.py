@@ -27,6 +27,7 @@ from pumice.local.nodes.process.sources import MissingSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from pathlib import Path
+    from signal import Signals
 
     from pumice.clock import Clock
     from pumice.local.nodes.containers import ContainerRecord
@@ -86,6 +87,13 @@ class ContainerRunner:
         self._stopping.set()
         if self._process is not None:
             self._process.terminate()
+
+    def signal(self, number: Signals) -> bool:
+        """Sends a signal to the command; False where none runs."""
+        if self._process is None or self._stopping.is_set():
+            return False
+        self._process.signal(number)
+        return True
 
     def kill(self) -> None:
         self._stopping.set()

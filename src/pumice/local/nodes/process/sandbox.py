@@ -5,7 +5,7 @@
     agent --> leash --> init (process 1 of a PID namespace) --> command (a session of its own)
 
 The leash dies with the agent (parent-death signal), init dies with the leash, and the kernel ends everything in the
-namespace with init: nothing survives, however it tried to hide. SIGTERM to the leash reaches the command's process group.
+namespace with init: nothing survives, however it tried to hide. SIGTERM and its like (PASSED_ON) to the leash reach the command's process group.
 On the report descriptor one JSON line names init's process id; a second one says why the command could not be started, and
 the descriptor's end without it says that it was.
 
@@ -44,6 +44,7 @@ LINKS_MAX = 40  # as the kernel's own limit
 ROOT_TMPFS_OPTIONS = "mode=755,size=256m"  # what a command writes into the root itself is held in memory
 STARTED_NOT = 128  # the exit code of a container that could not be started, as in containerd
 KILLED = 128
+PASSED_ON = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -231,8 +232,8 @@ def exit_code(status: int) -> int:
 
 
 def run_leash(order: dict[str, Any], report: int, agent: int) -> NoReturn:
-    """Starts init and waits for its end; passes SIGTERM on."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # until there is a child to pass it on to
+    """Starts init and waits for its end; passes signals on."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # until there is a child to pass them on to
     held, holding = os.pipe()
     separate()
     die_with(agent)  # once more: the kernel forgets it where rights change
@@ -241,10 +242,11 @@ def run_leash(order: dict[str, Any], report: int, agent: int) -> NoReturn:
         os.close(holding)
         run_init(order, report, held)
     os.close(held)
-    signal.signal(signal.SIGTERM, lambda *_: os.kill(init, signal.SIGTERM))
+    for each in PASSED_ON:
+        signal.signal(each, lambda number, _: os.kill(init, number))
     tell(report, init=init)
     os.close(report)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     for descriptor in (0, 1, 2):
         os.close(descriptor)  # the command's output ends with the command
     _, status = os.waitpid(init, 0)
@@ -268,8 +270,9 @@ def run_init(order: dict[str, Any], report: int, held: int) -> NoReturn:
         tell(report, error=str(error))
         os._exit(STARTED_NOT)
     os.close(report)
-    signal.signal(signal.SIGTERM, lambda *_: _pass_on(command))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    for each in PASSED_ON:
+        signal.signal(each, lambda number, _: _pass_on(command, number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     for descriptor in (0, 1, 2):
         os.close(descriptor)
     while True:
@@ -285,11 +288,11 @@ def _is_at_end(descriptor: int) -> bool:
         return False
 
 
-def _pass_on(command: int) -> None:
+def _pass_on(command: int, number: int) -> None:
     try:
-        os.killpg(command, signal.SIGTERM)
+        os.killpg(command, number)
     except ProcessLookupError:
-        os.kill(command, signal.SIGTERM)  # it has not become the leader of its group yet
+        os.kill(command, number)  # it has not become the leader of its group yet
 
 
 def view(order: dict[str, Any]) -> None:

@@ -97,6 +97,10 @@ class Points:
         """Whenever two queues are compared. Reads the plugin's own state, changes nothing. Negative: left is served first; zero:
         no opinion.
         """
+        self.queue_rights: First[[QueueInfo, QueueInfo], float] = First(registrar)
+        """When a plugin orders queues by more than what they hold. Reads the plugin's own state, changes nothing. Negative: left lacks
+        something that it deserves and right does not; zero: both do, or neither.
+        """
         self.victim_queue_order: First[[QueueInfo, QueueInfo, QueueInfo], float] = First(registrar)
         """When victims of different queues (left, right) compete, for a claimant's queue. Reads the plugin's own state, changes
         nothing. Negative: left loses its task first; zero: the reverse of queue_order.
@@ -107,6 +111,10 @@ class Points:
     def _gangs(self, registrar: Registrar) -> None:
         self.valid: First[[GangState], Reason] = First(registrar)
         """Once per gang and action. Reads the gang, changes nothing. A Reason keeps it out of every action but enqueue."""
+        self.turn: First[[GangState], Reason] = First(registrar)
+        """Before each turn in which a gang may get places. Reads the gang and the plugin's own state, which this cycle's placements
+        have changed; changes nothing. A Reason: it gets none now.
+        """
         self.ready: Ready[GangState] = Ready(registrar, "enableJobReady")
         """After each placement of a batch. Reads the gang, changes nothing. True: the gang may be bound."""
         self.sub_ready: Ready[SubState] = Ready(registrar, "enabledSubJobReady")

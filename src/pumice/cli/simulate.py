@@ -1,0 +1,192 @@
+"""`pumice simulate`: a workload from a file under one policy or several, in virtual time, without a cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pumice import instant
+from pumice.cli import progress
+from pumice.cli.offline import read_file
+from pumice.cli.printing import align
+from pumice.errors import BadInput
+from pumice.processes.entry_points import plugins_from_outside
+from pumice.processes.policies import parse_policy
+from pumice.sim import workload
+from pumice.sim.policies import NAMED, Named
+from pumice.sim.simulation import SLOT, nodes
+from pumice.sim.simulation import simulate as run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pumice.sim.outcome import Outcome
+    from pumice.sim.workload import Submission
+
+ERROR_MAX = 10.0
+POLICIES_MAX = 16  # in one call
+_FIGURES = ("mean_wait_s", "bounded_slowdown", "utilisation", "makespan_s", "evictions", "lost_gpu_h")
+
+
+@click.command()
+@click.option(
+    "--workload", "file", required=True, metavar="FILE", help="A trace in the Standard Workload Format (.swf)."
+)
+@click.option("--cluster", required=True, metavar="NxG", help="N equal nodes of G slots, such as 32x8.")
+@click.option("--jobs", type=click.IntRange(1, workload.JOBS_MAX), help="Only so many jobs from the beginning.")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="NAME|FILE",
+    help=f"{', '.join(NAMED)}, or a policy file; may be given several times. Without it: builtin.",
+)
+@click.option(
+    "--estimate-error",
+    type=click.FloatRange(0, ERROR_MAX),
+    default=0.0,
+    show_default=True,
+    help="Owners are wrong about run times: the spread of the logarithm of estimate / run time.",
+)
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Of whatever is drawn; the same gives the same answer."
+)
+@click.option("--per-job", is_flag=True, help="With -o json: also when each job started and ended.")
+@click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True)
+def simulate(
+    file: str,
+    cluster: str,
+    jobs: int | None,
+    policies: tuple[str, ...],
+    estimate_error: float,
+    seed: int,
+    *,
+    per_job: bool,
+    output: str,
+) -> None:
+    """Say what a policy would do with a workload: waits, slowdown, utilisation.
+
+    The real engine decides in virtual time: jobs come when the trace says, run for as long as it says, and each of their processors is a pod of
+    one slot; all pods of a job start together. Nothing is written anywhere.
+    """
+    machines = nodes(cluster)
+    work = _read(file, jobs if jobs is not None else workload.JOBS_MAX)
+    _check_sizes(work, sum(int(node.status.allocatable[SLOT]) for node in machines), cluster)
+    work = _with_error(work, estimate_error, seed)
+    chosen = _chosen(policies or ("builtin",))
+    outcomes = {name: _outcome(name, policy, work, cluster) for name, policy in chosen.items()}
+    if output == "json":
+        answer = {name: _as_data(outcome, per_job=per_job) for name, outcome in outcomes.items()}
+        click.echo(json.dumps({"workload": file, "cluster": cluster, "seed": seed, "policies": answer}, indent=2))
+    else:
+        click.echo(_table(outcomes))
+
+
+def _read(file: str, most: int) -> list[Submission]:
+    text = read_file(Path(file)).decode("utf-8", errors="replace")
+    work = workload.read_swf(io.StringIO(text), file, most=most)
+    if not work:
+        raise BadInput(
+            f"{file}: no job in it has a run time and processors; is it a trace in the Standard Workload Format?"
+        )
+    return work
+
+
+def _check_sizes(work: Sequence[Submission], slots: int, cluster: str) -> None:
+    largest = max(each.size for each in work)
+    if largest > slots:
+        raise BadInput(
+            f"--cluster {cluster}: a job of the workload wants {largest} slots, and there are {slots}; give more nodes"
+        )
+
+
+def _with_error(work: Sequence[Submission], spread: float, seed: int) -> list[Submission]:
+    if not spread:
+        return list(work)
+    chance = random.Random(seed)  # noqa: S311  drawn for a simulation
+    return [dataclasses.replace(each, estimate_s=each.run_s * chance.lognormvariate(0, spread)) for each in work]
+
+
+def _chosen(given: Iterable[str]) -> dict[str, Named]:
+    found = {}
+    for name in dict.fromkeys(given):
+        if name in NAMED:
+            policy = NAMED[name]
+        elif Path(name).suffix or Path(name).exists():
+            policy = Named(read_file(Path(name)).decode("utf-8", errors="replace"))
+        else:
+            raise BadInput(f"--policy {name}: no such policy; take one of {', '.join(NAMED)}, or the name of a file")
+        parse_policy(policy.text, name, plugins_from_outside())  # before anything runs
+        found[name] = policy
+    if len(found) > POLICIES_MAX:
+        raise BadInput(f"--policy is given {len(found)} times; {POLICIES_MAX} at most, run the others in a second call")
+    return found
+
+
+def _outcome(name: str, policy: Named, work: Sequence[Submission], cluster: str) -> Outcome:
+    with progress.show(f"{name}: {len(work)} jobs") as tell:
+        return run(
+            work,
+            nodes(cluster),
+            policy=policy.text,
+            source=name,
+            strategy=policy.strategy,
+            extra_plugins=plugins_from_outside(),
+            progress=lambda at_s, ended: tell(
+                f"{name}: day {at_s / 86_400:.1f}, {ended} of {len(work)} jobs have ended"
+            ),
+        )
+
+
+def _as_data(outcome: Outcome, *, per_job: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {**outcome.figures, "wait_by_size": outcome.wait_by_size()}
+    if per_job:
+        data["runs"] = [
+            {
+                "submit_s": each.job.at_s,
+                "size": each.job.size,
+                "start_s": each.start_s,
+                "end_s": each.end_s,
+                "restarts": each.restarts,
+            }
+            for each in outcome.runs
+        ]
+    return data
+
+
+def _table(outcomes: dict[str, Outcome]) -> str:
+    heads = ("POLICY", "MEAN WAIT", "SLOWDOWN", "UTILISATION", "MAKESPAN", "EVICTIONS", "LOST GPU-H", "NOT STARTED")
+    rows: list[tuple[str, ...]] = [heads]
+    for name, outcome in outcomes.items():
+        figures = outcome.figures
+        rows.append(
+            (
+                name,
+                _duration(figures["mean_wait_s"]),
+                _number(figures["bounded_slowdown"]),
+                _number(figures["utilisation"], 3),
+                _duration(figures["makespan_s"]),
+                _number(figures["evictions"], 0),
+                _number(figures["lost_gpu_h"]),
+                _number(figures["never_started"], 0),
+            )
+        )
+    sizes: list[tuple[str, ...]] = [("POLICY", "SIZE", "JOBS", "MEAN WAIT", "LONGEST WAIT")]
+    for name, outcome in outcomes.items():
+        for size, own in outcome.wait_by_size().items():
+            sizes.append((name, size, str(own["jobs"]), _duration(own["mean_wait_s"]), _duration(own["max_wait_s"])))
+    return f"{align(rows)}\n\n{align(sizes)}"
+
+
+def _duration(seconds: float | None) -> str:
+    return "-" if seconds is None else instant.human_duration(round(seconds) * instant.SECOND)
+
+
+def _number(value: float | None, digits: int = 1) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"

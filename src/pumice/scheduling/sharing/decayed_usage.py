@@ -1,0 +1,162 @@
+"""What queues and users have used, with older use counting less: the memory of plugin fairshare.
+
+Usage is a share of the cluster times seconds. It halves every half-life, and grows by what is held:
+
+    U <- U * 2^(-dt / half_life) + share * dt
+
+`dt` may be long, so the second term is the integral of a share that decays while it accrues, and the result does not depend on
+how often a cycle looks. Whoever holds the share s for ever has, in the end, `s * half_life / ln 2`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pumice import instant
+from pumice.cluster import amounts
+from pumice.instant import Instant
+from pumice.scheduling.core.memory import SLOT_BYTES_MAX, Slot, past
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pumice.cluster.amounts import Amounts
+    from pumice.instant import Duration
+
+CLOSE = 5 * instant.SECOND  # what was held so shortly ago has been held since
+FORGOTTEN = 1e-6  # share-seconds that no ranking can see
+ENTRY_BYTES = 56  # of two numbers and their punctuation, as they are encoded
+USAGE_BYTES_MAX = SLOT_BYTES_MAX - 4096
+
+Entry = tuple[float, float]  # usage, and the share that was held at the end of the cycle
+Name = tuple[str, str]  # a queue and a user in it; the user is empty for the queue itself
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Usage as of `at`. By queue, and by queue and user; whoever is not in it has none."""
+
+    at: Instant | None = None
+    queues: Mapping[str, Entry] = msgspec.field(default_factory=dict)
+    users: Mapping[str, Mapping[str, Entry]] = msgspec.field(default_factory=dict)
+
+    def entries(self) -> Iterable[tuple[Name, Entry]]:
+        for queue, entry in self.queues.items():
+            yield (queue, ""), entry
+        for queue, users in self.users.items():
+            for user, entry in users.items():
+                yield (queue, user), entry
+
+
+SLOT = Slot("fairshare", Usage, persistent=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decay:
+    """Arithmetic of one half-life."""
+
+    half_life: Duration
+
+    @property
+    def longest(self) -> float:
+        """The usage, in seconds, of whoever holds everything for ever."""
+        return self.half_life / instant.SECOND / math.log(2)
+
+    def factor(self, elapsed: Duration) -> float:
+        """What is left of usage after so long."""
+        return math.exp2(-elapsed / self.half_life)
+
+    def held(self, share: float, since: Instant, until: Instant, now: Instant) -> float:
+        """The usage at `now` of a share that was held between two times."""
+        return share * self.longest * (self.factor(now - until) - self.factor(now - since))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Held:
+    """An amount that is held, and since when."""
+
+    since: Instant
+    amounts: Amounts
+
+
+def usage_at(
+    memory: Usage,
+    now: Instant,
+    decay: Decay,
+    holdings: Callable[[], Mapping[Name, Sequence[Held]]],
+    share_of: Callable[[Amounts], float],
+) -> dict[Name, float]:
+    """Usage as of now. What was held when a cycle last looked counts as held until now.
+
+    After some seconds another process may have looked meanwhile, whose memory is lost: then what is held now counts since its
+    start, if that is more. Where nothing is remembered, that alone counts.
+    """
+    at = past(memory.at, now)
+    if at is None and memory.at is not None:
+        at = now  # the clock was ahead: what was used stands, and nothing is added
+    since = now if at is None else at
+    found = {name: usage * decay.factor(now - since) for name, (usage, _) in memory.entries()}
+    added = {name: decay.held(share, since, now, now) for name, (_, share) in memory.entries()}
+    if at is None or now - at > CLOSE:
+        for name, held in holdings().items():
+            added[name] = max(added.get(name, 0.0), _since_start(held, at, now, decay, share_of))
+    return {name: found.get(name, 0.0) + more for name, more in added.items()}
+
+
+def _since_start(
+    held: Sequence[Held], at: Instant | None, now: Instant, decay: Decay, share_of: Callable[[Amounts], float]
+) -> float:
+    """The usage of things that are all held now, each since its start, or since `at` where it began before that."""
+    usage = 0.0
+    so_far: amounts.MutableAmounts = {}
+    starts = sorted(
+        ((min(each.since if at is None else max(each.since, at), now), each.amounts) for each in held),
+        key=operator.itemgetter(0),
+    )
+    for number, (since, own) in enumerate(starts):
+        amounts.add(so_far, own)
+        until = starts[number + 1][0] if number + 1 < len(starts) else now
+        if until > since:
+            usage += decay.held(share_of(so_far), since, until, now)
+    return usage
+
+
+def remembered(now: Instant, usage: Mapping[Name, float], shares: Mapping[Name, float]) -> Usage:
+    """The next value of the memory. What does not fit is left out: users before queues, the least usage first."""
+    entries = [
+        (name, (usage.get(name, 0.0), shares.get(name, 0.0)))
+        for name in {**usage, **shares}
+        if usage.get(name, 0.0) > FORGOTTEN or shares.get(name, 0.0) > 0
+    ]
+    if sum(map(_bytes, entries)) > USAGE_BYTES_MAX:
+        entries = _largest(entries)
+    queues: dict[str, Entry] = {}
+    users: dict[str, dict[str, Entry]] = {}
+    for (queue, user), entry in sorted(entries):
+        if user:
+            users.setdefault(queue, {})[user] = entry
+        else:
+            queues[queue] = entry
+    return Usage(now, queues, users)
+
+
+def _bytes(entry: tuple[Name, Entry]) -> int:
+    """At most so many, as if each user stood under a queue of its own."""
+    (queue, user), _ = entry
+    return len(msgspec.json.encode(queue)) + len(msgspec.json.encode(user)) + ENTRY_BYTES
+
+
+def _largest(entries: Sequence[tuple[Name, Entry]]) -> list[tuple[Name, Entry]]:
+    ranked = sorted(entries, key=lambda each: (bool(each[0][1]), -each[1][0] - each[1][1], each[0]))
+    kept, size = [], 0
+    for entry in ranked:
+        size += _bytes(entry)
+        if size > USAGE_BYTES_MAX:
+            break
+        kept.append(entry)
+    return kept

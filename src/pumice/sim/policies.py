@@ -1,0 +1,53 @@
+"""Policies that have a name: what batch systems do, and what Pumice does without a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from pumice.api.scheduling import DequeueStrategy
+from pumice.scheduling.core import builtin
+
+# As batch systems do it: in order of priority and submission, and nothing else decides.
+_BATCH = """\
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: predicates
+"""
+_RESERVATION = """\
+  - name: reservation
+    arguments: {{depth: {depth}, patience: 0s, horizon: 87600h}}
+"""
+ALL_THAT_WAIT = 10_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Named:
+    """A policy, and in which way queues are emptied beside it."""
+
+    text: str
+    strategy: DequeueStrategy = DequeueStrategy.TRAVERSE
+    meaning: str = ""
+
+
+def _without_reservation(text: str) -> str:
+    return re.sub(r"  - name: reservation\n(?:    .*\n)*", "", text)
+
+
+NAMED = {
+    "fifo": Named(_BATCH, DequeueStrategy.FIFO, "first come, first served: nobody passes"),
+    "easy": Named(
+        _BATCH + _RESERVATION.format(depth=1), meaning="EASY backfill: who passes must not delay the first that waits"
+    ),
+    "conservative": Named(
+        _BATCH + _RESERVATION.format(depth=ALL_THAT_WAIT),
+        meaning="conservative backfill: who passes must not delay anybody",
+    ),
+    "greedy": Named(
+        _without_reservation(builtin.TEXT), meaning="the built-in policy without reservations: whatever fits starts"
+    ),
+    "builtin": Named(builtin.TEXT, meaning="the policy that holds where no file is given"),
+}

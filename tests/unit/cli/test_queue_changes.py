@@ -1,0 +1,48 @@
+"""What is written to a queue, and what is refused before the server is asked."""
+
+import pytest
+
+from pumice.cli import queue_changes
+from pumice.errors import BadInput
+
+NOTHING = dict.fromkeys(("weight", "reclaimable", "parent", "guarantee", "deserved", "capability"))
+
+
+def test_only_what_is_named_is_changed():
+    assert queue_changes.spec(**NOTHING) == {}
+    named = {"weight": 3, "reclaimable": False, "parent": "team", "guarantee": "cpu=1", "deserved": "cpu=2,gpu/x=1"}
+    assert queue_changes.spec(**NOTHING | named) == {
+        "weight": 3,
+        "reclaimable": False,
+        "parent": "team",
+        "deserved": {"cpu": "2", "gpu/x": "1"},
+        "guarantee": {"resource": {"cpu": "1"}},
+    }
+
+
+def test_a_resource_is_taken_out_by_a_minus_behind_its_name_and_the_rest_stays():
+    change = queue_changes.spec(**NOTHING | {"capability": "cpu-,memory=1Gi", "guarantee": "cpu-"}, removing=True)
+    old = {"spec": {"weight": 2, "capability": {"cpu": "4", "pods": "9"}, "guarantee": {"resource": {"cpu": "1"}}}}
+    assert queue_changes.changed(old, change)["spec"] == {
+        "weight": 2,
+        "capability": {"pods": "9", "memory": "1Gi"},
+        "guarantee": {"resource": {}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gpu", "--deserved 'gpu': expected NAME=AMOUNT"),
+        ("=4", "--deserved '=4': names no resource"),
+        ("cpu=x", "--deserved 'cpu=x': quantity 'x'"),
+        ("cpu=-1", "--deserved 'cpu=-1': below zero"),
+        ("cpu=1,cpu=2", "--deserved: cpu is given twice"),
+        (" , ", "no amounts"),
+        ("cpu-", "--deserved 'cpu-': expected NAME=AMOUNT"),  # of a queue that is made nothing can be taken out
+    ],
+)
+def test_amounts_that_cannot_be_read_say_what_to_write(text, said):
+    with pytest.raises(BadInput) as caught:
+        queue_changes.amounts(text, "--deserved")
+    assert said in str(caught.value)
