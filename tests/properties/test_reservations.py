@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties import textbook
-from tests.unit.scheduling.clusters import a_group, a_hyper_node, a_node, a_pod, a_queue, flat, policy, when
+from tests.unit.scheduling.clusters import DAY, a_group, a_hyper_node, a_node, a_pod, a_queue, flat, policy
 
 from pumice import instant
 from pumice.api import changes
@@ -14,7 +14,6 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.scheduling.time import reservations
 from pumice.scheduling.time.forward import Forward
-from tests.unit.scheduling.clusters import DAY
 
 ESTIMATE = "pumice.dev/running-estimate"
 MANY = 1000
@@ -64,9 +63,16 @@ class World:
         if mixed and chance.random() < 0.3:
             pods["spec"] = {"nodeSelector": {"kind": chance.choice("ab")}}
         if mixed and chance.random() < 0.2:
-            pods["spec"] = {**pods.get("spec", {}), "containers": [
-                {"name": "main", "ports": [{"hostPort": 80, "containerPort": 80}],
-                 "resources": {"requests": {"cpu": "1"}}}]}
+            pods["spec"] = {
+                **pods.get("spec", {}),
+                "containers": [
+                    {
+                        "name": "main",
+                        "ports": [{"hostPort": 80, "containerPort": 80}],
+                        "resources": {"requests": {"cpu": "1"}},
+                    }
+                ],
+            }
         minimum = chance.randint(1, size) if mixed else size
         cpu = chance.choice(("1", "1", "2")) if mixed and "spec" not in pods else "1"
         group = a_group(
@@ -103,7 +109,9 @@ def check_promises(world, rules, *, excused=()):
         kept = {each.gang: each for each in step.decisions.memory.of(reservations.SLOT).kept}
         for gang, before in former.items():
             if gang in step.started:
-                assert step.at <= before.time, f"{world.seed}: {gang} started at {when_text(step.at)}, after {when_text(before.time)}"
+                assert step.at <= before.time, (
+                    f"{world.seed}: {gang} started at {when_text(step.at)}, after {when_text(before.time)}"
+                )
                 continue
             after = kept.get(gang)
             reasons = {reason.code.value for reason in step.decisions.gangs[gang].reasons}
