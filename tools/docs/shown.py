@@ -44,7 +44,8 @@ _FENCE = re.compile(r'^```(\w*)(?: title="([^"]+)")?$')
 _NOTE = re.compile(r"^<!-- (not run|picture): (.+) -->$")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _READS = re.compile(
-    r"^(pumice (job (list|view|logs)|explain|nodes|queue (list|get)|pod list|status|squeue|sinfo)|kubectl get|cat|grep)\b"
+    r"^(pumice (job (list|view|logs)|explain|nodes|top|queue (list|get|view)|pod list|status|squeue|sinfo)"
+    r"|kubectl get|cat|grep)\b"
 )
 _VOLATILE = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uid>"),

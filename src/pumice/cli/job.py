@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pumice.api.meta import Json
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mpi", "ray")
+ATTEMPTS_MAX = 1_000_000
 ASKED = "cpu=1000m,memory=100Mi"  # vcctl's defaults
 KIND = "jobs.batch.volcano.sh"
 
@@ -287,6 +288,11 @@ async def scale(access: ClusterAccess, name: str, replicas: int, task: str, mini
 @click.option("-f", "--follow", is_flag=True, help="Go on until the containers end, or Ctrl-C.")
 @click.option("--tail", type=click.IntRange(min=0), help="Only so many last lines of each pod.")
 @click.option("-p", "--previous", is_flag=True, help="Of the container before the last restart.")
+@click.option(
+    "--attempt",
+    type=click.IntRange(1, ATTEMPTS_MAX),
+    help="The last lines of this attempt, as the record keeps them; 1 is the first.",
+)
 async def logs(
     access: ClusterAccess,
     name: str,
@@ -296,6 +302,7 @@ async def logs(
     follow: bool,
     tail: int | None,
     previous: bool,
+    attempt: int | None,
 ) -> None:
     """Print what a Job's pods wrote; several pods' lines begin with their pod."""
     from pumice.api.batch import Job
@@ -303,6 +310,12 @@ async def logs(
     from pumice.api.pods import Pod
     from pumice.cli import logs
 
+    if attempt is not None:
+        if follow or previous:
+            raise BadInput("--attempt shows what is kept of an attempt: drop -f and --previous")
+        wanted = logs.Wanted(access.namespace, container, tail)
+        await logs.print_attempt(access, name, attempt, wanted, task=task, index=index)
+        return
     if follow and previous:
         raise BadInput("-f and --previous exclude each other: a container that has ended writes nothing more; drop one")
     job = (await access.client.get(Job, name, namespace=access.namespace)).json()

@@ -61,6 +61,8 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "sinfo": ("pumice.cli.slurm", "sinfo", "List queues and the state of nodes, as Slurm does."),
     "scancel": ("pumice.cli.slurm", "scancel", "Delete Jobs, by name, user, queue or state."),
     "sbatch": ("pumice.cli.sbatch", "sbatch", "Submit a batch script of Slurm's as a Job."),
+    "prio": ("pumice.cli.prio", "prio", "Show who is next in each queue, and each factor of the rank."),
+    "sprio": ("pumice.cli.prio", "prio", "The same as prio, as Slurm calls it."),
     "explain": ("pumice.cli.explain", "explain", "Say why a job, a PodGroup or a pod waits, in numbers."),
     "history": (
         "pumice.cli.history",

@@ -234,6 +234,7 @@ class Factors(Struct, frozen=True):
     size: float
     queue: float
     total: float
+    used: float = 0.0  # by its user, through its queue
 
 
 class UserUsage(Struct, frozen=True):
@@ -272,6 +273,7 @@ class Decisions:
     figures: Mapping[str, QueueFigures] = dataclasses.field(default_factory=dict)
     shares: Mapping[str, float] = dataclasses.field(default_factory=dict)  # gang -> dominant share
     factors: Mapping[str, Factors] = dataclasses.field(default_factory=dict)  # by gang, of those that wait
+    factor_weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
     usage: Mapping[str, QueueUsage] = dataclasses.field(default_factory=dict)  # by queue, where usage is remembered
     unfinished: bool = False  # the budget ended before the work did: plan again soon
     next_change: Instant | None = None  # when the clock alone may change a decision

@@ -96,6 +96,7 @@ class Session:
         self.figures: dict[str, QueueFigures] = {}  # what plugins publish when they close
         self.shares: dict[str, float] = {}
         self.factors: dict[str, Factors] = {}  # of gangs that wait
+        self.factor_weights: dict[str, float] = {}
         self.usage: dict[str, QueueUsage] = {}
         self.shapes_examined = 0  # for which the room that is left was found out
         self.kept: list[Statement] = []  # neither committed nor undone: they hold room until the cycle ends
