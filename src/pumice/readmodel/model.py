@@ -12,6 +12,8 @@ import msgspec
 
 from pumice.api.meta import Struct
 from pumice.scheduling.core.codes import NO_FACTS, Facts
+from pumice.scheduling.whatif.scenario import Outcome
+from pumice.scheduling.whatif.suggestion import Suggestions
 
 VERSION = 1  # rises when a field changes its meaning or goes; new fields do not change it
 
@@ -302,5 +304,7 @@ class Changes(State):
 
 def schema() -> Mapping[str, object]:
     """The JSON Schema of all that is told."""
-    _, parts = msgspec.json.schema_components((State, GangDetail, Changes), ref_template="#/$defs/{name}")
+    _, parts = msgspec.json.schema_components(
+        (State, GangDetail, Changes, Suggestions, Outcome), ref_template="#/$defs/{name}"
+    )
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": parts}

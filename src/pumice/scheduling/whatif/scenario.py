@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts, edits
+from pumice.cluster.tasks import Status
 from pumice.errors import BadInput, NotFound
 from pumice.quantity import QuantityError
 
 if TYPE_CHECKING:
+    from pumice.cluster.gangs import Gang
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.state import Snapshot
     from pumice.scheduling.core.decisions import Decisions
@@ -61,11 +64,11 @@ class Outcome(Struct, frozen=True, omit_defaults=True, rename="camel"):
 def compare(question: Question, scenario: Scenario, policy: Policy | None = None) -> Outcome:
     """One cycle as things are, one where they are different."""
     snapshot, displaced = edited(question.snapshot, scenario)
-    before, after = question.plan(question.snapshot), question.plan(snapshot, policy=policy)
+    before = question.plan(question.snapshot, explain=False)
+    after = question.plan(snapshot, policy=policy, explain=False)
     bound_before, bound_after = _bound(before), _bound(after)
     evicted_before, evicted_after = _evicted(before), _evicted(after)
     moved = {gang: gang in bound_after for gang in sorted(displaced)}
-    started = {**bound_before, **bound_after}
     return Outcome(
         starts=_more(bound_after, bound_before, moved),
         starts_no_more={
@@ -74,7 +77,7 @@ def compare(question: Question, scenario: Scenario, policy: Policy | None = None
         evicted=_more(evicted_after, evicted_before),
         evicted_no_more=_more(evicted_before, evicted_after),
         displaced=moved,
-        waiting=sum(bool(report.position) and gang not in started for gang, report in after.gangs.items()),
+        waiting=sum(_waits(gang) and key not in bound_after for key, gang in snapshot.gangs.items()),
     )
 
 
@@ -95,6 +98,11 @@ def edited(snapshot: Snapshot, scenario: Scenario) -> tuple[Snapshot, set[str]]:
         snapshot, gangs = edits.without_node(snapshot, _known(node, snapshot.nodes.index, "node"))
         displaced.update(gangs)
     return snapshot, displaced
+
+
+def _waits(gang: Gang) -> bool:
+    is_over = gang.spec.phase == PodGroupPhase.COMPLETED.value
+    return bool(gang.counts[Status.PENDING]) or (not gang.tasks and not is_over)
 
 
 def _known(name: str, table: Mapping[str, object], kind: str) -> str:
