@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pumice.cli.sources import Answer
     from pumice.instant import Instant
     from pumice.readmodel import model
+    from pumice.scheduling.whatif.suggestion import Suggestions
 
 CURES = {
     "eviction": "pods that end, or are evicted",
@@ -42,6 +43,7 @@ def text(answer: Answer, now: Instant, *, job: str = "", pod: str = "", paint: P
             _cluster(detail),
             _room(detail.room),
             _eviction(detail.evictable, detail.gang.queue),
+            _suggestions(answer.suggestions),
             _pods(detail),
         ]
     return "\n".join(part for part in parts if part).rstrip("\n")
@@ -289,6 +291,17 @@ def _eviction(short: Sequence[model.Evictable], queue: str) -> str:
                 f"  none: no pod of lower priority in queue {queue} holds {name}, and no queue more than it deserves\n"
             )
     return f"What could be evicted:\n{''.join(lines)}" if lines else ""
+
+
+def _suggestions(found: Suggestions | None) -> str:
+    """Single changes, each tried by the engine; that none was found is worth knowing, too."""
+    if found is None:
+        return ""
+    plans = f"{found.tried} plan{'s' if found.tried != 1 else ''}"
+    if not found.found:
+        return f"What would start it: no single change that was tried ({plans})\n" if found.tried else ""
+    lines = "".join(f"  {each.text}\n" for each in found.found)
+    return f"What would start it, one change by itself, each tried by the engine ({plans}):\n{lines}"
 
 
 def _message(detail: model.GangDetail, pod: model.Pod) -> str:

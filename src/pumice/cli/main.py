@@ -60,6 +60,13 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "prio": ("pumice.cli.prio", "prio", "Show who is next in each queue, and each factor of the rank."),
     "sprio": ("pumice.cli.prio", "prio", "The same as prio, as Slurm calls it."),
     "explain": ("pumice.cli.explain", "explain", "Say why a job, a PodGroup or a pod waits, in numbers."),
+    "history": (
+        "pumice.cli.history",
+        "history",
+        "List finished gangs: how long they waited and ran, and what they cost.",
+    ),
+    "sacct": ("pumice.cli.history", "history", "The same as history."),
+    "report": ("pumice.cli.report", "report", "Say who used what in a month, and what it cost."),
     "what-if": ("pumice.cli.what_if", "what_if", "Say what would start, wait or be evicted in a different cluster."),
     "version": ("pumice.cli.shell", "version", "Print the versions of this program and of the API server."),
     "completion": ("pumice.cli.shell", "completion", "Print the completion script for bash, zsh or fish."),

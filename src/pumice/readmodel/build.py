@@ -17,7 +17,9 @@ from pumice.cluster import amounts
 from pumice.cluster.columns import SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.tasks import FINISHED, ON_A_NODE, Status
 from pumice.readmodel import model
+from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.sharing.limits import queue_limits
+from pumice.scheduling.whatif.trial import Question
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,11 +30,14 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
     from pumice.scheduling.core.decisions import Decisions, Factors, GangReport, ShapeRoom
+    from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
+    from pumice.scheduling.core.ports import Ports
     from pumice.scheduling.core.verdict import Reason
 
 ATTEMPTS_KEPT_MAX = 1_000  # newest; the oldest are forgotten
 EVICTIONS_KEPT_MAX = 1_000
+TRUST_USER_LABEL = "trust-user-label"  # the argument of plugins that look at users
 REASONS_TOLD_MAX = 10  # of one gang
 _TURNING_POINTS = frozenset({PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value})
 
@@ -49,6 +54,19 @@ class Cycle:
     leader: str = ""
     refused: str = ""  # why a newer policy is not in force
     resting: Mapping[str, str] = dataclasses.field(default_factory=dict)  # what failed in gangs' last attempts
+    memory: Memory = EMPTY  # that it was planned with
+    ports: Ports | None = None
+    extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
+
+    @functools.cached_property
+    def question(self) -> Question:
+        """What it was planned from, to plan again with something changed."""
+        return Question(self.snapshot, self.policy, self.at, self.memory, self.ports, self.extra_plugins)
+
+    @functools.cached_property
+    def trusts_label(self) -> bool:
+        """Whether the policy takes the owners' word for who uses the room, where admission has recorded nothing."""
+        return any(option.arguments.get(TRUST_USER_LABEL) is True for option in self.policy.options)
 
     @functools.cached_property
     def bound(self) -> Mapping[str, int]:
@@ -165,13 +183,14 @@ class Views:
         found = []
         for key, report in cycle.decisions.gangs.items():
             gang, rests = cycle.snapshot.gangs[key], cycle.resting.get(key, "")
-            factors = cycle.decisions.factors.get(key)
-            basis = (gang, report.phase, report.position, report.reasons, rests, cycle.bound.get(key, 0), factors)
+            factors, user = cycle.decisions.factors.get(key), gang.spec.user_by(trusts_label=cycle.trusts_label)
+            bound = cycle.bound.get(key, 0)
+            basis = (gang, report.phase, report.position, report.reasons, rests, bound, factors, user)
             known = former.get(key)
             if known is None or known[0] != basis:
                 holds = amounts.sum_of([gang.occupied, cycle.taken.get(key, {})])
-                made = _gang(gang, report, rests, cycle.bound.get(key, 0), holds)
-                known = (basis, msgspec.structs.replace(made, factors=_factors(factors)))
+                made = _gang(gang, report, rests, bound, holds)
+                known = (basis, msgspec.structs.replace(made, user=user, factors=_factors(factors)))
             self._gangs[key] = known
             found.append(known[1])
         return tuple(found)
@@ -197,9 +216,11 @@ def _evictions(cycle: Cycle) -> Iterable[model.Eviction]:
             pod=each.task.key,
             node=each.task.node,
             gang=each.task.gang,
-            action=each.reason,
+            action=each.rule,
             claimant=each.claimant,
-            why=each.why,
+            code=each.cause.code.value,
+            facts=each.cause.facts,
+            why=each.cause.text,
         )
 
 
@@ -244,7 +265,6 @@ def _gang(gang: Gang, report: GangReport, rests: str, bound: int, holds: amounts
         name=spec.name,
         uid=spec.uid,
         job=spec.job,
-        user=spec.user,
         queue=spec.queue,
         phase=report.phase,
         members=_members(gang, bound),

@@ -12,6 +12,8 @@ import msgspec
 
 from pumice.api.meta import Struct
 from pumice.scheduling.core.codes import NO_FACTS, Facts
+from pumice.scheduling.whatif.scenario import Outcome
+from pumice.scheduling.whatif.suggestion import Suggestions
 
 VERSION = 1  # rises when a field changes its meaning or goes; new fields do not change it
 
@@ -70,7 +72,7 @@ class Gang(Struct):
     members: Members
     uid: str = ""
     job: str = ""  # that the group was made for
-    user: str = ""  # who submitted it; its namespace where nobody has recorded that
+    user: str = ""  # who submitted it; else the label pumice.dev/user, where the policy trusts it, or its namespace
     priority: int = 0
     created: str = ""
     since: str = ""  # it has been schedulable, or not, since then
@@ -202,7 +204,10 @@ class Attempt(Struct):
 
 
 class Eviction(Struct):
-    """A victim: which gang it made room for, by which action, and why it was this one."""
+    """A victim: which gang it made room for, by which action, and what that did to its own gang; `why` is the sentence.
+
+    Programs match on the code and read the facts, as with reasons.
+    """
 
     cycle: int
     at: str
@@ -211,6 +216,8 @@ class Eviction(Struct):
     gang: str = ""
     action: str = ""
     claimant: str = ""
+    code: str = ""
+    facts: Facts = NO_FACTS
     why: str = ""
 
 
@@ -297,5 +304,7 @@ class Changes(State):
 
 def schema() -> Mapping[str, object]:
     """The JSON Schema of all that is told."""
-    _, parts = msgspec.json.schema_components((State, GangDetail, Changes), ref_template="#/$defs/{name}")
+    _, parts = msgspec.json.schema_components(
+        (State, GangDetail, Changes, Suggestions, Outcome), ref_template="#/$defs/{name}"
+    )
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": parts}

@@ -11,6 +11,7 @@ from pumice.api import changes, names
 from pumice.api.core import Node, NodeStatus
 from pumice.api.meta import ObjectMeta
 from pumice.api.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import (
     DequeueStrategy,
     PodGroup,
@@ -81,8 +82,10 @@ def simulate(  # noqa: PLR0913  what a simulation is made of, all of it optional
     `until_s`, or that nothing can start any more, stay without an end.
     """
     intake = Intake(Cluster())
-    for thing in (*_queues(queues, work, strategy), *machines, *others):
+    standing = (*_queues(queues, work, strategy), *machines, *others)
+    for thing in standing:
         intake.apply(changes.Upserted(object=thing))
+    priorities = {each.metadata.name: each.value for each in standing if isinstance(each, PriorityClass)}
     slots = sum(int(node.status.allocatable.get(SLOT, 0)) for node in machines)
     runs = {f"{NAMESPACE}/{_name(number)}": Run(number, each) for number, each in enumerate(work)}
     outcome = Outcome(slots, list(runs.values()))
@@ -95,7 +98,7 @@ def simulate(  # noqa: PLR0913  what a simulation is made of, all of it optional
         extra_plugins=extra_plugins,
     )
     for number, each in enumerate(work):
-        ahead.submit(_instant(each.at_s), _gang(_name(number), each))
+        ahead.submit(_instant(each.at_s), _gang(_name(number), each, priorities.get(each.priority_class)))
     until = ahead.now + instant.DURATION_MAX if until_s is None else _instant(until_s)
     ended = 0
     for step in ahead.run(until):
@@ -140,7 +143,7 @@ def _name(number: int) -> str:
     return f"job-{number:07}"  # sorts as it was submitted, also among those of one second
 
 
-def _gang(name: str, job: Submission) -> list[Struct]:
+def _gang(name: str, job: Submission, priority: int | None) -> list[Struct]:
     created = instant.format_instant(_instant(job.at_s))
     notes, labels = dict(job.annotations), dict[str, str]()
     if job.estimate_s is not None:
@@ -165,6 +168,7 @@ def _gang(name: str, job: Submission) -> list[Struct]:
         containers=(Container(name="main", resources=ResourceRequirements(requests=asks, limits=asks)),),
         scheduler_name="volcano",
         priority_class_name=job.priority_class,
+        priority=priority,  # as an API server would fill it in
     )
     status, own = PodStatus(phase="Pending"), {**notes, names.GROUP_NAME: name}
     members = (

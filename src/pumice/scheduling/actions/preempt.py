@@ -242,7 +242,7 @@ class _Trial:
         for victim in victims:
             if fits:
                 break
-            self.statement.evict(victim, NAME, eviction.why_chosen(self.session, victim))
+            self.statement.evict(victim, NAME, eviction.cost(self.session, victim))
             fits = self._fits(node)
         if fits:
             self._reprieve(node, mark)
@@ -284,7 +284,7 @@ class _Trial:
         _, node, chosen = min(found, key=lambda each: each[:2])
         mark = self.statement.checkpoint()
         for victim in chosen:
-            self.statement.evict(victim, NAME, eviction.why_chosen(self.session, victim))
+            self.statement.evict(victim, NAME, eviction.cost(self.session, victim))
         self._promise(node, mark)
         return True
 

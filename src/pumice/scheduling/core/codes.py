@@ -1,4 +1,4 @@
-"""Every reason that something waits: one code each, the facts that go with it, and the sentence made of both.
+"""Every reason that something waits, or has to go: one code each, the facts that go with it, and the sentence made of both.
 
 A code is what programs match on, the sentence is what people read. Where Volcano says the same, the sentence is Volcano's to the
 letter, because its users match on that. To add a reason: a member here, an example in
@@ -71,6 +71,7 @@ class Facts(Struct, frozen=True, omit_defaults=True, rename="camel"):
     former: Annotated[str, Meta(description="when that was expected before")] = ""
     wanted: Annotated[int | None, Meta(description="how many are needed")] = None
     free: Annotated[int | None, Meta(description="for how many there is room, or how many there are")] = None
+    seconds: Annotated[int | None, Meta(description="how long it was waited")] = None
 
     @property
     def subject(self) -> tuple[object, ...]:
@@ -79,7 +80,7 @@ class Facts(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 _MOVES = {
-    "amounts", "holders", "limit", "hyper_node", "own_tier", "pod", "node", "until", "former", "wanted", "free",
+    "amounts", "holders", "limit", "hyper_node", "own_tier", "pod", "node", "until", "former", "wanted", "free", "seconds",
 }  # fmt: skip
 _SUBJECT: Callable[[Facts], tuple[object, ...]] = operator.attrgetter(
     *(field for field in Facts.__struct_fields__ if field not in _MOVES)
@@ -180,13 +181,25 @@ def _tier_name_unknown(facts: Facts) -> str:
     )
 
 
+def _reservation_moved(cause: str) -> Callable[[Facts], str]:
+    """From one time to a later one, or to none at all."""
+    moved, ended = "its reservation moved from {former} to {until}", "its reservation for {former} has ended"
+    return lambda facts: f"{moved if facts.until else ended}: {cause}".format_map(msgspec.structs.asdict(facts))
+
+
+def _released_incomplete(facts: Facts) -> str:
+    missing = (facts.wanted or 0) - (facts.free or 0)
+    bound = f"{facts.free} of {facts.wanted} members were bound"
+    return f"{bound}, {missing} found no room within {facts.seconds} s"
+
+
 _VOLUMES = "plugin VolumeBinding pre-predicates failed "
 _CLAIMS = "plugin DynamicResources pre-predicates failed "
 _SPREAD = "node(s) didn't match pod topology spread constraints"
 
 
 class Code(enum.Enum):
-    """Why something waits. The value is its name in JSON."""
+    """Why something waits, or has to go. The value is its name in JSON."""
 
     def __new__(cls, value: str, meaning: str, sentence: str | Callable[[Facts], str]) -> Self:
         member = object.__new__(cls)
@@ -280,14 +293,13 @@ class Code(enum.Enum):
         "{free} of the {wanted} members that must start together would find a place; that room is not held, "
         "but reserved for the time at which there is enough for all of them")
     RESERVATION_OUTLIVED = "ReservationOutlived", "the reservation became later: a gang runs longer than expected", (
-        "its reservation moved from {former} to {until}: gang {gang} runs longer than expected")
+        _reservation_moved("gang {gang} runs longer than expected"))
     RESERVATION_NODE_LOST = "ReservationNodeLost", "the reservation became later: a node went", (
-        "its reservation moved from {former} to {until}: node {node} is gone or takes no more pods")
+        _reservation_moved("node {node} is gone, or takes no such pods any more"))
     RESERVATION_OUTRANKED = "ReservationOutranked", "the reservation became later, or ended: a gang of higher rank came", (
-        lambda facts: f"gang {facts.gang}, which ranks higher, " + (
-            f"moved its reservation from {facts.former} to {facts.until}" if facts.until else "has got the reservation in its stead"))
-    RESERVATION_ROOM_TAKEN = "ReservationRoomTaken", "the reservation became later: its room went to pods of other schedulers, or its queue's share did", (
-        "its reservation moved from {former} to {until}: others than Pumice's gangs took room on its nodes, or its queue's share became smaller")
+        _reservation_moved("gang {gang} ranks higher"))
+    RESERVATION_ROOM_TAKEN = "ReservationRoomTaken", "the reservation became later: pods of others, or less share", (
+        _reservation_moved("pods that are not Pumice's took its room, or its queue's share became smaller"))
 
     # Hyper nodes.
     HYPER_NODES_UNUSABLE = "HyperNodesUnusable", "the tree of hyper nodes has a fault", (
@@ -410,6 +422,16 @@ class Code(enum.Enum):
     EXTENDER_FAILED = "ExtenderFailed", "the extender gave no answer", "extender failed: {text}"
     EXTENDER_NOT_ADMITTED = "ExtenderNotAdmitted", "the extender does not admit the gang", (
         "the extender does not admit the gang")
+
+    # Pods that have to go.
+    VICTIM_BREAKS_GANG = "VictimBreaksGang", "a victim whose gang falls below its minimum", (
+        "gang {gang} falls below its minimum: {free} of {wanted} members stay")
+    VICTIM_SPARED_BY_GANG = "VictimSparedByGang", "a victim that its gang can spare", (
+        "gang {gang} keeps its minimum: {free} of {wanted} members stay")
+    RELEASED_INCOMPLETE = "ReleasedIncomplete", "a member of a gang that was bound in part and could not be completed", (
+        _released_incomplete)
+    RELEASED_NODE_FULL = "ReleasedNodeFull", "a pod that its node refused", "its node had no room for it"
+    RELEASED_NODE_GONE = "ReleasedNodeGone", "a pod that was bound to a node that is no more", "its node is gone"
     # fmt: on
 
 

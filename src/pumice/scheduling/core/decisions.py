@@ -11,7 +11,7 @@ from msgspec import Struct
 from pumice.cluster.amounts import Amounts
 from pumice.cluster.tasks import Task
 from pumice.scheduling.core.memory import EMPTY, Memory
-from pumice.scheduling.core.verdict import FitError, Reason
+from pumice.scheduling.core.verdict import Cause, FitError, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -68,12 +68,12 @@ class GangCommit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Evict:
-    """A victim: for which gang it goes, by which action, and why it was this one."""
+    """A victim: by which rule it goes, for which gang (empty: for none), and what that does to its own."""
 
     task: Task
-    reason: str  # the action's name, as Volcano's events have it
+    rule: str  # the action's name, as Volcano's events have it
     claimant: str
-    why: str = ""
+    cause: Cause
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Release:
 
     gang: str
     tasks: tuple[Task, ...]
-    why: str
+    cause: Cause
     at_once: bool = False  # there is no agent that could end them first
 
 

@@ -194,7 +194,7 @@ class _Domain:
         statement = session.statement(gang)
         for bundle in chosen:
             for task in bundle.victims:
-                statement.evict(task, self.rules.kind.value, eviction.why_chosen(session, task))
+                statement.evict(task, self.rules.kind.value, eviction.cost(session, task))
         records = [sub.hyper_node for sub in gang.subs]
         works = self._place(statement)
         for sub, record in zip(gang.subs, records, strict=True):

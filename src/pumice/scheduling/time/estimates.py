@@ -18,6 +18,7 @@ from pumice.scheduling.time import run_times
 if TYPE_CHECKING:
     from pumice.instant import Duration, Instant
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.session import Session
 
 OVERDUE_LEAST = instant.MINUTE
@@ -39,6 +40,15 @@ class Estimate:
     length: Duration
     source: Source
     right: float | None = None  # learned: the part of the runs judged so far that ended in time
+
+
+DEFAULT = "1h"  # of a policy that says nothing
+
+
+def default_of(policy: Policy) -> Duration:
+    """How long a gang is expected to run that nothing is known of."""
+    option = policy.option(run_times.ASKED_FOR_BY)
+    return instant.parse_duration(str(option.arguments.get("default-estimate", DEFAULT)) if option else DEFAULT)
 
 
 class Estimates:

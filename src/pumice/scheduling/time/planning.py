@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,14 @@ class Rules:
     horizon: Duration
 
 
+class Lost(NamedTuple):
+    """A reservation that is no more: why, for whom or what, and the time that it was for."""
+
+    code: Code
+    culprit: str
+    time: Instant
+
+
 class Book:
     """The reservations of one session, in the order of rank."""
 
@@ -59,7 +67,7 @@ class Book:
         self.profile = ReleaseProfile(session, estimates)
         self.later = Later(session, self.profile)
         self.standing: dict[str, Reservation] = {}
-        self.lost: dict[str, tuple[Code, str]] = {}  # gangs whose reservation could not be kept, and for whom or what
+        self.lost: dict[str, Lost] = {}  # by gang: reservations that could not be kept
         self.version = 0  # rises with every change
 
     # ------------------------------------------------------------------------------------------------- ranks
@@ -117,10 +125,11 @@ class Book:
         self.version += 1
 
     def drop(self, key: str, code: Code | None = None, culprit: str = "") -> None:
-        if self.standing.pop(key, None) is not None:
+        gone = self.standing.pop(key, None)
+        if gone is not None:
             self.version += 1
             if code is not None:
-                self.lost[key] = (code, culprit)
+                self.lost[key] = Lost(code, culprit, gone.time)
 
     # ------------------------------------------------------------------------------------------------- room
 

@@ -109,10 +109,10 @@ def next_value(session: Session) -> Remembered:
     seen: list[str] = []
     for state in session.gangs.values():
         gang = state.gang
-        if gang.counts[Status.SUCCEEDED] < max(gang.spec.min_member, 1) or any(gang.counts[each] for each in OCCUPYING):
+        if not is_over(gang):
             continue
         name = fingerprint(state.uid)
-        run = _run(gang, session.now) if name not in counted and len(seen) < COUNTED_MAX else None
+        run = run_of(gang, session.now) if name not in counted and len(seen) < COUNTED_MAX else None
         if run is not None:
             kind = kind_of(gang)
             kinds[kind] = kinds.get(kind, Runs()).after(*run)
@@ -120,12 +120,18 @@ def next_value(session: Session) -> Remembered:
     return Remembered(_newest(kinds), tuple(sorted(seen[:COUNTED_MAX])))
 
 
+def is_over(gang: Gang) -> bool:
+    """Whether the gang has done what it came for."""
+    enough = gang.counts[Status.SUCCEEDED] >= max(gang.spec.min_member, 1)
+    return enough and not any(gang.counts[each] for each in OCCUPYING)
+
+
 def _newest(kinds: Mapping[str, Runs]) -> dict[str, Runs]:
     kept = sorted(kinds.items(), key=lambda each: (-each[1].last, each[0]))[:KINDS_MAX]
     return dict(sorted(kept))
 
 
-def _run(gang: Gang, now: Instant) -> tuple[int, int] | None:
+def run_of(gang: Gang, now: Instant) -> tuple[int, int] | None:
     """How long it ran and when it ended, in seconds; None where nobody wrote down when it started."""
     started = gang.started
     if started is None:
