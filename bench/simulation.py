@@ -45,7 +45,9 @@ def workload(work: Sequence[Submission], name: str) -> None:
             started = time.process_time()
             outcome = run(policy, work, cluster)
             took = time.process_time() - started
-            _say(bench="simulation", workload=name, cluster=cluster, policy=policy, cpu_s=round(took, 1), **told(outcome))
+            _say(
+                bench="simulation", workload=name, cluster=cluster, policy=policy, cpu_s=round(took, 1), **told(outcome)
+            )
 
 
 def run(policy: str, work: Sequence[Submission], cluster: str, **settings: Any) -> Outcome:

@@ -52,10 +52,19 @@ def test_each_job_where_asked_for(trace, capsys):
 
 def test_a_table_for_people(trace, capsys):
     text = answered(capsys, "--workload", trace, "--cluster", "2x2", "--policy", "greedy")
-    assert (
-        text.splitlines()[0].split()
-        == ["POLICY", "MEAN", "WAIT", "SLOWDOWN", "UTILISATION", "MAKESPAN", "EVICTIONS", "LOST", "GPU-H", "NOT", "STARTED"]
-    )
+    assert text.splitlines()[0].split() == [
+        "POLICY",
+        "MEAN",
+        "WAIT",
+        "SLOWDOWN",
+        "UTILISATION",
+        "MAKESPAN",
+        "EVICTIONS",
+        "LOST",
+        "GPU-H",
+        "NOT",
+        "STARTED",
+    ]
     assert text.splitlines()[1].startswith("greedy")
 
 
