@@ -12,6 +12,7 @@ import sys
 
 import pytest
 from tests.bodies import job_deaths, jobs
+from tests.bodies.patience import PATIENCE_S
 from tools.kube.control_plane import ControlPlane
 from tools.kube.kinds import install_kinds
 
@@ -19,8 +20,7 @@ from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
 
-START_S_MAX = 60.0  # a busy machine takes its time
-PATIENCE_S = 300.0  # for one step of one Job, while its controllers are dead more often than not
+STEP_S_MAX = 300.0  # for one step of one Job, while its controllers are dead more often than not
 
 
 @pytest.fixture(scope="module")
@@ -31,18 +31,18 @@ def crash_plane(binaries):
 
 
 @contextlib.asynccontextmanager
-async def controlling(plane, log):
-    """`pumice controllers` at work; when this ends, so does it."""
-    arguments = ["--kubeconfig", str(plane.kubeconfig), "--no-leader-elect", "--listen", "127.0.0.1:0"]
+async def controlling(plane, log, extra=(), ready=b"controllers_started"):
+    """`pumice controllers` at work, from the line of its log that says it is ready; when this ends, so does it."""
+    arguments = ["--kubeconfig", str(plane.kubeconfig), "--no-leader-elect", "--listen", "127.0.0.1:0", *extra]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "pumice.cli", "controllers", *arguments, stderr=asyncio.subprocess.PIPE
     )
     reading = None
     try:
-        async with asyncio.timeout(START_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             async for line in process.stderr:
                 log.write(line)
-                if b"controllers_started" in line:
+                if ready in line:
                     break
         reading = asyncio.create_task(read(process.stderr, log))
         yield process
@@ -59,14 +59,14 @@ async def read(stream, log):
         log.write(line)
 
 
-async def die_again_and_again(plane, log, *, deaths, chance, over):
+async def die_again_and_again(plane, log, *, deaths, chance, over, extra=(), ready=b"controllers_started"):
     """The process is killed at random moments; then one lives until all is over."""
     for _ in range(deaths):
-        async with controlling(plane, log) as process:
+        async with controlling(plane, log, extra) as process:
             await asyncio.sleep(chance.uniform(0.2, 1.2))  # not to wait for anything: the moment of death is the point
             process.send_signal(signal.SIGKILL)
             assert await process.wait() == -signal.SIGKILL
-    async with controlling(plane, log) as process:
+    async with controlling(plane, log, extra, ready) as process:
         await over.wait()
         process.terminate()
         assert await process.wait() == 0
@@ -84,7 +84,7 @@ async def suffer(plane, tmp_path, *, count, deaths, seed):
             jobs.job_world(transport, other, namespace, nodes=2, gpus=64, controls=False) as world,
             asyncio.TaskGroup() as crowd,
         ):
-            world.patience_s = PATIENCE_S
+            world.patience_s = STEP_S_MAX
             killing = die_again_and_again(plane, log, deaths=deaths, chance=random.Random(seed), over=over)
             dying = crowd.create_task(killing)
             await job_deaths.nothing_is_lost_or_made_twice(world, count=count, seed=seed)

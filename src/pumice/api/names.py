@@ -100,10 +100,12 @@ DEVICES = (
 CPUSETS = "pumice.dev/cpusets"  # A pod: JSON, container -> the CPUs chosen for it alone, `0-3,8`
 VIEW_ADDRESS = "pumice.dev/address"  # a Lease: where its holder can be asked, pods/NAMESPACE/NAME:PORT or a URL
 VIEW_LABEL = "pumice.dev/view"  # L such a Lease, whatever its name: how the command line finds it
+VIEW_OF_SCHEDULER, VIEW_OF_CONTROLLERS = "scheduler", "controllers"  # its values: whose leader it is
 VIEW_AUDIENCE = "pumice.dev"  # of tokens that are shown to the leader, and are good for nothing else
 VIEW_HEADER = "pumice-token"  # carries such a token through the API server, which keeps Authorization to itself
 VIEWER_ACCOUNT = "pumice-viewer"  # the ServiceAccount whose tokens the command line asks for
 SCHEDULER_LEASE = "pumice-scheduler"
+CONTROLLERS_LEASE = "pumice-controllers"
 VERDICT = "pumice.dev/verdict"  # A PodGroup: JSON, why the gang waits, in classes of reasons with counts
 SUBMITTED_BY = "pumice.dev/submitted-by"  # A Job, CronJob, JobFlow, PodGroup, pod: the user to whom its use of the queue is charged
 SUBMITTER_GROUPS = "pumice.dev/submitter-groups"  # A, beside the one above: that user's groups, one a line
@@ -119,7 +121,13 @@ RUN = "pumice.dev/run"  # A PodGroup: JSON, when the gang started, was warned an
 RUNNING_ESTIMATE = "pumice.dev/running-estimate"  # A Job, PodGroup, pod: how long its owner expects it to run
 DEFAULT_RUN_TIME = "pumice.dev/default-run-time"  # A Queue: how long its gangs are expected to run that say nothing
 RESERVATION = "pumice.dev/reservation"  # A PodGroup: JSON, when and on how many nodes room is kept for it
+CHECKPOINTED_AT = (
+    "pumice.dev/checkpointed-at"  # A pod: RFC 3339, its work up to then is safe; an eviction costs what came after
+)
 USER = "pumice.dev/user"  # L Job, PodGroup, pod: who uses the room, where the policy trusts this label
+USER_LIMITS = (
+    "pumice.dev/user-limits"  # A Queue: how much one user may have in it, `running=4,submitted=100,nvidia.com/gpu=8`
+)
 PROGRESS = "pumice.dev/progress"  # in a Job's status.controlledResources: JSON, what its controller must not forget
 NODE_AGENT = "pumice.dev/node-agent"  # A node: the agent that keeps it, by its machine and its folder or process
 PRETEND_RUN = "pumice.dev/pretend-run"  # A pod on a pretend node: ends after this time, with success

@@ -103,6 +103,24 @@ def asks(
     return decorate
 
 
+def targets(
+    *, namespace: Sequence[str] = NAMESPACE, everywhere: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The usual options for a command that may do without a cluster: its body gets a Target, and connects by itself."""
+
+    def decorate(body: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(body)
+        def run(**options: Any) -> None:
+            target = Target(*(options.pop(field.name, field.default) for field in dataclasses.fields(Target)))
+            body(target, **options)
+
+        for option in reversed(_options(namespace, everywhere=everywhere, watch=False, output=False)):
+            run = option(run)
+        return run
+
+    return decorate
+
+
 async def _run(
     target: Target,
     shown: dict[str, Any],

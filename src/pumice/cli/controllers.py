@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from pumice import instant
+from pumice.api import names as api_names
 from pumice.api.scheduling import SCHEDULER_NAMES, VOLCANO
+from pumice.cli.record_options import NONE, keeps_record, prices_of, record_settings
 from pumice.clock import RealClock
 from pumice.errors import BadInput
 from pumice.kube import config
 from pumice.processes import controller_settings, lifecycle
 from pumice.processes.controller_settings import ControllerSettings
-from pumice.processes.controllers import Controllers
+from pumice.processes.controllers import Controllers, record_server
 from pumice.processes.health import HealthServer
 from pumice.processes.volcano_guard import VOLCANO_LEASES, refuse_two_masters
 from pumice.runtime import Runtime
@@ -46,8 +48,13 @@ _THREADS = {  # option, and the controller whose workers it counts
 @click.option("--context", default="", help="Context of the kubeconfig.")
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True)
 @click.option("--lease-namespace", default="kube-system", show_default=True)
-@click.option("--lease-name", default="pumice-controllers", show_default=True)
-@click.option("--listen", default="127.0.0.1:8081", show_default=True, help="Address of /metrics, /livez and /readyz.")
+@click.option("--lease-name", default=api_names.CONTROLLERS_LEASE, show_default=True)
+@click.option(
+    "--listen",
+    default="127.0.0.1:8081",
+    show_default=True,
+    help="Address of /metrics, /livez, /readyz and, with a record, /v1.",
+)
 @click.option(
     "--scheduler-name",
     "names",
@@ -80,6 +87,15 @@ _THREADS = {  # option, and the controller whose workers it counts
     show_default=True,
     help="How long pods that are to go wait for a node that says nothing, before they are removed by force; 0: for ever.",
 )
+@click.option(
+    "--record",
+    envvar="PUMICE_RECORD",
+    default=NONE,
+    show_default=True,
+    metavar="URL",
+    help="Where what happened is kept: sqlite:////PATH or postgresql://USER:PASSWORD@HOST/DATABASE; none: nowhere.",
+)
+@keeps_record
 def controllers(
     *,
     kubeconfig: str,
@@ -92,19 +108,24 @@ def controllers(
     inherit_owner_annotations: bool,
     wanted: str,
     silent_node_grace: str,
-    **workers: int | None,
+    record: str,
+    prices: tuple[str, ...],
+    **others: Any,
 ) -> None:
     """Run Jobs and everything around them until stopped."""
     settings = ControllerSettings(
         scheduler_names=frozenset(names),
         inherits_annotations=inherit_owner_annotations,
         enabled=controller_settings.enabled(wanted),
-        workers={_THREADS[option]: number for option, number in workers.items() if number is not None},
+        record=record_settings(record, others),
+        workers={_THREADS[option]: number for option, number in others.items() if number is not None},
         silence=_grace(silent_node_grace),
+        prices=prices_of(prices),
     )
     connection = config.find(kubeconfig, clock=RealClock(), context=context)
     lease = (lease_namespace, lease_name) if leader_elect else None
-    asyncio.run(_run(connection, settings, lease, listen, cast("Log", logs.configure().info)))
+    notice = (lease_namespace, lease_name) if settings.record is not None else None
+    asyncio.run(_run(connection, settings, lease, notice, listen, cast("Log", logs.configure().info)))
 
 
 def _grace(text: str) -> Duration:
@@ -118,12 +139,21 @@ def _grace(text: str) -> Duration:
 
 
 async def _run(
-    connection: Connection, settings: ControllerSettings, lease: tuple[str, str] | None, listen: str, log: Log
+    connection: Connection,
+    settings: ControllerSettings,
+    lease: tuple[str, str] | None,
+    notice: tuple[str, str] | None,
+    listen: str,
+    log: Log,
 ) -> None:
     runtime = Runtime(clock=RealClock(), chance=random.Random(), log=log)  # noqa: S311  jitter, not secrets
-    async with lifecycle.connect(connection, "pumice-controllers", runtime, lease) as here:
+    async with lifecycle.connect(connection, "pumice-controllers", runtime, lease, notice=notice) as here:
         guarded = frozenset({VOLCANO})
         await refuse_two_masters(here.client, guarded, clock=runtime.clock, lease=VOLCANO_LEASES[1])
         worker = Controllers(here.client, here.informers, here.runtime, settings)
-        health = HealthServer(worker.pulse, worker.meters, election=here.election)
-        await here.work(worker.run, health, listen, [worker.beat()])
+        record = record_server(worker, here.client, here.runtime, settings, here.election)
+        health = HealthServer(worker.pulse, worker.meters, election=here.election, record=record)
+        try:
+            await here.work(worker.run, health, listen, [worker.beat()])
+        finally:
+            worker.close()

@@ -1,4 +1,4 @@
-"""The leading scheduler, asked with a kubeconfig alone: the lease says where it is, a token of its own kind says who asks.
+"""The leading scheduler or the leading controllers, asked with a kubeconfig alone: the lease says where it is, a token of its own kind says who asks.
 
 A leader in a pod is asked through the API server, which keeps the user's own credentials to itself; so a token for the audience
 of the read model is asked for first, which is good for nothing else, and travels in a header of its own. A leader that is no
@@ -12,7 +12,7 @@ import dataclasses
 import ipaddress
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -30,11 +30,26 @@ if TYPE_CHECKING:
     from pumice.cli.cluster_command import ClusterAccess
 
 LEADERS_MAX = 3  # leases that name a leader; more are no accident
-LEASE_VARIABLE = "PUMICE_LEASE"  # the name of the scheduler's lease, where it is not the usual one
 TOKEN_S = 600  # the shortest that an API server gives
 TOKEN_USED_S = 480.0  # then another one is asked for
 _JSON = {"content-type": "application/json"}
 _LEASES = "/apis/coordination.k8s.io/v1/leases"
+
+
+class Role(NamedTuple):
+    """Whose leader: the usual name of its lease, the variable that names another one, and the label's value."""
+
+    lease: str
+    variable: str
+    word: str
+
+    @property
+    def name(self) -> str:
+        return os.environ.get(self.variable) or self.lease
+
+
+SCHEDULER = Role(names.SCHEDULER_LEASE, "PUMICE_LEASE", names.VIEW_OF_SCHEDULER)
+CONTROLLERS = Role(names.CONTROLLERS_LEASE, "PUMICE_CONTROLLERS_LEASE", names.VIEW_OF_CONTROLLERS)
 
 Question = tuple[str, Mapping[str, str]]  # path and query
 
@@ -48,10 +63,11 @@ class Forbidden(Unanswered):
 
 
 class Leader:
-    """The leading scheduler, asked as often as one likes: where it is, and the token for it, are found once."""
+    """A leader, asked as often as one likes: where it is, and the token for it, are found once."""
 
-    def __init__(self, access: ClusterAccess) -> None:
+    def __init__(self, access: ClusterAccess, role: Role = SCHEDULER) -> None:
         self._access = access
+        self._role = role
         self._found: tuple[str, str, float] | None = None  # address, token, when
 
     async def ask(self, question: Question, *otherwise: Question) -> bytes:
@@ -61,7 +77,7 @@ class Leader:
             with contextlib.suppress(PumiceError):
                 return await self._answer(*self._found[:2], questions)
         causes = []
-        for lease in await _leases(self._access):
+        for lease in await _leases(self._access, self._role):
             address = lease["metadata"]["annotations"][names.VIEW_ADDRESS]
             try:
                 token = await _token(self._access, lease["metadata"]["namespace"])
@@ -71,7 +87,7 @@ class Leader:
             else:
                 self._found = (address, token, clock.monotonic())
                 return answer
-        raise Unanswered("; ".join(causes) or _nobody())
+        raise Unanswered("; ".join(causes) or _nobody(self._role))
 
     async def _answer(self, address: str, token: str, questions: Sequence[Question]) -> bytes:
         for question in questions[:-1]:
@@ -80,26 +96,22 @@ class Leader:
         return await _through(self._access, address, questions[-1], token)
 
 
-def _nobody() -> str:
+def _nobody(role: Role) -> str:
     return (
-        f"no lease {_lease_name()} tells of a leading scheduler; one of another name is found with "
-        f"{LEASE_VARIABLE}=NAME in the environment"
+        f"no lease {role.name} tells of a leading {role.word}; one of another name is found with "
+        f"{role.variable}=NAME in the environment"
     )
 
 
-def _lease_name() -> str:
-    return os.environ.get(LEASE_VARIABLE) or names.SCHEDULER_LEASE
-
-
-async def _leases(access: ClusterAccess) -> list[dict[str, Any]]:
+async def _leases(access: ClusterAccess, role: Role) -> list[dict[str, Any]]:
     """Leases that say where a leader is, the one that was renewed last first: by name, else by the label that they have."""
     try:
-        found = await _leases_with(access, {"fieldSelector": f"metadata.name={_lease_name()}"})
-        if not found and LEASE_VARIABLE not in os.environ:
+        found = await _leases_with(access, {"fieldSelector": f"metadata.name={role.name}"})
+        if not found and role.variable not in os.environ:
             with contextlib.suppress(Refused):  # users may be allowed to look at the one lease only
-                found = await _leases_with(access, {"labelSelector": names.VIEW_LABEL})
+                found = await _leases_with(access, {"labelSelector": f"{names.VIEW_LABEL}={role.word}"})
     except PumiceError as error:
-        raise Unanswered(f"the lease of the leading scheduler cannot be read: {error}") from error
+        raise Unanswered(f"the lease of the leading {role.word} cannot be read: {error}") from error
     found.sort(key=lambda each: (each.get("spec") or {}).get("renewTime") or "", reverse=True)
     return found[:LEADERS_MAX]
 
@@ -135,7 +147,7 @@ async def _through(access: ClusterAccess, address: str, question: Question, toke
     host = urlsplit(address).hostname or ""
     if not _is_here(host):
         raise Unanswered("it is not on this machine, and no pod")
-    connection = Connection(server=address, credentials=_Token(f"Bearer {token}"), origin="the scheduler's lease")
+    connection = Connection(server=address, credentials=_Token(f"Bearer {token}"), origin="the leader's lease")
     async with BriefTransport(connection, user_agent="pumice-cli") as transport:
         response = await transport.call(Request("GET", path, query))
     if response.status != 200:

@@ -11,10 +11,10 @@ import click
 
 from pumice.api import names
 from pumice.api.scheduling import SCHEDULER_NAMES
+from pumice.cli.record_options import price_option, prices_of
 from pumice.clock import RealClock
 from pumice.dispatch.evictor import EvictionSettings
 from pumice.dispatch.memory_store import MemoryPlace
-from pumice.errors import BadInput
 from pumice.kube import config
 from pumice.processes import lifecycle
 from pumice.processes.entry_points import plugins_from_outside
@@ -61,9 +61,7 @@ if TYPE_CHECKING:
 @click.option(
     "--listen", default="127.0.0.1:8080", show_default=True, help="Address of /metrics, /livez, /readyz and /v1."
 )
-@click.option(
-    "--price", "prices", multiple=True, metavar="RESOURCE=DOLLARS", help="Dollars per hour of one card, core or GiB."
-)
+@price_option
 @click.option(
     "--volcano-metrics/--no-volcano-metrics", default=True, show_default=True, help="Export Volcano's metric names too."
 )
@@ -120,7 +118,7 @@ def scheduler(
         default_queue=default_queue,
         extra_plugins=extra,
         volcano_metrics=volcano_metrics,
-        prices=dict(_price(text) for text in prices),
+        prices=prices_of(prices),
         grace_s=grace_s,
         memory_place=MemoryPlace(lease_namespace, lease_name),
         eviction_settings=EvictionSettings(patience_s, delete_then=fallback == "delete"),
@@ -133,17 +131,6 @@ def scheduler(
         asyncio.run(
             _run(connection, policies, served, runtime, queues=queues, lease=lease, notice=notice, listen=listen)
         )
-
-
-def _price(text: str) -> tuple[str, float]:
-    name, _, dollars = text.rpartition("=")
-    try:
-        price = float(dollars)
-    except ValueError:
-        price = -1.0
-    if not name or not 0 <= price < float("inf"):
-        raise BadInput(f"--price {text!r}: expected RESOURCE=DOLLARS, such as nvidia.com/gpu=2.50")
-    return name, price
 
 
 async def _run(

@@ -11,18 +11,18 @@ import tempfile
 import time
 import urllib.parse
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 import msgspec
 
+from pumice.cli.record_options import keeps_record, prices_of, record_settings
 from pumice.errors import BadInput, Conflict, NotFound, PumiceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-if TYPE_CHECKING:
+    from pumice.record.settings import RecordSettings
     from pumice.runtime import Log
 
 DOWN_S_MAX = 15.0
@@ -58,6 +58,13 @@ class Running(msgspec.Struct, frozen=True):
     type=click.Path(file_okay=False),
     help="Keep everything here, for the next start; without it in memory.",
 )
+@click.option(
+    "--record",
+    default="",
+    metavar="URL",
+    help="Where what happened is kept, instead of beside the data: sqlite:///PATH, postgresql://..., or none.",
+)
+@keeps_record
 @click.option("--kubeconfig-out", type=click.Path(dir_okay=False), help="Write the kubeconfig here as well.")
 @click.option("--no-browser", is_flag=True, help="Open no browser (there is no dashboard yet).")
 @click.option("--verbose", "-v", is_flag=True, help="Log what the parts do.")
@@ -70,6 +77,9 @@ def up(
     kubeconfig_out: str | None,
     no_browser: bool,
     verbose: bool,
+    record: str,
+    prices: tuple[str, ...],
+    **kept_options: Any,
 ) -> None:
     """Start a cluster: API server, scheduler and nodes in one process, until Ctrl-C."""
     del no_browser
@@ -83,8 +93,20 @@ def up(
         sys.stdout.flush()
         kept = data_dir is not None
         port = port or (_former_port(folder) if kept else 0)
+        place = record or f"sqlite:///{folder.absolute() / 'record.db'}"
+        found = record_settings(place, kept_options, adopts=True), prices_of(prices)
         asyncio.run(
-            _run(folder, nodes, gpus, port, policy=policy_file, durable=kept, out=kubeconfig_out, verbose=verbose)
+            _run(
+                folder,
+                nodes,
+                gpus,
+                port,
+                policy=policy_file,
+                durable=kept,
+                out=kubeconfig_out,
+                verbose=verbose,
+                record=found,
+            )
         )
 
 
@@ -98,12 +120,14 @@ async def _run(
     durable: bool,
     out: str | None,
     verbose: bool,
+    record: tuple[RecordSettings | None, dict[str, float]],
 ) -> None:
     from pumice.cli import progress
     from pumice.local.apiserver.serving import Place
     from pumice.local.nodes.pretend import pretend_nodes
     from pumice.local.up import Up
     from pumice.processes import lifecycle
+    from pumice.processes.controller_settings import ControllerSettings
     from pumice.processes.policies import PolicyFile
     from pumice.runtime import silent
     from pumice.telemetry import logs
@@ -112,10 +136,11 @@ async def _run(
     began = time.perf_counter()
     chosen = PolicyFile(policy, extra={}, log=log).current
     place = Place(folder, port=port, durable=durable)
+    settings = ControllerSettings(record=record[0], prices=record[1])
     async with contextlib.AsyncExitStack() as stack:
         stop = stack.enter_context(lifecycle.stop_signals())
         with progress.show(f"starting a cluster of {nodes} nodes"):
-            made = Up(place, pretend_nodes(nodes, gpus=gpus), log=log, policy=lambda: chosen)
+            made = Up(place, pretend_nodes(nodes, gpus=gpus), log=log, policy=lambda: chosen, settings=settings)
             cluster = await stack.enter_async_context(made)
         took = time.perf_counter() - began
         if out:

@@ -7,7 +7,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from pumice import instant
-from pumice.api import changes
+from pumice.api import changes, disruptions
 from pumice.api.changes import PodRef
 from pumice.api.pods import Pod
 from pumice.kube import errors
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Evict, Release
 
-PREEMPTED = "PreemptionByScheduler"
-RELEASED = "GangReleased"  # not a failure: it neither costs a retry nor fires a policy
 BUDGET_RETRY_S = 2.0
 RESEND_S_FIRST = 0.1
 RESEND_S_MAX = 5.0
@@ -63,20 +61,23 @@ class Evictor:
 
     def announce(self, eviction: Evict) -> None:
         """From now on the victim's room is on its way out, and claimed."""
-        self._leaves(eviction.task, claimant=eviction.claimant, reason=eviction.reason)
+        self._leaves(eviction.task, claimant=eviction.claimant, reason=eviction.rule)
 
     async def evict(self, eviction: Evict) -> None:
         task = eviction.task
-        self._recorder.record(
-            task.pod, "Warning", "Evict", f"Pod is evicted, because of {eviction.reason}: {eviction.why}"
-        )
-        message = (
-            f"{eviction.reason} for gang {eviction.claimant}: {eviction.why}" if eviction.claimant else eviction.reason
-        )
-        facts = {"pod": task.key, "node": task.node, "by": eviction.reason, "claimant": eviction.claimant}
+        rule, cause = eviction.rule, eviction.cause
+        self._recorder.record(task.pod, "Warning", "Evict", f"Pod is evicted, because of {rule}: {cause.text}")
+        message = disruptions.message(rule, eviction.claimant, cause.text)
+        facts = {
+            "pod": task.key,
+            "node": task.node,
+            "by": rule,
+            "claimant": eviction.claimant,
+            "code": cause.code.value,
+        }
         with self._tracing.span("evict", **facts) as span:
             try:
-                await self._say_why(task, PREEMPTED, message)
+                await self._say_why(task, disruptions.PREEMPTED, message)
                 self._fail_point("evicting")
                 await self._remove(task)
                 self._log("pod_evicted", **facts)
@@ -120,14 +121,14 @@ class Evictor:
         await self._clock.sleep(REFUSED_S)
         self._stays(task, reason)
         if eviction.claimant:
-            self._learn(changes.Unclaimed(gang=eviction.claimant, reason=f"{task.key} could not be evicted: {reason}"))
+            self._learn(changes.Unclaimed(gang=eviction.claimant))
 
     # ------------------------------------------------------------------------------------------------- releasing
 
     def announce_release(self, release: Release) -> None:
         """From now on the members' room is on its way out: they are not released twice, and older attempts may count on it."""
         for task in release.tasks:
-            self._leaves(task, claimant="", reason=RELEASED)
+            self._leaves(task, claimant="", reason=disruptions.RELEASED)
 
     async def release(self, release: Release) -> None:
         """Delete members of a gang that was never whole, so that their controller makes new ones."""
@@ -140,7 +141,8 @@ class Evictor:
             self._releasing -= uids
 
     async def _release_all(self, release: Release) -> None:
-        with self._tracing.span("release", gang=release.gang, pods=len(release.tasks), why=release.why) as span:
+        why = release.cause.text
+        with self._tracing.span("release", gang=release.gang, pods=len(release.tasks), why=why) as span:
             refused = await self._release(release)
             if refused:
                 span.fail(f"{len(refused)} of {len(release.tasks)} pods stay: {refused[0][1]}")
@@ -151,11 +153,12 @@ class Evictor:
     async def _release(self, release: Release) -> list[tuple[Task, str]]:
         """Who could not be deleted, and why."""
         refused: list[tuple[Task, str]] = []
+        why = release.cause.text
         for task in release.tasks:
             try:
-                await self._say_why(task, RELEASED, release.why)
+                await self._say_why(task, disruptions.RELEASED, why)
                 await self._until_known(task, functools.partial(self._delete, task, at_once=release.at_once))
-                self._log("pod_released", pod=task.key, gang=release.gang, why=release.why)
+                self._log("pod_released", pod=task.key, gang=release.gang, why=why)
             except errors.NotFound:
                 continue
             except errors.KubeError as error:
@@ -193,7 +196,7 @@ class Evictor:
 
     async def _say_why(self, task: Task, reason: str, message: str) -> None:
         condition = {
-            "type": "DisruptionTarget",
+            "type": disruptions.CONDITION,
             "status": "True",
             "reason": reason,
             "message": message,

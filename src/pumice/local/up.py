@@ -34,7 +34,7 @@ from pumice.local.nodes.ordinary import OrdinaryPods
 from pumice.local.nodes.pretend import PretendAgent
 from pumice.local.nodes.process.agent import ProcessAgent
 from pumice.processes import lifecycle
-from pumice.processes.controllers import Controllers
+from pumice.processes.controllers import DEFAULT_SETTINGS, Controllers, record_server
 from pumice.processes.health import HealthServer
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.processes.view_server import ViewServer
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from pumice.local.apiserver.serving import Place
     from pumice.local.nodes.process.machine import ProcessSettings
     from pumice.local.nodes.registration import NodeFacts
+    from pumice.processes.controller_settings import ControllerSettings
     from pumice.runtime import Log
     from pumice.scheduling.core.policy import Policy
 
@@ -65,7 +66,13 @@ class Up:
     """`async with` starts the cluster and ends it; nothing of it is left behind but what `place` keeps."""
 
     def __init__(
-        self, place: Place, nodes: Sequence[NodeFacts], *, log: Log, policy: Callable[[], Policy] | None = None
+        self,
+        place: Place,
+        nodes: Sequence[NodeFacts],
+        *,
+        log: Log,
+        policy: Callable[[], Policy] | None = None,
+        settings: ControllerSettings = DEFAULT_SETTINGS,
     ) -> None:
         self._reviewer: Reviewer | None = None
         self._embedded = EmbeddedServer(place, Settings(hooks=[self._hook(path) for path in PATHS if path.operations]))
@@ -73,6 +80,7 @@ class Up:
         self._runtime = Runtime(clock=RealClock(), chance=random.Random(), log=log)  # noqa: S311  jitter, not secrets
         chosen = builtin.parse(builtin.TEXT, "built-in policy")
         self._policy = policy or (lambda: chosen)
+        self._settings = settings
         self._stack = contextlib.AsyncExitStack()
         self._informers: Informers
         self.client: Client
@@ -106,9 +114,10 @@ class Up:
         self._reviewer = Reviewer(InformerLookup(informers))
         self._run(informers.run())
         self.scheduler = Scheduler(self.client, informers, self._policy, runtime, Served(memory_place=MEMORY_PLACE))
+        self.controllers = Controllers(self.client, informers, runtime, self._settings)
+        self._stack.callback(self.controllers.close)
         await self._serve_view()
         self._run(self.scheduler.run())
-        self.controllers = Controllers(self.client, informers, runtime)
         self._run(self.controllers.run())
         self._run(NodeLifecycle(self.client, informers, runtime).run())
         self._run(OrdinaryPods(self.client, informers, runtime).run())
@@ -135,10 +144,12 @@ class Up:
         """What the scheduler knows, for commands on this machine; the lease tells where, as a real scheduler's does."""
         view = ViewServer(Views(), self.client)
         self.scheduler.tell(view.publish)
-        health = HealthServer(self.scheduler.pulse, self.scheduler.meters, view=view)
+        record = record_server(self.controllers, self.client, self._runtime, self._settings)
+        health = HealthServer(self.scheduler.pulse, self.scheduler.meters, view=view, record=record)
         self.port = await health.start("127.0.0.1:0")
         self._stack.push_async_callback(health.stop)
-        for path, manifest in viewer.manifests(lifecycle.address("127.0.0.1:0", self.port)):
+        address = lifecycle.address("127.0.0.1:0", self.port)
+        for path, manifest in viewer.manifests(address, has_record=record is not None):
             await self._replace(path, manifest)
 
     async def _replace(self, path: str, manifest: dict[str, Any]) -> None:

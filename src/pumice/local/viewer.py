@@ -13,12 +13,13 @@ NAMESPACE = "kube-system"
 _RBAC = "rbac.authorization.k8s.io"
 
 
-def manifests(address: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def manifests(address: str, *, has_record: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each object with the path of its collection."""
     name = names.VIEWER_ACCOUNT
     rules = [
         {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups", "queues"], "verbs": ["get", "list"]},
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]},
+        {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},  # for the lines that the record keeps
     ]
     subject = {"kind": "ServiceAccount", "namespace": NAMESPACE, "name": name}
     role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name}
@@ -28,10 +29,16 @@ def manifests(address: str) -> Iterator[tuple[str, dict[str, Any]]]:
         f"/apis/{_RBAC}/v1/clusterrolebindings",
         _object(f"{_RBAC}/v1", "ClusterRoleBinding", name) | {"roleRef": role, "subjects": [subject]},
     )
-    # Without a holder: a scheduler of another process may take it at once.
-    lease = _object("coordination.k8s.io/v1", "Lease", names.SCHEDULER_LEASE)
-    lease["metadata"] |= {"annotations": {names.VIEW_ADDRESS: address}, "labels": {names.VIEW_LABEL: "scheduler"}}
-    yield f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases", lease | {"spec": {"holderIdentity": ""}}
+    yield _lease(names.SCHEDULER_LEASE, names.VIEW_OF_SCHEDULER, address)
+    if has_record:
+        yield _lease(names.CONTROLLERS_LEASE, names.VIEW_OF_CONTROLLERS, address)
+
+
+def _lease(name: str, whose: str, address: str) -> tuple[str, dict[str, Any]]:
+    """Without a holder: another process may take it at once."""
+    lease = _object("coordination.k8s.io/v1", "Lease", name)
+    lease["metadata"] |= {"annotations": {names.VIEW_ADDRESS: address}, "labels": {names.VIEW_LABEL: whose}}
+    return f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases", lease | {"spec": {"holderIdentity": ""}}
 
 
 def _object(version: str, kind: str, name: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
 
 _REVIEWS = {"TokenReview": "authentication.k8s.io/v1", "SubjectAccessReview": "authorization.k8s.io/v1"}
+LOGS = {"group": "", "resource": "pods", "subresource": "log"}
 PODGROUPS = {"group": "scheduling.volcano.sh", "resource": "podgroups"}
 NODES = {"group": "", "resource": "nodes"}
 
@@ -61,7 +62,8 @@ class Reviewer:
         if not await self.may(user, verb, what):
             where = f" in namespace {what['namespace']}" if what.get("namespace") else " in all namespaces"
             of = f" {what['name']}" if what.get("name") else ""
-            raise Denied(403, f"{user.get('username', '')} may not {verb} {what['resource']}{of}{where}")
+            part = f"/{what['subresource']}" if what.get("subresource") else ""
+            raise Denied(403, f"{user.get('username', '')} may not {verb} {what['resource']}{part}{of}{where}")
 
     async def _review(self, kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
         version = _REVIEWS[kind]
@@ -73,3 +75,9 @@ class Reviewer:
             raise Denied(503, f"the API server could not be asked: {error}") from error
         status: dict[str, Any] = msgspec.json.decode(reply.body).get("status") or {}
         return status
+
+
+def token_of(headers: Mapping[str, str]) -> str:
+    """The token for us: in a header of its own where the API server stands between, else as everywhere."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return headers.get(names.VIEW_HEADER) or (token if scheme.lower() == "bearer" else "")

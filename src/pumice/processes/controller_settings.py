@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pumice.instant import Duration
+    from pumice.record.settings import RecordSettings
 
 # Volcano's name of each controller, and ours; the last one is Pumice's own.
 NAMES = {
@@ -40,6 +41,8 @@ class ControllerSettings:
     workers: Mapping[str, int] = dataclasses.field(default_factory=dict)  # by our name; the driver's default otherwise
     silence: Duration = SILENCE  # after which pods on silent nodes are given up
     restore_s: float = RESTORE_S_MIN  # how often plugins' objects are looked for
+    record: RecordSettings | None = None  # where what happened is kept; None: nowhere
+    prices: Mapping[str, float] = dataclasses.field(default_factory=dict)  # dollars per hour: a card, a core, a GiB
 
 
 def enabled(text: str) -> frozenset[str]:

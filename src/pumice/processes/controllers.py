@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from pumice.controllers.driver import Controller
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers
+    from pumice.kube.lease import Election
+    from pumice.processes.record_server import RecordServer
+    from pumice.record.writer import Writer
     from pumice.runtime import Runtime
 
 DEFAULT_SETTINGS = ControllerSettings()
@@ -78,6 +81,32 @@ def _discovery_config(client: Client, runtime: Runtime) -> Informer[ConfigMap]:
     )
 
 
+def _record(
+    client: Client, informers: Informers, settings: ControllerSettings, runtime: Runtime, meters: Meters
+) -> Writer | None:
+    """Imported only where there is a record."""
+    if settings.record is None:
+        return None
+    from pumice.record.writer import Writer
+
+    return Writer(client, informers, settings.record, runtime, meters)
+
+
+def record_server(
+    controllers: Controllers,
+    client: Client,
+    runtime: Runtime,
+    settings: ControllerSettings,
+    election: Election | None = None,
+) -> RecordServer | None:
+    """What answers about the record; None where there is none."""
+    if controllers.record is None:
+        return None
+    from pumice.processes.record_server import RecordServer
+
+    return RecordServer(controllers.record, client, runtime.clock, prices=settings.prices, election=election)
+
+
 class Controllers:
     """All controllers over one API server."""
 
@@ -91,6 +120,7 @@ class Controllers:
         self.pulse = Pulse(runtime.clock)
         self.meters = Meters()
         self._observer = JobObserver(self.meters, self.cache)
+        self.record = _record(client, informers, settings, runtime, self.meters)
         self.executor = Executor(
             client,
             self.cache,
@@ -98,6 +128,7 @@ class Controllers:
             guard=runtime.guard,
             fail_point=runtime.fail_point,
             fillings={ssh.KEYS: keys.fill},
+            before_pod_goes=self.record.keep_lines_first if self.record is not None else None,
         )
         self.drivers = [
             Driver(
@@ -119,6 +150,8 @@ class Controllers:
         async with asyncio.TaskGroup() as crew:
             crew.create_task(self._recorder.run())
             crew.create_task(self._observe())
+            if self.record is not None:
+                crew.create_task(self.record.run())
             for driver in self.drivers:
                 crew.create_task(driver.run())
 
@@ -132,3 +165,8 @@ class Controllers:
         while True:
             self.pulse.beat()
             await self._clock.sleep(BEAT_S)
+
+    def close(self) -> None:
+        """For the end of the process."""
+        if self.record is not None:
+            self.record.close()

@@ -1,4 +1,4 @@
-"""What a process says of itself over HTTP: /livez, /readyz, /metrics, and (the scheduler's leader) what it knows, under /v1.
+"""What a process says of itself over HTTP: /livez, /readyz, /metrics, and (a leader) what it knows, under /v1.
 
 /livez     the loop has made progress; never depends on the API server
 /readyz    caches are filled, or another leads and we would take over
@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from aiohttp import web
 
@@ -17,12 +17,21 @@ from pumice.telemetry.meters import CONTENT_TYPE
 if TYPE_CHECKING:
     from pumice.clock import Clock
     from pumice.kube.lease import Election
-    from pumice.processes.view_server import ViewServer
     from pumice.telemetry.meters import Meters
 
 STALLED_S = 60.0  # a loop that has not come round for so long is not alive
 LIMITS = Limits(connections=64)  # probes and scrapers come one by one
 REQUEST_BYTES_MAX = 4096  # nothing here takes a body
+
+
+class Answers(Protocol):
+    """What a leader answers beside that."""
+
+    @property
+    def routes(self) -> list[web.RouteDef]: ...
+
+    def close(self) -> None:
+        """No more answers: the process ends."""
 
 
 class Pulse:
@@ -50,12 +59,13 @@ class HealthServer:
         meters: Meters,
         *,
         election: Election | None = None,
-        view: ViewServer | None = None,
+        view: Answers | None = None,
+        record: Answers | None = None,
     ) -> None:
         self._pulse = pulse
         self._meters = meters
         self._election = election
-        self._view = view
+        self._answers = [each for each in (view, record) if each is not None]
         self._listener: Listener | None = None
 
     async def start(self, address: str) -> int:
@@ -65,14 +75,14 @@ class HealthServer:
         application.router.add_get("/healthz", self._livez)
         application.router.add_get("/readyz", self._readyz)
         application.router.add_get("/metrics", self._metrics)
-        if self._view is not None:
-            application.router.add_routes(self._view.routes)
+        for each in self._answers:
+            application.router.add_routes(each.routes)
         self._listener = Listener(application, LIMITS)
         return await self._listener.start(address, flag="--listen", example="127.0.0.1:8080")
 
     async def stop(self) -> None:
-        if self._view is not None:
-            self._view.close()
+        for each in self._answers:
+            each.close()
         if self._listener is not None:
             await self._listener.stop()
 

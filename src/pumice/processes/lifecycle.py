@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pumice.processes.health import HealthServer
     from pumice.runtime import Log, Runtime
 
-VIEW_LABELS = {names.VIEW_LABEL: "scheduler"}  # of leases that say where the view is served
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Process:
@@ -40,6 +38,7 @@ class Process:
     runtime: Runtime
     election: Election | None = None
     notice: tuple[str, str] | None = None  # namespace and name of a lease that tells where to ask, without an election
+    whose: str = names.VIEW_OF_SCHEDULER  # what the lease's label says of who can be asked there
 
     async def work(
         self,
@@ -53,9 +52,12 @@ class Process:
         self.runtime.log("listening", port=port)
         where = address(listen, port)
         if self.election is not None:
-            self.election.annotations, self.election.labels = {names.VIEW_ADDRESS: where}, dict(VIEW_LABELS)
+            self.election.annotations, self.election.labels = (
+                {names.VIEW_ADDRESS: where},
+                {names.VIEW_LABEL: self.whose},
+            )
         elif self.notice is not None:
-            await announce(self.client, self.notice, where, self.runtime.log)
+            await announce(self.client, self.notice, where, self.runtime.log, whose=self.whose)
         try:
             work = run() if self.election is None else self.election.lead(run)
             await until_stopped(work, [self.informers.run(), *beside])
@@ -74,23 +76,26 @@ async def connect(
 ) -> AsyncIterator[Process]:
     """`lease`: namespace and name of the lease that decides which replica works; None: each of them, and `notice` tells where."""
     clock, chance, log = runtime.clock, runtime.chance, runtime.log
+    whose = component.removeprefix("pumice-")
     async with HttpTransport(connection, user_agent=f"{component}/{__version__}") as transport:
         client = Client(transport, clock=clock, chance=chance)
         informers = Informers(client, clock=clock, chance=chance, log=log)
         if lease is None:
-            yield Process(client, informers, runtime, notice=notice)
+            yield Process(client, informers, runtime, notice=notice, whose=whose)
             return
         namespace, name = lease
         election = Election(
             client, namespace=namespace, name=name, identity=identity(), clock=clock, chance=chance, log=log
         )
-        yield Process(client, informers, dataclasses.replace(runtime, guard=election.check), election)
+        yield Process(client, informers, dataclasses.replace(runtime, guard=election.check), election, whose=whose)
 
 
-async def announce(client: Client, notice: tuple[str, str], where: str, log: Log) -> None:
+async def announce(
+    client: Client, notice: tuple[str, str], where: str, log: Log, *, whose: str = names.VIEW_OF_SCHEDULER
+) -> None:
     """Say in a lease that nobody holds where this process can be asked; one that somebody holds is his, and stays as it is."""
     namespace, name = notice
-    told = {"annotations": {names.VIEW_ADDRESS: where}, "labels": dict(VIEW_LABELS)}
+    told = {"annotations": {names.VIEW_ADDRESS: where}, "labels": {names.VIEW_LABEL: whose}}
     try:
         try:
             found = (await client.get(Lease, name, namespace=namespace)).json()

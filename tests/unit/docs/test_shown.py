@@ -10,7 +10,7 @@ from tools.docs import shown
 from tools.docs.record import FOLDER
 
 ROOT = FOLDER.parents[1]
-LIMIT_S = 600  # a loaded machine takes long for forty commands; each of them has its own deadline
+LIMIT_S = 900  # a loaded machine takes long for forty commands; each of them has its own deadline
 REMEDY = "python -m tools.docs.shown --write"
 
 
@@ -35,6 +35,11 @@ def test_the_tutorial_tells_what_happens(tmp_path, tmp_path_factory):
 @pytest.mark.timeout(LIMIT_S)
 def test_the_guide_to_queues_tells_what_happens(tmp_path):
     assert follow("docs/guides/queues-for-teams.md", tmp_path) >= 10
+
+
+@pytest.mark.timeout(LIMIT_S)
+def test_the_guide_for_slurms_users_tells_what_happens(tmp_path):
+    assert follow("docs/guides/coming-from-slurm.md", tmp_path) >= 8
 
 
 def test_the_readme_shows_the_job_of_the_tutorial():

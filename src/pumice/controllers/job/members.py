@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.api import names
+from pumice.api.disruptions import CONDITION, RELEASED
 from pumice.api.validation.limits import JOB_REPLICAS_MAX
 from pumice.digits import whole_number
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from pumice.instant import Instant
 
 FINISHED = frozenset({"Succeeded", "Failed"})
-RELEASED = "GangReleased"  # the scheduler's reason: the gang was never whole, so nothing has failed
-_DISRUPTION = "DisruptionTarget"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class Member:
     def disruption(self) -> tuple[str, str] | None:
         """Reason and message of what is taking the pod away."""
         for condition in self.pod.status.conditions:
-            if condition.type == _DISRUPTION and condition.status == "True":
+            if condition.type == CONDITION and condition.status == "True":
                 return condition.reason, condition.message
         return None
 

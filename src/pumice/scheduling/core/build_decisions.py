@@ -12,7 +12,7 @@ from pumice.api.changes import Claim
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
-from pumice.scheduling.core import messages, verdict
+from pumice.scheduling.core import idle, messages, verdict
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.decisions import (
     Bind,
@@ -78,7 +78,9 @@ def close(session: Session, *, explain: bool = True) -> Decisions:
         figures=dict(session.figures),
         shares=dict(session.shares),
         factors=dict(session.factors),
+        factor_weights=dict(session.factor_weights),
         usage=dict(session.usage),
+        stranded=idle.stranded(session.room, (room for report in reports.values() for room in report.room)),
         unfinished=session.budget <= 0,
         next_change=_next_change(session, claims),
         memory=memory,
@@ -154,11 +156,13 @@ def _commits(session: Session) -> tuple[GangCommit, ...]:
 
 
 def _evictions(session: Session) -> tuple[Evict, ...]:
-    return tuple(
-        Evict(operation.task, operation.reason, claimant.key if claimant is not None else "", operation.why)
-        for operation, claimant in session.accepted
-        if isinstance(operation, Eviction)
-    )
+    found = []
+    for operation, claimant in session.accepted:
+        if isinstance(operation, Eviction):
+            assert operation.cause is not None, f"nothing says why {operation.task.key} has to go"
+            key = claimant.key if claimant is not None else ""
+            found.append(Evict(operation.task, operation.rule, key, operation.cause))
+    return tuple(found)
 
 
 def _claims(session: Session) -> tuple[Claim, ...]:
@@ -269,6 +273,8 @@ def _report(session: Session, gang: GangState, position: int) -> GangReport:
         uid=gang.spec.uid,
         room=feasibility.room_for(session, gang) if has_queue and gang.gang.counts[Status.PENDING] else (),
         position=position,
+        reservation=session.reservations.get(gang.key),
+        expected=session.expected.get(gang.key),
     )
 
 

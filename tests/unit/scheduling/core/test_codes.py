@@ -23,6 +23,10 @@ SENTENCES = {
     Code.QUEUE_DEVICES_INSUFFICIENT: "queue resource quota insufficient: insufficient dra-resource-exceeded (queue research, deviceclass/gpu)",
     Code.NAMESPACE_QUOTA: "resource quota insufficient, requested: cpu 4, used: cpu 2, limited: cpu 5 (ResourceQuota team, promised to admitted gangs: cpu 1)",
     Code.CLUSTER_OVERCOMMITTED: "resource in cluster is overused: overused cpu, overused nvidia.com/gpu",
+    Code.USER_RUNNING: "user mia may run 2 gangs in queue research and runs 2 (ml/train-a, ml/train-b)",
+    Code.USER_SUBMITTED: "user mia may have 100 gangs in queue research and has 104 (ml/a, ml/b, ml/c and 101 more)",
+    Code.USER_RESOURCES: "user mia may hold in queue research 8 nvidia.com/gpu, holds 6 and asks for 4 (ml/train-a)",
+    Code.USER_LIMITS_UNREADABLE: "queue research lets no gang start, because its annotation pumice.dev/user-limits cannot be read: 'many' is no number of gangs",
     Code.TASK_PODS_MISSING: "Not enough valid pods of each task for gang-scheduling, task 'worker': 1, min: 3",
     Code.SUB_GROUPS_MISSING: "Not enough sub groups of policy replica, valid: 1, min: 2",
     Code.PODS_MISSING: "Not enough valid tasks for gang-scheduling, valid: 2, min: 3",
@@ -112,6 +116,11 @@ SENTENCES = {
     Code.PROPORTION: "proportional of resource nvidia.com/gpu check failed",
     Code.EXTENDER: "no licence left",
     Code.EXTENDER_FAILED: "extender failed: connection refused",
+    Code.VICTIM_BREAKS_GANG: "gang team/large falls below its minimum: 3 of 4 members stay",
+    Code.VICTIM_SPARED_BY_GANG: "gang team/large keeps its minimum: 5 of 4 members stay",
+    Code.RELEASED_INCOMPLETE: "6 of 8 members were bound, 2 found no room within 60 s",
+    Code.RELEASED_NODE_FULL: "its node had no room for it",
+    Code.RELEASED_NODE_GONE: "its node is gone",
     Code.EXTENDER_NOT_ADMITTED: "the extender does not admit the gang",
 }
 
@@ -129,7 +138,9 @@ def test_a_code_reads(code):
 @pytest.mark.parametrize("code", Code, ids=lambda code: code.value)
 def test_a_verdict_survives_its_way_through_the_annotation(code):
     facts, cures = EXAMPLES[code]
-    verdict = Verdict("Inqueue", "now", (Reason(code, "p", facts, 3, cures[0]),), {"Pending": 2}, {"Unschedulable": 2})
+    verdict = Verdict(
+        "Inqueue", "now", (Reason(code, "p", facts, 3, *cures[:1]),), {"Pending": 2}, {"Unschedulable": 2}
+    )
     assert decode(encode(verdict)) == verdict
 
 

@@ -1,0 +1,65 @@
+"""What the record answers: questions put to its database, for the controllers' server and for a command that opens it itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pumice.record import queries
+from pumice.record.model import VERSION, Detail, History, Lines, Logs, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.record.model import Filter, Period
+    from pumice.record.store import Store
+
+
+def history(store: Store, wanted: Filter, prices: Mapping[str, float]) -> History:
+    with store.reading() as connection:
+        return History(VERSION, dict(prices), queries.history(connection, wanted))
+
+
+def gang(store: Store, namespace: str, name: str, prices: Mapping[str, float], *, sees_all: bool) -> Detail | None:
+    """The last gang of this name. Who took its room is told only to those who may see that gang, too."""
+    with store.reading() as connection:
+        uid = queries.gang_uid(connection, namespace=namespace, name=name)
+        if uid is None:
+            return None
+        evictions = queries.evictions(connection, uid)
+        if not sees_all:
+            evictions = [_without_others(each, namespace) for each in evictions]
+        return Detail(
+            version=VERSION,
+            prices=dict(prices),
+            gang=queries.finished(connection, uid),
+            attempts=queries.attempts(connection, uid),
+            evictions=evictions,
+            runs=queries.runs(connection, uid),
+        )
+
+
+def _without_others(eviction: dict[str, Any], namespace: str) -> dict[str, Any]:
+    is_own = not eviction["claimant"] or eviction["claimant"].startswith(f"{namespace}/")
+    return eviction if is_own else {**eviction, "claimant": "", "why": ""}
+
+
+def report(store: Store, wanted: Period, prices: Mapping[str, float], now: int) -> Usage:
+    with store.reading() as connection:
+        found = queries.report(
+            connection, by=wanted.by, since=wanted.since, until=wanted.until, now=now, namespace=wanted.namespace
+        )
+        return Usage(VERSION, dict(prices), found)
+
+
+def logs(store: Store, namespace: str, name: str, attempt: int | None) -> Logs | None:
+    """The last lines of an attempt, the last one that has any where none is named; None where there is no such gang."""
+    with store.reading() as connection:
+        uid = queries.gang_uid(connection, namespace=namespace, name=name)
+        if uid is None:
+            return None
+        places = {each["version"]: each["attempt"] for each in queries.attempts(connection, uid)}
+        kept = sorted({places.get(version, 1) for version in queries.logged(connection, uid)})
+        chosen = attempt if attempt is not None else (kept[-1] if kept else 0)
+        versions = [version for version, place in places.items() if place == chosen]
+        found = queries.lines(connection, uid, versions[0]) if versions else []
+        return Logs(VERSION, kept, [Lines(*each[:3], chosen, *each[3:]) for each in found])

@@ -1,0 +1,246 @@
+"""What the record reads off single objects: when a pod was bound, started and ended, what it holds, whose it is. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pumice import instant
+from pumice.api import decoding, disruptions, names, versions
+from pumice.api.groups import group_of
+from pumice.api.pods import Pod, PodTemplate
+from pumice.cluster import amounts, requests
+from pumice.cluster.fingerprints import fingerprint
+from pumice.digits import whole_number
+from pumice.record.rows import Eviction, Run, State, cut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pumice.api.batch import Job
+    from pumice.api.core import Node
+    from pumice.api.meta import ObjectMeta, ResourceList
+    from pumice.api.scheduling import PodGroup
+    from pumice.cluster.amounts import Amounts
+
+CACHED_MAX = 4_096
+USER_CHARS_MAX = 253
+GIB = 2**30
+_JOB = ("batch.volcano.sh/v1alpha1", "Job")
+_ENDED = {"Succeeded": State.SUCCEEDED, "Failed": State.FAILED}
+_LEFT_OUT = ("attachable-volumes-", "hugepages-")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Membership:
+    """Which gang a pod is of: a Job by its uid, or a PodGroup by its name, which may have no object yet."""
+
+    job: str = ""
+    attempt: int = 0
+    group: str = ""
+
+
+def membership(pod: Pod) -> Membership:
+    owner = pod.metadata.controller
+    if owner is not None and (owner.api_version, owner.kind) == _JOB:
+        version = pod.metadata.annotations.get(names.JOB_VERSION, "")
+        return Membership(job=owner.uid, attempt=whole_number(version) or 0)
+    group = group_of(pod)
+    return Membership(group="" if group.is_native else group.name)
+
+
+def owning_job(metadata: ObjectMeta) -> str:
+    """The uid of the Volcano Job that controls an object; empty for none."""
+    owner = metadata.controller
+    return owner.uid if owner is not None and (owner.api_version, owner.kind) == _JOB else ""
+
+
+def user_of(metadata: ObjectMeta, *, trusts_label: bool) -> str:
+    """To whom a gang is charged: who submitted it as admission has recorded, else (where it is trusted) the label, else its namespace."""
+    labelled = metadata.labels.get(names.USER) if trusts_label else None
+    user = metadata.annotations.get(names.SUBMITTED_BY) or labelled or metadata.namespace
+    return user if len(user) <= USER_CHARS_MAX else f"{user[:USER_CHARS_MAX]}-{fingerprint(user)}"
+
+
+def version_of(metadata: ObjectMeta) -> int:
+    return min(versions.number_of(metadata.resource_version) or 0, 2**63 - 1)
+
+
+@lru_cache(CACHED_MAX)
+def seconds(text: str) -> int:
+    """An API server's time in whole seconds; what is none is the beginning of time."""
+    try:
+        return instant.parse_instant(text) // instant.SECOND
+    except instant.InstantError:
+        return 0
+
+
+def at(text: str | None) -> int | None:
+    return (seconds(text) or None) if text else None
+
+
+# ------------------------------------------------------------------------------------------------------------ runs
+
+
+def run_of(pod: Pod, gang: str, attempt: int, *, gone_at: int | None) -> Run | None:
+    """The pod's run; None for a pod that was never bound, and so held nothing."""
+    if not pod.spec.node_name:
+        return None
+    metadata, status = pod.metadata, pod.status
+    bound = _bound(pod)
+    started = _started(pod)
+    end = ended(pod, gone_at)
+    annotations = metadata.annotations
+    codes = [each.state.terminated.exit_code for each in status.container_statuses if each.state.terminated]
+    return Run(
+        uid=metadata.uid,
+        gang=gang,
+        attempt=attempt,
+        pod=metadata.name,
+        task=task_of(metadata),
+        node=pod.spec.node_name,
+        resources=_resources(requests.request_of(pod)),
+        bound=bound,
+        started=started,
+        ended=None if end is None else max(end, bound),
+        state=_state(pod, end),
+        exit_code=next((code for code in codes if code), codes[0] if codes else None),
+        restarts=sum(each.restart_count for each in (*status.init_container_statuses, *status.container_statuses)),
+        checkpointed=at(annotations.get(names.CHECKPOINTED_AT)),
+        seen=version_of(metadata),
+    )
+
+
+def eviction_of(pod: Pod, run: Run) -> Eviction | None:
+    """The eviction that ended a run; None for one that goes on or ended otherwise."""
+    disruption = disruptions.of_pod(pod)
+    if run.state != State.EVICTED or run.ended is None or disruption is None:
+        return None
+    return Eviction(
+        uid=run.uid,
+        gang=run.gang,
+        attempt=run.attempt,
+        pod=run.pod,
+        at=at(disruption.since) or run.ended,
+        rule=cut(disruption.rule),
+        claimant=disruption.claimant,
+        why=cut(disruption.why),
+        lost_s=lost_s(run.started, run.ended, run.checkpointed),
+        seen=run.seen,
+    )
+
+
+def lost_s(started: int | None, ended: int, checkpointed: int | None) -> int:
+    """What an end by force costs: the run time since the start or the last checkpoint."""
+    return 0 if started is None else max(ended - max(started, checkpointed or 0), 0)
+
+
+def _bound(pod: Pod) -> int:
+    """Kubelets do not say when a pod was bound; its condition does."""
+    conditions = pod.status.conditions
+    told = (each.last_transition_time for each in conditions if each.type == "PodScheduled" and each.status == "True")
+    return at(next(told, None)) or at(pod.status.start_time) or at(pod.metadata.creation_timestamp) or 0
+
+
+def _started(pod: Pod) -> int | None:
+    states = [each.state.running or each.state.terminated for each in pod.status.container_statuses]
+    times = [at(state.started_at) for state in states if state is not None]
+    return min((time for time in times if time), default=None)
+
+
+def task_of(metadata: ObjectMeta) -> str:
+    return metadata.annotations.get(names.TASK_SPEC) or metadata.labels.get(names.TASK_SPEC, "")
+
+
+def ended(pod: Pod, gone_at: int | None) -> int | None:
+    """When a pod's containers ended, or it was gone; None while it goes on."""
+    if pod.status.phase not in _ENDED and gone_at is None:
+        return None
+    ends = [each.state.terminated for each in pod.status.container_statuses]
+    if ends and all(ends):
+        times = [at(end.finished_at) for end in ends if end is not None]
+        if known := [time for time in times if time]:
+            return max(known)
+    conditions = [at(each.last_transition_time) for each in pod.status.conditions]
+    if pod.status.phase in _ENDED and (known := [time for time in conditions if time]):
+        return max(known)
+    due = at(pod.metadata.deletion_timestamp)  # its kubelet may take less
+    return min(due, gone_at) if due is not None and gone_at is not None else gone_at or due
+
+
+def _state(pod: Pod, ended: int | None) -> str:
+    if ended is None:
+        return State.RUNNING
+    disruption = disruptions.of_pod(pod)
+    evicted_at = at(disruption.since) if disruption is not None and not disruption.is_release else None
+    if evicted_at is not None and not (pod.status.phase in _ENDED and ended < evicted_at):
+        return State.EVICTED
+    return _ENDED.get(pod.status.phase, State.DELETED)
+
+
+# ------------------------------------------------------------------------------------------------------------ amounts
+
+
+def units(found: Amounts) -> dict[str, float]:
+    """Amounts as people count them: cards, cores, GiB; what nobody pays for is left out."""
+    return {
+        name: value / GIB if amounts.in_bytes(name) else value / amounts.MILLI
+        for name, value in sorted(found.items())
+        if value and name not in {amounts.PODS, amounts.EPHEMERAL_STORAGE} and not name.startswith(_LEFT_OUT)
+    }
+
+
+def is_gpu(resource: str) -> bool:
+    return resource.endswith("/gpu")
+
+
+@lru_cache(CACHED_MAX)
+def _resources(request: requests.Request) -> str:
+    return _text(units(request.amounts))
+
+
+def _text(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+@lru_cache(CACHED_MAX)
+def _of_template(template: bytes) -> dict[str, float]:
+    pod = Pod(spec=decoding.decode(PodTemplate, template).spec)
+    return units(requests.request_of(pod).amounts)
+
+
+def shapes_of_job(job: Job) -> str:
+    return _text(
+        [
+            {"task": task.name, "pods": task.replicas, "resources": _of_template(bytes(task.template))}
+            for task in job.spec.tasks
+        ]
+    )
+
+
+def shapes_of_group(group: PodGroup) -> str:
+    asked = units(amounts.read_minimum(group.spec.min_resources or {}))
+    return _text([{"task": "", "pods": group.spec.min_member, "resources": asked}])
+
+
+def capacity_of(nodes: Iterable[Node]) -> dict[str, float]:
+    """What all nodes that are ready may hand out."""
+    return units(amounts.sum_of(amounts.read(_allocatable(node), unreadable=0) for node in nodes))
+
+
+def _allocatable(node: Node) -> ResourceList:
+    ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
+    return node.status.allocatable if ready else {}
+
+
+def team_of(queue: str, parents: Mapping[str, str]) -> str:
+    """The queue right below root on the way up from this one; itself where it has no parent."""
+    for _ in range(len(parents) + 1):  # a ring of parents, which admission refuses, ends too
+        parent = parents.get(queue, "")
+        if parent in {"", "root"}:
+            return queue
+        queue = parent
+    return queue

@@ -1,0 +1,168 @@
+"""Questions to the record and its answers, as data: what travels over HTTP and what commands print. Imports no database."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pumice.errors import BadInput
+from pumice.record import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VERSION = 1
+LIMIT = 50
+BY = ("team", "user", "queue", "namespace")
+FILTERS = ("namespace", "user", "queue", "name", "state", "since", "until", "limit", "before")
+PERIOD = ("by", "since", "until", "namespace")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Filter:
+    """Which gangs; empty is any. Times are those of their end."""
+
+    user: str = ""
+    queue: str = ""
+    namespace: str = ""
+    name: str = ""
+    state: str = ""
+    since: int | None = None
+    until: int | None = None
+    limit: int = 50
+    before: tuple[int, str] | None = None  # end and uid of the last one that was shown: the page after it
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Period:
+    by: str
+    since: int
+    until: int
+    namespace: str = ""
+
+
+def number(query: Mapping[str, str], name: str) -> int | None:
+    """A whole number of a question; None where it is not asked."""
+    text = query.get(name, "")
+    if not text:
+        return None
+    if len(text) > 12 or not (text.isascii() and text.isdecimal()):
+        raise BadInput(f"{name}={text[:40]!r}: not a whole number")
+    return int(text)
+
+
+def filter_of(query: Mapping[str, str]) -> Filter:
+    state = query.get("state", "")
+    if state and state not in rows.FINISHED:
+        raise BadInput(f"state={state[:40]!r}: there are {', '.join(rows.FINISHED)}")
+    ended, _, uid = query.get("before", "").partition(",")
+    before = (number({"before": ended}, "before") or 0, uid) if ended else None
+    texts = {name: query.get(name, "") for name in ("namespace", "user", "queue", "name")}
+    limit = number(query, "limit") or LIMIT
+    return Filter(
+        **texts, state=state, since=number(query, "since"), until=number(query, "until"), limit=limit, before=before
+    )
+
+
+def period_of(query: Mapping[str, str]) -> Period:
+    by, since, until = query.get("by", ""), number(query, "since"), number(query, "until")
+    if by not in BY:
+        raise BadInput(f"by={by[:40]!r}: there are {', '.join(BY)}")
+    if since is None or until is None or since >= until:
+        raise BadInput("since and until: give both, in seconds since 1970, the earlier one first")
+    return Period(by, since, until, query.get("namespace", ""))
+
+
+# ------------------------------------------------------------------------------------------------------ answers
+
+
+class GangRow(msgspec.Struct, frozen=True):
+    """A finished gang as it is listed; the names are stable."""
+
+    uid: str
+    kind: str
+    namespace: str
+    name: str
+    user: str
+    queue: str
+    team: str
+    state: str
+    reason: str
+    submitted: int
+    admitted: int | None
+    started: int | None
+    ended: int
+    wait_s: int
+    run_s: int
+    attempts: int
+    evictions: int
+    lost_s: int
+    gpu_hours: float
+    lost_gpu_hours: float
+    held: dict[str, float]  # resource -> amount times hours
+    shapes: list[dict[str, Any]]
+
+
+class UsageRow(msgspec.Struct, frozen=True):
+    """What an account used of a resource in a time, in amount times hours."""
+
+    name: str
+    resource: str
+    used_hours: float
+    lost_hours: float
+
+
+class Report(msgspec.Struct, frozen=True):
+    since: int
+    until: int
+    by: str
+    rows: list[UsageRow]
+    days: list[tuple[int, str, float]]  # the first second of a day, an account, GPU hours
+    capacity: dict[str, float]  # resource -> amount times hours of what the nodes had, as far as that is known
+    gaps: list[tuple[int, int, int]]  # from, to, rows that were given up
+
+
+class History(msgspec.Struct, frozen=True):
+    version: int
+    prices: dict[str, float]  # dollars per hour of one card, core or GiB
+    gangs: list[GangRow]
+
+
+class Detail(msgspec.Struct, frozen=True):
+    version: int
+    prices: dict[str, float]
+    gang: GangRow | None  # once it has ended
+    attempts: list[dict[str, Any]]
+    evictions: list[dict[str, Any]]
+    runs: list[dict[str, Any]]
+
+
+class Usage(msgspec.Struct, frozen=True):
+    version: int
+    prices: dict[str, float]
+    report: Report
+
+
+class Lines(msgspec.Struct, frozen=True):
+    """The last lines of one container of one pod."""
+
+    pod: str
+    task: str
+    container: str
+    attempt: int
+    at: int
+    text: str
+
+
+class Logs(msgspec.Struct, frozen=True):
+    version: int
+    attempts: list[int]  # that any lines are kept of
+    lines: list[Lines]
+
+
+def dollars(held_hours: Mapping[str, float], prices: Mapping[str, float]) -> float | None:
+    """What it cost at today's prices; None where nothing of it has one."""
+    priced = [hours * prices[name] for name, hours in held_hours.items() if name in prices]
+    return sum(priced) if priced else None

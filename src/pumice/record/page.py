@@ -1,0 +1,94 @@
+"""The bill as a page that needs nothing else: tables, and plots as SVG. Whatever people named is escaped by the template."""
+
+from __future__ import annotations
+
+import dataclasses
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from pumice import instant
+from pumice.record.chargeback import SHOWN_MAX
+
+if TYPE_CHECKING:
+    from pumice.record.chargeback import Bill
+    from pumice.record.model import Report
+
+WIDTH, HEIGHT, MARGIN = 960, 260, 40
+DAY_S = 86_400
+COLOURS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#9c755f", "#bab0ac")
+OTHERS = "others"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bar:
+    x: float
+    y: float
+    width: float
+    height: float
+    colour: str
+    title: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plot:
+    bars: list[Bar]
+    ticks: list[tuple[float, str]]  # y, text
+    days: list[tuple[float, str]]  # x, text
+    legend: list[tuple[str, str]]  # colour, name
+
+
+def html(report: Report, bill: Bill, *, title: str) -> str:
+    from jinja2 import Environment
+
+    text = (resources.files("pumice.record") / "templates" / "report.html.jinja").read_text()
+    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
+    gaps = [(_when(since), _when(until), rows) for since, until, rows in report.gaps]
+    size = {"width": WIDTH, "height": HEIGHT, "margin": MARGIN}
+    return template.render(title=title, bill=bill, daily=daily(report, bill), gaps=gaps, size=size, money=_money)
+
+
+def daily(report: Report, bill: Bill) -> Plot:
+    """GPU hours of each day, one colour an account; the small ones together."""
+    shown = [line.name for line in bill.lines[:SHOWN_MAX]]
+    has_others = len(bill.lines) > SHOWN_MAX
+    names = [*shown, *([OTHERS] if has_others else [])]
+    colours = dict(zip(names, COLOURS, strict=False))
+    heights: dict[int, dict[str, float]] = {}
+    for first, name, hours in report.days:
+        day = heights.setdefault(first, {})
+        account = name if name in shown else OTHERS
+        day[account] = day.get(account, 0.0) + hours
+    count = max((report.until - report.since + DAY_S - 1) // DAY_S, 1)
+    most = max((sum(day.values()) for day in heights.values()), default=0.0) or 1.0
+    step, tall = (WIDTH - 2 * MARGIN) / count, HEIGHT - 2 * MARGIN
+    bars = []
+    for first, day in sorted(heights.items()):
+        x, y = MARGIN + (first - report.since) // DAY_S * step, float(HEIGHT - MARGIN)
+        for name in names:
+            hours = day.get(name, 0.0)
+            height = hours / most * tall
+            if hours:
+                y -= height
+                title = f"{_when(first)[:10]} {name}: {hours:.1f} GPU-hours"
+                bars.append(
+                    Bar(
+                        round(x + 1, 2), round(y, 2), round(max(step - 2, 1), 2), round(height, 2), colours[name], title
+                    )
+                )
+    ticks = [
+        (HEIGHT - MARGIN - tall * part / 4, f"{most * part / 4:,.0f}" if most >= 8 else f"{most * part / 4:.2f}")
+        for part in range(5)
+    ]
+    every = max(count // 10, 1)
+    days = [
+        (round(MARGIN + (n + 0.5) * step, 2), _when(report.since + n * DAY_S)[8:10]) for n in range(0, count, every)
+    ]
+    return Plot(bars, ticks, days, [(colours[name], name) for name in names])
+
+
+def _when(seconds: int) -> str:
+    return instant.format_instant(seconds * instant.SECOND)
+
+
+def _money(dollars: float | None) -> str:
+    return "–" if dollars is None else f"${dollars:,.2f}"  # noqa: RUF001  a dash stands for nothing in a table

@@ -1,0 +1,281 @@
+"""The loop that keeps the record: news from informers, folded into rows, written in batches by a thread.
+
+    news --(a dictionary: the latest state of each object)--> fold --> buffer --> write --> sum up, trim
+
+Nobody waits for it. A database that is away or slow fills the buffer, which has a limit; what it gives up is counted. Only the leader runs
+it, and each batch asks the lease first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import traceback
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pumice import instant
+from pumice.api.changes import Deleted, Upserted
+from pumice.api.core import Namespace
+from pumice.api.pods import Pod
+from pumice.errors import BadInput, PumiceError
+from pumice.record.buffer import BATCH_MAX, Buffer
+from pumice.record.log_keeper import LogKeeper
+from pumice.record.observer import KINDS, News, Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pumice.kube.client import Client
+    from pumice.kube.informer import Informers
+    from pumice.kube.informer import News as Change
+    from pumice.record.rows import Forecast
+    from pumice.record.settings import RecordSettings
+    from pumice.record.store import Store
+    from pumice.runtime import Runtime
+    from pumice.telemetry.meters import Meters
+
+TICK_S = 0.5
+RETRY_S_FIRST = 1.0
+RETRY_S_MAX = 30.0
+SUM_UP_S = 60.0
+TRIM_S = 600.0
+LAST_WRITE_S = 20.0  # for what still waits when the process is told to end; kubelets wait for 30
+AFTER_FAULT_S = 30.0
+
+T = TypeVar("T")
+
+
+class Writer:
+    """`run` keeps the record until cancelled; belongs to one event loop."""
+
+    def __init__(
+        self, client: Client, informers: Informers, settings: RecordSettings, runtime: Runtime, meters: Meters
+    ) -> None:
+        self._informers = informers
+        self._settings = settings
+        self._clock = runtime.clock
+        self._guard = runtime.guard
+        self._log = runtime.log
+        self._meters = meters
+        self._news: dict[tuple[type, str], News] = {}
+        self._observer = Observer(trusts_label=settings.trusts_label)
+        self._buffer = Buffer(settings.buffer_rows)
+        self._lines = LogKeeper(client, informers, runtime, self._has_lines) if settings.keeps_logs else None
+        self._folding = ThreadPoolExecutor(1, "record-fold")
+        self._database = ThreadPoolExecutor(1, "record-write")
+        self._due = {"sum": 0.0, "trim": 0.0}
+        self._is_closed_off = False  # what ended while nobody looked has been ended in the record, too
+        self.store: Store | None = None  # once it is open
+        self._rounds = 0  # of folding
+        self._written = 0  # the last round whose rows are all in the record
+        self._progress = asyncio.Condition()
+
+    async def keep_lines_first(self, pod_uid: str) -> None:
+        """To be awaited before a pod is deleted: its last lines go with it."""
+        if self._lines is not None:
+            await self._lines.keep_first(pod_uid)
+
+    def forecast(self, rows: Sequence[Forecast]) -> None:
+        """Keep forecasts; what came true stands in the gangs' own rows."""
+        self._drop(self._buffer.put(rows, self._now()))
+
+    async def flush(self) -> None:
+        """Returns once everything that has been heard by now is in the record."""
+        if self._lines is not None:
+            await self._lines.idle.wait()
+        wanted = self._rounds + 1
+        async with self._progress:
+            await self._progress.wait_for(lambda: self._written >= wanted)
+
+    async def run(self) -> None:
+        """Keep the record; a database that is of no use ends it, a fault of ours starts it anew."""
+        while True:
+            try:
+                await self._keep()
+            except BadInput as error:
+                self._log("record_refused", error=str(error))
+                self._meters.set("pumice_record_refused", 1)
+                return
+            except Exception as error:  # noqa: BLE001  the controllers go on
+                self._log("record_failed", error=repr(error), trace=traceback.format_exc(limit=-3))
+                self._meters.count("pumice_record_failures_total")
+                await self._clock.sleep(AFTER_FAULT_S)
+
+    async def _keep(self) -> None:
+        self._observer = Observer(trusts_label=self._settings.trusts_label)
+        self._is_closed_off = False
+        leaves = [self._informers.of(kind).subscribe(functools.partial(self._hear, kind)) for kind in KINDS]
+        self._informers.of(Namespace)
+        writing: asyncio.Task[None] | None = None
+        fetching: asyncio.Task[None] | None = None
+        if self._lines is not None:
+            leaves.append(self._informers.of(Pod).subscribe(self._lines.hear))
+            fetching = asyncio.create_task(self._lines.run())
+        try:
+            await self._informers.synced()
+            while True:
+                await self._fold()
+                if writing is None or writing.done():
+                    if writing is not None:
+                        writing.result()
+                    writing = asyncio.create_task(self._write())
+                self._tell()
+                await self._clock.sleep(TICK_S)
+        finally:
+            for leave in leaves:
+                leave()
+            if fetching is not None:
+                fetching.cancel()
+                await asyncio.gather(fetching, return_exceptions=True)
+            await self._end(writing)
+
+    def _hear(self, kind: type, news: Sequence[Change]) -> None:
+        """On the event loop, for every change of every pod: as little as can be."""
+        for change in news:
+            if isinstance(change, Upserted):
+                self._news[kind, change.object.metadata.uid] = News(change.object)  # type: ignore[attr-defined,arg-type]
+            elif isinstance(change, Deleted):
+                gone: Any = change.object
+                self._news[kind, gone.metadata.uid] = News(gone, gone_at=int(self._now()))
+
+    async def _fold(self) -> None:
+        news, self._news = self._news, {}
+        now = self._now()
+        rows = await self._in(self._folding, self._observer.fold, news.values(), int(now))
+        self._drop(self._buffer.put(rows, now))
+        self._rounds += 1
+
+    def _drop(self, rows: int) -> None:
+        if rows:
+            self._log("record_thinned", rows=rows, limit="the buffer is full: the database is away or too slow")
+            self._meters.count("pumice_record_dropped_total", rows)
+
+    def _now(self) -> float:
+        return self._clock.now() / instant.SECOND
+
+    async def _in(self, threads: ThreadPoolExecutor, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(threads, functools.partial(work, *arguments, **named))
+
+    # ------------------------------------------------------------------------------------------------- writing
+
+    async def _write(self) -> None:
+        """Everything that waits, and then what is due; while the database is away, one try after the other, ever more rarely."""
+        delay = RETRY_S_FIRST
+        while True:
+            try:
+                folded = self._rounds
+                await self._drain()
+                await self._keep_lines()
+                await self._keep_house()
+                async with self._progress:
+                    self._written = folded
+                    self._progress.notify_all()
+            except BadInput:
+                raise
+            except PumiceError as error:  # the database is away, or another process leads
+                self._meters.count("pumice_record_failures_total")
+                self._log("record_delayed", error=str(error), waiting=len(self._buffer), retry_s=delay)
+                await self._clock.sleep(delay)
+                delay = min(2 * delay, RETRY_S_MAX)
+            else:
+                return
+
+    async def _drain(self) -> None:
+        self._guard()
+        if self.store is None:
+            store = await self._in(self._database, _open, self._settings, self._cluster())
+            self.store = store
+            self._log("record_opened", place=store.place)
+        while len(self._buffer):
+            self._guard()
+            rows, gap = self._buffer.take(BATCH_MAX), self._buffer.gap
+            try:
+                refused = await self._in(self._database, self.store.write, rows, now=int(self._now()), gap=gap)
+            except BaseException:
+                self._drop(self._buffer.put_back(self._now()))
+                raise
+            self._buffer.written(gap)
+            for table, number in Counter(row.TABLE for row in rows).items():
+                self._meters.count("pumice_record_rows_total", number, table=table)
+            for row in refused:
+                self._log("record_row_refused", table=row.TABLE, key=str(row.key))
+            if refused:
+                self._meters.count("pumice_record_dropped_total", len(refused))
+
+    def _has_lines(self, pod_uid: str, since: int) -> bool:
+        """In a thread; where the database cannot be asked, they are fetched again."""
+        try:
+            return self.store is not None and self.store.has_lines(pod_uid, since)
+        except PumiceError:
+            return False
+
+    async def _keep_lines(self) -> None:
+        lines = self._lines.take() if self._lines is not None else []
+        if not lines:
+            return
+        assert self._lines is not None
+        assert self.store is not None
+        try:
+            await self._in(self._database, self.store.keep_lines, lines)
+        except BaseException:
+            self._lines.put_back(lines)
+            raise
+
+    def _cluster(self) -> str:
+        """What tells this cluster from all others, as many programs do it."""
+        found = self._informers.of(Namespace).get("", "kube-system")
+        return found.metadata.uid if found is not None else ""
+
+    async def _keep_house(self) -> None:
+        assert self.store is not None
+        now, at = int(self._now()), self._clock.monotonic()
+        if not self._is_closed_off:
+            gangs, runs = await self._in(self._folding, self._observer.known)
+            ended = await self._in(self._database, self.store.close_missing, gangs, runs, now=now)
+            self._is_closed_off = True
+            if ended:
+                self._log("record_closed_off", rows=ended)
+        if at >= self._due["sum"]:
+            is_behind = await self._in(self._database, self.store.sum_up, now)
+            self._due["sum"] = at if is_behind else at + SUM_UP_S
+        if at >= self._due["trim"]:
+            trimmed = await self._in(self._database, self.store.trim, self._settings, now)
+            self._due["trim"] = at + (1.0 if trimmed else TRIM_S)
+
+    def _tell(self) -> None:
+        since = self._buffer.since()
+        self._meters.set("pumice_record_lag_seconds", 0.0 if since is None else max(self._now() - since, 0.0))
+        self._meters.set("pumice_record_waiting", len(self._buffer))
+
+    async def _end(self, writing: asyncio.Task[None] | None) -> None:
+        """Write what still waits, if that is quick."""
+        if writing is not None:
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+        with contextlib.suppress(PumiceError, TimeoutError):
+            async with asyncio.timeout(LAST_WRITE_S):
+                await self._fold()
+                await self._drain()
+                await self._keep_lines()
+
+    def close(self) -> None:
+        """No more reads and writes: for the end of the process."""
+        self._folding.shutdown(wait=False, cancel_futures=True)
+        self._database.shutdown(wait=False, cancel_futures=True)
+        if self.store is not None:
+            self.store.close()
+
+
+def _open(settings: RecordSettings, cluster: str) -> Store:
+    """In the thread that writes: the imports alone take as long as many cycles."""
+    from pumice.record.store import Store
+
+    store = Store(settings.url)
+    store.open()
+    if cluster:
+        store.adopt(cluster, adopts=settings.adopts)
+    return store

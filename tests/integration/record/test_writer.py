@@ -1,0 +1,118 @@
+"""The record of a whole embedded cluster: kept while its database is there, and caught up with when it was not."""
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+from tests.bodies.record import listed, one_gang, rows_of
+from tests.bodies.recorded import a_job, cluster, until_completed
+
+from pumice.api.batch import Job
+from pumice.record import answers, model
+from pumice.record.store import Store
+
+
+async def test_what_a_job_was_and_cost_is_there_when_it_has_ended(tmp_path):
+    url = f"sqlite:///{tmp_path}/record.db"
+    async with cluster(tmp_path / "data", url) as up:
+        await up.client.create(Job, a_job("train-1", pods=2, gpus=2), namespace="default")
+        await until_completed(up, "train-1")
+        await up.controllers.record.flush()
+    store = Store(url)
+    [row] = rows_of(store, "gangs")
+    gang = one_gang(store, row["uid"])
+    assert (gang.namespace, gang.name, gang.queue, gang.state, gang.attempts) == (
+        "default",
+        "train-1",
+        "default",
+        "Completed",
+        1,
+    )
+    held = sum(each["ended"] - each["bound"] for each in rows_of(store, "runs"))
+    assert gang.gpu_hours * 3600 == 2 * held
+    assert gang.submitted <= gang.admitted <= gang.started <= gang.ended
+    usage = answers.report(
+        store, model.Period("user", gang.submitted // 3600 * 3600, gang.ended + 3600), {}, gang.ended
+    )
+    assert {each.resource for each in usage.report.rows} >= {"cpu", "nvidia.com/gpu"}
+    store.close()
+
+
+async def test_a_second_start_continues_the_record_and_ends_what_is_gone(tmp_path):
+    url = f"sqlite:///{tmp_path}/record.db"
+    async with cluster(tmp_path / "one", url) as up:
+        await up.client.create(Job, a_job("endless", run="1h"), namespace="default")
+        await until_completed(up, "endless", phase="Running")
+        await up.controllers.record.flush()
+    async with cluster(tmp_path / "two", url, adopts=True) as up:
+        await up.client.create(Job, a_job("next"), namespace="default")
+        await until_completed(up, "next")
+        await up.controllers.record.flush()
+    store = Store(url)
+    assert {row["name"]: row["state"] for row in rows_of(store, "gangs")} == {"endless": "Gone", "next": "Completed"}
+    store.close()
+
+
+async def test_a_record_of_another_cluster_is_left_alone_and_jobs_run(tmp_path):
+    url = f"sqlite:///{tmp_path}/record.db"
+    store = Store(url)
+    store.open()
+    store.adopt("another", adopts=False)
+    async with cluster(tmp_path / "data", url) as up:
+        await up.client.create(Job, a_job("train"), namespace="default")
+        await until_completed(up, "train")
+        assert up.controllers.record.store is None
+    assert rows_of(store, "gangs") == []
+    store.close()
+
+
+@pytest.mark.timeout(300)
+async def test_a_database_that_is_away_delays_nobody_and_what_was_given_up_is_a_gap(tmp_path):
+    (tmp_path / "folder").write_text("a file where the record's folder should be")
+    url = f"sqlite:///{tmp_path}/folder/record.db"
+    names = [f"j{number}" for number in range(8)]
+    async with cluster(tmp_path / "data", url, buffer_rows=24) as up:
+        for name in names:
+            await up.client.create(Job, a_job(name), namespace="default")
+        await until_completed(up, *names)
+        writer = up.controllers.record
+        assert writer.store is None
+        assert len(writer._buffer) <= 24
+        (tmp_path / "folder").unlink()
+        await writer.flush()
+        text = up.controllers.meters.text().decode()
+    store = Store(url)
+    assert {row["name"] for row in rows_of(store, "gangs")} == set(names), "gangs are given up last"
+    assert sorted(listed(store)) == sorted(row["uid"] for row in rows_of(store, "gangs"))
+    [gap] = rows_of(store, "gaps")
+    assert gap["rows"] > 0
+    assert f"pumice_record_dropped_total {float(gap['rows'])}" in text
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("--help",), ("job", "list", "--help"), ("history", "--help"), ("controllers", "--help"), ("up", "--help")],
+)
+async def test_commands_that_need_no_database_import_none(command):
+    code = (
+        "import sys\nfrom pumice.cli import main\n"
+        f"main.run({list(command)!r})\n"
+        "sys.exit(sorted(each for each in sys.modules if each.partition('.')[0] in {'sqlalchemy', 'alembic', 'psycopg'})[:3])"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    _, errors = await process.communicate()
+    assert (process.returncode, errors.decode().strip()) == (1, "[]")
+
+
+async def test_controllers_without_a_record_import_none():
+    code = (
+        "import sys\nimport pumice.processes.controllers, pumice.local.up\n"
+        "sys.exit(sorted(each for each in sys.modules if each.partition('.')[0] in {'sqlalchemy', 'alembic'})[:3])"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stderr=subprocess.PIPE)
+    _, errors = await process.communicate()
+    assert (process.returncode, errors.decode().strip()) == (1, "[]")
