@@ -125,19 +125,11 @@ class Intake:
 
     def _relist(self, kind: type[Struct], uids: frozenset[str]) -> None:
         """Forget every object of a kind that a whole list no longer has."""
-        cluster = self.cluster
-        if kind is Pod:
-            known: list[Any] = list(self._pods.values())
-        elif kind is Node:
-            known = [slot.node for slot in cluster.nodes.values() if slot.node is not None]
-        elif kind is PodGroup or kind is NativePodGroup:
-            known = [slot.group for slot in cluster.gangs.values() if isinstance(slot.group, kind)]
-        elif kind is Queue:
-            for queue in [queue for queue in cluster.queues.values() if queue.uid not in uids]:
-                del cluster.queues[queue.name]
+        if kind is Queue:
+            for queue in [queue for queue in self.cluster.queues.values() if queue.uid not in uids]:
+                del self.cluster.queues[queue.name]
             return
-        else:
-            known = list(cluster.others.get(kind, {}).values())
+        known = list(self._pods.values()) if kind is Pod else freshness.all_seen(self.cluster, kind)
         for thing in known:
             if thing.metadata.uid not in uids:
                 self._delete(thing)
