@@ -7,7 +7,6 @@ Without a trace the workload is drawn as the tests draw theirs. Some minutes of 
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import sys
@@ -23,8 +22,6 @@ from pumice.sim.policies import NAMED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The textbook and the small workloads are the tests' own.
-textbook, lublin = (importlib.import_module(f"tests.properties.{name}") for name in ("textbook", "lublin"))
 JOBS, SLOTS = 2000, 256
 TRACES = Path(__file__).parents[1].parent / "shared" / "traces"
 _RULES = {"fifo": textbook.first_come, "easy": textbook.easy, "conservative": textbook.conservative}
