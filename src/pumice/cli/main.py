@@ -63,6 +63,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "sbatch": ("pumice.cli.sbatch", "sbatch", "Submit a batch script of Slurm's as a Job."),
     "prio": ("pumice.cli.prio", "prio", "Show who is next in each queue, and each factor of the rank."),
     "sprio": ("pumice.cli.prio", "prio", "The same as prio, as Slurm calls it."),
+    "forecast": ("pumice.cli.forecast", "forecast", "Say when a Job that waits will start."),
     "explain": ("pumice.cli.explain", "explain", "Say why a job, a PodGroup or a pod waits, in numbers."),
     "history": (
         "pumice.cli.history",

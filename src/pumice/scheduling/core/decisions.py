@@ -191,6 +191,23 @@ class ShapeRoom(Struct, frozen=True):
     within: HyperNodeRoom | None = None  # where the gang must stay in one hyper node
 
 
+class Expected(Struct, frozen=True):
+    """How long a gang is expected to run, and who says so (scheduling/time/estimates.py)."""
+
+    length: int  # nanoseconds
+    source: str
+    right: float | None = None  # learned: the part of past runs that ended in time
+    end: int | None = None  # when it is expected to end, if it runs
+
+
+class Reserved(Struct, frozen=True):
+    """Room that is reserved for a gang: from when on at the latest, and on how many nodes."""
+
+    time: int
+    nodes: int
+    since: int  # it has had a reservation since then
+
+
 class GangReport(Struct, frozen=True):
     """How a gang stands after the cycle."""
 
@@ -206,10 +223,27 @@ class GangReport(Struct, frozen=True):
     uid: str = ""  # of the group that was looked at: a restarted Job's next group has the same name
     room: tuple[ShapeRoom, ...] = ()
     position: int = 0  # among the waiting gangs of its queue, from 1; 0 for one that does not wait
+    reservation: Reserved | None = None
+    expected: Expected | None = None  # where somebody asked for it in this cycle
 
     @property
     def message(self) -> str:
         return self.why.text if self.why is not None else ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stranded:
+    """GPUs of one resource that are free, and how many of them workers with so many each could use; in whole GPUs."""
+
+    resource: str
+    each: int
+    free: int
+    usable: int
+    waiting: int = 0  # pods of that size
+
+    @property
+    def unusable(self) -> int:
+        return self.free - self.usable
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -275,6 +309,7 @@ class Decisions:
     factors: Mapping[str, Factors] = dataclasses.field(default_factory=dict)  # by gang, of those that wait
     factor_weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
     usage: Mapping[str, QueueUsage] = dataclasses.field(default_factory=dict)  # by queue, where usage is remembered
+    stranded: tuple[Stranded, ...] = ()  # by resource and size of a worker, after what is decided here
     unfinished: bool = False  # the budget ended before the work did: plan again soon
     next_change: Instant | None = None  # when the clock alone may change a decision
     memory: Memory = EMPTY  # for the next cycle
