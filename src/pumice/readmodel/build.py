@@ -340,6 +340,10 @@ def _totals(cycle: Cycle, promised: Mapping[str, amounts.Amounts]) -> model.Tota
         allocatable=quantities(total),
         used=quantities(used),
         promised=quantities(amounts.sum_of(promised.values())),
+        stranded=tuple(
+            model.Stranded(each.resource, each.each, each.free, each.usable, each.waiting)
+            for each in cycle.decisions.stranded
+        ),
     )
 
 

@@ -250,6 +250,16 @@ class Policy(Struct):
     factors: Mapping[str, float] = msgspec.field(default_factory=dict)  # weights of what ranks gangs within a queue
 
 
+class Stranded(Struct):
+    """GPUs that are free, and how many of them workers with so many each could use: a size that waits, or a whole node."""
+
+    resource: str
+    each: int
+    free: int
+    usable: int
+    waiting: int = 0  # pods of that size
+
+
 class Totals(Struct):
     """All nodes together."""
 
@@ -257,6 +267,7 @@ class Totals(Struct):
     allocatable: Amounts
     used: Amounts
     promised: Amounts = msgspec.field(default_factory=dict)
+    stranded: tuple[Stranded, ...] = ()  # by resource and size of a worker
 
 
 class Evictable(Struct):

@@ -45,14 +45,23 @@ COMMANDS = {
     "history": (),
     "sacct": (),
     "report": (),
+    "squeue": ("-j", "ghost"),
+    "sinfo": (),
+    "scancel": ("ghost",),
+    "sbatch": ("--wrap", "true"),
     "explain": ("job/ghost",),
     "version": (),
 }
 # Processes that go on until they are stopped find out in the same words that there is no such kubeconfig.
 PROCESSES = {"scheduler": (), "controllers": (), "node": ("--pretend", "1")}
-MAKERS = {"job run", "queue create", "jobflow create", "jobtemplate create"}
+MAKERS = {"job run", "sbatch", "queue create", "jobflow create", "jobtemplate create"}
 RECORD = {"history", "sacct", "report"}  # what they ask is the controllers
-OWN_WORDS = {"what-if", "prio", "sprio"}  # it looks names up in a listing: no server has said that there is none
+OWN_WORDS = {
+    "what-if",
+    "squeue",
+    "prio",
+    "sprio",
+}  # they look names up in a listing: no server has said that there is none
 
 
 def leaves(command, path=()):

@@ -12,7 +12,7 @@ from pumice.api.changes import Claim
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
-from pumice.scheduling.core import messages, verdict
+from pumice.scheduling.core import idle, messages, verdict
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.decisions import (
     Bind,
@@ -80,6 +80,7 @@ def close(session: Session, *, explain: bool = True) -> Decisions:
         factors=dict(session.factors),
         factor_weights=dict(session.factor_weights),
         usage=dict(session.usage),
+        stranded=idle.stranded(session.room, (room for report in reports.values() for room in report.room)),
         unfinished=session.budget <= 0,
         next_change=_next_change(session, claims),
         memory=memory,
