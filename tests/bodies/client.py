@@ -8,6 +8,7 @@ import contextlib
 import random
 
 import pytest
+from tests.bodies.patience import PATIENCE_S
 
 from pumice.api.apps import ReplicaSet
 from pumice.api.changes import Deleted, Relisted, Upserted
@@ -70,7 +71,7 @@ class Heard:
             self._arrived.notify_all()
 
     async def until(self, condition):
-        async with asyncio.timeout(30), self._arrived:
+        async with asyncio.timeout(PATIENCE_S), self._arrived:
             await self._arrived.wait_for(lambda: any(map(condition, self.news)))
 
     def told(self, name):
@@ -242,7 +243,7 @@ class Watching:
         informer = informer_of(client, ConfigMap, namespace=namespace)
         heard = Heard(informer)
         async with running(informer.run()):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 await informer.synced.wait()
             assert informer.get(namespace, "before") is not None
             await client.create(ConfigMap, config_map("a", x="0"), namespace=namespace)
@@ -280,7 +281,7 @@ class Watching:
         for streamed in (True, False):
             informer = informer_of(client, ConfigMap, namespace=namespace)
             informer._streams_lists = streamed
-            async with running(informer.run()), asyncio.timeout(30):
+            async with running(informer.run()), asyncio.timeout(PATIENCE_S):
                 await informer.synced.wait()
                 assert informer._streams_lists is streamed, "the server streams lists"
                 states.append({key: each for key, each in informer.objects.items() if key.name.startswith("c")})
@@ -316,7 +317,7 @@ class Leading:
             leads[name].set()
             await asyncio.get_running_loop().create_future()
 
-        async with asyncio.timeout(30), running(first.lead(lambda: work("first"))) as leading:
+        async with asyncio.timeout(PATIENCE_S), running(first.lead(lambda: work("first"))) as leading:
             await leads["first"].wait()
             first.check()
             with pytest.raises(NotLeading, match=f"second does not hold lease {namespace}/leader: nothing was sent"):

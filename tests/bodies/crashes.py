@@ -13,6 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
+from tests.bodies.patience import PATIENCE_S
 from tests.bodies.scheduler import World
 
 from pumice.api import names
@@ -27,7 +28,6 @@ from pumice.kube.informer import Informers
 
 SIZE = 8
 GANGS_AT_ONCE = 5  # as many as the nodes hold exactly: one pod bound twice over, and a node holds too much
-PATIENCE_S = 90.0  # for a process to start, work and die on a busy machine; far from any time that is promised
 STEPS = (
     "assumed:1",
     *(f"binding:{number}" for number in range(1, SIZE + 1)),

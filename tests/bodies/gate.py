@@ -13,6 +13,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from tests.bodies.patience import PATIENCE_S
 from tests.bodies.world import World
 
 from pumice.local.nodes.process import launch
@@ -52,7 +53,7 @@ class Gate:
 
     async def arrival(self, word):
         """Returns once somebody stands at the gate with this word."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             return await self._future(word)
 
     async def open(self, word):
@@ -64,7 +65,7 @@ class Gate:
     async def broken(self, word):
         """Returns once the one who said this word is dead."""
         reader, _ = await self.arrival(word)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             with contextlib.suppress(ConnectionError):
                 assert await reader.read() == b""
 

@@ -12,6 +12,8 @@ import json
 import random
 from typing import Any
 
+from tests.bodies.patience import PATIENCE_S
+
 from pumice.api import kinds, names
 from pumice.api.batch import Job
 from pumice.api.bus import Command
@@ -30,7 +32,6 @@ from pumice.processes.scheduler import Scheduler, Served
 from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 
-PATIENCE_S = 60.0  # without any news; a busy machine takes its time
 RESTORE_S = 0.5  # how often plugins' objects are looked for: nobody here wants to wait
 WORKERS = 8
 
@@ -92,7 +93,9 @@ class JobWorld:
 
     # ------------------------------------------------------------------------------------------------- making
 
-    async def submit(self, name="train", *, workers=WORKERS - 1, gpus=1, run="", tasks=None, **spec) -> Json:
+    async def submit(
+        self, name="train", *, workers=WORKERS - 1, gpus=1, run="", tasks=None, annotations=None, **spec
+    ) -> Json:
         """The README's Job: a master and its workers under the pytorch plugin; they run for `run`, or for ever."""
         made = tasks or [self.task("master", 1, gpus=gpus, run=run), self.task("worker", workers, gpus=gpus, run=run)]
         total = sum(task.get("minAvailable", task["replicas"]) for task in made)
@@ -106,7 +109,7 @@ class JobWorld:
         body = {
             "apiVersion": "batch.volcano.sh/v1alpha1",
             "kind": "Job",
-            "metadata": {"name": name},
+            "metadata": {"name": name, "annotations": annotations or {}},
             "spec": {**fixed, **spec},
         }
         return (await self.client.create(Job, body, namespace=self.namespace)).json()

@@ -289,6 +289,74 @@ async def a_restart_goes_on_when_the_node_of_a_stuck_pod_is_removed(world):
     assert {each["involvedObject"]["name"] for each in found} == {"train"}
 
 
+async def a_job_whose_time_is_up_is_terminated_and_says_why(world):
+    await world.submit(workers=1, annotations={names.TIME_LIMIT: "2s"})
+    job = await world.phase("Terminated")
+    assert job["status"]["state"]["reason"] == "TimeLimitExceeded"
+    assert await world.pods() == {}
+    writes = {what: count for what, count in world.controllers.executor.writes.items() if what.endswith("PodGroup")}
+    assert writes["create PodGroup"] == writes["delete PodGroup"] == 1
+    assert (
+        writes["patch PodGroup"] <= 3
+    )  # its start and its end, and once more where the scheduler wrote at the same time
+
+    async def told():
+        return "TimeLimitExceeded" in {each["reason"] for each in await world.all(CoreEvent)}
+
+    await world.until(told, "an event", CoreEvent)
+
+
+async def a_job_is_told_that_its_time_will_be_up(world):
+    """A second after it has started, 59 minutes before its end."""
+    times = {names.TIME_LIMIT: "1h", names.TIME_LIMIT_WARNING: "59m59s", names.TIME_LIMIT_SIGNAL: "SIGUSR1"}
+    await world.submit(workers=1, annotations=times)
+    await world.phase("Running", running=2)
+
+    async def warned():
+        held = [
+            each["type"]
+            for each in (await world.group()).get("status", {}).get("conditions", ())
+            if each["status"] == "True"
+        ]
+        pods = (await world.pods()).values()
+        return "TimeLimitWarning" in held and all(
+            names.TIME_LIMIT_ENDS in pod["metadata"]["annotations"] for pod in pods
+        )
+
+    await world.until(warned, "a condition on the group, and word to its pods")
+    await world.client.patch(
+        Job, "train", {"metadata": {"annotations": {names.TIME_LIMIT: "4h"}}}, namespace=world.namespace
+    )
+
+    async def is_at_ease():
+        conditions = (await world.group()).get("status", {}).get("conditions", ())
+        return [each["status"] for each in conditions if each["type"] == "TimeLimitWarning"] == ["False"]
+
+    await world.until(is_at_ease, "more time")
+
+
+async def a_gang_of_nobody_whose_time_is_up_loses_its_pods(world):
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "annotations": {names.TIME_LIMIT: "2s"}},
+        "spec": {"minMember": 2},
+    }
+    await world.client.create(PodGroup, group, namespace=world.namespace)
+    spec = {**world.task("any", 1)["template"]["spec"], "schedulerName": "volcano"}
+    for name in ("a", "b"):
+        pod = {"metadata": {"name": name, "annotations": {names.GROUP_NAME: "g"}}, "spec": spec}
+        await world.client.create(Pod, {"apiVersion": "v1", "kind": "Pod", **pod}, namespace=world.namespace)
+
+    async def all_is_over():
+        found = (await world.client.get(PodGroup, "g", namespace=world.namespace)).json()
+        held = [each["type"] for each in found.get("status", {}).get("conditions", ()) if each["status"] == "True"]
+        return "TimeLimitExceeded" in held and not await world.pods()
+
+    await world.until(all_is_over, "the end of its pods")
+    await world.client.delete(PodGroup, "g", namespace=world.namespace)
+
+
 BODIES = [
     an_eight_worker_pytorch_job_goes_from_pending_over_running_to_completed,
     a_gang_costs_its_controller_one_write_a_pod_and_five_for_itself,
@@ -303,4 +371,7 @@ BODIES = [
     a_task_starts_when_the_one_it_depends_on_is_ready_and_enough_successes_end_the_job,
     what_somebody_deletes_of_a_jobs_plugins_is_made_again,
     a_restart_goes_on_when_the_node_of_a_stuck_pod_is_removed,
+    a_job_whose_time_is_up_is_terminated_and_says_why,
+    a_job_is_told_that_its_time_will_be_up,
+    a_gang_of_nobody_whose_time_is_up_loses_its_pods,
 ]

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from tests.bodies import process_files
 from tests.bodies.gate import a_gate, an_agent, ended, log, python
+from tests.bodies.patience import PATIENCE_S
 from tests.bodies.pretend_nodes import lease_of
 from tests.bodies.world import World, running
 
+from pumice.api import names
 from pumice.api.core import Service
 from pumice.api.events import CoreEvent
 from pumice.api.kinds import by_struct
@@ -189,6 +191,23 @@ async def a_deleted_pod_is_asked_to_end_and_killed_after_its_grace(world: World,
             await world.gone(name)
 
 
+async def a_pod_that_asks_for_it_gets_a_signal_when_its_time_will_be_up(world: World, folder: Path) -> None:
+    program = """
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+        wait("ready")
+        print(signal.sigwait({signal.SIGUSR1}).name)
+    """
+    async with a_gate() as gate, running(an_agent(world, folder, "signals")):
+        await world.submit(
+            "p", "signals", container=python(program, gate=gate), annotations={names.TIME_LIMIT_SIGNAL: "SIGUSR1"}
+        )
+        await gate.open("ready")
+        body = {"metadata": {"annotations": {names.TIME_LIMIT_ENDS: "2026-03-28T12:00:00Z"}}}
+        await world.client.patch(Pod, "p", body, namespace=world.namespace)
+        await world.phase("p", "Succeeded")
+        assert await log(world, "p") == "SIGUSR1\n"
+
+
 async def a_pod_that_is_deleted_by_force_ends_too(world: World, folder: Path) -> None:
     async with a_gate() as gate, running(an_agent(world, folder, "forced")):
         await world.submit("p", "forced", container=python("wait('p')", gate=gate))
@@ -320,7 +339,7 @@ async def a_log_can_be_followed_while_it_is_written(world: World, folder: Path) 
         await world.submit("p", "follow", container=python(program, gate=gate))
         await gate.arrival("middle")
         following = world.client.follow_log("p", namespace=world.namespace)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             assert await anext(following) == b"first\n"
             await gate.open("middle")
             assert await anext(following) == b"to stderr\n"
@@ -381,7 +400,7 @@ async def a_command(world, *args):
 async def until_told(process, event):
     """The facts of an event, as soon as the command's log tells of it."""
     told = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         async for line in process.stderr:
             told.append(line.decode())
             if f'"event": "{event}"' in told[-1]:
@@ -477,6 +496,7 @@ BODIES = [
     a_pod_ends_as_its_command_ends,
     a_command_that_is_not_there_is_told_plainly,
     a_deleted_pod_is_asked_to_end_and_killed_after_its_grace,
+    a_pod_that_asks_for_it_gets_a_signal_when_its_time_will_be_up,
     a_pod_that_is_deleted_by_force_ends_too,
     a_container_that_fails_is_restarted_and_its_former_log_is_kept,
     a_pod_that_takes_too_long_is_ended,

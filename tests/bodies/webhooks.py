@@ -11,6 +11,8 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from tests.bodies.patience import PATIENCE_S
+
 from pumice.api import kinds, names
 from pumice.api.core import Namespace, ServiceAccount
 from pumice.clock import RealClock
@@ -24,7 +26,6 @@ from pumice.runtime import Runtime
 from pumice.webhooks.ca_bundle import CONFIGURATIONS
 from pumice.webhooks.registration import Registration
 
-PATIENCE_S = 60.0  # a busy machine takes its time
 ASK_AGAIN_S = 0.02
 HOME = "pumice-system"
 CONTROLLERS = f"system:serviceaccount:{HOME}:pumice-controllers"

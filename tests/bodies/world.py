@@ -9,13 +9,13 @@ import random
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from tests.bodies.patience import PATIENCE_S
+
 from pumice.api.core import ConfigMap, Node
 from pumice.api.pods import Pod
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
-
-PATIENCE_S = 60.0  # without any news of the kind that a test waits for; a busy machine takes its time
 
 Json = dict[str, Any]
 

@@ -617,6 +617,9 @@ QUEUES_CREATED = [
              edits=hierarchy("root/eng", "1/2"), world=(ROOT, queue("p", hierarchy("root/eng/prod", "1/2/8")))),
     queueing("hierarchy beside another", {}, edits=hierarchy("root/eng", "1/2"),
              world=(ROOT, queue("p", hierarchy("root/engine", "1/2")))),
+    queueing("limits for users", {}, edits={"metadata.annotations": {"pumice.dev/user-limits": "running=4,nvidia.com/gpu=8"}}),
+    queueing("limits for users that are none", {}, "metadata.annotations[pumice.dev/user-limits]", "'lots' is no number of gangs",
+             edits={"metadata.annotations": {"pumice.dev/user-limits": "running=lots"}}),
     # ------------------------------------------------------------------------------------------------------ parents
     queueing("parent", {"parent": "team"}, world=(ROOT, TEAM)),
     queueing("parent itself", {"parent": Q}, "spec.parent", "itself as parent"),

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from typing import NamedTuple
 
+from tests.bodies.patience import PATIENCE_S
 from tools.deploy import generate
 from tools.kube.children import Children, LoopbackPort
 from tools.kube.control_plane import ControlPlane
@@ -20,7 +21,6 @@ from tools.kube.nodes import pretend_nodes
 from pumice import yamltext
 
 NAMESPACE = generate.NAMESPACE
-WAIT_S = 90.0  # for what must come, on a machine with other work on it
 PROCESSES = ("scheduler", "controllers", "webhooks")
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -220,7 +220,7 @@ class Release:
     # ------------------------------------------------------------------------------------------------ looking
 
     def until(self, test, what):
-        deadline = time.monotonic() + WAIT_S
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             found = test()
             if found:
@@ -228,7 +228,7 @@ class Release:
             time.sleep(0.1)
         stories = "\n".join(self.story(name) for name in self._children.names())
         seen = self.plane.kubectl("get", "pods,podgroups,vcjob", "-A", "-o", "wide", check=False).stdout
-        raise AssertionError(f"in {WAIT_S:.0f} s it did not come about that {what}\n{stories}\n{seen}")
+        raise AssertionError(f"in {PATIENCE_S:.0f} s it did not come about that {what}\n{stories}\n{seen}")
 
     def get(self, path):
         answer = self.plane.request("GET", path)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.bodies.patience import PATIENCE_S
 from tests.integration.cli.causes import a_group, a_pod
 from tests.integration.cli.terminals import CTRL_C, terminal
 
@@ -18,7 +19,6 @@ from pumice import yamltext
 from pumice.cli import crds as crds_command
 from pumice.cli import main
 
-SAID_S_MAX = 60
 OURS = "pumice-cli-test"  # a scheduler that looks at nobody else's pods
 
 
@@ -207,7 +207,7 @@ def waiting(kubectl, namespace):
 
 def told_now(pumice, namespace):
     """All that is said of the gang, once the leader has looked at its pods."""
-    deadline = time.monotonic() + SAID_S_MAX
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         code, out, err = pumice("explain", "pg/train", "-n", namespace)
         if "affinity/selector" in out or time.monotonic() > deadline:

@@ -7,6 +7,7 @@ import textwrap
 
 import pytest
 from tests.bodies.client import ClientBodies, Heard, config_map, informer_of, running
+from tests.bodies.patience import PATIENCE_S
 
 from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import ConfigMap, Node
@@ -193,7 +194,7 @@ async def test_a_large_object_comes_through_a_watch_and_a_read(client, namespace
     informer = informer_of(client, ConfigMap, namespace=namespace)
     heard = Heard(informer)
     async with running(informer.run()):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await informer.synced.wait()
         await client.create(ConfigMap, config_map("large", x="y" * 900_000), namespace=namespace)
         await heard.until(lambda each: isinstance(each, Upserted) and each.object.metadata.name == "large")

@@ -33,7 +33,7 @@ def create(kubectl, manifest):
 
 
 def wait_for(kubectl, what, path, value):
-    kubectl("wait", what, f"--for=jsonpath={{{path}}}={value}", "--timeout=60s")
+    kubectl("wait", what, f"--for=jsonpath={{{path}}}={value}", "--timeout=120s")
 
 
 def port(plane):
@@ -100,7 +100,7 @@ def test_a_deleted_pretend_pod_goes_after_the_time_it_asks_for(plane, namespace,
     create(kubectl, a_pod("quick", node="node-0"))
     create(kubectl, a_pod("slow", node="node-0", annotations={"pumice.dev/pretend-stop": "1h"}))
     kubectl("delete", "pod", "quick", "slow", "--wait=false")
-    kubectl("wait", "pod/quick", "--for=delete", "--timeout=60s")
+    kubectl("wait", "pod/quick", "--for=delete", "--timeout=120s")
     slow = plane.request("GET", f"/api/v1/namespaces/{namespace}/pods/slow")
     assert slow.status == 200
     assert "deletionTimestamp" in slow.body["metadata"]
@@ -180,7 +180,7 @@ def test_a_second_plane_with_its_own_features_runs_beside_the_first_and_leaves_n
         assert other.request("GET", "/apis/scheduling.k8s.io/v1alpha2").status == 200
         assert plane.request("GET", "/apis/scheduling.k8s.io/v1alpha2").status == 404
         other.kubectl("create", "-f", "-", input=json.dumps(a_pod("p")))
-        other.kubectl("wait", "pod/p", "--for=jsonpath={.spec.nodeName}=other-0", "--timeout=60s")
+        other.kubectl("wait", "pod/p", "--for=jsonpath={.spec.nodeName}=other-0", "--timeout=120s")
         pids = [other.pid(name) for name in names]
         assert all(is_running(pid) for pid in pids)
     assert not any(is_running(pid) for pid in pids)

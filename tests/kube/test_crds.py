@@ -55,7 +55,7 @@ def test_client_side_apply_takes_the_crds_and_a_second_time_changes_nothing(plan
     second = plane.kubectl("apply", "-f", "-", input=manifests()).stdout
     assert len(first.splitlines()) == len(kinds.CUSTOM_KINDS)
     assert [line for line in second.splitlines() if not line.endswith(" unchanged")] == []
-    assert plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *CRDS)
+    assert plane.kubectl("wait", "--for=condition=Established", "--timeout=120s", *CRDS)
 
 
 def test_server_side_apply_takes_the_crds(plane, crds):

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from tests.bodies.patience import PATIENCE_S
 from tests.kube.kubectl_scenario import STORY, Step
 from tests.manifests import cases
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAMESPACE = "story"
-COMMAND_S_MAX = 60
 
 
 class Outcome(NamedTuple):
@@ -44,14 +44,14 @@ class Embedded:
 
     def stop(self) -> None:
         self._process.terminate()
-        self._process.communicate(timeout=20)
+        self._process.communicate(timeout=PATIENCE_S)
 
 
 def run(kubectl: Path, kubeconfig: Path, cache: Path, arguments: list[str], text: str = "") -> Outcome:
     command = [kubectl, f"--kubeconfig={kubeconfig}", f"--cache-dir={cache}", f"--namespace={NAMESPACE}", *arguments]
     environment = os.environ | {"KUBECTL_EXTERNAL_DIFF": "diff -u"}
     done = subprocess.run(
-        command, input=text, capture_output=True, text=True, timeout=COMMAND_S_MAX, check=False, env=environment
+        command, input=text, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
 
@@ -82,7 +82,7 @@ def both(plane, crds, embedded, binaries, tmp_path_factory):
 @pytest.fixture(scope="module")
 def outcomes(both) -> list[tuple[Outcome, Outcome]]:
     both(["create", "namespace", NAMESPACE])
-    both(["wait", "--for=create", "serviceaccount/default", "--timeout=30s"])
+    both(["wait", "--for=create", "serviceaccount/default", "--timeout=120s"])
     return [
         both(shlex.split(step.command.format(ns=NAMESPACE), posix=False), step.input.replace("{ns}", NAMESPACE))
         for step in STORY

@@ -51,9 +51,9 @@ def kubectl(binaries, tmp_path):
 def test_kwok_makes_nodes_ready_and_runs_and_ends_pods(kubectl):
     nodes = {"apiVersion": "v1", "kind": "List", "items": pretend_nodes(3, gpus=8)}
     kubectl("create", "-f", "-", text=yamltext.dump(nodes))
-    kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=30s")
+    kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=120s")
     assert len(kubectl("get", "leases", "-n", "kube-node-lease", "-o", "name").split()) == 3
     kubectl("create", "-f", "-", text=yamltext.dump(POD))
-    kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=30s")
+    kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=120s")
     assert kubectl("get", "pod", "p", "-o", "jsonpath={.status.phase},{.status.podIP}").startswith("Running,10.")
-    kubectl("delete", "pod", "p", "--timeout=30s")
+    kubectl("delete", "pod", "p", "--timeout=120s")

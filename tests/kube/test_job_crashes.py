@@ -12,6 +12,7 @@ import sys
 
 import pytest
 from tests.bodies import job_deaths, jobs
+from tests.bodies.patience import PATIENCE_S
 from tools.kube.control_plane import ControlPlane
 from tools.kube.kinds import install_kinds
 
@@ -19,8 +20,7 @@ from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
 
-START_S_MAX = 60.0  # a busy machine takes its time
-PATIENCE_S = 300.0  # for one step of one Job, while its controllers are dead more often than not
+STEP_S_MAX = 300.0  # for one step of one Job, while its controllers are dead more often than not
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ async def controlling(plane, log, extra=(), ready=b"controllers_started"):
     )
     reading = None
     try:
-        async with asyncio.timeout(START_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             async for line in process.stderr:
                 log.write(line)
                 if ready in line:
@@ -84,7 +84,7 @@ async def suffer(plane, tmp_path, *, count, deaths, seed):
             jobs.job_world(transport, other, namespace, nodes=2, gpus=64, controls=False) as world,
             asyncio.TaskGroup() as crowd,
         ):
-            world.patience_s = PATIENCE_S
+            world.patience_s = STEP_S_MAX
             killing = die_again_and_again(plane, log, deaths=deaths, chance=random.Random(seed), over=over)
             dying = crowd.create_task(killing)
             await job_deaths.nothing_is_lost_or_made_twice(world, count=count, seed=seed)

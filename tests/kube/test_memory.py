@@ -5,6 +5,7 @@ import signal
 import time
 
 import pytest
+from tests.bodies.patience import PATIENCE_S
 from tests.kube.test_telemetry import Scheduler, wait_until
 from tools.kube.control_plane import ControlPlane
 from tools.kube.kinds import install_kinds
@@ -46,7 +47,7 @@ def known(plane):
 
 def stop(scheduler):
     scheduler.process.send_signal(signal.SIGTERM)
-    assert scheduler.process.wait(timeout=40) == 0
+    assert scheduler.process.wait(timeout=PATIENCE_S) == 0
 
 
 def test_a_successor_goes_on_where_the_former_leader_has_stopped(small_plane, tmp_path):

@@ -13,6 +13,7 @@ import sys
 import time
 
 import pytest
+from tests.bodies.patience import PATIENCE_S
 from tools.deploy import generate
 from tools.kube.children import Children, LoopbackPort
 from tools.kube.control_plane import ControlPlane
@@ -27,7 +28,6 @@ pytestmark = pytest.mark.timeout(300)  # the first test waits for the whole stor
 
 TEAM = "team"
 NOW = "2026-11-01T08:00:00Z"
-WAIT_S = 90.0
 BATCH = "/apis/batch.volcano.sh/v1alpha1"
 SCHEDULING = "/apis/scheduling.volcano.sh/v1beta1"
 AUTHORITY = base64.b64encode(certificates.authority("test", now=dt.datetime.now(dt.UTC)).certificate).decode()
@@ -195,14 +195,14 @@ class Cluster:
         return self.get(f"{BATCH}/namespaces/{TEAM}/jobs/{name}")["status"]["state"]["phase"]
 
     def until(self, test, what):
-        deadline = time.monotonic() + WAIT_S
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             found = test()
             if found:
                 return found
             time.sleep(0.1)
         stories = "\n".join(self.children.story(name) for name in self.children.names())
-        raise AssertionError(f"in {WAIT_S:.0f} s it did not come about that {what}\n{stories}")
+        raise AssertionError(f"in {PATIENCE_S:.0f} s it did not come about that {what}\n{stories}")
 
 
 @pytest.fixture(scope="module")
@@ -332,7 +332,7 @@ def test_a_live_volcano_keeps_pumice_out(cluster, story):
     for process in ("scheduler", "controllers"):
         command = [sys.executable, "-m", "pumice.cli", process, f"--kubeconfig={cluster.plane.kubeconfig}"]
         done = subprocess.run(
-            [*command, "--listen=127.0.0.1:0"], capture_output=True, text=True, timeout=WAIT_S, check=False
+            [*command, "--listen=127.0.0.1:0"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
         assert done.returncode == 5, done.stderr
         assert "Volcano is running here" in done.stderr
@@ -348,7 +348,7 @@ def test_migrate_check_reads_the_cluster(cluster, story):
     cluster.plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
     cluster.create("/api/v1/namespaces/volcano-system/configmaps", config)
     command = [sys.executable, "-m", "pumice.cli", "migrate", "check", f"--kubeconfig={cluster.plane.kubeconfig}"]
-    done = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, timeout=WAIT_S, check=False)
+    done = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 1, done.stderr
     told = json.loads(done.stdout)["findings"]
     assert [each["see"] for each in told if each["severity"] == "breaks"] == ["docs/differences.md#policy-file"]
@@ -365,7 +365,7 @@ def test_the_commands_of_the_guides_take_over_crds_and_keep_what_the_processes_w
 
     def helm(*arguments):
         done = subprocess.run(
-            [str(binaries / "helm"), *arguments], capture_output=True, text=True, timeout=WAIT_S, check=False
+            [str(binaries / "helm"), *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -12,11 +12,11 @@ import urllib.error
 import urllib.request
 
 import pytest
+from tests.bodies.patience import PATIENCE_S
 from tools.kube.control_plane import ControlPlane
 from tools.kube.kinds import install_kinds
 from tools.kube.nodes import pretend_nodes
 
-WAIT_S = 40.0
 POLICY = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n"
 
 
@@ -34,7 +34,7 @@ def free_port():
 
 
 def wait_until(test, what):
-    deadline = time.monotonic() + WAIT_S
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         found = test()
         if found:
@@ -58,14 +58,14 @@ class Scheduler:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=PATIENCE_S)
 
     def get(self, path, token=""):
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}")
         if token:
             request.add_header("authorization", f"Bearer {token}")
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -136,7 +136,7 @@ def test_metrics_are_well_formed_and_a_real_prometheus_scrapes_them(watched_plan
             assert float(result[0]["value"][1]) >= 1
         finally:
             server.terminate()
-            server.wait(timeout=20)
+            server.wait(timeout=PATIENCE_S)
 
 
 def test_without_volcanos_names_promtool_has_nothing_to_say(watched_plane, tmp_path):
@@ -191,7 +191,7 @@ def test_one_of_two_replicas_leads_and_the_other_takes_over_at_once_on_sigterm(w
             wait_until(lambda: second.get("/livez")[0] == 200, "the second replica should be alive")
             assert not second.heard("scheduler_started")
             first.process.send_signal(signal.SIGTERM)
-            assert first.process.wait(timeout=20) == 0
+            assert first.process.wait(timeout=PATIENCE_S) == 0
             wait_until(lambda: second.heard("scheduler_started"), "the second replica should take over")
 
 
@@ -202,7 +202,7 @@ def test_a_second_replica_takes_over_after_a_kill(watched_plane, tmp_path):
         with Scheduler(watched_plane, tmp_path, *lease) as second:
             wait_until(lambda: second.get("/livez")[0] == 200, "the second replica should be alive")
             first.process.kill()
-            first.process.wait(timeout=20)
+            first.process.wait(timeout=PATIENCE_S)
             wait_until(lambda: second.heard("scheduler_started"), "the second replica should take over")
 
 
@@ -216,7 +216,7 @@ def test_while_volcano_leads_its_name_is_refused(watched_plane, tmp_path):
     plane.kubectl("-n", "volcano-system", "create", "-f", "-", input=json.dumps(lease))
     try:
         with Scheduler(plane, tmp_path, "--no-leader-elect") as refused:
-            assert refused.process.wait(timeout=30) == 5
+            assert refused.process.wait(timeout=PATIENCE_S) == 5
             assert refused.heard(
                 "Volcano is running here (lease volcano-system/volcano is held by volcano-scheduler-0)"
             )

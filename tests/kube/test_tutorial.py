@@ -3,13 +3,13 @@
 import json
 import time
 
+from tests.bodies.patience import PATIENCE_S
 from tools.docs import shown
 from tools.docs.record import FOLDER
 
 from pumice import yamltext
 
 TUTORIAL = FOLDER.parent / "tutorial.md"
-SERVED_S_MAX = 60.0
 
 
 def test_the_chapter_on_a_real_cluster_does_what_it_says(plane, crds, namespace, binaries, tmp_path):
@@ -48,7 +48,7 @@ def _own_kubeconfig(plane, namespace, home):
 
 def _the_group_is_there(plane, namespace):
     path = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups"
-    deadline = time.monotonic() + SERVED_S_MAX
+    deadline = time.monotonic() + PATIENCE_S
     while not plane.request("GET", path).body["items"]:
         assert time.monotonic() < deadline, "the controllers made no PodGroup"
         time.sleep(0.1)
@@ -57,4 +57,4 @@ def _the_group_is_there(plane, namespace):
 def _the_queue_is_there(desk):
     """The controllers make the queue `default`; before that nothing can be admitted."""
     step = shown.Step("kubectl get queue default -o name", ("queue.scheduling.volcano.sh/default",), shown.MAIN, 0, 0)
-    assert desk.run(step, SERVED_S_MAX) == list(step.shown)
+    assert desk.run(step, PATIENCE_S) == list(step.shown)

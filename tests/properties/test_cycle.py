@@ -228,7 +228,7 @@ def nobody_reclaims_what_is_guaranteed_to_another_queue(outcome):
     for eviction in outcome.decisions.evictions:
         queue = outcome.snapshot.queues[outcome.snapshot.gangs[eviction.task.gang].spec.queue]
         amounts.add(held[queue.name], eviction.task.request.amounts, -1)
-        if eviction.reason == "reclaim":
+        if eviction.rule == "reclaim":
             for resource in eviction.task.request.amounts.keys() & queue.guarantee.keys():
                 assert held[queue.name][resource] >= queue.guarantee[resource], (eviction.task.key, resource)
 

@@ -43,8 +43,8 @@ class Unfolding:
             self.intake.apply(Evicting(PodRef.of(task.pod.metadata), task.node, self.now, eviction.claimant))
         for claim in decisions.claims:
             self.intake.apply(Claimed(claim))
-        for gang, why in decisions.unclaims.items():
-            self.intake.apply(Unclaimed(gang, why))
+        for gang in decisions.unclaims:
+            self.intake.apply(Unclaimed(gang))
         for task in [task for task in self.cluster.tasks.values() if task.status.text == "Releasing"]:
             self.start_over(task.pod)
         self.cluster.check()

@@ -11,6 +11,7 @@ from pumice.scheduling.core.verdict import Cure, Reason, as_data
 
 EVICTION, WAITING, CHANGE = Cure.EVICTION, Cure.WAITING, Cure.CHANGE
 GPU = "nvidia.com/gpu"
+SOON, LATER = "2026-01-31T12:00:00Z", "2026-01-31T12:30:00Z"
 CLAIM, QUEUE = Facts(name="data"), Facts(queue="research")
 
 EXAMPLES: dict[Code, tuple[Facts, tuple[Cure, ...]]] = {
@@ -47,6 +48,25 @@ EXAMPLES: dict[Code, tuple[Facts, tuple[Cure, ...]]] = {
         (WAITING, CHANGE),
     ),
     Code.CLUSTER_OVERCOMMITTED: (Facts(names=("cpu", GPU)), (WAITING,)),
+    Code.USER_RUNNING: (
+        Facts(queue="research", user="mia", limit=2, free=2, holders=("ml/train-a", "ml/train-b")),
+        (WAITING, CHANGE),
+    ),
+    Code.USER_SUBMITTED: (
+        Facts(queue="research", user="mia", limit=100, free=104, holders=("ml/a", "ml/b", "ml/c")),
+        (WAITING, CHANGE),
+    ),
+    Code.USER_RESOURCES: (
+        Facts(
+            queue="research",
+            user="mia",
+            amounts=(Amount(GPU, limit="8", held="6", wanted="4"),),
+            free=1,
+            holders=("ml/train-a",),
+        ),
+        (WAITING, CHANGE),
+    ),
+    Code.USER_LIMITS_UNREADABLE: (Facts(queue="research", text="'many' is no number of gangs"), (CHANGE,)),
     Code.TASK_PODS_MISSING: (Facts(role="worker", free=1, wanted=3), (WAITING,)),
     Code.SUB_GROUPS_MISSING: (Facts(role="replica", free=1, wanted=2), (WAITING,)),
     Code.PODS_MISSING: (Facts(free=2, wanted=3), (WAITING,)),
@@ -64,6 +84,13 @@ EXAMPLES: dict[Code, tuple[Facts, tuple[Cure, ...]]] = {
     Code.ROLE_FAILED: (Facts(pod="w-1", role="worker"), (CHANGE,)),
     Code.PREEMPTION_FALLS_SHORT: (Facts(queue="research", free=3, wanted=4), (WAITING,)),
     Code.RECLAIM_FALLS_SHORT: (Facts(queue="research", free=3, wanted=4), (WAITING,)),
+    Code.RESERVED: (Facts(free=8, until=LATER), (WAITING,)),
+    Code.WOULD_DELAY: (Facts(gang="team/large", until=LATER), (WAITING,)),
+    Code.NOT_HELD: (Facts(free=3, wanted=8), (WAITING,)),
+    Code.RESERVATION_OUTLIVED: (Facts(gang="team/slow", former=SOON, until=LATER), (WAITING,)),
+    Code.RESERVATION_NODE_LOST: (Facts(node="gpu-7", former=SOON, until=LATER), (WAITING,)),
+    Code.RESERVATION_OUTRANKED: (Facts(gang="team/urgent", former=SOON), (WAITING,)),
+    Code.RESERVATION_ROOM_TAKEN: (Facts(former=SOON, until=LATER), (WAITING,)),
     Code.HYPER_NODES_UNUSABLE: (
         Facts(text="hyper node b has two parents, c and d: remove it from one of them"),
         (CHANGE,),
@@ -92,6 +119,7 @@ EXAMPLES: dict[Code, tuple[Facts, tuple[Cure, ...]]] = {
     Code.DEVICE_CLAIM_FULL: (Facts(name="ml/gpus"), (CHANGE,)),
     Code.DEVICE_CLASS_MISSING: (Facts(name="one", resource="gpu"), (CHANGE,)),
     Code.DEVICE_SELECTOR_UNUSABLE: (Facts(name="one", text="the expression is too long"), (CHANGE,)),
+    Code.NODE_RESERVED: (NO_FACTS, (WAITING,)),
     Code.INSUFFICIENT: (Facts(resource=GPU), (EVICTION, CHANGE)),
     Code.UNSCHEDULABLE: (NO_FACTS, (CHANGE,)),
     Code.NODE_AFFINITY: (NO_FACTS, (CHANGE,)),
@@ -138,6 +166,11 @@ EXAMPLES: dict[Code, tuple[Facts, tuple[Cure, ...]]] = {
     Code.EXTENDER: (Facts(text="no licence left"), (EVICTION, CHANGE)),
     Code.EXTENDER_FAILED: (Facts(text="connection refused"), (WAITING,)),
     Code.EXTENDER_NOT_ADMITTED: (NO_FACTS, (WAITING,)),
+    Code.VICTIM_BREAKS_GANG: (Facts(gang="team/large", free=3, wanted=4), ()),
+    Code.VICTIM_SPARED_BY_GANG: (Facts(gang="team/large", free=5, wanted=4), ()),
+    Code.RELEASED_INCOMPLETE: (Facts(gang="team/large", free=6, wanted=8, seconds=60), ()),
+    Code.RELEASED_NODE_FULL: (Facts(gang="team/large"), ()),
+    Code.RELEASED_NODE_GONE: (Facts(gang="team/large"), ()),
 }
 
 
@@ -152,6 +185,8 @@ def reference() -> str:
         "Programs match on `code` and `facts`; `reason` is the sentence made of them, which people read in conditions and events. Codes "
         "and names of facts stay; sentences may become better, but those that are Volcano's stay as Volcano has them. A later version "
         "may have further codes and facts.\n\n"
+        "Codes without a cure say why a pod has to go: a victim (`/v1/state` has its code, facts, rule and claimant), or a member that is "
+        "released. They stand in the condition DisruptionTarget of the pod and in its events.\n\n"
         "The annotation also has the gang's `phase`, its `members` by status, the `pending` ones by the word of their condition, and `at`, "
         "the time of its numbers: it is written again when a reason changes, not when only a number does.\n"
         "\n## Facts\n\nA fact that a reason does not have is left out.\n\n| fact | meaning |\n| --- | --- |\n"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 FOLDER = "/tmp/pumice-tutorial"  # noqa: S108  where documents say that they are; a run has a folder of its own
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 SETTLING_S = 8.0  # with --write: how long a page may take to come true before it counts as out of date
 END_S_MAX = 20.0
 LOOK_S = 0.05
@@ -44,7 +44,7 @@ _FENCE = re.compile(r'^```(\w*)(?: title="([^"]+)")?$')
 _NOTE = re.compile(r"^<!-- (not run|picture): (.+) -->$")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _READS = re.compile(
-    r"^(pumice (job (list|view|logs)|explain|nodes|queue (list|get)|pod list|status)|kubectl get|cat|grep)\b"
+    r"^(pumice (job (list|view|logs)|explain|nodes|top|queue (list|get|view)|pod list|status)|kubectl get|cat|grep)\b"
 )
 _VOLATILE = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uid>"),

@@ -127,7 +127,6 @@ class Unclaimed(Struct):
     """A gang's claim ends: it was used, it expired, or its evictions were refused."""
 
     gang: str
-    reason: str = ""
 
 
 class Admitted(Struct):

@@ -13,6 +13,8 @@ from pumice import quantity, yamltext
 from pumice.api import defaults, names
 from pumice.api.batch import Job
 from pumice.api.kinds import by_struct, type_meta
+from pumice.api.validation.field_errors import Findings
+from pumice.api.validation.time_limits import check_times
 from pumice.cli.results import Done
 from pumice.errors import BadInput, NotFound
 
@@ -24,6 +26,12 @@ if TYPE_CHECKING:
 GPU = "nvidia.com/gpu"
 # The task of a framework that is there once, and is the Job's head; a framework without one has workers only.
 _HEADS = {"pytorch": "master", "mpi": "master", "ray": "head"}
+_TIME_FLAGS = {
+    names.TIME_LIMIT: "--time-limit",
+    names.TIME_LIMIT_WARNING: "--time-limit-warning",
+    names.TIME_LIMIT_SIGNAL: "--time-limit-signal",
+    names.RUNNING_ESTIMATE: names.RUNNING_ESTIMATE,
+}
 _SSHD = "mkdir -p /run/sshd && exec /usr/sbin/sshd -D -e"  # what MPI's workers run: the head starts the rest through it
 
 
@@ -53,6 +61,21 @@ def job_of(name: str, shape: Shape, *, scheduler: str, queue: str = "", priority
     if priority:
         spec["priorityClassName"] = priority
     return {**type_meta(Job), "metadata": {"name": name}, "spec": spec}
+
+
+def with_times(wanted: Json, *, limit: str | None, warning: str | None, signal: str | None = None) -> Json:
+    """The Job with what flags say about its time; what they do not say stays as the Job has it."""
+    given = {names.TIME_LIMIT: limit, names.TIME_LIMIT_WARNING: warning, names.TIME_LIMIT_SIGNAL: signal}
+    said = {key: text for key, text in given.items() if text is not None}
+    if not said:
+        return wanted
+    annotations = {**(wanted["metadata"].get("annotations") or {}), **said}
+    findings = Findings()
+    check_times(findings, "", annotations)
+    for error in findings.errors:
+        flag = _TIME_FLAGS[error.path.strip("[]")]
+        raise BadInput(f"{flag} {annotations[error.path.strip('[]')]!r}: {error.cause}; {error.next_step}")
+    return {**wanted, "metadata": {**wanted["metadata"], "annotations": annotations}}
 
 
 def _tasks(name: str, shape: Shape) -> list[Json]:

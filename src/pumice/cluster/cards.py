@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pumice.api import names
 from pumice.cluster import amounts
@@ -29,8 +29,7 @@ _NUMBER = re.compile("[0-9]{1,9}")
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Card:
+class Card(NamedTuple):
     """One GPU; memory in the device plugin's unit, which is MiB."""
 
     uuid: str
@@ -46,6 +45,9 @@ class CardSet:
 
     def __init__(self, cards: Iterable[Card]) -> None:
         self.cards: Sequence[Card] = tuple(cards)
+        self.kinds: Sequence[Card] = tuple(
+            card._replace(uuid="") for card in self.cards
+        )  # cards that are alike are equal
         self.index = {card.uuid: number for number, card in enumerate(self.cards)}
 
 
@@ -75,16 +77,17 @@ def parse_register(text: str) -> CardSet:
     return CardSet(found)
 
 
-def slices_of(text: str) -> list[list[Slice]]:
+@lru_cache(maxsize=REGISTERS_CACHED_MAX)
+def slices_of(text: str) -> tuple[tuple[Slice, ...], ...]:
     """What a pod's annotation says that its containers got."""
-    return [
-        [
+    return tuple(
+        tuple(
             Slice(fields[0], _number(fields[2]), _number(fields[3]))
             for part in container.split(":")
             if len(fields := part.split(",")) >= 4
-        ]
+        )
         for container in text.split(";")
-    ]
+    )
 
 
 def slices_text(containers: Iterable[Iterable[Slice]], kind: str = "NVIDIA") -> str:

@@ -85,7 +85,8 @@ class Dispatcher:
     def carry_out(self, decisions: Decisions) -> None:
         """Assume, claim and announce now; bind, evict and write in the background."""
         for gang, reason in decisions.unclaims.items():
-            self._learn(changes.Unclaimed(gang=gang, reason=reason))
+            self._log("claim_ended", gang=gang, reason=reason)
+            self._learn(changes.Unclaimed(gang=gang))
         for gang, uid in decisions.admitted.items():
             self._learn(changes.Admitted(gang=gang, uid=uid))
         for commit in decisions.commits:

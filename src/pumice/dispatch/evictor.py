@@ -61,15 +61,20 @@ class Evictor:
 
     def announce(self, eviction: Evict) -> None:
         """From now on the victim's room is on its way out, and claimed."""
-        self._leaves(eviction.task, claimant=eviction.claimant, reason=eviction.reason)
+        self._leaves(eviction.task, claimant=eviction.claimant, reason=eviction.rule)
 
     async def evict(self, eviction: Evict) -> None:
         task = eviction.task
-        self._recorder.record(
-            task.pod, "Warning", "Evict", f"Pod is evicted, because of {eviction.reason}: {eviction.why}"
-        )
-        message = disruptions.message(eviction.reason, eviction.claimant, eviction.why)
-        facts = {"pod": task.key, "node": task.node, "by": eviction.reason, "claimant": eviction.claimant}
+        rule, cause = eviction.rule, eviction.cause
+        self._recorder.record(task.pod, "Warning", "Evict", f"Pod is evicted, because of {rule}: {cause.text}")
+        message = disruptions.message(rule, eviction.claimant, cause.text)
+        facts = {
+            "pod": task.key,
+            "node": task.node,
+            "by": rule,
+            "claimant": eviction.claimant,
+            "code": cause.code.value,
+        }
         with self._tracing.span("evict", **facts) as span:
             try:
                 await self._say_why(task, disruptions.PREEMPTED, message)
@@ -116,7 +121,7 @@ class Evictor:
         await self._clock.sleep(REFUSED_S)
         self._stays(task, reason)
         if eviction.claimant:
-            self._learn(changes.Unclaimed(gang=eviction.claimant, reason=f"{task.key} could not be evicted: {reason}"))
+            self._learn(changes.Unclaimed(gang=eviction.claimant))
 
     # ------------------------------------------------------------------------------------------------- releasing
 
@@ -136,7 +141,8 @@ class Evictor:
             self._releasing -= uids
 
     async def _release_all(self, release: Release) -> None:
-        with self._tracing.span("release", gang=release.gang, pods=len(release.tasks), why=release.why) as span:
+        why = release.cause.text
+        with self._tracing.span("release", gang=release.gang, pods=len(release.tasks), why=why) as span:
             refused = await self._release(release)
             if refused:
                 span.fail(f"{len(refused)} of {len(release.tasks)} pods stay: {refused[0][1]}")
@@ -147,11 +153,12 @@ class Evictor:
     async def _release(self, release: Release) -> list[tuple[Task, str]]:
         """Who could not be deleted, and why."""
         refused: list[tuple[Task, str]] = []
+        why = release.cause.text
         for task in release.tasks:
             try:
-                await self._say_why(task, disruptions.RELEASED, release.why)
+                await self._say_why(task, disruptions.RELEASED, why)
                 await self._until_known(task, functools.partial(self._delete, task, at_once=release.at_once))
-                self._log("pod_released", pod=task.key, gang=release.gang, why=release.why)
+                self._log("pod_released", pod=task.key, gang=release.gang, why=why)
             except errors.NotFound:
                 continue
             except errors.KubeError as error:

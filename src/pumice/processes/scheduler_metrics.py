@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _WAITING = frozenset({PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value, PodGroupPhase.UNKNOWN.value})
 _MS = 1000.0
+QUEUES_TOLD_MAX = 1_000  # histograms by queue; those of further queues are told together
+OTHERS = "(others)"
+_BY_QUEUE = ("pumice_gang_admit_seconds", "pumice_queue_position")  # histograms that go with their queue
 _STARTS = tuple(f"volcano_e2e_job_scheduling_{what}" for what in ("duration", "start_time", "last_time"))
 
 
@@ -33,6 +36,8 @@ class Observer:
         self._meters = meters
         self._tracing = tracing
         self._started: dict[str, tuple[tuple[str, ...], tuple[float, ...]]] = {}  # by the gang's key: what _STARTS tell
+        self._told: set[str] = set()  # queues that have histograms
+        self._in_line: dict[str, str] = {}  # gangs that wait, and their uids
         self._prices = prices  # dollars per hour for one unit: one card, one core, one GiB
         meters.set("pumice_build_info", 1, version=__version__)
 
@@ -74,7 +79,7 @@ class Observer:
                 meters.count("pumice_gangs_mended_total")
             if spec.created:
                 waited_s = (now - instant.parse_instant(spec.created)) / instant.SECOND
-                meters.observe("pumice_gang_admit_seconds", waited_s, queue=spec.queue)
+                meters.observe("pumice_gang_admit_seconds", waited_s, queue=self._label(spec.queue))
                 meters.observe("volcano_e2e_job_scheduling_latency_milliseconds", waited_s * _MS)
                 labels = (spec.name, spec.queue, spec.namespace)
                 self._started[commit.gang] = (
@@ -82,6 +87,7 @@ class Observer:
                     (waited_s * _MS, now / instant.SECOND - waited_s, now / instant.SECOND),
                 )
         self._tell_starts(snapshot, decisions)
+        self._tell_lines(snapshot, decisions, now)
         meters.count("pumice_gangs_released_total", len(decisions.releases))
         waiting = {key: report for key, report in decisions.gangs.items() if report.phase in _WAITING}
         by_queue: dict[tuple[str, ...], float] = {}
@@ -108,17 +114,40 @@ class Observer:
             for number, name in enumerate(_STARTS):
                 self._meters.replace(name, ((labels, values[number]) for labels, values in self._started.values()))
 
+    def _label(self, queue: str) -> str:
+        if queue not in self._told and len(self._told) >= QUEUES_TOLD_MAX:
+            return OTHERS
+        self._told.add(queue)
+        return queue
+
+    def _tell_lines(self, snapshot: Snapshot, decisions: Decisions, now: Instant) -> None:
+        """Where gangs begin to wait, and for how long the oldest that has not started has; one that waits again begins anew."""
+        waiting: dict[str, str] = {}
+        longest: dict[tuple[str, ...], float] = {}
+        for key, report in decisions.gangs.items():
+            if not report.position:
+                continue
+            spec = snapshot.gangs[key].spec
+            waiting[key] = spec.uid
+            if self._in_line.get(key) != spec.uid:
+                self._meters.observe("pumice_queue_position", report.position, queue=self._label(spec.queue))
+            if spec.created and report.phase in _WAITING:
+                waited_s = (now - instant.parse_instant(spec.created)) / instant.SECOND
+                longest[spec.queue,] = max(longest.get((spec.queue,), 0.0), waited_s)
+        self._in_line = waiting
+        self._meters.replace("pumice_queue_longest_wait_seconds", longest.items())
+
     def _evictions(self, decisions: Decisions) -> None:
         meters = self._meters
         if not decisions.evictions:
             return
         meters.set("volcano_pod_preemption_victims", len(decisions.evictions))
         meters.count("volcano_total_preemption_attempts")
-        plans = {(eviction.reason, eviction.claimant) for eviction in decisions.evictions}
+        plans = {(eviction.rule, eviction.claimant) for eviction in decisions.evictions}
         for action, _ in plans:
             meters.count("volcano_eviction_transactions_total", action=action)
         for eviction in decisions.evictions:
-            meters.count("pumice_evictions_total", action=eviction.reason)
+            meters.count("pumice_evictions_total", action=eviction.rule)
 
     def _queues(self, snapshot: Snapshot, decisions: Decisions) -> None:
         meters = self._meters
@@ -132,6 +161,17 @@ class Observer:
         }
         for what, table in tables.items():
             self._amounts(f"volcano_queue_{what}", table)
+        total = {name: value for name, value in snapshot.nodes.total().items() if name != amounts.PODS}
+        used = {
+            (queue, name): _units(name, held.get(name, 0)) for queue, held in decisions.queues.items() for name in total
+        }
+        shares = [((queue,), amounts.dominant_share(held, total)) for queue, held in decisions.queues.items()]
+        meters.replace("pumice_queue_used", used.items())
+        meters.replace("pumice_queue_share", shares)
+        for gone in self._told - snapshot.queues.keys():
+            self._told.discard(gone)
+            for name in _BY_QUEUE:
+                meters.forget(name, queue=gone)
         figures = decisions.figures.items()
         meters.replace("volcano_queue_share", [((name,), each.share) for name, each in figures])
         meters.replace("volcano_queue_overused", [((name,), float(each.overused)) for name, each in figures])

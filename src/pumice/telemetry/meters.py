@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,11 @@ class Meters:
         meter = self._meters[name]
         assert isinstance(meter, Histogram)
         (meter.labels(**labels) if labels else meter).observe(value)
+
+    def forget(self, name: str, **labels: str) -> None:
+        """The series with these labels is no longer exported; none is fine, too."""
+        with contextlib.suppress(KeyError):
+            self._meters[name].remove(*labels.values())
 
     def replace(self, name: str, values: Iterable[tuple[tuple[str, ...], float]]) -> None:
         """All series of a gauge at once: what is no longer there is no longer exported."""

@@ -6,6 +6,7 @@ import dataclasses
 import threading
 
 import pytest
+from tests.bodies.patience import PATIENCE_S
 
 from pumice.api.batch import Job
 from pumice.api.kinds import by_struct
@@ -19,8 +20,6 @@ from pumice.local.apiserver.serving import Place
 from pumice.local.nodes.pretend import pretend_nodes
 from pumice.local.up import Up
 from pumice.runtime import silent
-
-START_S_MAX = 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Background:
         self._thread.start()
 
     def run(self, work):
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(START_S_MAX)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE_S)
 
     def end(self):
         self.loop.call_soon_threadsafe(self.loop.stop)
@@ -82,7 +81,7 @@ def emptied(cluster, background):
             for each in (await client.list(kind)).items:
                 with contextlib.suppress(NotFound):
                     await client.delete(kind, each.metadata.name, namespace=each.metadata.namespace)
-        async with asyncio.timeout(START_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             while (await client.list(Pod)).items or (await client.list(PodGroup)).items:
                 await RealClock().sleep(0.02)
 
@@ -120,7 +119,7 @@ def until(cluster, background):
         query = Query(kind=by_struct(struct), columns=(), keep=is_it, namespace=namespace)
 
         async def watch():
-            async with asyncio.timeout(START_S_MAX):
+            async with asyncio.timeout(PATIENCE_S):
                 async for objects in fetching.follow(query, cluster.client):
                     for each in objects:
                         if wanted(each):

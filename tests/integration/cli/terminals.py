@@ -10,7 +10,8 @@ import sys
 import termios
 import time
 
-SEEN_S_MAX = 60.0
+from tests.bodies.patience import PATIENCE_S
+
 CTRL_C = b"\x03"
 SHOW_CURSOR = "\x1b[?25h"
 HIDE_CURSOR = "\x1b[?25l"
@@ -38,13 +39,13 @@ class Terminal:
 
     def until(self, text):
         """Reads until the text has been shown."""
-        deadline = time.monotonic() + SEEN_S_MAX
+        deadline = time.monotonic() + PATIENCE_S
         while text not in self.plain:
             assert self._read(deadline - time.monotonic()), f"{text!r} never came; there was: {self.shown!r}"
 
     def until_more(self):
         """Reads until anything more has been shown."""
-        assert self._read(SEEN_S_MAX), f"nothing more came; there was: {self.shown!r}"
+        assert self._read(PATIENCE_S), f"nothing more came; there was: {self.shown!r}"
 
     @property
     def plain(self):
@@ -55,10 +56,10 @@ class Terminal:
 
     def end(self):
         """Reads to the end; the exit code."""
-        deadline = time.monotonic() + SEEN_S_MAX
+        deadline = time.monotonic() + PATIENCE_S
         while self._read(deadline - time.monotonic()):
             pass
-        return self.process.wait(timeout=SEEN_S_MAX)
+        return self.process.wait(timeout=PATIENCE_S)
 
     def _read(self, seconds):
         ready, _, _ = select.select([self._keys], [], [], max(seconds, 0))

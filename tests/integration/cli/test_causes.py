@@ -5,6 +5,7 @@ import re
 import time
 
 import pytest
+from tests.bodies.patience import PATIENCE_S
 from tests.integration.cli.causes import GPU, a_group, a_job, a_pod, a_queue
 
 from pumice.api.batch import Job
@@ -16,7 +17,6 @@ from pumice.api.topology import HyperNode
 from pumice.clock import RealClock
 from pumice.errors import NotFound
 
-SAID_S_MAX = 60.0
 _UID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _AGE = re.compile(r"\b(\d+m)?\d+s(?= (?:old|ago)\b)")
 
@@ -31,7 +31,7 @@ def tells(pumice, background):
     """Asks for an explanation until it is word for word as expected: what it tells of is written bit by bit."""
 
     def ask(subject, expected):
-        deadline = time.monotonic() + SAID_S_MAX
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             result = pumice("explain", subject)
             said = ageless(result.out)

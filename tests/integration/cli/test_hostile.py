@@ -32,6 +32,7 @@ OTHERS = {
     "node": (),
     "node --pretend": ("1",),
     "schedule": ("-f", "NOWHERE/objects"),
+    "simulate": ("--workload", "NOWHERE/trace.swf", "--cluster", "2x8"),
     "install-aliases": ("--dir", "NOWHERE/bin"),
     "completion": ("bash",),
 }

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.bodies.patience import PATIENCE_S
 
 from pumice.api.batch import Job
 from pumice.api.scheduling import Queue
@@ -42,6 +43,20 @@ def test_job_list_has_vcctls_columns_and_an_age(pumice, train):
     assert pumice("job", "list", "-o", "name").out == "job.batch.volcano.sh/train\n"
     assert pumice("job", "list", "-A", "-o", "jsonpath={.items[*].metadata.namespace}").out == "default"
     assert pumice("job", "list", "-A", "--no-headers").lines[0].startswith("default   train")
+
+
+def test_a_job_with_a_time_limit_ends_by_it_and_says_so(pumice, until):
+    made = pumice("job", "run", "short", "-r", "2", "-m", "2", "--time-limit", "1s")
+    assert made.code == 0
+    job = until(Job, phase_is("Terminated"), name="short")
+    assert job["status"]["state"]["reason"] == "TimeLimitExceeded"
+    assert "TimeLimitExceeded" in pumice("job", "view", "short").out
+
+
+def test_a_time_limit_that_makes_no_sense_is_refused_before_anybody_is_asked(pumice):
+    result = pumice("job", "run", "short", "--time-limit", "1h", "--time-limit-warning", "90m")
+    assert (result.code, result.out) == (2, "")
+    assert "--time-limit-warning '90m': a warning 1h30m0s before the end comes too early" in result.err
 
 
 def test_job_list_chooses_by_queue_and_scheduler(pumice, train):
@@ -181,7 +196,7 @@ def test_a_watch_prints_what_changes_and_ends_with_130(pumice, cluster, train):
             pumice("job", "run", "later")
             assert "job.batch.volcano.sh/later\n" in watching.stdout
             watching.send_signal(signal.SIGINT)
-            assert watching.wait(timeout=30) == 130
+            assert watching.wait(timeout=PATIENCE_S) == 130
         finally:
             watching.kill()
 

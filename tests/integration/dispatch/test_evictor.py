@@ -22,9 +22,13 @@ from pumice.kube.transport import Response
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 from pumice.runtime import Runtime
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.decisions import Decisions, Evict, Release
+from pumice.scheduling.core.verdict import Cause
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
+COST = Cause(Code.VICTIM_BREAKS_GANG, Facts(gang="default/g", free=1, wanted=2))
+INCOMPLETE = Cause(Code.RELEASED_INCOMPLETE, Facts(gang="default/g", free=1, wanted=3, seconds=9))
 DELETING = EvictionSettings(patience_s=30.0, delete_then=True)
 
 
@@ -84,7 +88,7 @@ class Place:
         await self.dispatcher.settle()
 
     async def evict(self, name="victim"):
-        await self.carry_out(evictions=(Evict(self.task(name), "preempt", "default/boss", "the boss comes"),))
+        await self.carry_out(evictions=(Evict(self.task(name), "preempt", "default/boss", COST),))
 
     async def is_there(self, name="victim"):
         """Whether nobody has asked the pod to go."""
@@ -115,7 +119,7 @@ def play(body, eviction_settings=None):
 
 def test_a_victim_is_evicted_and_its_room_is_on_its_way_out_before_the_first_call():
     async def body(place):
-        place.dispatcher.carry_out(Decisions(evictions=(Evict(place.task("victim"), "preempt", "", ""),)))
+        place.dispatcher.carry_out(Decisions(evictions=(Evict(place.task("victim"), "preempt", "", COST),)))
         assert place.task("victim").status is Status.RELEASING
         await place.dispatcher.settle()
         assert place.transport.calls[-1] == "POST victim/eviction"
@@ -127,7 +131,7 @@ def test_a_victim_is_evicted_and_its_room_is_on_its_way_out_before_the_first_cal
 def test_a_budget_is_asked_until_it_allows_the_eviction():
     async def body(place):
         await place.forbid()
-        place.dispatcher.carry_out(Decisions(evictions=(Evict(place.task("victim"), "preempt", "", ""),)))
+        place.dispatcher.carry_out(Decisions(evictions=(Evict(place.task("victim"), "preempt", "", COST),)))
         await place.clock.sleep(5)
         assert await place.is_there()
         await place.client.delete(PodDisruptionBudget, "web", namespace="default")
@@ -168,7 +172,8 @@ def test_a_victim_whose_budget_refuses_for_too_long_stays_and_the_claim_ends():
         await place.evict()
         assert await place.is_there()
         assert place.outcomes() == [Evicting, Forgotten, Unclaimed]
-        assert "default/victim could not be evicted: Cannot evict pod" in place.learnt[-1].reason
+        assert "Cannot evict pod" in place.learnt[-2].reason
+        assert place.learnt[-1].gang == "default/boss"
         assert place.task("victim").status is Status.BOUND
         assert 10 <= place.clock.monotonic() <= 10 + REFUSED_S + 1
 
@@ -232,7 +237,7 @@ def test_what_somebody_is_not_allowed_to_do_is_not_done_by_other_means(eviction_
 def test_a_successor_of_the_same_name_is_not_deleted():
     async def body(place):
         await place.forbid()
-        place.dispatcher.carry_out(Decisions(evictions=(Evict(place.task("victim"), "preempt", "", ""),)))
+        place.dispatcher.carry_out(Decisions(evictions=(Evict(place.task("victim"), "preempt", "", COST),)))
         await place.clock.sleep(5)
         await place.client.delete(Pod, "victim", namespace="default", grace_s=0)
         await place.pod("victim")
@@ -247,7 +252,7 @@ def test_a_victim_that_left_by_itself_is_nobodys_failure(eviction_settings):
     async def body(place):
         task = place.task("victim")
         await place.client.delete(Pod, "victim", namespace="default", grace_s=0)
-        await place.carry_out(evictions=(Evict(task, "preempt", "", ""),))
+        await place.carry_out(evictions=(Evict(task, "preempt", "", COST),))
         assert place.outcomes() == [Evicting]
         assert "eviction_failed" not in place.said
 
@@ -261,13 +266,16 @@ def test_released_members_are_on_their_way_out_at_once_and_say_why():
     async def body(place):
         await place.pod("mate")
         tasks = (place.task("victim"), place.task("mate"))
-        place.dispatcher.carry_out(Decisions(releases=(Release("default/g", tasks, "no room"),)))
+        place.dispatcher.carry_out(Decisions(releases=(Release("default/g", tasks, INCOMPLETE),)))
         assert {place.task(name).status for name in ("victim", "mate")} == {Status.RELEASING}
         await place.clock.sleep(0)
         await place.dispatcher.settle()
         pod = (await place.client.get(Pod, "mate", namespace="default")).json()
         target = next(each for each in pod["status"]["conditions"] if each["type"] == "DisruptionTarget")
-        assert (target["reason"], target["message"]) == ("GangReleased", "no room")
+        assert (target["reason"], target["message"]) == (
+            "GangReleased",
+            "1 of 3 members were bound, 2 found no room within 9 s",
+        )
         assert not await place.is_there()
         assert not await place.is_there("mate")
         assert place.outcomes() == [Evicting, Evicting]
@@ -282,7 +290,7 @@ def test_a_member_that_the_server_keeps_is_bound_again_after_a_while():
             Response(403, {}, b"no") if (request.method, request.path[-6:]) == ("DELETE", "victim") else None
         )
         tasks = (place.task("victim"), place.task("mate"))
-        await place.carry_out(releases=(Release("default/g", tasks, "no room"),))
+        await place.carry_out(releases=(Release("default/g", tasks, INCOMPLETE),))
         assert (await place.is_there(), await place.is_there("mate")) == (True, False)
         assert place.task("victim").status is Status.BOUND
         assert place.clock.monotonic() == REFUSED_S

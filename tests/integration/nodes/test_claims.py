@@ -5,6 +5,7 @@ import contextlib
 import random
 
 import pytest
+from tests.bodies.patience import PATIENCE_S
 
 from pumice.api.core import PersistentVolume, PersistentVolumeClaim
 from pumice.api.storage import StorageClass
@@ -16,8 +17,6 @@ from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 from pumice.local.nodes.claims import PROVISIONER, FolderClaims
 from pumice.runtime import Runtime
-
-PATIENCE_S = 60.0
 
 
 def a_claim(name, **spec):

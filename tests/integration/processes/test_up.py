@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.bodies.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def environment(tmp_path):
 
 def pumice(environment, *arguments):
     command = [sys.executable, "-m", "pumice.cli", *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
 
 class Started:
@@ -51,7 +52,7 @@ def test_a_cluster_starts_is_listed_and_ends(environment, tmp_path):
         assert out.stat().st_mode & 0o077 == 0
         ended = pumice(environment, "down")
         assert (ended.returncode, ended.stdout) == (0, f"cluster {cluster.process.pid} ended\n")
-        assert cluster.process.wait(timeout=10) == 0
+        assert cluster.process.wait(timeout=PATIENCE_S) == 0
     gone = pumice(environment, "down")
     assert (gone.returncode, gone.stderr) == (3, "pumice: no embedded cluster runs here; start one with `pumice up`\n")
 
@@ -82,7 +83,7 @@ def test_ctrl_c_ends_everything(environment):
         folder = cluster.lines[2].split()[1]
         assert Path(folder).is_dir()
         cluster.process.send_signal(signal.SIGINT)
-        assert cluster.process.wait(timeout=15) == 0
+        assert cluster.process.wait(timeout=PATIENCE_S) == 0
         assert not Path(folder).exists()
 
 
@@ -92,9 +93,9 @@ def test_a_data_dir_keeps_everything_for_the_next_start(environment, tmp_path):
         made = pumice({**environment, "KUBECONFIG": str(data / "kubeconfig")}, "queue", "create", "--name", "kept")
         assert made.returncode == 0, made.stderr
         cluster.process.send_signal(signal.SIGTERM)
-        cluster.process.wait(timeout=15)
+        cluster.process.wait(timeout=PATIENCE_S)
     with Started(environment, "--data-dir", str(data)):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             listed = pumice({**environment, "KUBECONFIG": str(data / "kubeconfig")}, "queue", "list")
             if "kept" in listed.stdout:

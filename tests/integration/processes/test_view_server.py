@@ -7,6 +7,7 @@ import json
 
 import aiohttp
 import pytest
+from tests.bodies.patience import PATIENCE_S
 
 from pumice.api import names
 from pumice.api.pods import Pod
@@ -21,7 +22,6 @@ from pumice.processes.health import HealthServer
 from pumice.processes.view_server import ViewServer
 from pumice.readmodel.build import Views
 
-WAIT_S_MAX = 60
 ACCOUNTS = "/api/v1/namespaces/kube-system/serviceaccounts"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
@@ -67,7 +67,7 @@ async def started(folder):
 
 async def until(ask, path, wanted):
     """Asks after each change of the view until the answer is as wanted."""
-    async with asyncio.timeout(WAIT_S_MAX):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             status, body = await ask(path)
             if status == 200 and wanted(body):
@@ -172,7 +172,7 @@ async def test_a_stream_tells_everything_and_then_what_changes(tmp_path):
     async with started(tmp_path) as (cluster, session, ask):
         await until(ask, "/v1/state", lambda body: len(body.get("nodes", ())) == 2)
         async with (
-            asyncio.timeout(WAIT_S_MAX),
+            asyncio.timeout(PATIENCE_S),
             session.get(f"{ask.address}/v1/changes", headers=ask.headers) as answer,
         ):
             lines = (json.loads(line) async for line in answer.content if line.strip())
@@ -196,7 +196,7 @@ async def test_streams_have_a_limit_and_end_with_the_server(tmp_path, monkeypatc
             answer = await session.get(f"{ask.address}/v1/changes", headers=ask.headers)
             await answer.content.readline()
             assert (await ask("/v1/changes"))[0] == 503
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             with contextlib.suppress(aiohttp.ClientError):
                 await answer.content.read()
         answer.close()

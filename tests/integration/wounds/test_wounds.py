@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.bodies.patience import PATIENCE_S
 from tests.cases import admission
 from tests.unit.processes.peers import Peer
 from tests.unit.scheduling import clusters
@@ -41,7 +42,6 @@ from pumice.webhooks.reviews import Reviewer
 from pumice.webhooks.serving import BODY_BYTES_MAX, ReviewServer
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 60.0
 SLOW_BODIES = 200
 UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
 FOREIGN = {"Origin": "https://evil.example", "Host": "evil.example"}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pumice.api import names
 from pumice.api.batch import Job
 from pumice.api.kinds import by_struct
 from pumice.cli import commands_api, describe, logs, submitting
@@ -60,6 +61,33 @@ def test_resources_that_cannot_be_right_are_named(text, cause):
     with pytest.raises(BadInput) as raised:
         submitting.resources(text, "--requests")
     assert str(raised.value).startswith(cause)
+
+
+def test_a_time_limit_stands_on_the_job_beside_what_its_file_says():
+    job = {"metadata": {"name": "train", "annotations": {names.TIME_LIMIT: "1h", "mine": "1"}}}
+    wanted = submitting.with_times(job, limit="2h", warning="2m")
+    assert wanted["metadata"] == {
+        "name": "train",
+        "annotations": {"mine": "1", names.TIME_LIMIT: "2h", names.TIME_LIMIT_WARNING: "2m"},
+    }
+    assert submitting.with_times(job, limit=None, warning=None) == job
+
+
+@pytest.mark.parametrize(
+    ("limit", "warning", "cause"),
+    [
+        ("2", None, "--time-limit '2': duration '2': a unit is missing; write for example 90s"),
+        ("", None, "--time-limit '': duration '': empty"),
+        ("-2h", None, "--time-limit '-2h': duration '-2h': must be longer than 0"),
+        ("2h", "2h", "--time-limit-warning '2h': a warning 2h0m0s before the end comes too early"),
+        ("9999999h", None, "longer than 292 years"),
+        (None, "2m", "--time-limit-warning '2m': there is no time limit to warn of"),
+    ],
+)
+def test_a_time_that_cannot_be_right_is_named(limit, warning, cause):
+    with pytest.raises(BadInput) as caught:
+        submitting.with_times({"metadata": {"name": "train"}}, limit=limit, warning=warning)
+    assert cause in str(caught.value)
 
 
 def test_a_command_is_owned_by_its_target_and_named_after_it():

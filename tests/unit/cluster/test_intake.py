@@ -482,9 +482,9 @@ def test_a_claim_lasts_until_it_is_taken_back():
     newer = Claim("default/g", (("u1", "n2"),), ("v2",), 100)
     world.apply(Claimed(newer))
     assert world.cluster.snapshot().claims == {"default/g": newer}
-    world.apply(Unclaimed("default/g", "used"))
+    world.apply(Unclaimed("default/g"))
     assert world.cluster.snapshot().claims == {}
-    world.apply(Unclaimed("default/g", "again"))
+    world.apply(Unclaimed("default/g"))
 
 
 def test_what_a_whole_list_no_longer_has_is_gone():

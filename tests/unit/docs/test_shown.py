@@ -10,7 +10,7 @@ from tools.docs import shown
 from tools.docs.record import FOLDER
 
 ROOT = FOLDER.parents[1]
-LIMIT_S = 600  # a loaded machine takes long for forty commands; each of them has its own deadline
+LIMIT_S = 900  # a loaded machine takes long for forty commands; each of them has its own deadline
 REMEDY = "python -m tools.docs.shown --write"
 
 

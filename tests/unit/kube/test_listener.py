@@ -6,10 +6,10 @@ import resource
 
 import pytest
 from aiohttp import web
+from tests.bodies.patience import PATIENCE_S
 
 from pumice.kube.listener import Limits, Listener
 
-PATIENCE_S = 60.0
 ASK = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
 
 

@@ -90,8 +90,8 @@ class Story:
                               status=replaced(group.status, phase=report.phase)))  # fmt: skip
         for claim in decisions.claims:
             self.intake.apply(Claimed(claim))
-        for gang, why in decisions.unclaims.items():
-            self.intake.apply(Unclaimed(gang, why))
+        for gang in decisions.unclaims:
+            self.intake.apply(Unclaimed(gang))
         going = [eviction.task for eviction in decisions.evictions]
         going += [task for release in decisions.releases for task in release.tasks]
         for task in going if obeyed else ():

@@ -5,6 +5,7 @@ import contextlib
 import random
 
 import pytest
+from tests.bodies.patience import PATIENCE_S
 from tests.cases import admission
 
 from pumice.api.core import Node
@@ -16,8 +17,6 @@ from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 from pumice.local.up import install_kinds
 from pumice.webhooks.lookups import InformerLookup
-
-PATIENCE_S = 60.0
 
 
 class Place:

@@ -10,6 +10,7 @@ import threading
 import aiohttp
 import msgspec
 import pytest
+from tests.bodies.patience import PATIENCE_S
 from tests.cases import admission
 from tests.unit.webhooks.reviews import request
 
@@ -27,7 +28,6 @@ JSON = {"content-type": "application/json"}
 HEAD = b"POST /jobs/validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 SLOW_BODIES = 100
 IDLE_CONNECTIONS = 1000
-PATIENCE_S = 60.0
 
 
 def review(subject=None, **fields):

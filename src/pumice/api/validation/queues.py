@@ -7,6 +7,7 @@ from pumice.api import names
 from pumice.api.batch import DEFAULT_QUEUE
 from pumice.api.meta import ResourceList
 from pumice.api.scheduling import ROOT_QUEUE, Queue, QueueState
+from pumice.api.user_limits import UserLimitsError, parse_user_limits
 from pumice.api.validation.amounts import alike, check_amounts, units
 from pumice.api.validation.field_errors import Findings
 from pumice.api.validation.queue_entry import warn_if_too_large
@@ -33,6 +34,9 @@ def review_queue(request: Request) -> Findings:
     _check_state(findings, new, old)
     if old is None or _hierarchy(old) != _hierarchy(new):
         _check_hierarchy(findings, new, request.lookup)
+    limits = new.metadata.annotations.get(names.USER_LIMITS)
+    if limits is not None and (old is None or old.metadata.annotations.get(names.USER_LIMITS) != limits):
+        _check_user_limits(findings, limits)
     resized = old is None or not all(_alike(amounts(new), amounts(old)) for amounts in AMOUNTS.values())
     if resized:
         _check_own_amounts(findings, new)
@@ -41,6 +45,15 @@ def review_queue(request: Request) -> Findings:
     elif request.lookup is not None and not findings.errors:
         _check_place(findings, new, old, request, resized=resized)
     return findings
+
+
+def _check_user_limits(findings: Findings, limits: str) -> None:
+    try:
+        parse_user_limits(limits)
+    except UserLimitsError as error:
+        findings.refuse(
+            f"metadata.annotations[{names.USER_LIMITS}]", str(error), "correct it, or remove it", limits[:100]
+        )
 
 
 def _check_place(findings: Findings, new: Queue, old: Queue | None, request: Request, *, resized: bool) -> None:

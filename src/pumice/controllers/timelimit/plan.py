@@ -61,7 +61,8 @@ def plan(view: View, now: Instant) -> Plan:
     leftover = _kills(view, [pod for pod in view.pods if _is_of_ended(pod, run)])  # who marked it did not come to it
     members = _members(view, run)
     recorded = run.started if run.ended is None else None
-    started = started_at((start_time(pod) for pod in members), group.spec.min_member, recorded)
+    minimum = group.spec.min_member - _done_before(view)
+    started = started_at((start_time(pod) for pod in members), minimum, recorded)
     if limit is None:
         return _stages((_mark(view, NO_RUN, limit) if run != NO_RUN else None,), leftover)
     if started is None or not any(map(_is_living, members)):
@@ -117,7 +118,7 @@ def _plan_run(view: View, clock: _Clock, members: Sequence[Pod], leftover: tuple
         told = _tell(view, WARNING, f"the gang has run for almost its time limit of {limit}: it ends at {ends}")
     signals = [_announce(pod, ends) for pod in members if run.warned and _asks(pod, ends)]
     # Of a pod alone, the pod says when it started; of several, some may be replaced.
-    keeps = len(members) > 1 or run.warned or clock.recorded != NO_RUN
+    keeps = len(view.pods) > 1 or run.warned or clock.recorded != NO_RUN
     mark = _mark(view, run, clock.limit) if keeps else None
     again_at = clock.warns if clock.limit.warning and run.warned is None else clock.ends
     return _stages((mark,), (*leftover, *told, *signals), again_at=again_at)
@@ -137,15 +138,26 @@ def _stages(*stages: Sequence[Operation | None], again_at: Instant | None = None
 
 
 def _members(view: View, run: Run) -> list[Pod]:
-    """Pods of this run: not those that leave, nor those of a run before it, whose Job or end they were made before."""
-    since = view.group.metadata.creation_timestamp if view.is_jobs else None
+    """Pods of this run: not those that leave, nor those of a run before it."""
     return [
         pod
         for pod in view.pods
         if pod.metadata.deletion_timestamp is None
-        and (since is None or _created(pod) >= instant.parse_instant(since))
+        and not _is_of_former_attempt(view, pod)
         and not _is_of_ended(pod, run)
     ]
+
+
+def _done_before(view: View) -> int:
+    """How many pods of the Job had finished before this attempt, and count towards its minimum."""
+    pods = [pod for pod in view.pods if pod.status.phase in _FINISHED and pod.metadata.deletion_timestamp is None]
+    return sum(_is_of_former_attempt(view, pod) for pod in pods)
+
+
+def _is_of_former_attempt(view: View, pod: Pod) -> bool:
+    """Whether the pod is older than its PodGroup, of which each attempt of a Job has its own, under the same name."""
+    since = view.group.metadata.creation_timestamp if view.is_jobs else None
+    return since is not None and _created(pod) < instant.parse_instant(since)
 
 
 def _is_of_ended(pod: Pod, run: Run) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import FitError
+from pumice.scheduling.placing import turns
 
 if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
@@ -30,7 +31,8 @@ def run(session: Session) -> None:
     gangs.sort(key=cmp_to_key(lambda left, right: _by_queue(session, left, right)))
     for gang in gangs:
         with session.turn_of(gang):
-            _fill(session, gang)
+            if not turns.is_held_back(session, gang):
+                _fill(session, gang)
 
 
 def _fill(session: Session, gang: GangState) -> None:

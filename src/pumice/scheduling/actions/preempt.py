@@ -76,7 +76,8 @@ class _Preempting:
             gang = heap.pop()
             if (until := backoff.waits_until(session, NAME, gang)) is None:
                 with session.turn_of(gang):
-                    self._between_gangs(gang, pool)
+                    if not turns.is_held_back(session, gang):
+                        self._between_gangs(gang, pool)
             else:
                 session.changes_at.append(until)
         for gang in self.gangs:
@@ -241,7 +242,7 @@ class _Trial:
         for victim in victims:
             if fits:
                 break
-            self.statement.evict(victim, NAME, eviction.why_chosen(self.session, victim))
+            self.statement.evict(victim, NAME, eviction.cost(self.session, victim))
             fits = self._fits(node)
         if fits:
             self._reprieve(node, mark)
@@ -283,7 +284,7 @@ class _Trial:
         _, node, chosen = min(found, key=lambda each: each[:2])
         mark = self.statement.checkpoint()
         for victim in chosen:
-            self.statement.evict(victim, NAME, eviction.why_chosen(self.session, victim))
+            self.statement.evict(victim, NAME, eviction.cost(self.session, victim))
         self._promise(node, mark)
         return True
 

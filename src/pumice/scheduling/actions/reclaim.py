@@ -40,7 +40,8 @@ def run(session: Session) -> None:
             gang = heap.pop()
             if (until := backoff.waits_until(session, NAME, gang)) is None:
                 with session.turn_of(gang):
-                    _reclaim(session, queue, gang, pool)
+                    if not turns.is_held_back(session, gang):
+                        _reclaim(session, queue, gang, pool)
             else:
                 session.changes_at.append(until)
 
@@ -92,7 +93,7 @@ def _try_node(session: Session, statement: Statement, gang: GangState, task: Tas
     for victim in eviction.victim_order(session, gang, victims):
         if eviction.enough(session, shape, node, ()):
             break
-        statement.evict(victim, NAME, eviction.why_chosen(session, victim))
+        statement.evict(victim, NAME, eviction.cost(session, victim))
     if not session.placer.passes(shape, node):  # the victims were what drew the pod here, or others keep it away
         statement.rollback(mark)
         return False

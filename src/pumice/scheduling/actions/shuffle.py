@@ -21,5 +21,5 @@ def run(session: Session) -> None:
     running = [task for task, _ in session.on_nodes(everywhere)]
     statement = session.statement()
     for victim in session.points.shuffled.of(running):
-        statement.evict(victim, NAME, eviction.why_chosen(session, victim))
+        statement.evict(victim, NAME, eviction.cost(session, victim))
     statement.commit()

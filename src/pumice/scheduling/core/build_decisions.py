@@ -28,7 +28,7 @@ from pumice.scheduling.core.failures import BadAnswer
 from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.evicting import backoff, mend
 from pumice.scheduling.placing import feasibility
-from pumice.scheduling.time import run_times
+from pumice.scheduling.time import accuracy, run_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 OWN_MEMORY: tuple[tuple[Slot[Any], Callable[[Session], msgspec.Struct]], ...] = (
     (backoff.SLOT, backoff.next_value),
     (run_times.SLOT, run_times.next_value),
+    (accuracy.SLOT, accuracy.next_errors),
+    (accuracy.SCORE, accuracy.next_score),
 )
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is free for all gangs again
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
@@ -76,6 +78,7 @@ def close(session: Session, *, explain: bool = True) -> Decisions:
         figures=dict(session.figures),
         shares=dict(session.shares),
         factors=dict(session.factors),
+        factor_weights=dict(session.factor_weights),
         usage=dict(session.usage),
         unfinished=session.budget <= 0,
         next_change=_next_change(session, claims),
@@ -152,11 +155,13 @@ def _commits(session: Session) -> tuple[GangCommit, ...]:
 
 
 def _evictions(session: Session) -> tuple[Evict, ...]:
-    return tuple(
-        Evict(operation.task, operation.reason, claimant.key if claimant is not None else "", operation.why)
-        for operation, claimant in session.accepted
-        if isinstance(operation, Eviction)
-    )
+    found = []
+    for operation, claimant in session.accepted:
+        if isinstance(operation, Eviction):
+            assert operation.cause is not None, f"nothing says why {operation.task.key} has to go"
+            key = claimant.key if claimant is not None else ""
+            found.append(Evict(operation.task, operation.rule, key, operation.cause))
+    return tuple(found)
 
 
 def _claims(session: Session) -> tuple[Claim, ...]:
@@ -267,6 +272,8 @@ def _report(session: Session, gang: GangState, position: int) -> GangReport:
         uid=gang.spec.uid,
         room=feasibility.room_for(session, gang) if has_queue and gang.gang.counts[Status.PENDING] else (),
         position=position,
+        reservation=session.reservations.get(gang.key),
+        expected=session.expected.get(gang.key),
     )
 
 

@@ -18,6 +18,9 @@ NO_PLUGINS: Mapping[str, type[Plugin]] = {}
 # and closeness to the gang (1,000 each: one GPU of eight is worth 125, more than all that load can say), pods without GPUs
 # away from nodes with some (150), then load. binpack and nodeorder's spreading of cpu and memory hold each other in balance.
 
+# reservation stands in the first tier: a gang whose patience is over is admitted although the cluster is full (overcommit), because only
+# pods that exist can have a reservation.
+
 TEXT = """\
 actions: "enqueue, allocate, preempt, reclaim, backfill"
 tiers:
@@ -26,8 +29,12 @@ tiers:
   - name: gang
     enablePreemptable: false
   - name: conformance
+  - name: reservation
+    arguments: {patience: 5m}
 - plugins:
   - name: overcommit
+  - name: user-limits
+  - name: fairshare
   - name: drf
     enablePreemptable: false
   - name: predicates

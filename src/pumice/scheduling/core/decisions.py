@@ -11,7 +11,7 @@ from msgspec import Struct
 from pumice.cluster.amounts import Amounts
 from pumice.cluster.tasks import Task
 from pumice.scheduling.core.memory import EMPTY, Memory
-from pumice.scheduling.core.verdict import FitError, Reason
+from pumice.scheduling.core.verdict import Cause, FitError, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -68,12 +68,12 @@ class GangCommit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Evict:
-    """A victim: for which gang it goes, by which action, and why it was this one."""
+    """A victim: by which rule it goes, for which gang (empty: for none), and what that does to its own."""
 
     task: Task
-    reason: str  # the action's name, as Volcano's events have it
+    rule: str  # the action's name, as Volcano's events have it
     claimant: str
-    why: str = ""
+    cause: Cause
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Release:
 
     gang: str
     tasks: tuple[Task, ...]
-    why: str
+    cause: Cause
     at_once: bool = False  # there is no agent that could end them first
 
 
@@ -191,6 +191,23 @@ class ShapeRoom(Struct, frozen=True):
     within: HyperNodeRoom | None = None  # where the gang must stay in one hyper node
 
 
+class Expected(Struct, frozen=True):
+    """How long a gang is expected to run, and who says so (scheduling/time/estimates.py)."""
+
+    length: int  # nanoseconds
+    source: str
+    right: float | None = None  # learned: the part of past runs that ended in time
+    end: int | None = None  # when it is expected to end, if it runs
+
+
+class Reserved(Struct, frozen=True):
+    """Room that is reserved for a gang: from when on at the latest, and on how many nodes."""
+
+    time: int
+    nodes: int
+    since: int  # it has had a reservation since then
+
+
 class GangReport(Struct, frozen=True):
     """How a gang stands after the cycle."""
 
@@ -206,6 +223,8 @@ class GangReport(Struct, frozen=True):
     uid: str = ""  # of the group that was looked at: a restarted Job's next group has the same name
     room: tuple[ShapeRoom, ...] = ()
     position: int = 0  # among the waiting gangs of its queue, from 1; 0 for one that does not wait
+    reservation: Reserved | None = None
+    expected: Expected | None = None  # where somebody asked for it in this cycle
 
     @property
     def message(self) -> str:
@@ -234,6 +253,7 @@ class Factors(Struct, frozen=True):
     size: float
     queue: float
     total: float
+    used: float = 0.0  # by its user, through its queue
 
 
 class UserUsage(Struct, frozen=True):
@@ -272,6 +292,7 @@ class Decisions:
     figures: Mapping[str, QueueFigures] = dataclasses.field(default_factory=dict)
     shares: Mapping[str, float] = dataclasses.field(default_factory=dict)  # gang -> dominant share
     factors: Mapping[str, Factors] = dataclasses.field(default_factory=dict)  # by gang, of those that wait
+    factor_weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
     usage: Mapping[str, QueueUsage] = dataclasses.field(default_factory=dict)  # by queue, where usage is remembered
     unfinished: bool = False  # the budget ended before the work did: plan again soon
     next_change: Instant | None = None  # when the clock alone may change a decision

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.core.verdict import Cause
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -42,8 +43,8 @@ class Eviction:
     task: Task
     node: int
     former: Status
-    reason: str
-    why: str = ""
+    rule: str
+    cause: Cause | None
 
 
 Operation = Placement | Eviction
@@ -61,10 +62,11 @@ class Statement:
         self._apply(placement, 1)
         self.operations.append(placement)
 
-    def evict(self, task: Task, reason: str, why: str = "") -> None:
+    def evict(self, task: Task, rule: str, cause: Cause | None = None) -> None:
+        """A cause is needed by what is to be carried out, not by what is only tried."""
         session = self.session
         gang = session.gangs[task.gang]
-        eviction = Eviction(gang, session.shape(task), task, session.node_index(task), gang.status(task), reason, why)
+        eviction = Eviction(gang, session.shape(task), task, session.node_index(task), gang.status(task), rule, cause)
         self._apply(eviction, 1)
         self.operations.append(eviction)
 

@@ -57,6 +57,18 @@ class Reason(Struct, frozen=True):
         return (self.code, self.plugin, self.cure, self.facts.subject)
 
 
+class Cause(Struct, frozen=True):
+    """Why a pod has to go."""
+
+    code: Code
+    facts: Facts = NO_FACTS
+
+    @property
+    def text(self) -> str:
+        """The sentence for people."""
+        return self.code.text(self.facts)
+
+
 class FitError(Struct, frozen=True):
     """Why one task found no node: how many nodes were looked at, and what each class of reasons cost."""
 

@@ -13,7 +13,9 @@ import numpy as np
 
 from pumice.cluster import amounts
 from pumice.cluster.tasks import EVICTABLE, Status
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.statement import Eviction, Placement
+from pumice.scheduling.core.verdict import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -149,13 +151,12 @@ def is_worth_it(session: Session, statement: Statement, gang: GangState) -> bool
     return session.is_pipelined(gang)
 
 
-def why_chosen(session: Session, victim: Task) -> str:
+def cost(session: Session, victim: Task) -> Cause:
     """What the eviction costs: below its minimum the rest of a gang is worthless."""
     gang = session.gangs[victim.gang]
-    left = gang.tally.ready - 1
-    if left < gang.spec.min_member:
-        return f"gang {gang.key} falls below its minimum: {left} of {gang.spec.min_member} members stay"
-    return f"gang {gang.key} keeps its minimum: {left} of {gang.spec.min_member} members stay"
+    left, least = gang.tally.ready - 1, gang.spec.min_member
+    code = Code.VICTIM_BREAKS_GANG if left < least else Code.VICTIM_SPARED_BY_GANG
+    return Cause(code, Facts(gang=gang.key, free=left, wanted=least))
 
 
 def has_evicted_requests(evictions: Iterable[Eviction]) -> bool:

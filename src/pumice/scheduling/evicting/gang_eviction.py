@@ -81,6 +81,8 @@ def starving(session: Session) -> Iterator[tuple[QueueInfo, Heap[GangState]]]:
 
 def pursue(session: Session, gang: GangState, rules: Rules, arguments: Arguments) -> None:
     """Evict for one gang, if that provably lets it start."""
+    if turns.is_held_back(session, gang):
+        return
     obstacle = topology.prepare(session, gang)
     if obstacle is not None:
         members.refuse(gang, obstacle)
@@ -192,7 +194,7 @@ class _Domain:
         statement = session.statement(gang)
         for bundle in chosen:
             for task in bundle.victims:
-                statement.evict(task, self.rules.kind.value, eviction.why_chosen(session, task))
+                statement.evict(task, self.rules.kind.value, eviction.cost(session, task))
         records = [sub.hyper_node for sub in gang.subs]
         works = self._place(statement)
         for sub, record in zip(gang.subs, records, strict=True):

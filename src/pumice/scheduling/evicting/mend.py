@@ -17,7 +17,9 @@ from pumice import instant
 from pumice.api import names
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster.tasks import OCCUPYING, Status
+from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.decisions import Release
+from pumice.scheduling.core.verdict import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -165,9 +167,8 @@ def _release(session: Session, gang: GangState, grace_s: int) -> Release | None:
     )
     if not bound:
         return None
-    missing = gang.spec.min_member - gang.tally.ready
-    why = f"{gang.tally.ready} of {gang.spec.min_member} members were bound, {missing} found no room within {grace_s} s"
-    return Release(gang.key, bound, why)
+    facts = Facts(gang=gang.key, free=gang.tally.ready, wanted=gang.spec.min_member, seconds=grace_s)
+    return Release(gang.key, bound, Cause(Code.RELEASED_INCOMPLETE, facts))
 
 
 def releases_of_lost_members(session: Session) -> list[Release]:
@@ -185,9 +186,10 @@ def releases_of_lost_members(session: Session) -> list[Release]:
         refused = [task for task in gang.tasks if is_refused(task) and not (is_belied and _note(task) == recorded)]
         nowhere = [] if has_started(gang.spec, gang.tasks, now) else [task for task in gang.tasks if _is_nowhere(task)]
         if refused:
-            found.append(Release(gang.key, tuple(refused), "its node had no room for it"))
+            found.append(Release(gang.key, tuple(refused), Cause(Code.RELEASED_NODE_FULL, Facts(gang=gang.key))))
         if nowhere:
-            found.append(Release(gang.key, tuple(nowhere), "its node is gone", at_once=True))
+            cause = Cause(Code.RELEASED_NODE_GONE, Facts(gang=gang.key))
+            found.append(Release(gang.key, tuple(nowhere), cause, at_once=True))
     return found
 
 

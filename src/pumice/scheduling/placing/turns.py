@@ -31,8 +31,18 @@ def contenders(session: Session) -> list[GangState]:
     return found
 
 
+def is_held_back(session: Session, gang: GangState) -> bool:
+    """Whether a plugin gives the gang no turn after what this cycle has placed; why is noted."""
+    reason = session.points.turn.of(gang)
+    if reason is not None:
+        members.refuse(gang, reason)
+    return reason is not None
+
+
 def take(session: Session, gang: GangState, pending: PendingMembers) -> bool:
     """One turn of one gang; True where it comes back into the line for more."""
+    if is_held_back(session, gang):
+        return False
     own_room = session.reserved_room.lift(gang)
     statement = _find_places(session, gang, pending)
     if statement is None:

@@ -1,8 +1,9 @@
 """The plugins, one file each. A new one is a file here and a line in this table; out-of-tree ones come by entry point.
 
 Read `gang` (the smallest) and `priority` first. Which nodes: `predicates` and `nodegroup`. Which of them first: `nodeorder`, `binpack`,
-`resource_strategy_fit`, `usage`. Shares of queues: `proportion` or `capacity`, `drf`, `fairshare`, `overcommit`, `resourcequota`. Places within the hardware: `deviceshare`,
-`numa_aware`, `network_topology_aware`, `task_topology`. Time: `reservation`, `sla`, `tdm`, `cdp`, `rescheduling`. Limits of evictions: `conformance`, `pdb`.
+`resource_strategy_fit`, `usage`. Shares of queues: `proportion` or `capacity`, `drf`, `fairshare`, `overcommit`, `resourcequota`,
+`user_limits`. Places within the hardware: `deviceshare`, `numa_aware`, `network_topology_aware`, `task_topology`. Time: `reservation`,
+`sla`, `tdm`, `cdp`, `rescheduling`. Limits of evictions: `conformance`, `pdb`.
 `extender` asks a program of the operator's.
 """
 
@@ -20,6 +21,7 @@ from pumice.scheduling.plugins import (
     drf,
     extender,
     fairshare,
+    fragmentation,
     gang,
     network_topology_aware,
     nodegroup,
@@ -38,6 +40,7 @@ from pumice.scheduling.plugins import (
     task_topology,
     tdm,
     usage,
+    user_limits,
 )
 
 if TYPE_CHECKING:
@@ -55,6 +58,7 @@ NAMES: Mapping[str, type[Plugin]] = {
     "drf": drf.Drf,
     "extender": extender.Extender,
     "fairshare": fairshare.Fairshare,
+    "fragmentation": fragmentation.Fragmentation,
     "gang": gang.GangPlugin,
     "network-topology-aware": network_topology_aware.NetworkTopologyAware,
     "nodegroup": nodegroup.NodeGroup,
@@ -73,6 +77,7 @@ NAMES: Mapping[str, type[Plugin]] = {
     "task-topology": task_topology.TaskTopology,
     "tdm": tdm.Tdm,
     "usage": usage.Usage,
+    "user-limits": user_limits.UserLimitsPlugin,
 }
 
 

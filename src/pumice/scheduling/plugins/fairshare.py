@@ -297,6 +297,7 @@ class Fairshare(Plugin):
         """Usage and factors, for people and programs."""
         session, scale = self.session, _Scale(self)
         waiting = (gang for gang in session.gangs.values() if gang.holder is not None and is_waiting(gang))
+        session.factor_weights.update(msgspec.to_builtins(self.args.factors))
         session.factors.update({gang.key: scale.factors(gang) for gang in waiting})
         users: dict[str, list[str]] = {}
         for queue, user in {**self.usage, **self.accounts}:
@@ -318,7 +319,7 @@ class Fairshare(Plugin):
     def _told(self, queue: str, users: Sequence[str], scale: _Scale) -> QueueUsage:
         most = sorted(users, key=lambda user: (-self.usage.get((queue, user), 0.0), user))[:USERS_TOLD_MAX]
         return QueueUsage(
-            usage=self._ratio(queue, ""),
+            usage=self.ratio(queue, ""),
             weight=self.weight_of(queue, ""),
             fair=round(scale.fair(queue), DIGITS),
             factor=round(scale.fair_share(self.account(queue, "")), DIGITS),
@@ -327,9 +328,9 @@ class Fairshare(Plugin):
 
     def _told_of_user(self, queue: str, user: str, scale: _Scale) -> UserUsage:
         factor = round(scale.fair_share(self.account(queue, user)), DIGITS)
-        return UserUsage(self._ratio(queue, user), self.weight_of(queue, user), factor)
+        return UserUsage(self.ratio(queue, user), self.weight_of(queue, user), factor)
 
-    def _ratio(self, queue: str, user: str) -> float:
+    def ratio(self, queue: str, user: str) -> float:
         """The share that, held for ever, makes the same usage."""
         return round(self.usage.get((queue, user), 0.0) / self.decay.longest, DIGITS)
 
@@ -404,5 +405,13 @@ class _Scale:
         return sum(weight * value for weight, value in zip(self._plugin.weights, values, strict=True))
 
     def factors(self, gang: GangState) -> Factors:
-        values = self.values(gang)
-        return Factors(*(round(value, DIGITS) for value in (*values, self.total(values))))
+        priority_class, fair_share, age, size, queue = values = self.values(gang)
+        return Factors(
+            priority_class=round(priority_class, DIGITS),
+            fair_share=round(fair_share, DIGITS),
+            age=round(age, DIGITS),
+            size=round(size, DIGITS),
+            queue=round(queue, DIGITS),
+            total=round(self.total(values), DIGITS),
+            used=self._plugin.ratio(*self._plugin.charged_for(gang)[0].name),
+        )

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from pumice import instant
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.decisions import Reserved
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.points.combination import is_rejection
@@ -22,7 +22,7 @@ from pumice.scheduling.placing import annotation_values, feasibility, members
 from pumice.scheduling.time import keeping, passing, reservations
 from pumice.scheduling.time.estimates import Estimates
 from pumice.scheduling.time.passing import Passing
-from pumice.scheduling.time.planning import Book, Rules
+from pumice.scheduling.time.planning import Book, Lost, Rules
 
 if TYPE_CHECKING:
     from pumice.instant import Duration, Instant
@@ -45,8 +45,8 @@ class Args(arguments.Args, frozen=True, kw_only=True):
         msgspec.Meta(ge=0, le=DEPTH_MAX, description="how many gangs have a reservation at a time: 1 is EASY backfill"),
     ] = 1
     queue_depth: Annotated[
-        int | None, msgspec.Meta(ge=0, le=DEPTH_MAX, description="how many of one queue; absent: as many as `depth`")
-    ] = msgspec.field(name="queue-depth", default=None)
+        int, msgspec.Meta(ge=0, le=DEPTH_MAX, description="how many of one queue, within `depth`")
+    ] = msgspec.field(name="queue-depth", default=DEPTH_MAX)
     patience: Annotated[str, msgspec.Meta(description="how long a gang waits before it gets one; 0s: at once")] = "5m"
     default_estimate: Annotated[
         str, msgspec.Meta(description="how long a gang is expected to run that nothing is known of")
@@ -83,9 +83,8 @@ class ReservationPlugin(Plugin):
         args = self.args
         self.session = session
         self.estimates = Estimates(session, arguments.duration("default-estimate", args.default_estimate))
-        queue_depth = args.depth if args.queue_depth is None else args.queue_depth
         horizon = arguments.duration("horizon", args.horizon)
-        self.book = Book(session, self.estimates, Rules(args.depth, queue_depth, horizon))
+        self.book = Book(session, self.estimates, Rules(args.depth, args.queue_depth, horizon))
         self.passing = Passing(self.book)
         self.is_placing = False  # between the first action and the last
         self.waiting: dict[str, reservations.Reservation] = {}  # their gangs hold places that others are about to leave
@@ -174,7 +173,7 @@ class ReservationPlugin(Plugin):
             book.drop(gang.key)
             found = book.find(gang)
             if found is None:
-                book.lost[gang.key] = cause
+                book.lost[gang.key] = Lost(*cause, own.time)
             else:
                 keeping.inherit(found, own.since, own.said)
                 keeping.blame(found, own.time, cause)
@@ -219,15 +218,12 @@ class ReservationPlugin(Plugin):
     def close(self) -> None:
         """What stands is told to its gangs; room is described as it is, reserved or not."""
         self.is_placing = False
-        for each in self.book.standing.values():
-            facts = Facts(until=instant.format_instant(each.time), free=len(each.nodes))
-            members.refuse(each.gang, Reason(Code.RESERVED, NAME, facts, cure=Cure.WAITING))
-            if (moved := keeping.reason_of_move(each)) is not None:
-                members.refuse(each.gang, moved)
-        for key, (code, culprit) in self.book.lost.items():
-            gang = self.session.gangs.get(key)
-            if gang is not None and key not in self.book.standing and code is Code.RESERVATION_OUTRANKED:
-                members.refuse(gang, Reason(code, NAME, Facts(gang=culprit), cure=Cure.WAITING))
+        for gang, reason in keeping.reasons(self.book):
+            members.refuse(gang, reason)
+        self.session.expected.update(self.estimates.asked())
+        self.session.reservations.update(
+            {key: Reserved(each.time, len(each.nodes), each.since) for key, each in self.book.standing.items()}
+        )
 
     def next_change(self, session: Session) -> Instant | None:
         """When somebody's patience ends, a reserved time comes, or work that a reservation waits for is expected to end."""

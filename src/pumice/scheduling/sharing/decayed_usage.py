@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pumice.instant import Duration
 
 CLOSE = 5 * instant.SECOND  # what was held so shortly ago has been held since
-GAP = 90 * instant.SECOND  # a scheduler that runs looks once a minute: after longer, nobody has looked
 FORGOTTEN = 1e-6  # share-seconds that no ranking can see
 ENTRY_BYTES = 56  # of two numbers and their punctuation, as they are encoded
 USAGE_BYTES_MAX = SLOT_BYTES_MAX - 4096
@@ -92,20 +91,18 @@ def usage_at(
     holdings: Callable[[], Mapping[Name, Sequence[Held]]],
     share_of: Callable[[Amounts], float],
 ) -> dict[Name, float]:
-    """Usage as of now. What was held when a cycle last looked has been held until now.
+    """Usage as of now. What was held when a cycle last looked counts as held until now.
 
     After some seconds another process may have looked meanwhile, whose memory is lost: then what is held now counts since its
-    start, if that is more. After so long that nobody can have looked, or where nothing is remembered, that alone counts.
+    start, if that is more. Where nothing is remembered, that alone counts.
     """
     at = past(memory.at, now)
     if at is None and memory.at is not None:
         at = now  # the clock was ahead: what was used stands, and nothing is added
-    elapsed = now - at if at is not None else GAP + 1
-    found, added = {}, {}
-    for name, (usage, share) in memory.entries():
-        found[name] = usage * decay.factor(elapsed)
-        added[name] = decay.held(share, now - elapsed, now, now) if elapsed <= GAP else 0.0
-    if elapsed > CLOSE:
+    since = now if at is None else at
+    found = {name: usage * decay.factor(now - since) for name, (usage, _) in memory.entries()}
+    added = {name: decay.held(share, since, now, now) for name, (_, share) in memory.entries()}
+    if at is None or now - at > CLOSE:
         for name, held in holdings().items():
             added[name] = max(added.get(name, 0.0), _since_start(held, at, now, decay, share_of))
     return {name: found.get(name, 0.0) + more for name, more in added.items()}

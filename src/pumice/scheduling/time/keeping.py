@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pumice import instant
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.time import reservations
+from pumice.scheduling.time.planning import Lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pumice.cluster.columns import Mask
+    from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.time.planning import Book
     from pumice.scheduling.time.reservations import Kept, Reservation
@@ -49,7 +49,7 @@ def _confirm(book: Book, recalled: Reservation, kept: Kept) -> None:
     others = book.binding(recalled.gang)
     moments = [recalled.time, *(each.time for each in others if recalled.time < each.time < recalled.end)]
     for at in moments:
-        short: Mask = np.any(book.left(at, recalled.nodes, others) < recalled.taken, axis=0)
+        short = recalled.lacks(book.left(at, recalled.nodes, others))
         if short.any():
             _renew(book, recalled.gang, kept, _cause(book, recalled, short))
             return
@@ -63,7 +63,7 @@ def _confirm(book: Book, recalled: Reservation, kept: Kept) -> None:
 def _renew(book: Book, gang: GangState, kept: Kept, cause: Cause) -> None:
     found = book.find(gang)
     if found is None:
-        book.lost[gang.key] = cause
+        book.lost[gang.key] = Lost(*cause, kept.time)
         return
     inherit(found, kept.since, kept.said)
     if found.time > kept.time:
@@ -85,7 +85,7 @@ def blame(found: Reservation, former: int, cause: Cause) -> None:
 
 def blame_for(book: Book, late: Reservation) -> Cause:
     """Its time has come, and it could not start: who or what is in the way."""
-    short: Mask = np.any(book.left(book.now, late.nodes, book.binding(late.gang)) < late.taken, axis=0)
+    short = late.lacks(book.left(book.now, late.nodes, book.binding(late.gang)))
     lost = _closed_node(book, late)
     return (Code.RESERVATION_NODE_LOST, lost) if lost else _cause(book, late, short)
 
@@ -104,11 +104,10 @@ def _closed_node(book: Book, reservation: Reservation) -> str:
 def _cause(book: Book, reservation: Reservation, short: Mask) -> Cause:
     """Who or what takes the room on the nodes that are short."""
     table = book.session.room.table
-    nodes = reservation.nodes[short] if short.any() else reservation.nodes
-    taken = reservation.taken[:, short] if short.any() else reservation.taken
-    too_small = np.any(table.allocatable[:, nodes] < taken, axis=0)
+    too_small = reservation.lacks(table.allocatable[:, reservation.nodes])
     if too_small.any():
-        return Code.RESERVATION_NODE_LOST, table.names[nodes[too_small][0]]
+        return Code.RESERVATION_NODE_LOST, table.names[reservation.nodes[too_small][0]]
+    nodes = reservation.nodes[short] if short.any() else reservation.nodes
     return _running_cause(book, reservation, nodes.tolist()) or _promised_cause(book, reservation, set(nodes.tolist()))
 
 
@@ -138,16 +137,27 @@ def _promised_cause(book: Book, reservation: Reservation, nodes: set[int]) -> Ca
     return Code.RESERVATION_ROOM_TAKEN, ""
 
 
-def reason_of_move(reservation: Reservation) -> Reason | None:
-    """Why the reservation is later than it was."""
-    code = reservation.moved
-    if code is None:
-        return None
+def reasons(book: Book) -> list[tuple[GangState, Reason]]:
+    """What the gangs of a book are told: what is reserved for them, and why that became later or ended."""
+    told = []
+    for each in book.standing.values():
+        facts = Facts(until=instant.format_instant(each.time), free=len(each.nodes))
+        told.append((each.gang, Reason(Code.RESERVED, NAME, facts, cure=Cure.WAITING)))
+        if each.moved is not None:
+            told.append((each.gang, _moved(each.moved, each.culprit, each.former, each.time)))
+    for key, lost in book.lost.items():
+        gang = book.session.gangs.get(key)
+        if gang is not None and key not in book.standing:
+            told.append((gang, _moved(lost.code, lost.culprit, lost.time, None)))
+    return told
+
+
+def _moved(code: Code, culprit: str, former: Instant, until: Instant | None) -> Reason:
     is_node = code is Code.RESERVATION_NODE_LOST
     facts = Facts(
-        gang="" if is_node else reservation.culprit,
-        node=reservation.culprit if is_node else "",
-        former=instant.format_instant(reservation.former),
-        until=instant.format_instant(reservation.time),
+        gang="" if is_node else culprit,
+        node=culprit if is_node else "",
+        former=instant.format_instant(former),
+        until="" if until is None else instant.format_instant(until),
     )
     return Reason(code, NAME, facts, cure=Cure.WAITING)

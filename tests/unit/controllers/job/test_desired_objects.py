@@ -285,6 +285,24 @@ def test_scaling_changes_what_may_change_in_the_group_and_nothing_else():
     }
 
 
+def test_how_long_a_job_may_run_and_is_expected_to_stands_on_its_group():
+    limit = {names.TIME_LIMIT: "2h", names.TIME_LIMIT_WARNING: "2m"}
+    job = a_job(phase="Pending", annotations=limit, runningEstimate="90m")
+    (group,) = [each for each in told(job, group=None).operations if isinstance(each, Create)]
+    assert group.body["metadata"]["annotations"] == {**limit, names.RUNNING_ESTIMATE: "90m"}
+    said = a_job(phase="Pending", annotations={names.RUNNING_ESTIMATE: "1h"}, runningEstimate="90m")
+    (group,) = [each for each in told(said, group=None).operations if isinstance(each, Create)]
+    assert group.body["metadata"]["annotations"] == {names.RUNNING_ESTIMATE: "1h"}
+
+
+def test_another_time_limit_reaches_the_group_of_a_job_that_runs():
+    job = a_job(annotations={names.TIME_LIMIT: "4h"})
+    before = {names.TIME_LIMIT: "2h", names.TIME_LIMIT_WARNING: "2m", names.RUN: "{}"}
+    found = told(job, *gang(), group=fitting_group(job, "Running", annotations=before))
+    (patch,) = [each for each in found.operations if isinstance(each, Patch) and each.kind is not Job]
+    assert patch.body == {"metadata": {"annotations": {names.TIME_LIMIT: "4h", names.TIME_LIMIT_WARNING: None}}}
+
+
 def test_amounts_that_are_written_differently_are_the_same():
     job = a_job(a_task("worker", 2, template=resources(requests={"cpu": "500m"})), phase="Pending")
     fit = fitting_group(job, "Pending")
@@ -361,6 +379,7 @@ def test_what_the_job_says_of_eviction_reaches_its_pods():
         names.PREEMPTABLE: "true",
         names.COOLDOWN_TIME: "600s",
         names.REVOCABLE_ZONE: "*",
+        names.TIME_LIMIT_SIGNAL: "SIGUSR1",
         names.JDB_MIN_AVAILABLE: "50%",
         names.JDB_MAX_UNAVAILABLE: "2",
     }

@@ -6,7 +6,7 @@ from tests.unit.controllers.job.literals import NOW, a_command, a_job, a_pod, a_
 
 from pumice.api import names
 from pumice.api.pods import Pod
-from pumice.controllers.operations import Delete, Look
+from pumice.controllers.operations import Delete, Emit, Look
 
 RESTART_ALL = [{"event": "PodEvicted", "action": "RestartJob"}, {"event": "PodFailed", "action": "RestartJob"}]
 MEMBERS = {"master": "0", "worker": "0-2"}
@@ -318,6 +318,64 @@ def test_unknown_concerns_no_pod_so_a_restart_of_single_pods_does_nothing_and_co
     job = a_job(policies=[policy("Unknown", "RestartTask")])
     found = told(job, *gang(), group="Unknown")
     assert (found.phase, found.job.status.retry_count) == ("Running", 0)
+
+
+# ------------------------------------------------------------------------------------------------------ time limits
+
+ENDED = {names.TIME_LIMIT: "2h", names.RUN: '{"started": "2026-03-01T10:59:00Z", "ended": "2026-03-01T12:59:00Z"}'}
+
+
+@pytest.mark.parametrize(
+    ("policies", "phase"),
+    [
+        ([], "Terminating"),
+        ([policy("PodFailed", "RestartJob")], "Terminating"),
+        ([policy("TimeLimitExceeded", "CompleteJob")], "Completing"),
+        ([policy("TimeLimitExceeded", "AbortJob")], "Aborting"),
+        ([policy("TimeLimitExceeded", "RestartJob")], "Restarting"),
+        ([policy("*", "RestartJob")], "Restarting"),
+        ([policy("TimeLimitExceeded", "RestartPod")], "Terminating"),
+        ([policy("TimeLimitExceeded", "RestartTask")], "Terminating"),
+        ([policy("TimeLimitExceeded", "ResumeJob")], "Terminating"),
+    ],
+)
+def test_a_gang_whose_time_is_up_ends_whatever_policies_say(policies, phase):
+    job = a_job(policies=policies, annotations={names.TIME_LIMIT: "2h"})
+    found = told(job, *gang(), group=fitting_group(job, "Running", annotations=ENDED))
+    assert found.phase == phase
+    assert found.job.status.state.reason == "TimeLimitExceeded"
+    assert "has run for its time limit of 2h, since 2026-03-01T10:59:00Z" in found.job.status.state.message
+    assert found.killed == {"master-0", "worker-0", "worker-1", "worker-2"}
+    assert found.loses_group
+
+
+def test_the_end_of_time_is_answered_once_however_long_the_group_takes_to_go():
+    job = a_job(policies=[policy("TimeLimitExceeded", "RestartJob")])
+    marked = fitting_group(job, "Running", annotations=ENDED)
+    found = told(job, *gang(), group=marked)
+    again = told(found.job, group=marked)
+    assert again.job.status.retry_count == found.job.status.retry_count == 1
+
+
+def test_a_policy_for_the_end_of_time_may_grant_a_while():
+    job = a_job(policies=[policy("TimeLimitExceeded", "AbortJob", timeout="5m")], annotations={names.TIME_LIMIT: "2h"})
+    marked = fitting_group(job, "Running", annotations=ENDED)
+    found = told(job, *gang(), group=marked)
+    assert found.phase == "Running"
+    assert found.plan.again_at == NOW + 4 * 60 * 10**9
+    assert told(job, *gang(), group=marked, now=NOW + 4 * 60 * 10**9).phase == "Aborting"
+
+
+def test_a_mark_on_a_group_says_nothing_to_people_about_waiting():
+    warned = {
+        "type": "TimeLimitWarning",
+        "status": "True",
+        "message": "soon",
+        "lastTransitionTime": "2026-03-01T12:59:00Z",
+    }
+    job = a_job()
+    found = told(job, *gang(), group=fitting_group(job, "Running", conditions=[warned]))
+    assert [each for each in found.operations if isinstance(each, Emit)] == []
 
 
 # -------------------------------------------------------------------------------------------------- single restarts

@@ -24,8 +24,8 @@ NODE = "node-0"
 
 
 class Theatre(Stage):
-    def __init__(self):
-        super().__init__(loop.controller, kinds=(Job, Command, PodGroup, Queue))
+    def __init__(self, *others):
+        super().__init__(loop.controller, *others, kinds=(Job, Command, PodGroup, Queue))
 
     async def _run(self, body):
         async def played(stage):
@@ -76,7 +76,7 @@ class Theatre(Stage):
 
     # ------------------------------------------------------------------------------------------------- words
 
-    async def submit(self, *tasks, name="train", run="", **spec):
+    async def submit(self, *tasks, name="train", run="", metadata=None, **spec):
         """A Job; tasks as (name, replicas); pods run for `run`, or for ever."""
         annotations = {names.PRETEND_RUN: run} if run else {}
         template = {
@@ -86,7 +86,7 @@ class Theatre(Stage):
         made = [{"name": task, "replicas": replicas, "template": template} for task, replicas in tasks]
         total = sum(replicas for _, replicas in tasks)
         fixed = {"minAvailable": total, "queue": "default", "schedulerName": "volcano", "tasks": made}
-        return await self.make(Job, name, spec={**fixed, **spec})
+        return await self.make(Job, name, metadata=metadata, spec={**fixed, **spec})
 
     async def job(self, name="train"):
         return await self.get(Job, name)

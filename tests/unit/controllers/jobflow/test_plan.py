@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.unit.controllers.jobflow.flows import a_flow, a_job, a_part, a_pod, jobs, templates
 
 from pumice import instant
@@ -84,6 +85,16 @@ def test_a_job_is_its_template_with_its_origin_and_its_owner():
     origin = {names.CREATED_BY_JOB_TEMPLATE: "team.a", names.CREATED_BY_JOB_FLOW: "team.f"}
     assert (metadata["labels"], metadata["annotations"]) == (origin, origin)
     assert metadata["ownerReferences"][0]["uid"] == "u-flow"
+
+
+def test_how_long_the_jobs_of_a_template_may_run_stands_on_the_template():
+    times = {names.TIME_LIMIT: "2h", names.TIME_LIMIT_SIGNAL: "SIGUSR1", names.RUNNING_ESTIMATE: "1h"}
+    template = replace(FOUR["a"], metadata=replace(FOUR["a"].metadata, annotations={**times, "example.org/mine": "1"}))
+    (create,) = [
+        each for each in plan(View(a_flow(a_part("a")), {"a": template}), NOW).plan if isinstance(each, Create)
+    ]
+    origin = {names.CREATED_BY_JOB_TEMPLATE: "team.a", names.CREATED_BY_JOB_FLOW: "team.f"}
+    assert create.body["metadata"]["annotations"] == {**times, **origin}
 
 
 def test_an_origin_that_is_too_long_for_a_label_is_an_annotation_only():

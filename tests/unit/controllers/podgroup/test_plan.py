@@ -146,6 +146,18 @@ def test_annotations_come_from_the_owners_first_one_first_and_the_pod_has_the_la
     assert metadata["labels"] == {names.COOLDOWN_TIME: "5m", names.USER: "mia"}
 
 
+def test_how_long_pods_may_run_stands_on_their_group_and_may_change():
+    times = {names.TIME_LIMIT: "2h", names.TIME_LIMIT_WARNING: "2m", names.RUNNING_ESTIMATE: "1h"}
+    assert made(View("podgroup-u-p", None, [a_pod(annotations=times)]))["metadata"]["annotations"] == times
+    owner = a_workload(**times)
+    pod = a_pod(owners=[REPLICAS], annotations={names.TIME_LIMIT: "3h"})
+    first = made(View("podgroup-u-web", None, [pod], [owner]))["metadata"]["annotations"]
+    assert first == {**times, names.TIME_LIMIT: "3h"}
+    view = View("podgroup-u-web", a_group(min_member=1), [pod], [owner])
+    (patch,) = [each for each in plan(view, NOW) if isinstance(each, Patch) and each.kind is PodGroup]
+    assert patch.body == {"metadata": {"annotations": first}}
+
+
 def test_a_group_says_who_submitted_its_pod_whatever_a_workload_says():
     record = {names.SUBMITTED_BY: "alice", names.SUBMITTER_GROUPS: "blue"}
     assert made(View("podgroup-u-p", None, [a_pod(annotations=record)]))["metadata"]["annotations"] == record

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+from tests.bodies.patience import PATIENCE_S
 from tests.unit.local.apiserver.words import MAPS, Api, a_map
 
 from pumice.local.apiserver import history
@@ -188,7 +189,7 @@ async def test_news_wakes_a_waiting_watch(tmp_path):
     store = Store()
     news = store.collection("pods").history.news()
     store.put("pods", an_object("x", "p", "1", 0), expected=None)
-    await asyncio.wait_for(news, 1)
+    await asyncio.wait_for(news, PATIENCE_S)
 
 
 async def test_nothing_is_settled_before_the_journal_has_it(tmp_path):

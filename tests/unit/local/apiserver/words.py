@@ -3,6 +3,8 @@
 import asyncio
 import json
 
+from tests.bodies.patience import PATIENCE_S
+
 from pumice.kube.transport import Request
 from pumice.local.apiserver.request_parsing import ROOT
 
@@ -17,7 +19,7 @@ class Watching:
 
     async def next(self):
         while not self.lines:
-            self.rest += await asyncio.wait_for(anext(self.stream), 5)
+            self.rest += await asyncio.wait_for(anext(self.stream), PATIENCE_S)
             *whole, self.rest = self.rest.split(b"\n")
             self.lines += whole
         return json.loads(self.lines.pop(0))

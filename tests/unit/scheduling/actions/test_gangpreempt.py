@@ -50,8 +50,8 @@ def test_a_lower_ranked_gang_makes_room_for_a_higher_ranked_one():
     assert sorted(evicted(decisions)) == ["old-w-0", "old-w-1"]
     assert promised(decisions) == {"new-w-0": "n1", "new-w-1": "n2"}
     assert binds(decisions) == {}
-    assert {(each.reason, each.claimant) for each in decisions.evictions} == {("gangpreempt", "default/new")}
-    assert "falls below its minimum" in decisions.evictions[0].why
+    assert {(each.rule, each.claimant) for each in decisions.evictions} == {("gangpreempt", "default/new")}
+    assert "falls below its minimum" in decisions.evictions[0].cause.text
 
 
 def test_the_room_that_is_made_is_claimed_for_the_gang():
@@ -132,7 +132,7 @@ def test_members_that_a_gang_can_spare_go_before_a_gang_is_broken():
     rigid = ranked("rigid", 1, "low", cpu="2", running=["n3"])
     decisions = decide(nodes("n1", "n2", "n3"), elastic, rigid, waiting("new", 1, cpu="2"))
     assert evicted(decisions) == ["elastic-w-1"]
-    assert "keeps its minimum: 1 of 1" in decisions.evictions[0].why
+    assert "keeps its minimum: 1 of 1" in decisions.evictions[0].cause.text
 
 
 def test_without_whole_bundles_no_gang_is_broken():

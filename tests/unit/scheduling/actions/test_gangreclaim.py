@@ -34,7 +34,7 @@ def test_a_gang_of_another_queue_makes_room():
     decisions = plan_for(QUEUES, NODES, old, waiting("new", 2, cpu="2"), policy=PLAIN)
     assert sorted(evicted(decisions)) == ["old-w-0", "old-w-1"]
     assert sorted(promised(decisions).values()) == ["n1", "n2"]
-    assert {each.reason for each in decisions.evictions} == {"gangreclaim"}
+    assert {each.rule for each in decisions.evictions} == {"gangreclaim"}
 
 
 def test_gangs_of_the_own_queue_are_left_alone():

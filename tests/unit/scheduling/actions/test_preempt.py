@@ -53,8 +53,8 @@ def test_a_higher_gang_takes_the_room_of_a_lower_one_and_waits_for_it():
     assert promised(decisions) == {"g-w-0": "n1"}
     assert binds(decisions) == {}
     (eviction,) = decisions.evictions
-    assert (eviction.reason, eviction.claimant) == ("preempt", "default/g")
-    assert eviction.why == "gang default/old falls below its minimum: 0 of 1 members stay"
+    assert (eviction.rule, eviction.claimant) == ("preempt", "default/g")
+    assert eviction.cause.text == "gang default/old falls below its minimum: 0 of 1 members stay"
 
 
 @pytest.mark.parametrize("rank", ["high", "low"])
@@ -207,7 +207,7 @@ def test_a_gang_may_be_left_with_its_surplus_gone():
     world = [a_node("n1", cpu="3"), surplus]
     decisions = plan(*world, waiting("g", 1), policy=keeping)
     assert evicted(decisions) == ["old-w-2"]
-    assert decisions.evictions[0].why == "gang default/old keeps its minimum: 2 of 2 members stay"
+    assert decisions.evictions[0].cause.text == "gang default/old keeps its minimum: 2 of 2 members stay"
     assert evicted(plan(*world, waiting("g", 2), policy=keeping)) == []
 
 

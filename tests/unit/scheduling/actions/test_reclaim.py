@@ -53,7 +53,7 @@ def test_a_queue_below_its_share_takes_back_from_one_above():
     assert promised(decisions) == {"g-w-0": "n1"}
     assert binds(decisions) == {}
     (eviction,) = decisions.evictions
-    assert (eviction.reason, eviction.claimant) == ("reclaim", "default/g")
+    assert (eviction.rule, eviction.claimant) == ("reclaim", "default/g")
 
 
 def test_nobody_goes_for_a_queue_that_has_its_share():

@@ -63,8 +63,8 @@ def test_only_pods_that_run_are_offered():
 def test_an_eviction_says_why_and_is_nobodys_claim():
     decisions = shuffle("a", a=wishing("0"))
     (eviction,) = decisions.evictions
-    assert (eviction.reason, eviction.claimant) == ("shuffle", "")
-    assert eviction.why == "gang default/g falls below its minimum: 2 of 3 members stay"
+    assert (eviction.rule, eviction.claimant) == ("shuffle", "")
+    assert eviction.cause.text == "gang default/g falls below its minimum: 2 of 3 members stay"
     assert decisions.claims == ()
 
 

@@ -23,6 +23,10 @@ SENTENCES = {
     Code.QUEUE_DEVICES_INSUFFICIENT: "queue resource quota insufficient: insufficient dra-resource-exceeded (queue research, deviceclass/gpu)",
     Code.NAMESPACE_QUOTA: "resource quota insufficient, requested: cpu 4, used: cpu 2, limited: cpu 5 (ResourceQuota team, promised to admitted gangs: cpu 1)",
     Code.CLUSTER_OVERCOMMITTED: "resource in cluster is overused: overused cpu, overused nvidia.com/gpu",
+    Code.USER_RUNNING: "user mia may run 2 gangs in queue research and runs 2 (ml/train-a, ml/train-b)",
+    Code.USER_SUBMITTED: "user mia may have 100 gangs in queue research and has 104 (ml/a, ml/b, ml/c and 101 more)",
+    Code.USER_RESOURCES: "user mia may hold in queue research 8 nvidia.com/gpu, holds 6 and asks for 4 (ml/train-a)",
+    Code.USER_LIMITS_UNREADABLE: "queue research lets no gang start, because its annotation pumice.dev/user-limits cannot be read: 'many' is no number of gangs",
     Code.TASK_PODS_MISSING: "Not enough valid pods of each task for gang-scheduling, task 'worker': 1, min: 3",
     Code.SUB_GROUPS_MISSING: "Not enough sub groups of policy replica, valid: 1, min: 2",
     Code.PODS_MISSING: "Not enough valid tasks for gang-scheduling, valid: 2, min: 3",
@@ -37,6 +41,13 @@ SENTENCES = {
     Code.ROLE_FAILED: "Task w-1 with role spec worker has already predicated failed, skip",
     Code.PREEMPTION_FALLS_SHORT: "evicting every gang of lower priority in queue research would make room for 3 of 4 members that must start together",
     Code.RECLAIM_FALLS_SHORT: "evicting everything that other queues must give back would make room for 3 of 4 members that must start together",
+    Code.RESERVED: "room for its minimum is reserved on 8 nodes, from 2026-01-31T12:30:00Z on at the latest",
+    Code.WOULD_DELAY: "would delay gang team/large, for which room is reserved from 2026-01-31T12:30:00Z on; a gang that is expected to end before that may pass",
+    Code.NOT_HELD: "3 of the 8 members that must start together would find a place; that room is not held, but reserved for the time at which there is enough for all of them",
+    Code.RESERVATION_OUTLIVED: "its reservation moved from 2026-01-31T12:00:00Z to 2026-01-31T12:30:00Z: gang team/slow runs longer than expected",
+    Code.RESERVATION_NODE_LOST: "its reservation moved from 2026-01-31T12:00:00Z to 2026-01-31T12:30:00Z: node gpu-7 is gone, or takes no such pods any more",
+    Code.RESERVATION_OUTRANKED: "its reservation for 2026-01-31T12:00:00Z has ended: gang team/urgent ranks higher",
+    Code.RESERVATION_ROOM_TAKEN: "its reservation moved from 2026-01-31T12:00:00Z to 2026-01-31T12:30:00Z: pods that are not Pumice's took its room, or its queue's share became smaller",
     Code.HYPER_NODES_UNUSABLE: "the tree of hyper nodes cannot be used: hyper node b has two parents, c and d: remove it from one of them",
     Code.TIER_NAME_UNKNOWN: "no hyper node has the tier name 'pod' of highestTierName; known are rack, row: correct the one or the other",
     Code.HYPER_NODE_FIXED: "members run in hyper node rack-2 of tier 1, and tier 1 allows no others to join them",
@@ -59,6 +70,7 @@ SENTENCES = {
     Code.DEVICE_CLAIM_FULL: 'plugin DynamicResources pre-predicates failed resourceclaim "ml/gpus" in use',
     Code.DEVICE_CLASS_MISSING: "plugin DynamicResources pre-predicates failed request one: device class gpu does not exist",
     Code.DEVICE_SELECTOR_UNUSABLE: "plugin DynamicResources pre-predicates failed request one: the expression is too long",
+    Code.NODE_RESERVED: "node(s) were reserved for gangs that wait longer",
     Code.INSUFFICIENT: "Insufficient nvidia.com/gpu",
     Code.UNSCHEDULABLE: "node(s) were unschedulable",
     Code.NODE_AFFINITY: "node(s) didn't match Pod's node affinity/selector",
@@ -104,6 +116,11 @@ SENTENCES = {
     Code.PROPORTION: "proportional of resource nvidia.com/gpu check failed",
     Code.EXTENDER: "no licence left",
     Code.EXTENDER_FAILED: "extender failed: connection refused",
+    Code.VICTIM_BREAKS_GANG: "gang team/large falls below its minimum: 3 of 4 members stay",
+    Code.VICTIM_SPARED_BY_GANG: "gang team/large keeps its minimum: 5 of 4 members stay",
+    Code.RELEASED_INCOMPLETE: "6 of 8 members were bound, 2 found no room within 60 s",
+    Code.RELEASED_NODE_FULL: "its node had no room for it",
+    Code.RELEASED_NODE_GONE: "its node is gone",
     Code.EXTENDER_NOT_ADMITTED: "the extender does not admit the gang",
 }
 
@@ -121,7 +138,9 @@ def test_a_code_reads(code):
 @pytest.mark.parametrize("code", Code, ids=lambda code: code.value)
 def test_a_verdict_survives_its_way_through_the_annotation(code):
     facts, cures = EXAMPLES[code]
-    verdict = Verdict("Inqueue", "now", (Reason(code, "p", facts, 3, cures[0]),), {"Pending": 2}, {"Unschedulable": 2})
+    verdict = Verdict(
+        "Inqueue", "now", (Reason(code, "p", facts, 3, *cures[:1]),), {"Pending": 2}, {"Unschedulable": 2}
+    )
     assert decode(encode(verdict)) == verdict
 
 

@@ -59,7 +59,7 @@ def test_what_holds_without_a_file_is_written_in_the_files_own_format():
     assert found.actions == ("enqueue", "allocate", "preempt", "reclaim", "backfill")
     assert [option.name for option in found.options] == [
         "priority", "gang", "conformance",
-        "overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack",
+        "overcommit", "user-limits", "fairshare", "drf", "predicates", "proportion", "nodeorder", "binpack",
         "resource-strategy-fit", "network-topology-aware",
     ]  # fmt: skip
     assert not found.option("gang").allows("enablePreemptable")

@@ -125,7 +125,7 @@ def test_a_member_whose_bind_is_under_way_is_not_released():
 
 def test_a_release_says_why():
     (release,) = plan(*cut_gang(99)).releases
-    assert release.why == "2 of 3 members were bound, 1 found no room within 30 s"
+    assert release.cause.text == "2 of 3 members were bound, 1 found no room within 30 s"
 
 
 @pytest.mark.parametrize("metadata", [{}, OTHER_OWNER])

@@ -408,7 +408,7 @@ def test_rolling_back_leaves_no_trace_on_the_cards():
     plugin = hook.call.__self__
 
     def state():
-        return plugin.boards[0].state(["gang default/g", "gang default/old"])
+        return plugin.book.boards[0].state(["gang default/g", "gang default/old"], named=True, in_order=False)
 
     before = state()
     statement = session.statement()
@@ -418,10 +418,10 @@ def test_rolling_back_leaves_no_trace_on_the_cards():
     assert not session.placer.feasible(shape, None).any()
     statement.evict(session.gangs["default/old"].tasks[0], "preempt")
     statement.place(Placement(gang, shape, [gang.tasks[1]], [0], Status.PIPELINED))
-    assert plugin.held["default/g-w-1"][0][0].card == 0
+    assert plugin.book.held["default/g-w-1"][0][0].card == 0
     statement.rollback()
     assert state() == before
-    assert plugin.given == set()
+    assert plugin.book.given == set()
 
 
 # ------------------------------------------------------------------------------------------------- arguments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pumice import instant
 from pumice.api import names
@@ -16,7 +16,7 @@ from pumice.scheduling.placing.constraints import shared_gpus
 from pumice.scheduling.placing.constraints.shared_gpus import Ask, Part, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pumice.api.core import Node
     from pumice.api.pods import Container
@@ -35,15 +35,23 @@ class Where:
     now: instant.Instant
 
 
+@dataclasses.dataclass(frozen=True)
 class ByNumber:
     """Cards that a node's capacity counts: memory of one of them, or some of them whole."""
 
-    lock = "gpu"
+    whole: bool
+    policy: str = ""
 
-    def __init__(self, *, whole: bool) -> None:
-        self.whole = whole
-        self.too_full = Code.GPU_NUMBER if whole else Code.GPU_MEMORY
-        self.never = Code.GPU_NUMBER_NEVER if whole else Code.GPU_MEMORY_NEVER
+    lock: ClassVar[str] = "gpu"
+    in_order: ClassVar[bool] = False  # the first card that will do is taken
+
+    @property
+    def too_full(self) -> Code:
+        return Code.GPU_NUMBER if self.whole else Code.GPU_MEMORY
+
+    @property
+    def never(self) -> Code:
+        return Code.GPU_NUMBER_NEVER if self.whole else Code.GPU_MEMORY_NEVER
 
     def cards_of(self, node: Node, *, now: instant.Instant) -> CardSet | None:
         del now
@@ -84,15 +92,20 @@ class ByNumber:
         return {names.GPU_INDEX: numbers, names.PREDICATE_TIME: str(where.now)}
 
 
+@dataclasses.dataclass(frozen=True)
 class Slices:
     """Cards that a device plugin registers in an annotation, in slices."""
 
-    lock = "hamivgpu"
-    too_full = Code.GPU_SLICES
-    never = Code.GPU_SLICES_NEVER
+    policy: str
 
-    def __init__(self, policy: str) -> None:
-        self.policy = policy
+    lock: ClassVar[str] = "hamivgpu"
+    too_full: ClassVar[Code] = Code.GPU_SLICES
+    never: ClassVar[Code] = Code.GPU_SLICES_NEVER
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the fullest cards come first, wherever they are."""
+        return self.policy == shared_gpus.BINPACK
 
     def cards_of(self, node: Node, *, now: instant.Instant) -> CardSet | None:
         notes = node.metadata.annotations
@@ -167,9 +180,12 @@ def _limit(container: Container, name: str) -> int:
 
 
 def _wanted_slices(container: Container) -> Wanted:
-    """Memory alone means a slice of one card; neither memory nor a share of it means all of it."""
     asked = {**amounts.read(container.resources.requests), **amounts.read(container.resources.limits)}
-    of = {name: int(value) // amounts.MILLI for name, value in asked.items()}
+    return wanted_slices({name: int(value) // amounts.MILLI for name, value in asked.items()})
+
+
+def wanted_slices(of: Mapping[str, int]) -> Wanted:
+    """Memory alone means a slice of one card; neither memory nor a share of it means all of it."""
     cards = of.get(names.VGPU_NUMBER, 1 if names.VGPU_MEMORY in of else 0)
     memory = of.get(names.VGPU_MEMORY, 0)
     percent = of.get(names.VGPU_MEMORY_PERCENTAGE, 0 if memory else 100)

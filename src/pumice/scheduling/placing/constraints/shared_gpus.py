@@ -7,7 +7,6 @@ cores. *Cards by number*: a pod gets memory of one card, or whole cards that no 
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from pumice.cluster.cards import CORES, HAMI_CORE, Card, CardSet
@@ -77,7 +76,7 @@ class Usage:
         self.parts = parts
         self.memory = memory
         self.cores = cores
-        self.marks: Counter[str] = Counter()
+        self.marks: dict[str, int] = {}
 
     def copy(self) -> Usage:
         twin = Usage(self.parts, self.memory, self.cores)
@@ -89,10 +88,10 @@ class Usage:
         self.memory += part.memory * sign
         self.cores += part.cores * sign
         for mark in marks:
-            self.marks[mark] += sign
+            self.marks[mark] = self.marks.get(mark, 0) + sign
 
     def has(self, marks: Iterable[str]) -> bool:
-        return any(self.marks[mark] > 0 for mark in marks)
+        return any(self.marks.get(mark, 0) > 0 for mark in marks)
 
 
 class Board:
@@ -111,9 +110,25 @@ class Board:
             for part in container:
                 self.usage[part.card].add(part, marks, sign)
 
-    def state(self, avoid: Iterable[str]) -> tuple[tuple[int, int, int, bool], ...]:
-        """All that decides what a pod gets that avoids these marks."""
-        return tuple((each.parts, each.memory, each.cores, each.has(avoid)) for each in self.usage)
+    def state(self, avoid: Iterable[str], *, named: bool, in_order: bool) -> State:
+        """All that decides what a pod gets that avoids these marks; `named` tells cards of one kind apart."""
+        cards = self.set.cards if named else self.set.kinds
+        found = [
+            (card, each.parts, each.memory, each.cores, bool(avoid) and each.has(avoid))
+            for card, each in zip(cards, self.usage, strict=True)
+        ]
+        return tuple(sorted(found, key=fullest_first) if in_order else found)
+
+
+# Cards with what is used of them, and whether the pod avoids them. Boards in equal states answer alike.
+Standing = tuple[Card, int, int, int, bool]
+State = tuple[Standing, ...]
+
+
+def fullest_first(standing: Standing) -> tuple[object, ...]:
+    """Equal keys belong to cards that are alike, so it does not matter which of them is taken."""
+    card, parts, memory, cores, _ = standing
+    return (-memory, -cores, -parts, card[1:])
 
 
 def slices(cards: Sequence[Card], usage: Sequence[Usage], ask: Ask, policy: str = "") -> Grant | None:
@@ -122,7 +137,7 @@ def slices(cards: Sequence[Card], usage: Sequence[Usage], ask: Ask, policy: str 
     given: list[tuple[Part, ...]] = []
     for wanted in ask.containers:
         chosen: list[Part] = []
-        for number in _in_order(usage, policy):
+        for number in _in_order(cards, usage, policy):
             part = _slice_of(cards[number], usage[number], ask, wanted, number)
             if part is not None and len(chosen) < wanted.cards:
                 chosen.append(part)
@@ -133,11 +148,15 @@ def slices(cards: Sequence[Card], usage: Sequence[Usage], ask: Ask, policy: str 
     return tuple(given)
 
 
-def _in_order(usage: Sequence[Usage], policy: str) -> list[int]:
+def _in_order(cards: Sequence[Card], usage: Sequence[Usage], policy: str) -> list[int]:
     """Places of the cards in the order in which they are looked at."""
     places = range(len(usage))
     if policy == BINPACK:
-        return sorted(places, key=lambda place: -usage[place].memory)
+        keys = [
+            fullest_first((card, each.parts, each.memory, each.cores, False))
+            for card, each in zip(cards, usage, strict=True)
+        ]
+        return sorted(places, key=keys.__getitem__)
     if policy == SPREAD:
         return sorted(places, key=lambda place: usage[place].parts)
     return list(reversed(places))

@@ -1,0 +1,274 @@
+"""fragmentation: pods go where they leave the least of the free GPUs useless for the pods and gangs that are likely to come.
+
+What is likely to come: the pods that wait, those that were started lately, and what the arguments say. How much of a node is useless for
+them is counted with GPUs, whole and shared, and with the cpu and memory beside them (`placing/fragmentation.py`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import numpy as np
+
+from pumice import quantity
+from pumice.cluster import amounts
+from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
+from pumice.cluster.tasks import Status
+from pumice.scheduling.core import arguments
+from pumice.scheduling.core.memory import Slot
+from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.placing import fragmentation
+from pumice.scheduling.placing.constraints import gpu_sharing_modes
+from pumice.scheduling.placing.constraints.card_book import NO_CARDS, CardBook, step
+from pumice.scheduling.placing.constraints.shared_gpus import Ask
+from pumice.scheduling.placing.fragmentation import CARDS, CardTable, Pool, Typical
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.points import Indexes, Scores
+    from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.placing.constraints.shared_gpus import State
+    from pumice.scheduling.placing.placement import Pairs
+
+TYPICAL_MAX = 64  # kinds of pods that are looked at: the most frequent
+REMEMBERED_MAX = 128  # kinds of pods that are remembered
+RECENT_MAX = 4096  # pods that are remembered; at more, all counts are halved, so that what is long ago fades
+WEIGHT_MAX = 1_000_000  # of a given shape
+POINTS = (
+    100.0  # for as many GPUs as one likes; half of it for one: what a pod says that it prefers must outweigh any number
+)
+
+
+class Recent(msgspec.Struct, frozen=True):
+    """Pods with GPUs that were started lately, by kind."""
+
+    kinds: tuple[tuple[Typical, int], ...] = ()
+
+
+SLOT = Slot("fragmentation", Recent, bytes_max=64 * 1024)
+
+
+class Args(arguments.Args, frozen=True, kw_only=True):
+    weight: Annotated[int, msgspec.Meta(ge=0, description="weight of the score; 0 switches it off")] = msgspec.field(
+        name="fragmentation.weight", default=10
+    )
+    resources: Annotated[
+        str,
+        msgspec.Meta(description="GPUs that nodes count, separated by commas; a `*` at the end stands for the rest"),
+    ] = msgspec.field(name="fragmentation.resources", default="nvidia.com/gpu,amd.com/gpu,nvidia.com/mig-*")
+    shapes: Annotated[
+        list[dict[str, str | int]],
+        msgspec.Meta(description="pods that are likely to come, as resources and `weight`; instead of what is seen"),
+    ] = msgspec.field(name="fragmentation.shapes", default_factory=list)
+
+    def __post_init__(self) -> None:
+        for number, shape in enumerate(self.shapes):
+            where = f"fragmentation.shapes[{number}]"
+            if not any(self.counted(name) or name.startswith("volcano.sh/vgpu-") for name in shape):
+                raise ValueError(f"{where}: asks for no GPU; name one of {self.resources}, or volcano.sh/vgpu-number")
+            weight = shape.get("weight", 1)
+            if not isinstance(weight, int) or not 0 < weight <= WEIGHT_MAX:
+                raise ValueError(f"{where}: weight is {weight!r}; give a whole number from 1 to {WEIGHT_MAX}")
+            for name, value in shape.items():
+                if name != "weight" and _milli(where, str(value)) <= 0:
+                    raise ValueError(f"{where}: {name} is {value!r}; leave out what such a pod does not ask for")
+
+    def counted(self, name: str) -> bool:
+        """Whether the resource is GPUs, or parts of GPUs, that nodes count."""
+        listed = (part.strip() for part in self.resources.split(","))
+        return any(name.startswith(part[:-1]) if part.endswith("*") else name == part for part in listed)
+
+
+class Fragmentation(Plugin):
+    """Score: what the placement takes away from the node's useless GPUs; less than nothing where it adds to them."""
+
+    args_type = Args
+    memory = SLOT
+
+    def __init__(self, args: Args, option: PluginOption) -> None:
+        del option
+        self.args = args
+
+    def open(self, session: Session) -> None:
+        self.session = session
+        self.book = session.shared(CardBook)
+        self._pools: dict[str, Pool] | None = None
+        self._kinds: dict[Shape, Typical | None] = {}
+        self._paths: dict[tuple[Ask, State], list[int]] = {}
+        self.gpu_rows = [row for row, name in enumerate(session.room.table.axis.names) if self.args.counted(name)]
+        if self.args.weight:
+            session.on.declare(Reads.NOTHING)
+            session.on.load_score(self.score)
+
+    # ------------------------------------------------------------------------------------------------- what is likely to come
+
+    def kind(self, task: Task) -> Typical | None:
+        """The task as a typical pod; None for one that asks for no GPU."""
+        shape = self.session.shape(task)
+        if shape not in self._kinds:
+            self._kinds[shape] = self._kind(shape)
+        return self._kinds[shape]
+
+    def _kind(self, shape: Shape) -> Typical | None:
+        cpu, memory = int(shape.demand[CPU_ROW]), int(shape.demand[MEMORY_ROW])
+        ask = self.book.ask(shape.example)
+        if ask is not None:
+            return fragmentation.of_cards(ask, cpu, memory)
+        names = self.session.room.table.axis.names
+        row = next((row for row in self.gpu_rows if shape.demand[row] > 0), None)
+        return None if row is None else Typical(names[row], int(shape.demand[row]), cpu, memory)
+
+    def typical(self) -> list[tuple[Typical, int]]:
+        """The most frequent kinds of pods, with how often they come."""
+        if self.args.shapes:
+            return [_given(each, self.args) for each in self.args.shapes]
+        counts = self._recent()
+        for gang in self.session.gangs.values():
+            if gang.gang.counts[Status.PENDING]:
+                for task in gang.gang.tasks:
+                    if task.status is Status.PENDING and (kind := self.kind(task)) is not None:
+                        counts[kind] += 1
+        return _foremost(counts, TYPICAL_MAX)
+
+    def _recent(self) -> Counter[Typical]:
+        """What earlier cycles have started; a scheduler without a past looks at what runs."""
+        known = self.session.memory.of(SLOT).kinds
+        if known:
+            return Counter(dict(known))
+        running = (
+            task
+            for gang in self.session.gangs.values()
+            for task in gang.gang.tasks
+            if task.status in (Status.RUNNING, Status.BOUND)
+        )
+        kinds = (self.kind(task) for task in itertools.islice(running, RECENT_MAX))
+        return Counter(kind for kind in kinds if kind is not None)
+
+    def pools(self) -> dict[str, Pool]:
+        """Typical pods by the GPUs that they ask for; asked once a cycle, so that scores do not change on the way."""
+        if self._pools is None:
+            typical = self.typical()
+            total = sum(weight for _, weight in typical)
+            names = dict.fromkeys(kind.pool for kind, _ in typical)
+            self._pools = {name: Pool([pair for pair in typical if pair[0].pool == name], total) for name in names}
+            if CARDS in self._pools:
+                self.table = CardTable(self._pools[CARDS])
+        return self._pools
+
+    def learn(self, session: Session) -> Recent | None:
+        """Pods that this cycle starts join those of before."""
+        counts = self._recent()
+        for operation, _ in session.accepted:
+            if isinstance(operation, Placement) and operation.status is Status.ALLOCATED:
+                kind = self.kind(operation.tasks[0])
+                if kind is not None:
+                    counts[kind] += len(operation.tasks)
+        while sum(counts.values()) > RECENT_MAX:
+            counts = Counter({kind: count // 2 for kind, count in counts.items() if count > 1})
+        return Recent(tuple(_foremost(counts, REMEMBERED_MAX)))
+
+    # ------------------------------------------------------------------------------------------------- scores
+
+    def score(self, shape: Shape, pairs: Pairs) -> Scores | None:
+        pools = self.pools()
+        if not pools:
+            return None
+        gained = np.zeros(len(pairs.nodes))
+        cpu, memory = _free(pairs, CPU_ROW), _free(pairs, MEMORY_ROW)
+        cpu_after, memory_after = cpu - shape.demand[CPU_ROW], memory - shape.demand[MEMORY_ROW]
+        for name, pool in pools.items():
+            before, after = pool.beside(cpu, memory), pool.beside(cpu_after, memory_after)
+            if name == CARDS:
+                gained += self._gained_of_cards(pool, shape, pairs, before, after)
+            elif (row := self.session.room.table.axis.rows.get(name)) is not None:
+                free, total = _free(pairs, row), pairs.allocatable(row)
+                left = free - shape.demand[row]
+                gained += pool.counted(free, before, free >= total) - pool.counted(left, after, left >= total)
+        total_weight = next(iter(pools.values())).total
+        gpus = gained / (2 * total_weight * fragmentation.CARD)
+        return gpus / (1.0 + np.abs(gpus)) * (POINTS * self.args.weight)
+
+    def _gained_of_cards(self, pool: Pool, shape: Shape, pairs: Pairs, before: Scores, after: Scores) -> Scores:
+        if self.book.way is None:
+            return np.zeros(len(pairs.nodes))
+        ask = self.book.ask(shape.example)
+        standings = self.book.standings(ask or fragmentation.NO_ASK)
+        standings.cache.refresh()
+        numbers = standings.of_node[pairs.nodes]
+        there = numbers != NO_CARDS
+        gained = np.zeros(len(pairs.nodes))
+        if not there.any():
+            return gained
+        numbers, copies = (
+            numbers[there],
+            pairs.copies[there] if ask is not None else np.zeros(int(there.sum()), dtype=np.int64),
+        )
+        paths = self._path_table(ask, standings.states, numbers, int(copies.max()) + 2)
+        now, then = paths[numbers, copies], paths[numbers, copies + 1]
+        gained[there] = pool.cards(self.table, now, before[there]) - pool.cards(self.table, then, after[there])
+        return gained
+
+    def _path_table(self, ask: Ask | None, states: list[State], numbers: Indexes, depth: int) -> Indexes:
+        """By the number of a state: the states of its cards after 0, 1, 2 ... such pods, as the table numbers them."""
+        found = np.zeros((len(states), depth), dtype=np.intp)
+        for number in np.unique(numbers).tolist():
+            path = self._path(ask, states[number], depth)
+            found[number] = path[:depth]
+        return found
+
+    def _path(self, ask: Ask | None, state: State, depth: int) -> list[int]:
+        """Where a pod finds no cards, the state stays: nobody asks for its score."""
+        number = self.table.number(state)
+        if ask is None:
+            return [number] * depth
+        assert self.book.way is not None
+        path = self._paths.get((ask, state), [])
+        if len(path) < depth:
+            path, reached = [number], state
+            for _ in range(depth - 1):
+                further = step(self.book.way, reached, ask)
+                reached = further[1] if further is not None else reached
+                path.append(self.table.number(reached))
+            self._paths[ask, state] = path
+        return path
+
+
+def _milli(where: str, text: str) -> int:
+    try:
+        return quantity.parse_milli(text)
+    except quantity.QuantityError as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def _foremost(counts: Counter[Typical], most: int) -> list[tuple[Typical, int]]:
+    """The most frequent; of those that come as often, the largest."""
+    return sorted(counts.items(), key=lambda pair: (-pair[1], -pair[0].gpu_milli, pair[0]))[:most]
+
+
+def _free(pairs: Pairs, row: int) -> Scores:
+    """What is left before the next copy comes; nothing where a node has shrunk."""
+    free: Scores = np.maximum(pairs.allocatable(row) - pairs.viewed(row), 0).astype(np.float64)
+    return free
+
+
+def _given(shape: Mapping[str, str | int], args: Args) -> tuple[Typical, int]:
+    """A shape of the arguments, as a pod's resources."""
+    weight = int(shape.get("weight", 1))
+    asked = {
+        name: int(value) for name, value in amounts.read({n: str(v) for n, v in shape.items() if n != "weight"}).items()
+    }
+    cpu, memory = asked.get(amounts.CPU, 0), asked.get(amounts.MEMORY, 0)
+    of_cards = gpu_sharing_modes.wanted_slices({name: value // amounts.MILLI for name, value in asked.items()})
+    if of_cards.cards:
+        return fragmentation.of_cards(Ask((of_cards,)), cpu, memory), weight
+    name = next(name for name in asked if args.counted(name))
+    return Typical(name, asked[name], cpu, memory), weight

@@ -1,0 +1,128 @@
+"""pumice simulate: figures for scripts, a table for people, and errors that name what is wrong."""
+
+import json
+
+import pytest
+
+from pumice.cli.main import ExitCode, run
+
+TRACE = """\
+; four jobs
+1 0 -1 100 3 -1 -1 -1 -1
+2 1 -1 100 4 -1 -1 -1 -1
+3 2 -1  50 1 -1 -1 -1 -1
+4 3 -1 500 1 -1 -1 -1 -1
+"""
+
+
+@pytest.fixture
+def trace(tmp_path):
+    path = tmp_path / "trace.swf"
+    path.write_text(TRACE)
+    return str(path)
+
+
+def answered(capsys, *arguments):
+    assert run(["simulate", *arguments]) is ExitCode.OK
+    return capsys.readouterr().out
+
+
+def refused(capsys, *arguments, code=ExitCode.USAGE):
+    assert run(["simulate", *arguments]) is code
+    return capsys.readouterr().err
+
+
+def test_policies_side_by_side(trace, capsys):
+    text = answered(
+        capsys, "--workload", trace, "--cluster", "4x1", "--policy", "fifo", "--policy", "easy", "-o", "json"
+    )
+    found = json.loads(text)["policies"]
+    assert list(found) == ["fifo", "easy"]
+    assert found["fifo"]["mean_wait_s"] == 123.5
+    assert found["easy"]["mean_wait_s"] == 74
+    assert {"bounded_slowdown", "utilisation", "makespan_s", "evictions", "lost_gpu_h"} <= found["easy"].keys()
+
+
+def test_each_job_where_asked_for(trace, capsys):
+    arguments = ("--workload", trace, "--cluster", "4x1", "--jobs", "2", "--policy", "fifo", "-o", "json")
+    assert "runs" not in json.loads(answered(capsys, *arguments))["policies"]["fifo"]
+    runs = json.loads(answered(capsys, *arguments, "--per-job"))["policies"]["fifo"]["runs"]
+    assert [(each["start_s"], each["end_s"]) for each in runs] == [(0, 100), (100, 200)]
+
+
+def test_a_table_for_people(trace, capsys):
+    text = answered(capsys, "--workload", trace, "--cluster", "2x2", "--policy", "greedy")
+    assert text.splitlines()[0].split() == [
+        "POLICY",
+        "MEAN",
+        "WAIT",
+        "SLOWDOWN",
+        "UTILISATION",
+        "MAKESPAN",
+        "EVICTIONS",
+        "LOST",
+        "GPU-H",
+        "NOT",
+        "STARTED",
+    ]
+    assert text.splitlines()[1].startswith("greedy")
+
+
+def test_a_policy_from_a_file(trace, tmp_path, capsys):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text('actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n')
+    found = json.loads(answered(capsys, "--workload", trace, "--cluster", "4x1", "--policy", str(policy), "-o", "json"))
+    assert found["policies"][str(policy)]["never_started"] == 0
+
+
+def test_estimates_that_are_wrong_are_drawn_from_the_seed(trace, capsys):
+    arguments = (
+        "--workload",
+        trace,
+        "--cluster",
+        "4x1",
+        "--policy",
+        "easy",
+        "-o",
+        "json",
+        "--estimate-error",
+        "1",
+        "--seed",
+    )
+    first, again = (answered(capsys, *arguments, "7") for _ in range(2))
+    assert first == again
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--cluster", "4"], "write NODESxSLOTS, such as 32x8"),
+        (["--cluster", "3x1"], "a job of the workload wants 4 slots, and there are 3; give more nodes"),
+        (
+            ["--cluster", "4x1", "--policy", "esay"],
+            "no such policy; take one of fifo, easy, conservative, greedy, builtin",
+        ),
+        (["--cluster", "4x1", "--jobs", "0"], "0 is not in the range"),
+        (["--cluster", "4x1", "--estimate-error", "99"], "99.0 is not in the range"),
+    ],
+)
+def test_bad_input_is_named(trace, capsys, arguments, says):
+    assert says in refused(capsys, "--workload", trace, *arguments)
+
+
+def test_a_file_that_is_not_there_or_no_trace(tmp_path, capsys):
+    nowhere = str(tmp_path / "nowhere.swf")
+    assert "no such file" in refused(capsys, "--workload", nowhere, "--cluster", "4x1", code=ExitCode.NOT_FOUND)
+    empty = tmp_path / "empty.swf"
+    empty.write_text("; nothing\n")
+    assert "no job in it has a run time" in refused(capsys, "--workload", str(empty), "--cluster", "4x1")
+    broken = tmp_path / "broken.swf"
+    broken.write_bytes(b"\xff\xfe not a trace")
+    assert "broken.swf:1: could not convert" in refused(capsys, "--workload", str(broken), "--cluster", "4x1")
+    policy = tmp_path / "policy.yaml"
+    policy.write_text('actions: "dance"\ntiers: []\n')
+    trace = tmp_path / "t.swf"
+    trace.write_text(TRACE)
+    assert "unknown action 'dance'" in refused(
+        capsys, "--workload", str(trace), "--cluster", "4x1", "--policy", str(policy)
+    )

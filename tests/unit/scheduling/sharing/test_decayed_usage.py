@@ -1,0 +1,101 @@
+"""Usage that decays: arithmetic, what is made up after a loss, and what fits into the memory."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pumice import instant
+from pumice.scheduling.core.memory import SLOT_BYTES_MAX
+from pumice.scheduling.sharing.decayed_usage import SLOT, Decay, Held, Usage, remembered, usage_at
+
+NOW = instant.parse_instant("2026-01-10T00:00:00Z")
+DAY = 24 * instant.HOUR
+DECAY = Decay(DAY)
+MIA = ("research", "mia")
+
+
+def gpus(held):
+    return held.get("gpu", 0) / 10
+
+
+def at(memory, now, holdings=()):
+    return usage_at(memory, now, DECAY, lambda: dict(holdings), gpus)
+
+
+def memory(usage, share, when=NOW):
+    return Usage(when, {}, {"research": {"mia": (usage, share)}})
+
+
+def test_usage_halves_with_every_half_life():
+    assert at(memory(8.0, 0.0), NOW + DAY)[MIA] == pytest.approx(4.0)
+    assert at(memory(8.0, 0.0), NOW + 3 * DAY)[MIA] == pytest.approx(1.0)
+
+
+def test_what_is_held_for_a_short_time_counts_by_the_second():
+    assert at(memory(0.0, 0.5), NOW + 60 * instant.SECOND)[MIA] == pytest.approx(30, rel=1e-3)
+
+
+def test_what_is_held_for_ever_levels_out():
+    assert at(memory(0.0, 0.5), NOW + 100 * DAY)[MIA] == pytest.approx(0.5 * DECAY.longest)
+
+
+@given(st.floats(0, 1e6), st.floats(0, 1), st.lists(st.integers(1, 3600), min_size=1, max_size=20))
+def test_it_does_not_matter_how_often_a_cycle_looks(usage, share, steps):
+    value, now = memory(usage, share), NOW
+    for step in steps:
+        now += step * instant.SECOND
+        value = memory(at(value, now)[MIA], share, now)
+    assert value.users["research"]["mia"][0] == pytest.approx(at(memory(usage, share), now)[MIA])
+
+
+@given(st.floats(0, 1e6), st.lists(st.integers(0, 10**6), min_size=2, max_size=10))
+def test_usage_of_who_holds_nothing_only_falls(usage, times):
+    found = [at(memory(usage, 0.0), NOW + each * instant.SECOND)[MIA] for each in sorted(times)]
+    assert found == sorted(found, reverse=True)
+
+
+def test_without_a_memory_usage_is_made_up_from_what_runs_since_it_started():
+    holdings = {MIA: [Held(NOW - 60 * instant.SECOND, {"gpu": 5}), Held(NOW - 30 * instant.SECOND, {"gpu": 5})]}
+    assert at(Usage(), NOW, holdings)[MIA] == pytest.approx(0.5 * 30 + 1.0 * 30, rel=1e-3)
+
+
+def test_after_a_pause_what_started_since_the_last_look_is_added():
+    value = memory(100.0, 0.0)
+    holdings = {MIA: [Held(NOW + 30 * instant.SECOND, {"gpu": 10}), Held(NOW - DAY, {"gpu": 0})]}
+    assert at(value, NOW + 60 * instant.SECOND, holdings)[MIA] == pytest.approx(130, rel=1e-3)
+    older = {MIA: [Held(NOW - DAY, {"gpu": 10})]}
+    assert at(value, NOW + 60 * instant.SECOND, older)[MIA] == pytest.approx(160, rel=1e-3)
+
+
+def test_what_is_remembered_as_held_is_not_counted_twice():
+    holdings = {MIA: [Held(NOW - DAY, {"gpu": 10})]}
+    assert at(memory(0.0, 1.0), NOW + 60 * instant.SECOND, holdings)[MIA] == pytest.approx(60, rel=1e-3)
+
+
+def test_right_after_the_last_look_nobody_asks_what_runs():
+    def surprised():
+        raise AssertionError
+
+    assert usage_at(memory(1.0, 1.0), NOW + instant.SECOND, DECAY, surprised, gpus)[MIA] == pytest.approx(2, rel=1e-3)
+
+
+def test_a_memory_from_a_clock_that_was_ahead_stands_and_gains_nothing():
+    assert at(memory(8.0, 1.0, NOW + DAY), NOW)[MIA] == pytest.approx(8.0)
+
+
+def test_who_holds_and_has_used_nothing_is_forgotten():
+    value = remembered(NOW, {MIA: 1e-9, ("research", "tom"): 1.0, ("research", ""): 1.0}, {})
+    assert value == Usage(NOW, {"research": (1.0, 0.0)}, {"research": {"tom": (1.0, 0.0)}})
+
+
+@pytest.mark.parametrize("length", [8, 250])
+def test_the_memory_never_outgrows_its_slot_and_keeps_who_used_most(length):
+    users = {("q" * length, f"{number:0{length}}\u00e9\n"): float(number) for number in range(1, 20_000)}
+    value = remembered(NOW, {**users, ("q" * length, ""): math.pi}, dict.fromkeys(users, 0.12345678901234567))
+    assert 0.5 * SLOT_BYTES_MAX < len(SLOT.encode(value)) <= SLOT_BYTES_MAX
+    kept = [usage for usage, _ in value.users["q" * length].values()]
+    assert sorted(kept) == [float(number) for number in range(20_000 - len(kept), 20_000)]
+    assert value.queues == {"q" * length: (math.pi, 0.0)}
+    assert SLOT.decode(SLOT.encode(value)) == value
