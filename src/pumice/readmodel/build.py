@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
-    from pumice.scheduling.core.decisions import Decisions, Factors, GangReport, ShapeRoom
+    from pumice.scheduling.core.decisions import Decisions, Expected, Factors, GangReport, Reserved, ShapeRoom
     from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.ports import Ports
@@ -185,7 +185,8 @@ class Views:
             gang, rests = cycle.snapshot.gangs[key], cycle.resting.get(key, "")
             factors, user = cycle.decisions.factors.get(key), gang.spec.user_by(trusts_label=cycle.trusts_label)
             bound = cycle.bound.get(key, 0)
-            basis = (gang, report.phase, report.position, report.reasons, rests, bound, factors, user)
+            told = report.phase, report.position, report.reasons, report.reservation, report.expected
+            basis = (gang, told, rests, bound, factors, user)
             known = former.get(key)
             if known is None or known[0] != basis:
                 holds = amounts.sum_of([gang.occupied, cycle.taken.get(key, {})])
@@ -276,7 +277,22 @@ def _gang(gang: Gang, report: GangReport, rests: str, bound: int, holds: amounts
         holds=quantities(holds),
         reasons=tuple(reason(each) for each in report.reasons[:REASONS_TOLD_MAX]),
         rests=rests,
+        reservation=_reservation(report.reservation),
+        expected=_expected(report.expected),
     )
+
+
+def _reservation(own: Reserved | None) -> model.Reservation | None:
+    if own is None:
+        return None
+    return model.Reservation(instant.format_instant(own.time), own.nodes, instant.format_instant(own.since))
+
+
+def _expected(own: Expected | None) -> model.Expected | None:
+    if own is None:
+        return None
+    end = "" if own.end is None else instant.format_instant(own.end)
+    return model.Expected(instant.format_duration(own.length), own.source, own.right, end)
 
 
 def _factors(own: Factors | None) -> model.Factors | None:

@@ -61,6 +61,23 @@ class Factors(Struct):
     used: float = 0.0  # the part of the cluster that its user has used through the queue, recent use counting most
 
 
+class Expected(Struct):
+    """How long a gang is expected to run: by its limit, as declared, as learned of past runs, by its queue's or the policy's default."""
+
+    length: str  # a duration
+    source: str  # limit, declared, learned, queue or policy
+    right: float | None = None  # learned: the part of past runs that ended in time
+    end: str = ""  # when it is expected to end, if it runs
+
+
+class Reservation(Struct):
+    """Room that is reserved for a gang: from when on at the latest, on how many nodes, and since when it has had a reservation."""
+
+    time: str
+    nodes: int
+    since: str
+
+
 class Gang(Struct):
     """How a gang stands after the cycle."""
 
@@ -81,6 +98,8 @@ class Gang(Struct):
     holds: Amounts = msgspec.field(default_factory=dict)
     reasons: tuple[Reason, ...] = ()
     rests: str = ""  # what failed in its last attempts, after which it is not tried for a while
+    reservation: Reservation | None = None  # where plugin reservation keeps room for it
+    expected: Expected | None = None  # its run time, where the last cycle wanted to know it
     factors: Factors | None = None  # where plugin fairshare is in force, and the gang waits
 
 

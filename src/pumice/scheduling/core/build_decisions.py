@@ -272,6 +272,8 @@ def _report(session: Session, gang: GangState, position: int) -> GangReport:
         uid=gang.spec.uid,
         room=feasibility.room_for(session, gang) if has_queue and gang.gang.counts[Status.PENDING] else (),
         position=position,
+        reservation=session.reservations.get(gang.key),
+        expected=session.expected.get(gang.key),
     )
 
 

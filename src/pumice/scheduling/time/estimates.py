@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.api import names
+from pumice.scheduling.core.decisions import Expected
 from pumice.scheduling.placing import annotation_values
 from pumice.scheduling.time import run_times
 
@@ -96,6 +97,16 @@ class Estimates:
         if started + length > self.now:
             return started + length
         return self.now + max((self.now - started) // OVERDUE_PART, OVERDUE_LEAST)
+
+    def asked(self) -> dict[str, Expected]:
+        """What somebody wanted to know in this session, by gang."""
+        gangs = self.session.gangs
+        return {
+            key: Expected(
+                each.length, each.source.value, each.right, self.end(gangs[key]) if gangs[key].gang.held else None
+            )
+            for key, each in self._known.items()
+        }
 
     def is_overdue(self, gang: GangState) -> bool:
         """Whether the gang runs for longer than was expected."""

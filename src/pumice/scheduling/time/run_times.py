@@ -7,6 +7,7 @@ kept elsewhere (a database) can stand in: whatever answers `RunTimes.of` may be 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 from typing import TYPE_CHECKING, Protocol
@@ -92,7 +93,12 @@ def kind_of(gang: Gang) -> str:
     """The kind of run that a gang is; users choose these texts, so only a fingerprint of them is kept."""
     spec = gang.spec
     of_job = gang.tasks[0].pod.metadata.annotations.get(names.JOB_NAME) if gang.tasks else None
-    return fingerprint(spec.user, spec.queue, _DIGITS.sub("", of_job or _UID.sub("", spec.name)))
+    return _kind(spec.user, spec.queue, of_job or spec.job or spec.name)
+
+
+@functools.lru_cache(KINDS_MAX)
+def _kind(user: str, queue: str, name: str) -> str:
+    return fingerprint(user, queue, _DIGITS.sub("", _UID.sub("", name)))
 
 
 def source(session: Session) -> RunTimes:
