@@ -354,6 +354,7 @@ async def a_gang_of_nobody_whose_time_is_up_loses_its_pods(world):
         return "TimeLimitExceeded" in held and not await world.pods()
 
     await world.until(all_is_over, "the end of its pods")
+    await world.client.delete(PodGroup, "g", namespace=world.namespace)
 
 
 BODIES = [

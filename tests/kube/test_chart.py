@@ -33,6 +33,12 @@ ODD_VALUES = {
     "only-webhooks": {"controllers": {"enabled": False}, "scheduler": {"enabled": False}},
     "single-without-webhooks": {"mode": "single", "webhooks": {"enabled": False}},
     "policies-instead-of-webhooks": {"admissionPolicies": {"enabled": True}, "webhooks": {"enabled": False}},
+    "record-in-a-file": {"record": {"kind": "sqlite", "logs": False, "sqlite": {"storageClassName": "fast"}}},
+    "record-in-a-file-of-all": {"mode": "single", "record": {"kind": "sqlite", "sqlite": {"existingClaim": "mine"}}},
+    "record-in-postgresql": {
+        "record": {"kind": "postgresql", "postgresql": {"secretName": "record-db", "port": 6432}},
+        "scheduler": {"prices": {"nvidia.com/gpu": 2.5}},
+    },
     "bare": {
         "rbac": {"create": False},
         "networkPolicies": {"enabled": False},
@@ -129,6 +135,9 @@ def test_helm_lint_finds_nothing(helm, name):
         ({"scheduler": {"prices": {"cpu": -1}}}, "cpu"),
         ({"leaderElection": False}, "replicas"),  # two that both work
         ({"networkPolicies": {"apiServerPorts": [0]}}, "apiServerPorts"),
+        ({"record": {"kind": "postgresql"}}, "secretName"),
+        ({"record": {"kind": "mysql"}}, "kind"),
+        ({"record": {"kind": "sqlite", "keepDays": 0}}, "keepDays"),
         ({"queues": {"Team A": {}}}, "Team A"),
         ({"queues": {"team-a": 2}}, "team-a"),
         ({name: {"enabled": False} for name in ("scheduler", "controllers", "webhooks")}, ""),
@@ -139,6 +148,34 @@ def test_bad_values_are_refused_by_name(helm, values, named):
     done = helm("template", str(CHART), values=values, check=False)
     assert done.returncode != 0
     assert named in done.stderr
+
+
+def test_a_record_in_a_file_has_one_writer_and_rights_follow_from_what_is_kept(helm):
+    def rendered(**record):
+        text = helm("template", str(CHART), values={"record": record}).stdout
+        found = {
+            (each["kind"], each["metadata"]["name"]): each
+            for each in yamltext.load_all(text.encode(), source="chart")
+            if each
+        }
+        name = next(name for kind, name in found if kind == "Deployment" and name.endswith("-controllers"))
+        role = found["ClusterRole", name]
+        return found["Deployment", name]["spec"], {each for rule in role["rules"] for each in rule["resources"]}
+
+    spec, rights = rendered(kind="sqlite")
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    assert {"pods/log", "tokenreviews", "subjectaccessreviews"} <= rights
+    _, rights = rendered(kind="sqlite", logs=False)
+    assert "pods/log" not in rights
+    spec, rights = rendered(kind="none")
+    assert spec["replicas"] == 2
+    assert not {"pods/log", "tokenreviews", "subjectaccessreviews"} & rights
+    spec, _ = rendered(kind="postgresql", postgresql={"secretName": "db"})
+    [container] = spec["template"]["spec"]["containers"]
+    assert spec["replicas"] == 2
+    assert not [argument for argument in container["args"] if "postgresql" in argument], (
+        "arguments can be read by others"
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- the server's view

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
 import typing
 from typing import Any
 
 import msgspec
 
-from pumice.processes import view_server
+from pumice.processes import questions, view_server
 from pumice.readmodel import build, model
 from pumice.scheduling.core import codes
+from pumice.scheduling.whatif import scenario, single_changes, suggestion
 
 _HEAD = """# Read model
 
@@ -21,8 +23,10 @@ program that has a token for the audience `pumice.dev` of an account with the ri
 | path | answer | who may |
 | --- | --- | --- |
 | `/v1/state` | [State](#state) | who may list PodGroups and nodes everywhere |
-| `/v1/state?namespace=NS` | gangs of one namespace and queues, no nodes | who may list its PodGroups |
+| `/v1/state?namespace=NS` | gangs of one namespace, and the sums of queues; no nodes | who may list its PodGroups |
 | `/v1/gangs/NAMESPACE/NAME` | [GangDetail](#gangdetail) | who may get the PodGroup; claims of others are told to those who may list all |
+| `/v1/gangs/NAMESPACE/NAME/suggestions` | [Suggestions](#suggestions): single changes that would start it | as the one above; gangs of other namespaces are named to those who may list all |
+| `/v1/what-if` | [Outcome](#outcome) of `?add-nodes=N&like=NODE`, `?drain=NODE`, `?queue=QUEUE.weight=3`, `?without=NAMESPACE/NAME` | as `/v1/state` |
 | `/v1/changes` | [Changes](#changes), a line of JSON each | as `/v1/state` |
 
 `?kind=` takes a list of {kinds}; `?queue=` leaves out gangs of other queues. Errors are `{{"error": "..."}}` with status 400, 401, 403, 404 or, where
@@ -31,7 +35,8 @@ another process leads, no cycle has been planned or the API server does not answ
 {about}
 
 Limits: {answers} answers at once (others wait), {streams} streams of at most {stream_s:.0f} s each (readers come again), an empty line every {heartbeat:.0f} s,
-the last {attempts} attempts and {evictions} evictions, {reasons} reasons a gang.
+the last {attempts} attempts and {evictions} evictions, {reasons} reasons a gang. Suggestions and what-if are planned in a child process, one after the other, {waiting} at
+most in line, each for at most {limit_s:.0f} s and {plans} plans ([ADR 22](../adr/0022-questions-are-planned-in-a-fork.md)).
 """
 
 
@@ -48,6 +53,9 @@ def reference() -> str:
             attempts=f"{build.ATTEMPTS_KEPT_MAX:,}",
             evictions=f"{build.EVICTIONS_KEPT_MAX:,}",
             reasons=build.REASONS_TOLD_MAX,
+            waiting=questions.WAITING_MAX,
+            limit_s=questions.LIMIT_S,
+            plans=single_changes.PLANS_MAX,
         )
     ]
     for struct in _structs():
@@ -62,14 +70,19 @@ def reference() -> str:
 
 def _structs() -> list[type[msgspec.Struct]]:
     own = [each for each in vars(model).values() if isinstance(each, type) and each.__module__ == model.__name__]
-    answers: list[type[msgspec.Struct]] = [model.State, model.GangDetail, model.Changes]
+    answers: list[type[msgspec.Struct]] = [model.State, model.GangDetail, model.Changes, *_PLANNED]
     return answers + [each for each in own if each not in answers]
+
+
+_PLANNED: tuple[type[msgspec.Struct], ...] = (suggestion.Suggestions, suggestion.Suggestion, scenario.Outcome)
 
 
 def _type(hint: Any) -> str:
     if hint is codes.Facts:
         return "[facts](reasons.md)"
-    if isinstance(hint, type) and hint.__module__ == model.__name__:
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return ", ".join(f"`{each.value}`" for each in hint)
+    if isinstance(hint, type) and (hint.__module__ == model.__name__ or hint in _PLANNED):
         return f"[{hint.__name__}](#{hint.__name__.lower()})"
     arguments = typing.get_args(hint)
     if not arguments:

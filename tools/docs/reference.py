@@ -22,7 +22,7 @@ from pumice.cli import main as command_line
 from pumice.scheduling import actions, plugins
 from pumice.scheduling.core import builtin, policy
 from pumice.telemetry.catalogue import PUMICE, VOLCANO, Metric
-from tools.docs import fields, read_model, reasons
+from tools.docs import fields, listings, read_model, reasons
 
 if typing.TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,6 +161,7 @@ REFERENCES: dict[str, Callable[[], str]] = {
     "kinds.md": kind_reference,
     "reasons.md": reasons.reference,
     "read-model.md": read_model.reference,
+    "json.md": listings.reference,
 }
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
     from pumice.cli.colours import Paint
+    from pumice.cli.sources import Answer
 
 _WORDS = {
     **dict.fromkeys(("job", "jobs", "vcjob", "vj"), "job"),
@@ -35,12 +36,14 @@ _WORDS = {
     type=click.Path(dir_okay=False),
     help="Ask no scheduler: plan one cycle over a listing of the cluster with this policy file, and write nothing.",
 )
-async def explain(access: ClusterAccess, subject: tuple[str, ...], policy_file: str | None) -> Report:
+@click.option("--quick", is_flag=True, help="Leave out what would start it, for which the engine plans several cycles.")
+async def explain(access: ClusterAccess, subject: tuple[str, ...], policy_file: str | None, quick: bool) -> Report:
     """Say why a gang waits: job/NAME, pg/NAME or pod/NAME, or the same as two words.
 
     Which constraint fails on how many nodes, what its queue holds and may hold, how many of its pods would fit now, who holds
-    what is short, and what could change it. The leading scheduler is asked, through the API server; where none answers, the same
-    engine plans one cycle over a listing, and for users who may not list the cluster the PodGroup tells what the scheduler wrote.
+    what is short, what could change it, and single changes that would start it, each planned by the engine. The leading scheduler
+    is asked, through the API server; where none answers, the same engine plans one cycle over a listing, and for users who may not
+    list the cluster the PodGroup tells what the scheduler wrote.
     """
     from pumice.cli import describe, explanation_text, sources
 
@@ -49,7 +52,7 @@ async def explain(access: ClusterAccess, subject: tuple[str, ...], policy_file: 
     if isinstance(found, Report):
         return found
     group, job = found
-    answer = await sources.explain(access, group, policy_file)
+    answer = await sources.explain(access, group, policy_file, suggest=not quick)
     whole = (await access.client.get(type(group), group.metadata.name, namespace=access.namespace)).json()
     events = await describe.events_of(access.client, whole)
     now = access.clock.now()
@@ -63,9 +66,17 @@ async def explain(access: ClusterAccess, subject: tuple[str, ...], policy_file: 
         **({"job": job} if job else {}),
         "source": answer.source,
         **msgspec.to_builtins(answer.detail),
+        **_suggestions_data(answer),
         "events": [each.get("message", "") for each in events],
     }
     return Report(text, data)
+
+
+def _suggestions_data(answer: Answer) -> dict[str, object]:
+    if answer.suggestions is None:
+        return {}
+    found = [{**msgspec.to_builtins(each), "text": each.text} for each in answer.suggestions.found]
+    return {"suggestions": found, "plansTried": answer.suggestions.tried}
 
 
 def _subject(words: tuple[str, ...]) -> tuple[str, str]:

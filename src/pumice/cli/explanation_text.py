@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pumice.cli.sources import Answer
     from pumice.instant import Instant
     from pumice.readmodel import model
+    from pumice.scheduling.whatif.suggestion import Suggestions
 
 CURES = {
     "eviction": "pods that end, or are evicted",
@@ -35,6 +36,7 @@ def text(answer: Answer, now: Instant, *, job: str = "", pod: str = "", paint: P
     if detail.gang.phase not in STARTED or detail.gang.members.waiting:
         parts += [
             _reasons(answer, now, paint),
+            _times(detail.gang, now),
             _volumes(detail.volumes),
             _leaving(detail, now),
             _ahead(detail),
@@ -42,6 +44,7 @@ def text(answer: Answer, now: Instant, *, job: str = "", pod: str = "", paint: P
             _cluster(detail),
             _room(detail.room),
             _eviction(detail.evictable, detail.gang.queue),
+            _suggestions(answer.suggestions),
             _pods(detail),
         ]
     return "\n".join(part for part in parts if part).rstrip("\n")
@@ -140,6 +143,37 @@ def _reasons(answer: Answer, now: Instant, paint: Paint) -> str:
         cure = f"; what could change it: {CURES[each.cure]}" if each.cure in CURES else ""
         lines.append(f"  {where}: {paint.reason(each.reason)}\n    says {each.plugin}{cure}\n")
     return f"Why it waits{_source(answer, now)}:\n{''.join(lines)}"
+
+
+SOURCES = {
+    "limit": "its time limit",
+    "declared": "as its owner says",
+    "learned": "as its last runs took",
+    "queue": "its queue's default",
+    "policy": "the policy's default: nobody says how long it runs",
+}
+
+
+def _times(gang: model.Gang, now: Instant) -> str:
+    """What is reserved for it, and for how long it is expected to run: whoever ends before a reserved time may pass."""
+    lines = []
+    if gang.reservation is not None:
+        time, since = (instant.parse_instant(each) for each in (gang.reservation.time, gang.reservation.since))
+        wait = f"in {instant.human_duration(time - now)}" if time > now else "now"
+        kept = instant.human_duration(max(now - since, 0))
+        nodes = _count_text(gang.reservation.nodes, "node")
+        lines.append(
+            f"  room on {nodes} is reserved from {gang.reservation.time} on at the latest, {wait}; kept for {kept}\n"
+        )
+    if gang.expected is not None:
+        right = "" if gang.expected.right is None else f", right for {gang.expected.right:.0%} of them"
+        source = SOURCES.get(gang.expected.source, gang.expected.source)
+        lines.append(f"  it is expected to run for {gang.expected.length} ({source}{right})\n")
+    return (
+        f"When it can start:\n{''.join(lines)}"
+        if gang.reservation is not None
+        else "".join(f"Run time:\n{line}" for line in lines)
+    )
 
 
 def _no_reason_text(answer: Answer) -> str:
@@ -289,6 +323,17 @@ def _eviction(short: Sequence[model.Evictable], queue: str) -> str:
                 f"  none: no pod of lower priority in queue {queue} holds {name}, and no queue more than it deserves\n"
             )
     return f"What could be evicted:\n{''.join(lines)}" if lines else ""
+
+
+def _suggestions(found: Suggestions | None) -> str:
+    """Single changes, each tried by the engine; that none was found is worth knowing, too."""
+    if found is None:
+        return ""
+    plans = f"{found.tried} plan{'s' if found.tried != 1 else ''}"
+    if not found.found:
+        return f"What would start it: no single change that was tried ({plans})\n" if found.tried else ""
+    lines = "".join(f"  {each.text}\n" for each in found.found)
+    return f"What would start it, one change by itself, each tried by the engine ({plans}):\n{lines}"
 
 
 def _message(detail: model.GangDetail, pod: model.Pod) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pumice.api.meta import Json
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mpi", "ray")
+ATTEMPTS_MAX = 1_000_000
 ASKED = "cpu=1000m,memory=100Mi"  # vcctl's defaults
 KIND = "jobs.batch.volcano.sh"
 
@@ -121,6 +122,9 @@ async def view_job(access: ClusterAccess, name: str) -> Report:
 @click.option("--time-limit-warning", metavar="TIME", help="Tell it so long before the end, such as 2m.")
 @click.option("-f", "--filename", default="", help="Read the Job from this file instead; - for stdin.")
 @click.option("--dry-run", is_flag=True, help="Let the server check it, and make nothing.")
+@click.option(
+    "--test-only", is_flag=True, help="Say when and where it would start and who would be evicted; make nothing."
+)
 @click.option("--wait", is_flag=True, help="Come back when the Job is over: code 0 where it completed, else 1.")
 @_TIMEOUT
 async def run(
@@ -128,19 +132,21 @@ async def run(
     name: str,
     filename: str,
     dry_run: bool,
+    test_only: bool,
     wait: bool,
     timeout_s: float | None,
     time_limit: str | None,
     time_limit_warning: str | None,
     **flags: Any,
-) -> Done:
+) -> Done | Report:
     """Create a Job of equal pods, one for a framework, or the one in a file."""
     from pumice.cli import submitting
 
     if timeout_s is not None and not wait:
         raise BadInput("--timeout says how long --wait waits; add --wait, or drop it")
-    if wait and dry_run:
-        raise BadInput("--wait and --dry-run exclude each other: what is not made never ends; drop one")
+    if wait and (dry_run or test_only):
+        other = "--dry-run" if dry_run else "--test-only"
+        raise BadInput(f"--wait and {other} exclude each other: what is not made never ends; drop one")
     if filename:
         wanted = submitting.read_job(filename)
         if name:
@@ -150,7 +156,11 @@ async def run(
     else:
         wanted = _job_of(name, **flags)
     wanted = submitting.with_times(wanted, limit=time_limit, warning=time_limit_warning)
-    made = await submitting.submit(access, wanted, dry_run=dry_run)
+    made = await submitting.submit(access, wanted, dry_run=dry_run or test_only)
+    if test_only:
+        from pumice.cli import forecast
+
+        return await forecast.of_job(access, made.object)
     if not wait:
         return made
     from pumice.cli import waiting
@@ -287,6 +297,11 @@ async def scale(access: ClusterAccess, name: str, replicas: int, task: str, mini
 @click.option("-f", "--follow", is_flag=True, help="Go on until the containers end, or Ctrl-C.")
 @click.option("--tail", type=click.IntRange(min=0), help="Only so many last lines of each pod.")
 @click.option("-p", "--previous", is_flag=True, help="Of the container before the last restart.")
+@click.option(
+    "--attempt",
+    type=click.IntRange(1, ATTEMPTS_MAX),
+    help="The last lines of this attempt, as the record keeps them; 1 is the first.",
+)
 async def logs(
     access: ClusterAccess,
     name: str,
@@ -296,6 +311,7 @@ async def logs(
     follow: bool,
     tail: int | None,
     previous: bool,
+    attempt: int | None,
 ) -> None:
     """Print what a Job's pods wrote; several pods' lines begin with their pod."""
     from pumice.api.batch import Job
@@ -303,6 +319,12 @@ async def logs(
     from pumice.api.pods import Pod
     from pumice.cli import logs
 
+    if attempt is not None:
+        if follow or previous:
+            raise BadInput("--attempt shows what is kept of an attempt: drop -f and --previous")
+        wanted = logs.Wanted(access.namespace, container, tail)
+        await logs.print_attempt(access, name, attempt, wanted, task=task, index=index)
+        return
     if follow and previous:
         raise BadInput("-f and --previous exclude each other: a container that has ended writes nothing more; drop one")
     job = (await access.client.get(Job, name, namespace=access.namespace)).json()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pumice.api import names
-from pumice.errors import BadInput
+from pumice.errors import BadInput, NotFound
 from pumice.kube import errors
 from pumice.kube.watch import Lines
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pumice.api.meta import Json
+    from pumice.cli.cluster_command import ClusterAccess
     from pumice.kube.client import Client
 
 _NONE_BEFORE = "previous terminated container"  # a kubelet's words
@@ -80,8 +81,41 @@ def no_former_container(job: Json) -> str:
         return f"job {name}: no container of its pods was restarted; drop --previous"
     return (
         f"job {name} was restarted {'once' if restarts == 1 else f'{restarts} times'}, each time with new pods: the logs of the "
-        f"former ones went with them; `pumice job view {name}` shows why they ended, and only a log collector keeps what they wrote"
+        f"former ones went with them; `pumice job view {name}` shows why they ended, and `pumice job logs {name} --attempt 1` what is kept of "
+        "their last lines"
     )
+
+
+async def print_attempt(
+    access: ClusterAccess, name: str, attempt: int, wanted: Wanted, *, task: str, index: int | None
+) -> None:
+    """What the record keeps of an attempt's last lines."""
+    import msgspec
+
+    from pumice.cli import record_access
+    from pumice.record import model
+
+    body = await record_access.ask(access, f"/v1/logs/{access.namespace}/{name}", {"attempt": str(attempt)})
+    found = msgspec.json.decode(body, type=model.Logs)
+    chosen = [
+        each
+        for each in found.lines
+        if task in {"", each.task}
+        and wanted.container in {"", each.container}
+        and (index is None or each.pod.endswith(f"-{index}"))
+    ]
+    if not chosen:
+        raise NotFound(_nothing_kept(name, attempt, found.attempts))
+    for each in chosen:
+        lines = each.text.splitlines()
+        for line in lines if wanted.tail is None else lines[max(len(lines) - wanted.tail, 0) :]:
+            _print(each.pod, line.encode(), several=len(chosen) > 1)
+
+
+def _nothing_kept(name: str, attempt: int, kept: Sequence[int]) -> str:
+    if not kept:
+        return f"job {name}: no lines are kept of any attempt; the record keeps those of containers that have ended, for a while"
+    return f"job {name}: no such lines are kept of attempt {attempt}; there are some of {', '.join(map(str, kept))}"
 
 
 async def follow(client: Client, pods: Sequence[str], wanted: Wanted) -> None:

@@ -57,6 +57,13 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "jobtemplate": ("pumice.cli.flow", "jobtemplate", "Look at JobTemplates, make and delete them."),
     "nodes": ("pumice.cli.nodes", "nodes", "Show free, used and fragmented GPUs, and the largest gang that fits."),
     "top": ("pumice.cli.top", "top", "Show who uses the GPUs: queues, users and jobs, and what each queue has left."),
+    "squeue": ("pumice.cli.slurm", "squeue", "List Jobs that run or wait, as Slurm does."),
+    "sinfo": ("pumice.cli.slurm", "sinfo", "List queues and the state of nodes, as Slurm does."),
+    "scancel": ("pumice.cli.slurm", "scancel", "Delete Jobs, by name, user, queue or state."),
+    "sbatch": ("pumice.cli.sbatch", "sbatch", "Submit a batch script of Slurm's as a Job."),
+    "prio": ("pumice.cli.prio", "prio", "Show who is next in each queue, and each factor of the rank."),
+    "sprio": ("pumice.cli.prio", "prio", "The same as prio, as Slurm calls it."),
+    "forecast": ("pumice.cli.forecast", "forecast", "Say when a Job that waits will start."),
     "explain": ("pumice.cli.explain", "explain", "Say why a job, a PodGroup or a pod waits, in numbers."),
     "history": (
         "pumice.cli.history",

@@ -17,6 +17,7 @@ from pumice.errors import BadInput, NotFound, PumiceError, Refused
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pumice.cli.cluster_command import ClusterAccess
     from pumice.record.store import Store
 
 T = TypeVar("T")
@@ -63,13 +64,18 @@ def read(
 
 
 async def _ask(target: Target, path: str, query: Mapping[str, str]) -> bytes:
+    async with connect(target) as access:
+        return await ask(access, path, query)
+
+
+async def ask(access: ClusterAccess, path: str, query: Mapping[str, str]) -> bytes:
+    """What the leading controllers answer."""
     from pumice.cli.leader import CONTROLLERS, Leader, Unanswered
 
-    async with connect(target) as access:
-        try:
-            return await Leader(access, CONTROLLERS).ask((path, query))
-        except Unanswered as error:
-            raise _plain(str(error)) from error
+    try:
+        return await Leader(access, CONTROLLERS).ask((path, query))
+    except Unanswered as error:
+        raise _plain(str(error)) from error
 
 
 def _plain(cause: str) -> PumiceError:

@@ -15,12 +15,17 @@ from pumice.errors import Refused
 from pumice.readmodel import model
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pumice.api.meta import Struct
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
     from pumice.cli.cluster_command import ClusterAccess
-    from pumice.readmodel.build import Views
+    from pumice.readmodel.build import Cycle, Views
     from pumice.scheduling.core.policy import Policy
+    from pumice.scheduling.time.forecast import World
+    from pumice.scheduling.whatif.scenario import Outcome
+    from pumice.scheduling.whatif.suggestion import Suggestions
     from pumice.scheduling.whatif.trial import Question
 
 LEADER, LISTING, PODGROUP = "leader", "listing", "podgroup"
@@ -36,6 +41,7 @@ class Answer:
     detail: model.GangDetail
     source: str
     at: str = ""  # when it was written, where it is not of this moment
+    suggestions: Suggestions | None = None  # what would start it, where that was asked for and somebody could say
 
 
 class _Verdict(msgspec.Struct, frozen=True):
@@ -51,11 +57,11 @@ def group_of(pod: Pod) -> str:
     return annotations.get(names.GROUP_NAME) or annotations.get(names.VOLCANO_GROUP_NAME) or ""
 
 
-async def explain(access: ClusterAccess, group: PodGroup, policy_file: str | None) -> Answer:
-    """The first of the sources that knows the gang."""
+async def explain(access: ClusterAccess, group: PodGroup, policy_file: str | None, *, suggest: bool = False) -> Answer:
+    """The first of the sources that knows the gang, and (`suggest`) what would start it."""
     if policy_file is None:
         try:
-            return Answer(await _from_leader(access, group), LEADER)
+            return await _from_leader(access, group, suggest=suggest)
         except (Unanswered, msgspec.MsgspecError) as error:
             click.echo(f"pumice: no leading scheduler answers ({error})", err=True)
     try:
@@ -63,17 +69,34 @@ async def explain(access: ClusterAccess, group: PodGroup, policy_file: str | Non
     except Refused as error:
         click.echo(f"pumice: the cluster cannot be listed ({error}): what the PodGroup says is shown", err=True)
         return await _from_group(access, group)
-    found = views.gang(group.metadata.key)
-    assert found is not None, f"{group.metadata.key} was listed"
-    return Answer(found, LISTING)
+    key = group.metadata.key
+    found = views.gang(key)
+    assert found is not None, f"{key} was listed"
+    assert views.cycle is not None
+    return Answer(found, LISTING, suggestions=_suggestions(views.cycle, key) if suggest and _waits(found) else None)
 
 
-async def _from_leader(access: ClusterAccess, group: PodGroup) -> model.GangDetail:
-    answer = await Leader(access).ask((f"/v1/gangs/{group.metadata.key}", {}))
-    found = msgspec.json.decode(answer, type=model.GangDetail)
+async def _from_leader(access: ClusterAccess, group: PodGroup, *, suggest: bool) -> Answer:
+    leader, path = Leader(access), f"/v1/gangs/{group.metadata.key}"
+    found = msgspec.json.decode(await leader.ask((path, {})), type=model.GangDetail)
     if found.gang.uid != group.metadata.uid:
         raise Unanswered("it knows a former group of that name")
-    return found
+    if not suggest or not _waits(found):
+        return Answer(found, LEADER)
+    from pumice.scheduling.whatif.suggestion import Suggestions
+
+    suggestions = msgspec.json.decode(await leader.ask((f"{path}/suggestions", {})), type=Suggestions)
+    return Answer(found, LEADER, suggestions=suggestions)
+
+
+def _waits(found: model.GangDetail) -> bool:
+    return bool(found.gang.reasons) and found.gang.members.running < found.gang.members.minimum
+
+
+def _suggestions(cycle: Cycle, key: str) -> Suggestions:
+    from pumice.scheduling.whatif import single_changes
+
+    return single_changes.suggestions(cycle.question, cycle.decisions.gangs[key])
 
 
 class States:
@@ -137,6 +160,30 @@ async def question(access: ClusterAccess, policy_file: str | None) -> Question:
 
     objects, text = await _listing(access, policy_file)
     return offline.question_of(objects, text, source=policy_file or BUILT_IN, now=access.clock.now())
+
+
+async def what_if(access: ClusterAccess, query: Mapping[str, str]) -> Outcome | None:
+    """What the leader says of a different cluster; None where none answers."""
+    from pumice.scheduling.whatif.scenario import Outcome
+
+    try:
+        answer = await Leader(access).ask(("/v1/what-if", {name: value for name, value in query.items() if value}))
+        return msgspec.json.decode(answer, type=Outcome)
+    except (Unanswered, msgspec.MsgspecError) as error:
+        click.echo(f"pumice: no leading scheduler answers ({error})", err=True)
+        return None
+
+
+async def world(access: ClusterAccess, policy_file: str | None) -> World:
+    """The cluster as it is listed, for the engine to be run ahead from, with the pods that Jobs will have."""
+    from pumice.api.batch import Job
+    from pumice.cli import offline, unborn
+    from pumice.scheduling.time.forecast import with_stand_ins
+
+    objects, text = await _listing(access, policy_file)
+    jobs = (await access.client.list(Job)).items
+    world = offline.world_of(objects, text, source=policy_file or BUILT_IN, now=access.clock.now())
+    return with_stand_ins(unborn.with_pods(world, jobs))
 
 
 def policy_of(file: str) -> Policy:

@@ -7,92 +7,118 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from pumice.api.meta import Struct
 from pumice.cluster import amounts
 from pumice.errors import NotFound
+from pumice.readmodel import model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from pumice.readmodel import model
 
 GPU_SUFFIX = "/gpu"
 _BYTES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
+def _said(description: str) -> Meta:
+    return Meta(description=description)
+
+
+HELD = _said("held, in units of the resource")
+SHARE = _said("part of all that the nodes have, 0 to 1")
+RUNNING = _said("gangs that run")
+WAITING = _said("gangs that wait")
+
+
 class QueueUsage(Struct, omit_defaults=False):
-    """A queue, with what the queues below it hold; null: the policy gives no shares, or sets no limit."""
+    """A queue, with what the queues below it hold."""
 
     name: str
     parent: str
     state: str
     weight: int
-    held: float
-    share: float
-    deserved: float | None
-    guarantee: float | None
-    borrowed: float  # held beyond deserved
-    limit: float | None  # the most that it may hold now
-    left: float  # what its gangs may still start
-    running: int  # gangs
-    waiting: int
+    held: Annotated[float, HELD]
+    share: Annotated[float, SHARE]
+    deserved: Annotated[
+        float | None, _said("what it deserves under the policy in force; null: the policy gives no shares")
+    ]
+    guarantee: Annotated[float | None, _said("what is kept for it, as written; null: nothing of this resource")]
+    borrowed: Annotated[float, _said("held beyond deserved")]
+    limit: Annotated[float | None, _said("the most that it may hold now; null: the policy sets no limit")]
+    left: Annotated[float, _said("what its gangs may still start, by the rules of sharing")]
+    running: Annotated[int, RUNNING]
+    waiting: Annotated[int, WAITING]
 
 
 class UserUsage(Struct, omit_defaults=False):
     """A user, over all queues."""
 
-    name: str
-    held: float
-    share: float
-    running: int  # gangs
-    waiting: int
-    queues: tuple[str, ...]
+    name: Annotated[str, _said("who submitted, as admission recorded it; else the namespace")]
+    held: Annotated[float, HELD]
+    share: Annotated[float, SHARE]
+    running: Annotated[int, RUNNING]
+    waiting: Annotated[int, WAITING]
+    queues: Annotated[tuple[str, ...], _said("the queues that its gangs are in")]
 
 
 class JobUsage(Struct, omit_defaults=False):
-    """A gang that holds something or waits; `name` is that of its Job where it has one."""
+    """A gang that holds something or waits."""
 
-    name: str
+    name: Annotated[str, _said("of its Job, where it has one; else of its PodGroup")]
     namespace: str
-    gang: str
+    gang: Annotated[str, _said("namespace/name of the PodGroup")]
     user: str
     queue: str
-    phase: str
-    held: float
-    share: float
-    asks: float  # its minimum
-    running: int  # pods
-    waiting: int
-    position: int  # in its queue, from 1; 0: it does not wait
-    created: str
+    phase: Annotated[str, _said("of the PodGroup")]
+    held: Annotated[float, HELD]
+    share: Annotated[float, SHARE]
+    asks: Annotated[float, _said("its minimum, as admission counts it")]
+    running: Annotated[int, _said("pods that run")]
+    waiting: Annotated[int, _said("pods that wait")]
+    position: Annotated[int, _said("place in its queue, from 1; 0: it does not wait")]
+    created: Annotated[str, _said("time, RFC 3339")]
 
 
 class Others(Struct, omit_defaults=False):
-    """What gangs hold that the asker may not see, and pods that are in no gang."""
+    """What is used beside the users and jobs that are listed."""
 
-    gangs: float
-    pods: float
+    gangs: Annotated[float, _said("held by gangs that the asker may not see, or did not ask for")]
+    pods: Annotated[float, _said("held by pods of no queue, such as other schedulers'")]
 
 
 class Usage(Struct, omit_defaults=False):
-    """All of it. `namespace` is empty where everything may be seen; else users and jobs are those of that namespace alone."""
+    """What `pumice top` shows; `--by` leaves out two of the three lists."""
 
-    resource: str
-    total: float
-    used: float
-    free: float
-    source: str  # leader, or listing
-    at: str
-    namespace: str
-    policy: str
+    resource: Annotated[str, _said("what is counted: cards, cores, or bytes")]
+    total: Annotated[float, _said("on all nodes")]
+    used: Annotated[float, _said("by all pods")]
+    free: Annotated[float, _said("by none")]
+    source: Annotated[str, _said("leader, or listing where no leader answers or a policy file is given")]
+    at: Annotated[str, _said("time of the cycle, RFC 3339")]
+    namespace: Annotated[str, _said("whose users and jobs are listed; empty: of all")]
+    policy: Annotated[str, _said("file of the policy, or `built-in policy`")]
     queues: tuple[QueueUsage, ...]
     users: tuple[UserUsage, ...]
     jobs: tuple[JobUsage, ...]
     others: Others
+
+
+class QueueShare(Struct, omit_defaults=False):
+    """`share` of a queue that `pumice queue list`, `get` and `view` print, beside the object as it stands in the API server."""
+
+    used: Annotated[model.Amounts, _said("held, with what the queues below it hold; a quantity for each resource")]
+    deserved: Annotated[
+        model.Amounts, _said("what it deserves under the policy in force; empty: the policy gives no shares")
+    ]
+    borrowed: Annotated[model.Amounts, _said("used beyond deserved")]
+    limit: Annotated[model.Amounts, _said("the most that it may hold now; a resource that is not named has no limit")]
+    left: Annotated[model.Amounts, _said("what its gangs may still start, by the rules of sharing")]
+    running: Annotated[int, RUNNING]
+    waiting: Annotated[int, WAITING]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -139,16 +165,18 @@ def quantity_text(name: str, quantity: str) -> str:
 
 
 def share_of(queue: model.Queue) -> dict[str, Any]:
-    """What `share` of a listed queue holds: quantities by resource, under the policy in force."""
-    return {
-        "used": dict(queue.allocated),
-        "deserved": dict(queue.entitled),
-        "borrowed": dict(queue.borrowed),
-        "limit": dict(queue.limit),
-        "left": dict(queue.left),
-        "running": queue.running,
-        "waiting": queue.waiting,
-    }
+    """What is added to a listed queue."""
+    share = QueueShare(
+        used=queue.allocated,
+        deserved=queue.entitled,
+        borrowed=queue.borrowed,
+        limit=queue.limit,
+        left=queue.left,
+        running=queue.running,
+        waiting=queue.waiting,
+    )
+    found: dict[str, Any] = msgspec.to_builtins(share)
+    return found
 
 
 def resource_of(totals: model.Totals, wanted: str = "") -> Of:

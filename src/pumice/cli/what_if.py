@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import click
@@ -10,15 +9,13 @@ import msgspec
 
 from pumice.cli.cluster_command import ClusterAccess, asks
 from pumice.cli.results import Report
-from pumice.errors import BadInput, NotFound
+from pumice.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pumice.cluster.state import Snapshot
     from pumice.scheduling.whatif.scenario import Outcome
 
-_QUEUE_CHANGE = re.compile(r"([^.=]+)\.([^=]+)=(.+)")
 GANGS_SHOWN_MAX = 20
 
 
@@ -50,8 +47,8 @@ async def what_if(
 ) -> Report:  # fmt: skip
     """Say which gangs would start, wait or be evicted if nodes, queues, Jobs or the policy were different.
 
-    Two cycles are planned by the scheduler's engine over a listing of the cluster: as things are, and as they would be. Names of Jobs
-    are looked up in the namespace, or given as NAMESPACE/NAME.
+    Two cycles are planned, as things are and as they would be, and nothing is written: by the leading scheduler, or where none answers or
+    a policy is given, by the same engine over a listing. Jobs of other namespaces are given as NAMESPACE/NAME.
     """
     from pumice.cli import sources
     from pumice.scheduling.whatif import scenario
@@ -60,34 +57,17 @@ async def what_if(
         raise BadInput("--add-nodes and --like belong together: --add-nodes 4 --like gpu-1")
     if not (add_nodes or drain or queues or without or new_policy):
         raise BadInput("nothing is different: give --add-nodes, --drain, --queue, --without or --policy")
+    names = tuple(each if "/" in each else f"{access.namespace}/{each}" for each in without)
+    if new_policy is None and policy_file is None:
+        query = {"add-nodes": str(add_nodes or 0), "like": like, "drain": ",".join(drain), "queue": ",".join(queues)}
+        answer = await sources.what_if(access, {**query, "without": ",".join(names)})
+        if answer is not None:
+            return Report(text(answer), msgspec.to_builtins(answer))
     question = await sources.question(access, policy_file)
-    wanted = scenario.Scenario(
-        add_nodes=add_nodes or 0,
-        like=like,
-        drain=drain,
-        queues=tuple(_queue_change(each) for each in queues),
-        without=tuple(_gang_of(question.snapshot, each, access.namespace) for each in without),
-    )
-    other = sources.policy_of(new_policy) if new_policy else None
-    found = scenario.compare(question, wanted, other)
+    changes = tuple(scenario.queue_change(each) for each in queues)
+    wanted = scenario.Scenario(add_nodes or 0, like, drain, changes, names)
+    found = scenario.compare(question, wanted, sources.policy_of(new_policy) if new_policy else None)
     return Report(text(found), msgspec.to_builtins(found))
-
-
-def _queue_change(text: str) -> tuple[str, str, str]:
-    match = _QUEUE_CHANGE.fullmatch(text)
-    if match is None:
-        raise BadInput(f"--queue {text}: expected QUEUE.FIELD=VALUE, such as research.weight=3")
-    return match[1], match[2], match[3]
-
-
-def _gang_of(snapshot: Snapshot, name: str, namespace: str) -> str:
-    """The gang of a Job or PodGroup by its name."""
-    place, _, own = name.rpartition("/")
-    place = place or namespace
-    for gang in snapshot.gangs.values():
-        if gang.spec.namespace == place and own in {gang.spec.job, gang.spec.name}:
-            return gang.key
-    raise NotFound(f"job {place}/{own}: no gang of that name in the cluster; see `pumice job list`")
 
 
 def text(found: Outcome) -> str:

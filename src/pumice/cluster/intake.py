@@ -50,6 +50,17 @@ class Intake:
         self._evicting: set[str] = set()
         self._gone: dict[str, None] = {}
 
+    def copy(self) -> Intake:
+        """The writer of a copy of the cluster."""
+        twin = Intake(self.cluster.copy())
+        twin._pods = self._pods.copy()
+        twin._uid_by_key = self._uid_by_key.copy()
+        twin._uids_by_implied = {key: uids.copy() for key, uids in self._uids_by_implied.items()}
+        twin._assumed = self._assumed.copy()
+        twin._evicting = self._evicting.copy()
+        twin._gone = self._gone.copy()
+        return twin
+
     def apply(self, change: changes.Change) -> None:
         self.cluster.revision += 1
         self.cluster.shifts += relevance.shifts_rules(self.cluster, change)

@@ -6,6 +6,7 @@ reused until intake touches them again.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -144,6 +145,18 @@ class Cluster:
             self.shifts,
             MappingProxyType(dict(self.seen_at)),
         )
+
+    def copy(self) -> Cluster:
+        """A cluster that begins as this one is, and goes its own way; what is frozen is shared."""
+        twin = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict | set | list | np.ndarray):
+                setattr(twin, name, value.copy())
+        twin.axis = Axis(self.axis.names)
+        twin.nodes = {name: dataclasses.replace(slot, tasks=slot.tasks.copy()) for name, slot in self.nodes.items()}
+        twin.gangs = {key: dataclasses.replace(slot, tasks=slot.tasks.copy()) for key, slot in self.gangs.items()}
+        twin.others = {kind: table.copy() for kind, table in self.others.items()}
+        return twin
 
     def _rules(self) -> str:
         if self.rules is None:

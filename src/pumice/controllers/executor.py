@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pumice.api.kinds import Kind, by_struct
 from pumice.api.meta import Json, Object
+from pumice.api.pods import Pod
 from pumice.controllers.operations import Apply, Create, Delete, Emit, Look, Patch
 from pumice.errors import BadInput
 from pumice.kube import errors
@@ -67,6 +68,7 @@ class Executor:
         guard: Callable[[], None] = _always,
         fail_point: Callable[[str], None] = _no_fail_point,
         fillings: Mapping[str, Callable[[Json], Awaitable[Json]]] = MappingProxyType({}),
+        before_pod_goes: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         self._client = client.with_guard(guard)
         self._guard = guard
@@ -74,6 +76,7 @@ class Executor:
         self._recorder = recorder
         self._fail_point = fail_point
         self._fillings = fillings
+        self._before_pod_goes = before_pod_goes  # is given its uid
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
         self.writes: collections.Counter[str] = collections.Counter()  # calls that left, by verb and kind
 
@@ -238,6 +241,8 @@ class Executor:
         uid = delete.uid or await self._uid_of(delete)
         if not uid:
             return
+        if delete.kind is Pod and self._before_pod_goes is not None:
+            await self._before_pod_goes(uid)
         self._about_to("delete", delete.kind)
         try:
             reply = await self._client.delete(

@@ -81,13 +81,15 @@ def _discovery_config(client: Client, runtime: Runtime) -> Informer[ConfigMap]:
     )
 
 
-def _record(informers: Informers, settings: ControllerSettings, runtime: Runtime, meters: Meters) -> Writer | None:
+def _record(
+    client: Client, informers: Informers, settings: ControllerSettings, runtime: Runtime, meters: Meters
+) -> Writer | None:
     """Imported only where there is a record."""
     if settings.record is None:
         return None
     from pumice.record.writer import Writer
 
-    return Writer(informers, settings.record, runtime, meters)
+    return Writer(client, informers, settings.record, runtime, meters)
 
 
 def record_server(
@@ -118,6 +120,7 @@ class Controllers:
         self.pulse = Pulse(runtime.clock)
         self.meters = Meters()
         self._observer = JobObserver(self.meters, self.cache)
+        self.record = _record(client, informers, settings, runtime, self.meters)
         self.executor = Executor(
             client,
             self.cache,
@@ -125,6 +128,7 @@ class Controllers:
             guard=runtime.guard,
             fail_point=runtime.fail_point,
             fillings={ssh.KEYS: keys.fill},
+            before_pod_goes=self.record.keep_lines_first if self.record is not None else None,
         )
         self.drivers = [
             Driver(
@@ -136,8 +140,6 @@ class Controllers:
             )
             for each in _controllers(self.cache, settings, _discovery_config(client, runtime))
         ]
-
-        self.record = _record(informers, settings, runtime, self.meters)
 
     async def run(self) -> None:
         """Control until cancelled. Informers must be running."""

@@ -43,7 +43,7 @@ from pumice.readmodel.build import Cycle
 from pumice.scheduling.core import cycle, memory
 from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
 from pumice.scheduling.core.memory import Memory
-from pumice.scheduling.core.ports import Ports
+from pumice.scheduling.core.ports import Ports, no_measure
 from pumice.scheduling.evicting import mend, reserved_room
 from pumice.telemetry.meters import Meters
 
@@ -140,6 +140,7 @@ class Scheduler:
         self._in_force: Policy | None = None  # all that its plugins need is there
         self._entering: asyncio.Task[None] | None = None
         self._memory = memory.EMPTY
+        self._planned_with = memory.EMPTY, Ports()  # the last cycle
         self._loaded: dict[str, msgspec.Struct] = {}  # slots that a former leader has left, for the next cycle
         self._oversized: frozenset[str] = frozenset()
         self._next_change: Instant | None = None  # when time alone may change a decision
@@ -281,6 +282,7 @@ class Scheduler:
             budget=units_for(snapshot),
             grace_s=self._grace_s,
         )
+        self._planned_with = self._memory, dataclasses.replace(ports, measure=no_measure)
         in_context = contextvars.copy_context().run  # so that spans of the plan lie within the cycle's
         decisions = await asyncio.get_running_loop().run_in_executor(
             self._thread, in_context, plan, snapshot, chosen, self._memory
@@ -308,6 +310,9 @@ class Scheduler:
                 policy=self._in_force,
                 refused=self._refused,
                 resting={gang: each.why for gang, each in self.dispatcher.resting().items()},
+                memory=self._planned_with[0],
+                ports=self._planned_with[1],
+                extra_plugins=self._extra_plugins,
             )
         )
 

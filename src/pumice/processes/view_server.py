@@ -2,6 +2,9 @@
 
 /v1/state                     everything; ?kind=nodes,queues,gangs,claims,attempts,evictions ?queue=Q ?namespace=NS
 /v1/gangs/NAMESPACE/NAME      one gang and what it waits for, for those who may `get` that PodGroup
+/v1/gangs/NAMESPACE/NAME/suggestions   single changes that would start it, each planned by the engine
+/v1/what-if                   which gangs would start or be evicted in a different cluster: ?add-nodes=N&like=NODE ?drain=NODE,NODE
+                              ?queue=QUEUE.weight=3 ?without=NAMESPACE/NAME
 /v1/changes                   JSON lines: everything, then after each cycle what has changed
 
 A question about one namespace needs the right to list its PodGroups; one about all needs that everywhere, and for nodes.
@@ -18,6 +21,7 @@ from aiohttp import web
 
 from pumice.processes import lifecycle
 from pumice.processes.access import NODES, PODGROUPS, Denied, Reviewer, token_of
+from pumice.processes.questions import Questions
 from pumice.readmodel import changes
 
 if TYPE_CHECKING:
@@ -47,6 +51,7 @@ class ViewServer:
         self._published = asyncio.Event()
         self._one_builds = asyncio.Lock()
         self._turns = asyncio.Semaphore(ANSWERS_AT_ONCE)
+        self._questions = Questions()
         self._streams = 0
         self._stopping = False
 
@@ -66,7 +71,13 @@ class ViewServer:
 
     @property
     def routes(self) -> list[web.RouteDef]:
-        answers = {"/v1/state": self._state, "/v1/gangs/{namespace}/{name}": self._gang, "/v1/changes": self._changes}
+        answers = {
+            "/v1/state": self._state,
+            "/v1/gangs/{namespace}/{name}": self._gang,
+            "/v1/gangs/{namespace}/{name}/suggestions": self._suggestions,
+            "/v1/what-if": self._what_if,
+            "/v1/changes": self._changes,
+        }
         return [web.get(path, self._with_review(answer)) for path, answer in answers.items()]
 
     def _with_review(self, answer: Any) -> Any:
@@ -118,6 +129,20 @@ class ViewServer:
             own = tuple(each for each in found.claims if each.gang == found.gang.key)
             found = msgspec.structs.replace(found, claims=own)
         return web.Response(body=msgspec.json.encode(found), content_type=_JSON)
+
+    async def _suggestions(self, request: web.Request, user: Mapping[str, Any]) -> web.StreamResponse:
+        namespace, name = request.match_info["namespace"], request.match_info["name"]
+        await self._reviewer.demand(user, "get", {**PODGROUPS, "namespace": namespace, "name": name})
+        sees_all = await self._reviewer.may(user, "list", PODGROUPS)
+        assert self._views.cycle is not None
+        body = await self._questions.suggestions(self._views.cycle, f"{namespace}/{name}", sees_all=sees_all)
+        return web.Response(body=body, content_type=_JSON)
+
+    async def _what_if(self, request: web.Request, user: Mapping[str, Any]) -> web.StreamResponse:
+        await self._demand_lists(user)
+        assert self._views.cycle is not None
+        body = await self._questions.what_if(self._views.cycle, request.query)
+        return web.Response(body=body, content_type=_JSON)
 
     async def _changes(self, request: web.Request, user: Mapping[str, Any]) -> web.StreamResponse:
         await self._demand_lists(user)

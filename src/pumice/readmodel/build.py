@@ -7,6 +7,7 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from pumice import instant
@@ -16,7 +17,9 @@ from pumice.cluster import amounts
 from pumice.cluster.columns import SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.tasks import FINISHED, ON_A_NODE, Status
 from pumice.readmodel import model
+from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.sharing.limits import queue_limits
+from pumice.scheduling.whatif.trial import Question
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,12 +29,15 @@ if TYPE_CHECKING:
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
-    from pumice.scheduling.core.decisions import Decisions, GangReport, ShapeRoom
+    from pumice.scheduling.core.decisions import Decisions, Expected, Factors, GangReport, Reserved, ShapeRoom
+    from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
+    from pumice.scheduling.core.ports import Ports
     from pumice.scheduling.core.verdict import Reason
 
 ATTEMPTS_KEPT_MAX = 1_000  # newest; the oldest are forgotten
 EVICTIONS_KEPT_MAX = 1_000
+TRUST_USER_LABEL = "trust-user-label"  # the argument of plugins that look at users
 REASONS_TOLD_MAX = 10  # of one gang
 _TURNING_POINTS = frozenset({PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value})
 
@@ -48,6 +54,19 @@ class Cycle:
     leader: str = ""
     refused: str = ""  # why a newer policy is not in force
     resting: Mapping[str, str] = dataclasses.field(default_factory=dict)  # what failed in gangs' last attempts
+    memory: Memory = EMPTY  # that it was planned with
+    ports: Ports | None = None
+    extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
+
+    @functools.cached_property
+    def question(self) -> Question:
+        """What it was planned from, to plan again with something changed."""
+        return Question(self.snapshot, self.policy, self.at, self.memory, self.ports, self.extra_plugins)
+
+    @functools.cached_property
+    def trusts_label(self) -> bool:
+        """Whether the policy takes the owners' word for who uses the room, where admission has recorded nothing."""
+        return any(option.arguments.get(TRUST_USER_LABEL) is True for option in self.policy.options)
 
     @functools.cached_property
     def bound(self) -> Mapping[str, int]:
@@ -122,6 +141,7 @@ class Views:
                 actions=cycle.policy.actions,
                 plugins=tuple(option.name for option in cycle.policy.options),
                 refused=cycle.refused,
+                factors=decisions.factor_weights,
             ),
             totals=_totals(cycle, promised),
             nodes=nodes,
@@ -163,11 +183,15 @@ class Views:
         found = []
         for key, report in cycle.decisions.gangs.items():
             gang, rests = cycle.snapshot.gangs[key], cycle.resting.get(key, "")
-            basis = (gang, report.phase, report.position, report.reasons, rests, cycle.bound.get(key, 0))
+            factors, user = cycle.decisions.factors.get(key), gang.spec.user_by(trusts_label=cycle.trusts_label)
+            bound = cycle.bound.get(key, 0)
+            told = report.phase, report.position, report.reasons, report.reservation, report.expected
+            basis = (gang, told, rests, bound, factors, user)
             known = former.get(key)
             if known is None or known[0] != basis:
                 holds = amounts.sum_of([gang.occupied, cycle.taken.get(key, {})])
-                known = (basis, _gang(gang, report, rests, cycle.bound.get(key, 0), holds))
+                made = _gang(gang, report, rests, bound, holds)
+                known = (basis, msgspec.structs.replace(made, user=user, factors=_factors(factors)))
             self._gangs[key] = known
             found.append(known[1])
         return tuple(found)
@@ -242,7 +266,6 @@ def _gang(gang: Gang, report: GangReport, rests: str, bound: int, holds: amounts
         name=spec.name,
         uid=spec.uid,
         job=spec.job,
-        user=spec.user,
         queue=spec.queue,
         phase=report.phase,
         members=_members(gang, bound),
@@ -254,7 +277,26 @@ def _gang(gang: Gang, report: GangReport, rests: str, bound: int, holds: amounts
         holds=quantities(holds),
         reasons=tuple(reason(each) for each in report.reasons[:REASONS_TOLD_MAX]),
         rests=rests,
+        reservation=_reservation(report.reservation),
+        expected=_expected(report.expected),
     )
+
+
+def _reservation(own: Reserved | None) -> model.Reservation | None:
+    if own is None:
+        return None
+    return model.Reservation(instant.format_instant(own.time), own.nodes, instant.format_instant(own.since))
+
+
+def _expected(own: Expected | None) -> model.Expected | None:
+    if own is None:
+        return None
+    end = "" if own.end is None else instant.format_instant(own.end)
+    return model.Expected(instant.format_duration(own.length), own.source, own.right, end)
+
+
+def _factors(own: Factors | None) -> model.Factors | None:
+    return None if own is None else model.Factors(**msgspec.structs.asdict(own))
 
 
 def _members(gang: Gang, bound: int) -> model.Members:
@@ -318,6 +360,7 @@ def _queues(cycle: Cycle, promised: Mapping[str, amounts.Amounts]) -> tuple[mode
     limits = queue_limits(cycle.snapshot, cycle.policy, decisions)
     for name, spec in cycle.snapshot.queues.items():
         figures, held, own = decisions.figures.get(name), decisions.queues.get(name, {}), limits[name]
+        used = decisions.usage.get(name)
         beyond = {each: held[each] - limit for each, limit in own.deserved.items() if held.get(each, 0) > limit}
         found.append(
             model.Queue(
@@ -337,6 +380,8 @@ def _queues(cycle: Cycle, promised: Mapping[str, amounts.Amounts]) -> tuple[mode
                 fair=quantities(figures.deserved) if figures is not None else {},
                 borrowed=quantities(beyond),
                 overused=figures is not None and figures.overused,
+                usage=used.usage if used is not None else 0.0,
+                fair_usage=used.fair if used is not None else 0.0,
                 running=running[name],
                 waiting=waiting[name],
             )

@@ -12,6 +12,8 @@ import msgspec
 
 from pumice.api.meta import Struct
 from pumice.scheduling.core.codes import NO_FACTS, Facts
+from pumice.scheduling.whatif.scenario import Outcome
+from pumice.scheduling.whatif.suggestion import Suggestions
 
 VERSION = 1  # rises when a field changes its meaning or goes; new fields do not change it
 
@@ -44,6 +46,38 @@ class Members(Struct):
     finished: int = 0
 
 
+class Factors(Struct):
+    """What makes up the rank of a gang that waits in its queue, each from 0 to 1 (a priority class may be below 0).
+
+    `total` is their sum with the weights of the policy; plugins that come before fairshare in the policy decide before it.
+    """
+
+    priority_class: float = 0.0
+    fair_share: float = 1.0  # 1: its user has used nothing; 0.5: as much as its weight says; and so on by halves
+    age: float = 0.0
+    size: float = 0.0
+    queue: float = 0.0
+    total: float = 0.0
+    used: float = 0.0  # the part of the cluster that its user has used through the queue, recent use counting most
+
+
+class Expected(Struct):
+    """How long a gang is expected to run: by its limit, as declared, as learned of past runs, by its queue's or the policy's default."""
+
+    length: str  # a duration
+    source: str  # limit, declared, learned, queue or policy
+    right: float | None = None  # learned: the part of past runs that ended in time
+    end: str = ""  # when it is expected to end, if it runs
+
+
+class Reservation(Struct):
+    """Room that is reserved for a gang: from when on at the latest, on how many nodes, and since when it has had a reservation."""
+
+    time: str
+    nodes: int
+    since: str
+
+
 class Gang(Struct):
     """How a gang stands after the cycle."""
 
@@ -55,7 +89,7 @@ class Gang(Struct):
     members: Members
     uid: str = ""
     job: str = ""  # that the group was made for
-    user: str = ""  # who submitted it; its namespace where nobody has recorded that
+    user: str = ""  # who submitted it; else the label pumice.dev/user, where the policy trusts it, or its namespace
     priority: int = 0
     created: str = ""
     since: str = ""  # it has been schedulable, or not, since then
@@ -64,6 +98,9 @@ class Gang(Struct):
     holds: Amounts = msgspec.field(default_factory=dict)
     reasons: tuple[Reason, ...] = ()
     rests: str = ""  # what failed in its last attempts, after which it is not tried for a while
+    reservation: Reservation | None = None  # where plugin reservation keeps room for it
+    expected: Expected | None = None  # its run time, where the last cycle wanted to know it
+    factors: Factors | None = None  # where plugin fairshare is in force, and the gang waits
 
 
 class Pod(Struct):
@@ -156,6 +193,10 @@ class Queue(Struct):
     fair: Amounts = msgspec.field(default_factory=dict)  # what the plugin gives it in this cycle, of what it wants
     borrowed: Amounts = msgspec.field(default_factory=dict)  # held beyond `entitled`
     overused: bool = False
+    usage: float = (
+        0.0  # the part of the cluster that it has used, recent use counting most, where fairshare is in force
+    )
+    fair_usage: float = 0.0  # the part that is its own by weight
     running: int = 0  # gangs
     waiting: int = 0
 
@@ -206,6 +247,7 @@ class Policy(Struct):
     actions: tuple[str, ...]
     plugins: tuple[str, ...]
     refused: str = ""
+    factors: Mapping[str, float] = msgspec.field(default_factory=dict)  # weights of what ranks gangs within a queue
 
 
 class Stranded(Struct):
@@ -292,5 +334,7 @@ class Changes(State):
 
 def schema() -> Mapping[str, object]:
     """The JSON Schema of all that is told."""
-    _, parts = msgspec.json.schema_components((State, GangDetail, Changes), ref_template="#/$defs/{name}")
+    _, parts = msgspec.json.schema_components(
+        (State, GangDetail, Changes, Suggestions, Outcome), ref_template="#/$defs/{name}"
+    )
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": parts}

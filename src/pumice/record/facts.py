@@ -92,7 +92,7 @@ def run_of(pod: Pod, gang: str, attempt: int, *, gone_at: int | None) -> Run | N
     metadata, status = pod.metadata, pod.status
     bound = _bound(pod)
     started = _started(pod)
-    ended = _ended(pod, gone_at)
+    end = ended(pod, gone_at)
     annotations = metadata.annotations
     codes = [each.state.terminated.exit_code for each in status.container_statuses if each.state.terminated]
     return Run(
@@ -100,13 +100,13 @@ def run_of(pod: Pod, gang: str, attempt: int, *, gone_at: int | None) -> Run | N
         gang=gang,
         attempt=attempt,
         pod=metadata.name,
-        task=annotations.get(names.TASK_SPEC) or metadata.labels.get(names.TASK_SPEC, ""),
+        task=task_of(metadata),
         node=pod.spec.node_name,
         resources=_resources(requests.request_of(pod)),
         bound=bound,
         started=started,
-        ended=None if ended is None else max(ended, bound),
-        state=_state(pod, ended),
+        ended=None if end is None else max(end, bound),
+        state=_state(pod, end),
         exit_code=next((code for code in codes if code), codes[0] if codes else None),
         restarts=sum(each.restart_count for each in (*status.init_container_statuses, *status.container_statuses)),
         checkpointed=at(annotations.get(names.CHECKPOINTED_AT)),
@@ -151,7 +151,12 @@ def _started(pod: Pod) -> int | None:
     return min((time for time in times if time), default=None)
 
 
-def _ended(pod: Pod, gone_at: int | None) -> int | None:
+def task_of(metadata: ObjectMeta) -> str:
+    return metadata.annotations.get(names.TASK_SPEC) or metadata.labels.get(names.TASK_SPEC, "")
+
+
+def ended(pod: Pod, gone_at: int | None) -> int | None:
+    """When a pod's containers ended, or it was gone; None while it goes on."""
     if pod.status.phase not in _ENDED and gone_at is None:
         return None
     ends = [each.state.terminated for each in pod.status.container_statuses]

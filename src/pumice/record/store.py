@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import zlib
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ from pumice.record.schema import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from pumice.record.log_keeper import Lines
     from pumice.record.rows import Gap, Row
 
 SCHEMA = "0002"  # the newest version
@@ -167,6 +169,28 @@ class Store:
             gangs |= {row.gang for row in rows if isinstance(row, Attempt | Eviction | Run)}
             self._settle(connection, gangs)
             self._note(connection, ALIVE, str(now))
+
+    def keep_lines(self, lines: Sequence[Lines]) -> None:
+        """Keep what containers wrote last, instead of what was kept of them before."""
+        values = []
+        for each in lines:
+            packed = zlib.compress(each.text)
+            fields = msgspec.structs.asdict(each)
+            fields.pop("text")
+            values.append({**fields, "size": len(packed), "lines": packed})
+        statement = self._insert(LOGS)
+        fresh = {name: statement.excluded[name] for name in ("at", "size", "lines")}
+        upsert = statement.on_conflict_do_update(
+            index_elements=["pod_uid", "container"], set_=fresh, where=statement.excluded["at"] >= LOGS.c.at
+        )
+        with self.begin() as connection:
+            connection.execute(upsert, values)
+
+    def has_lines(self, pod_uid: str, since: int) -> bool:
+        """Whether lines of the pod are kept that were fetched at that time or later."""
+        found = sa.select(LOGS.c.at).where(LOGS.c.pod_uid == pod_uid, LOGS.c.at >= since).limit(1)
+        with self.reading() as connection:
+            return connection.scalar(found) is not None
 
     def _upsert(self, table: str) -> Any:
         """Insert, or replace what an older version of the same object had left."""

@@ -19,13 +19,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pumice import instant
 from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import Namespace
+from pumice.api.pods import Pod
 from pumice.errors import BadInput, PumiceError
 from pumice.record.buffer import BATCH_MAX, Buffer
+from pumice.record.log_keeper import LogKeeper
 from pumice.record.observer import KINDS, News, Observer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pumice.kube.client import Client
     from pumice.kube.informer import Informers
     from pumice.kube.informer import News as Change
     from pumice.record.rows import Forecast
@@ -48,7 +51,9 @@ T = TypeVar("T")
 class Writer:
     """`run` keeps the record until cancelled; belongs to one event loop."""
 
-    def __init__(self, informers: Informers, settings: RecordSettings, runtime: Runtime, meters: Meters) -> None:
+    def __init__(
+        self, client: Client, informers: Informers, settings: RecordSettings, runtime: Runtime, meters: Meters
+    ) -> None:
         self._informers = informers
         self._settings = settings
         self._clock = runtime.clock
@@ -58,6 +63,7 @@ class Writer:
         self._news: dict[tuple[type, str], News] = {}
         self._observer = Observer(trusts_label=settings.trusts_label)
         self._buffer = Buffer(settings.buffer_rows)
+        self._lines = LogKeeper(client, informers, runtime, self._has_lines) if settings.keeps_logs else None
         self._folding = ThreadPoolExecutor(1, "record-fold")
         self._database = ThreadPoolExecutor(1, "record-write")
         self._due = {"sum": 0.0, "trim": 0.0}
@@ -67,12 +73,19 @@ class Writer:
         self._written = 0  # the last round whose rows are all in the record
         self._progress = asyncio.Condition()
 
+    async def keep_lines_first(self, pod_uid: str) -> None:
+        """To be awaited before a pod is deleted: its last lines go with it."""
+        if self._lines is not None:
+            await self._lines.keep_first(pod_uid)
+
     def forecast(self, rows: Sequence[Forecast]) -> None:
         """Keep forecasts; what came true stands in the gangs' own rows."""
         self._drop(self._buffer.put(rows, self._now()))
 
     async def flush(self) -> None:
         """Returns once everything that has been heard by now is in the record."""
+        if self._lines is not None:
+            await self._lines.idle.wait()
         wanted = self._rounds + 1
         async with self._progress:
             await self._progress.wait_for(lambda: self._written >= wanted)
@@ -97,6 +110,10 @@ class Writer:
         leaves = [self._informers.of(kind).subscribe(functools.partial(self._hear, kind)) for kind in KINDS]
         self._informers.of(Namespace)
         writing: asyncio.Task[None] | None = None
+        fetching: asyncio.Task[None] | None = None
+        if self._lines is not None:
+            leaves.append(self._informers.of(Pod).subscribe(self._lines.hear))
+            fetching = asyncio.create_task(self._lines.run())
         try:
             await self._informers.synced()
             while True:
@@ -110,6 +127,9 @@ class Writer:
         finally:
             for leave in leaves:
                 leave()
+            if fetching is not None:
+                fetching.cancel()
+                await asyncio.gather(fetching, return_exceptions=True)
             await self._end(writing)
 
     def _hear(self, kind: type, news: Sequence[Change]) -> None:
@@ -149,6 +169,7 @@ class Writer:
             try:
                 folded = self._rounds
                 await self._drain()
+                await self._keep_lines()
                 await self._keep_house()
                 async with self._progress:
                     self._written = folded
@@ -185,6 +206,25 @@ class Writer:
             if refused:
                 self._meters.count("pumice_record_dropped_total", len(refused))
 
+    def _has_lines(self, pod_uid: str, since: int) -> bool:
+        """In a thread; where the database cannot be asked, they are fetched again."""
+        try:
+            return self.store is not None and self.store.has_lines(pod_uid, since)
+        except PumiceError:
+            return False
+
+    async def _keep_lines(self) -> None:
+        lines = self._lines.take() if self._lines is not None else []
+        if not lines:
+            return
+        assert self._lines is not None
+        assert self.store is not None
+        try:
+            await self._in(self._database, self.store.keep_lines, lines)
+        except BaseException:
+            self._lines.put_back(lines)
+            raise
+
     def _cluster(self) -> str:
         """What tells this cluster from all others, as many programs do it."""
         found = self._informers.of(Namespace).get("", "kube-system")
@@ -220,6 +260,7 @@ class Writer:
             async with asyncio.timeout(LAST_WRITE_S):
                 await self._fold()
                 await self._drain()
+                await self._keep_lines()
 
     def close(self) -> None:
         """No more reads and writes: for the end of the process."""

@@ -40,13 +40,17 @@ COMMANDS = {
     "nodes": (),
     "top": (),
     "what-if": ("--drain", "ghost"),
+    "squeue": ("-j", "ghost"),
+    "sinfo": (),
+    "scancel": ("ghost",),
+    "sbatch": ("--wrap", "true"),
     "explain": ("job/ghost",),
     "version": (),
 }
 # Processes that go on until they are stopped find out in the same words that there is no such kubeconfig.
 PROCESSES = {"scheduler": (), "controllers": (), "node": ("--pretend", "1")}
-MAKERS = {"job run", "queue create", "jobflow create", "jobtemplate create"}
-OWN_WORDS = {"what-if"}  # it looks names up in a listing: no server has said that there is none
+MAKERS = {"job run", "sbatch", "queue create", "jobflow create", "jobtemplate create"}
+OWN_WORDS = {"what-if", "squeue"}  # it looks names up in a listing: no server has said that there is none
 
 
 def leaves(command, path=()):

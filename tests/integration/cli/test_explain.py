@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.integration.cli.causes import a_job, a_pod
+from tests.integration.cli.causes import a_group, a_job, a_pod
 
 from pumice.api.batch import Job
 from pumice.api.core import Node
@@ -249,3 +249,52 @@ def test_members_that_wait_beside_a_gang_that_runs_are_explained(client, pumice,
     assert "Why it waits, as the scheduler says now:\n" in result.out
     assert "nvidia.com/gpu" in result.out.partition("Why it waits")[2].partition("\n\n")[0]
     assert "  nvidia.com/gpu 8 each: 0 of 1 pods would fit; 2 of 2 nodes may take them\n" in result.out
+
+
+@pytest.fixture
+def wedged(client, until, emptied):
+    """One node is full, and a gang wants both: whole nodes of 8 GPUs, two of them."""
+    eight = {"nvidia.com/gpu": "8"}
+    client("create", Job, a_job("runs", resources=eight), namespace="default")
+    until(Job, lambda job: job.get("status", {}).get("running") == 1, name="runs")
+    client("create", PodGroup, a_group("wide", 2), namespace="default")
+    for number in range(2):
+        client("create", Pod, a_pod(f"wide-{number}", "wide", eight), namespace="default")
+    until(PodGroup, reasons_of, name="wide")
+    yield
+    for number in range(2):  # nobody else deletes pods that the test has made
+        client("delete", Pod, f"wide-{number}", namespace="default")
+
+
+def test_single_changes_that_would_start_a_gang_are_named_and_left_out_on_request(wedged, pumice):
+    lines = [line.strip() for line in pumice("explain", "pg/wide").lines]
+    begin = next(number for number, line in enumerate(lines) if line.startswith("What would start it"))
+    assert lines[begin + 1 : begin + 3] == [
+        "with 1 members that must start together instead of 2",
+        "with 4 nvidia.com/gpu a pod instead of 8",
+    ]
+    assert any(line.startswith("when default/runs-") and line.endswith(" has ended") for line in lines)
+    assert "with 1 more node like node-0" in lines
+    data = json.loads(pumice("explain", "pg/wide", "-o", "json").out)
+    assert [each["kind"] for each in data["suggestions"]][:3] == ["minimum", "resource", "gangEnds"]
+    assert data["plansTried"] > len(data["suggestions"])
+    assert "What would start it" not in pumice("explain", "pg/wide", "--quick").out
+
+
+def test_what_if_says_who_would_start_wait_or_leave_in_a_different_cluster(wedged, pumice):
+    more = pumice("what-if", "--add-nodes", "1", "--like", "node-0")
+    assert (more.code, more.err) == (0, "")
+    assert more.lines == ["would start: 2 pods of default/wide", "0 gangs go on waiting"]
+    assert "would start: 2 pods of default/wide" in pumice("what-if", "--without", "runs").out
+    drained = json.loads(pumice("what-if", "--drain", "node-0", "--drain", "node-1", "-o", "json").out)
+    assert [starts for gang, starts in drained["displaced"].items()] == [False]
+
+
+def test_what_if_refuses_what_is_not_there_or_says_nothing(wedged, pumice):
+    assert pumice("what-if").err == (
+        "pumice: nothing is different: give --add-nodes, --drain, --queue, --without or --policy\n"
+    )
+    assert pumice("what-if", "--add-nodes", "2").code == 2
+    assert pumice("what-if", "--queue", "default.colour=3").code == 2
+    for words in (("--drain", "node-9"), ("--without", "ghost"), ("--policy", "nowhere.yaml", "--drain", "node-0")):
+        assert pumice("what-if", *words).code == 3, words

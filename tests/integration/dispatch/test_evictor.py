@@ -172,7 +172,8 @@ def test_a_victim_whose_budget_refuses_for_too_long_stays_and_the_claim_ends():
         await place.evict()
         assert await place.is_there()
         assert place.outcomes() == [Evicting, Forgotten, Unclaimed]
-        assert "default/victim could not be evicted: Cannot evict pod" in place.learnt[-1].reason
+        assert "Cannot evict pod" in place.learnt[-2].reason
+        assert place.learnt[-1].gang == "default/boss"
         assert place.task("victim").status is Status.BOUND
         assert 10 <= place.clock.monotonic() <= 10 + REFUSED_S + 1
 

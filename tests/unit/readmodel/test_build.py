@@ -77,6 +77,15 @@ def test_what_gangs_hold_adds_up_to_what_their_queue_holds_with_what_was_just_pl
     assert [each.allocated for each in state.queues] == [{"cpu": "5"}]
 
 
+def test_a_label_names_the_user_where_a_plugin_of_the_policy_trusts_it():
+    labelled = a_node("n1"), a_gang("g", 1, group={"labels": {names.USER: "tom"}})
+    trusting = policy("allocate", [{"name": "user-limits", "arguments": {build.TRUST_USER_LABEL: True}}])
+    views = views_of(*labelled)
+    assert [each.user for each in views.state().gangs] == ["default"]
+    views.publish(cycle_of(*labelled, policy=trusting))
+    assert [each.user for each in views.state().gangs] == ["tom"]
+
+
 def test_waiting_gangs_are_numbered_in_the_order_in_which_their_queue_serves_them():
     state = views_of(
         a_node("n1", cpu="1"),

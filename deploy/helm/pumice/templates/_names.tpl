@@ -85,3 +85,8 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ $account }}
   | replace "\"@SCHEDULERS@\"" $others
   | replace "@SCHEDULER@" $first -}}
 {{- end -}}
+
+{{/* The claim of the volume that the record's SQLite file is on. */}}
+{{- define "pumice.recordClaim" -}}
+{{- .Values.record.sqlite.existingClaim | default (printf "%s-record" (include "pumice.fullname" .)) -}}
+{{- end -}}

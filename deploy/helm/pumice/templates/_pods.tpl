@@ -16,9 +16,13 @@
   env:
   - name: KUBE_POD_NAMESPACE
     valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
-{{- if eq $process "scheduler" }}
+{{- if or (eq $process "scheduler") (and (eq $process "controllers") (ne $root.Values.record.kind "none")) }}
   - name: KUBE_POD_NAME  # its lease says that this pod can be asked
     valueFrom: {fieldRef: {fieldPath: metadata.name}}
+{{- end }}
+{{- if and (eq $process "controllers") (eq $root.Values.record.kind "postgresql") }}
+  - name: PUMICE_RECORD  # with a password: not among the arguments, which every process of the node may read
+    valueFrom: {secretKeyRef: {name: {{ $root.Values.record.postgresql.secretName }}, key: {{ $root.Values.record.postgresql.secretKey }}}}
 {{- end }}
 {{- if eq $process "controllers" }}
   - name: HELM_RELEASE_NAME  # the ConfigMap of discovery is named after it
@@ -55,6 +59,9 @@
   - {name: scratch, mountPath: /tmp}
 {{- if eq $process "scheduler" }}
   - {name: policy, mountPath: /etc/pumice, readOnly: true}
+{{- end }}
+{{- if and (eq $process "controllers") (eq $root.Values.record.kind "sqlite") }}
+  - {name: record, mountPath: /var/lib/pumice}
 {{- end }}
 {{- if and (eq $process "webhooks") (eq $root.Values.webhooks.certificates.source "cert-manager") }}
   - {name: certificate, mountPath: /etc/pumice-certificate, readOnly: true}
@@ -99,6 +106,19 @@
 {{- end }}
 {{ include "pumice.args.election" . }}
 - --lease-name={{ include "pumice.fullname" . }}-controllers
+{{- with .Values.record }}
+{{- if eq .kind "sqlite" }}
+- --record=sqlite:////var/lib/pumice/record.db
+{{- end }}
+{{- if ne .kind "none" }}
+- --record-keep-days={{ .keepDays }}
+- --record-keep-detail-days={{ .keepDetailDays }}
+- {{ if .logs }}--record-logs{{ else }}--no-record-logs{{ end }}
+{{- range $resource, $dollars := $.Values.scheduler.prices }}
+- --price={{ $resource }}={{ $dollars }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "pumice.args.webhooks" -}}
@@ -176,6 +196,10 @@ spec:
   {{- if has "scheduler" .processes }}
   - name: policy
     configMap: {name: {{ include "pumice.fullname" $root }}-policy}
+  {{- end }}
+  {{- if and (has "controllers" .processes) (eq $root.Values.record.kind "sqlite") }}
+  - name: record
+    persistentVolumeClaim: {claimName: {{ include "pumice.recordClaim" $root }}}
   {{- end }}
   {{- if and (has "webhooks" .processes) (eq $root.Values.webhooks.certificates.source "cert-manager") }}
   - name: certificate

@@ -28,7 +28,7 @@ from pumice.scheduling.core.failures import BadAnswer
 from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.evicting import backoff, mend, moving
 from pumice.scheduling.placing import feasibility
-from pumice.scheduling.time import run_times
+from pumice.scheduling.time import accuracy, run_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 OWN_MEMORY: tuple[tuple[Slot[Any], Callable[[Session], msgspec.Struct]], ...] = (
     (backoff.SLOT, backoff.next_value),
     (run_times.SLOT, run_times.next_value),
+    (accuracy.SLOT, accuracy.next_errors),
+    (accuracy.SCORE, accuracy.next_score),
     (moving.SLOT, moving.next_value),
 )
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is free for all gangs again
@@ -77,6 +79,7 @@ def close(session: Session, *, explain: bool = True) -> Decisions:
         figures=dict(session.figures),
         shares=dict(session.shares),
         factors=dict(session.factors),
+        factor_weights=dict(session.factor_weights),
         usage=dict(session.usage),
         stranded=idle.stranded(session.room, (room for report in reports.values() for room in report.room)),
         unfinished=session.budget <= 0,
@@ -271,6 +274,8 @@ def _report(session: Session, gang: GangState, position: int) -> GangReport:
         uid=gang.spec.uid,
         room=feasibility.room_for(session, gang) if has_queue and gang.gang.counts[Status.PENDING] else (),
         position=position,
+        reservation=session.reservations.get(gang.key),
+        expected=session.expected.get(gang.key),
     )
 
 

@@ -191,6 +191,23 @@ class ShapeRoom(Struct, frozen=True):
     within: HyperNodeRoom | None = None  # where the gang must stay in one hyper node
 
 
+class Expected(Struct, frozen=True):
+    """How long a gang is expected to run, and who says so (scheduling/time/estimates.py)."""
+
+    length: int  # nanoseconds
+    source: str
+    right: float | None = None  # learned: the part of past runs that ended in time
+    end: int | None = None  # when it is expected to end, if it runs
+
+
+class Reserved(Struct, frozen=True):
+    """Room that is reserved for a gang: from when on at the latest, and on how many nodes."""
+
+    time: int
+    nodes: int
+    since: int  # it has had a reservation since then
+
+
 class GangReport(Struct, frozen=True):
     """How a gang stands after the cycle."""
 
@@ -206,6 +223,8 @@ class GangReport(Struct, frozen=True):
     uid: str = ""  # of the group that was looked at: a restarted Job's next group has the same name
     room: tuple[ShapeRoom, ...] = ()
     position: int = 0  # among the waiting gangs of its queue, from 1; 0 for one that does not wait
+    reservation: Reserved | None = None
+    expected: Expected | None = None  # where somebody asked for it in this cycle
 
     @property
     def message(self) -> str:
@@ -249,6 +268,7 @@ class Factors(Struct, frozen=True):
     size: float
     queue: float
     total: float
+    used: float = 0.0  # by its user, through its queue
 
 
 class UserUsage(Struct, frozen=True):
@@ -287,6 +307,7 @@ class Decisions:
     figures: Mapping[str, QueueFigures] = dataclasses.field(default_factory=dict)
     shares: Mapping[str, float] = dataclasses.field(default_factory=dict)  # gang -> dominant share
     factors: Mapping[str, Factors] = dataclasses.field(default_factory=dict)  # by gang, of those that wait
+    factor_weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
     usage: Mapping[str, QueueUsage] = dataclasses.field(default_factory=dict)  # by queue, where usage is remembered
     stranded: tuple[Stranded, ...] = ()  # by resource and size of a worker, after what is decided here
     unfinished: bool = False  # the budget ended before the work did: plan again soon

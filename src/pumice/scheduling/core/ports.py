@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pumice.instant import Instant
+    from pumice.scheduling.time.accuracy import Forecast
     from pumice.scheduling.time.run_times import RunTimes
 
 
@@ -64,4 +65,5 @@ class Ports:
     loads: Mapping[str, NodeLoad] = dataclasses.field(default_factory=dict)
     measure: Stopwatch = no_measure
     resting: Mapping[str, Resting] = dataclasses.field(default_factory=dict)  # by gang
+    forecasts: Mapping[str, Forecast] = dataclasses.field(default_factory=dict)  # by gang: made since the last cycle
     run_times: RunTimes | None = None  # a record of past runs, instead of what the engine remembers itself

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
-    from pumice.scheduling.core.decisions import Factors, QueueFigures, QueueUsage, Release
+    from pumice.scheduling.core.decisions import Expected, Factors, QueueFigures, QueueUsage, Release, Reserved
     from pumice.scheduling.core.failures import Aside, Failure
     from pumice.scheduling.core.memory import Memory
     from pumice.scheduling.core.plugin import Plugin
@@ -76,6 +76,7 @@ class Session:
         for gang_state in self.stranded.values():
             gang_state.reasons.append(Reason(Code.QUEUE_MISSING, "queue", Facts(queue=gang_state.queue)))
         self.room = Room(snapshot.nodes)
+        self.is_ahead = False  # while the room is that of a later moment (scheduling/time/later.py)
         self.total: MutableAmounts = snapshot.nodes.total()
         self.units = self.budget = budget
         self.points = Points()
@@ -95,7 +96,10 @@ class Session:
         self.published: dict[str, dict[tuple[str, ...], float]] = {}  # plugins' own metrics, by labels
         self.figures: dict[str, QueueFigures] = {}  # what plugins publish when they close
         self.shares: dict[str, float] = {}
+        self.reservations: dict[str, Reserved] = {}  # by gang
+        self.expected: dict[str, Expected] = {}
         self.factors: dict[str, Factors] = {}  # of gangs that wait
+        self.factor_weights: dict[str, float] = {}
         self.usage: dict[str, QueueUsage] = {}
         self.shapes_examined = 0  # for which the room that is left was found out
         self.kept: list[Statement] = []  # neither committed nor undone: they hold room until the cycle ends
@@ -205,11 +209,10 @@ class Session:
         return Line(self.queue_before, lambda queue: above.get(queue.name, ()), (self.queues[name] for name in names))
 
     def gang_before(self, left: GangState, right: GangState) -> bool:
-        return (self.gang_key(left), left.spec.created, left.key) < (
-            self.gang_key(right),
-            right.spec.created,
-            right.key,
-        )
+        mine, theirs = self.gang_key(left), self.gang_key(right)
+        if mine != theirs:
+            return mine < theirs
+        return (left.spec.created, left.key) < (right.spec.created, right.key)
 
     def queue_compare(self, left: QueueInfo, right: QueueInfo) -> float:
         order = self.points.queue_order.of(left, right)

@@ -182,7 +182,9 @@ class NetworkTopologyAware(Plugin):
         return Reason(code, NAME, Facts(tier=limit, amounts=wanted_amounts(_minimum_of(subject))), cure=Cure.EVICTION)
 
     def _rooms(self, minimum: Amounts, *, evicting: bool) -> Mask | None:
-        """By hyper node whether the minimum fits into what it had at the start of the cycle; None: there is no such resource."""
+        """By hyper node whether the minimum fits into what it had at the start of the cycle, or has at the later moment that is looked at;
+        None: there is no such resource.
+        """
         asked = {name: value for name, value in minimum.items() if value > 0}
         axis = self.session.room.table.axis
         if not all(name in axis.rows for name in asked):
@@ -192,6 +194,8 @@ class NetworkTopologyAware(Plugin):
         fits: Mask
         if evicting:
             fits = np.all(self.rooms.allocatable[rows] >= wanted, axis=0)
+        elif self.session.is_ahead:
+            fits = np.all(self.tree.sums(self.session.room.future)[rows] >= wanted, axis=0)
         else:
             fits = np.all(self.rooms.idle[rows] >= wanted, axis=0) | np.all(self.rooms.future[rows] >= wanted, axis=0)
         return fits

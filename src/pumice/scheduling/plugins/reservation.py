@@ -12,6 +12,7 @@ import msgspec
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.decisions import Reserved
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.points.combination import is_rejection
@@ -219,6 +220,10 @@ class ReservationPlugin(Plugin):
         self.is_placing = False
         for gang, reason in keeping.reasons(self.book):
             members.refuse(gang, reason)
+        self.session.expected.update(self.estimates.asked())
+        self.session.reservations.update(
+            {key: Reserved(each.time, len(each.nodes), each.since) for key, each in self.book.standing.items()}
+        )
 
     def next_change(self, session: Session) -> Instant | None:
         """When somebody's patience ends, a reserved time comes, or work that a reservation waits for is expected to end."""

@@ -3,5 +3,6 @@
 Read in this order: `estimates` (how long a gang runs, and who says so), `run_times` (what the engine has learned of past runs), `profile` (what
 running work gives back, and when), `later` (the real placer in the room of a later moment), `reservations` (what is kept for whom, in memory),
 `planning` (finding and keeping reservations), `passing` (what is left for everybody else). The plugin `reservation` puts them to work.
-`forward` runs the engine ahead under virtual time, over a cluster of its own.
+`forward` runs the engine ahead under virtual time, over a cluster of its own; `forecast` does so from a live cluster to say when gangs will start, and
+`accuracy` remembers how wrong estimates and forecasts were.
 """

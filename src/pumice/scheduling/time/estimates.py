@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.api import names
+from pumice.scheduling.core.decisions import Expected
 from pumice.scheduling.placing import annotation_values
 from pumice.scheduling.time import run_times
 
 if TYPE_CHECKING:
     from pumice.instant import Duration, Instant
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.session import Session
 
 OVERDUE_LEAST = instant.MINUTE
@@ -39,6 +41,15 @@ class Estimate:
     length: Duration
     source: Source
     right: float | None = None  # learned: the part of the runs judged so far that ended in time
+
+
+DEFAULT = "1h"  # of a policy that says nothing
+
+
+def default_of(policy: Policy) -> Duration:
+    """How long a gang is expected to run that nothing is known of."""
+    option = policy.option(run_times.ASKED_FOR_BY)
+    return instant.parse_duration(str(option.arguments.get("default-estimate", DEFAULT)) if option else DEFAULT)
 
 
 class Estimates:
@@ -86,6 +97,16 @@ class Estimates:
         if started + length > self.now:
             return started + length
         return self.now + max((self.now - started) // OVERDUE_PART, OVERDUE_LEAST)
+
+    def asked(self) -> dict[str, Expected]:
+        """What somebody wanted to know in this session, by gang."""
+        gangs = self.session.gangs
+        return {
+            key: Expected(
+                each.length, each.source.value, each.right, self.end(gangs[key]) if gangs[key].gang.held else None
+            )
+            for key, each in self._known.items()
+        }
 
     def is_overdue(self, gang: GangState) -> bool:
         """Whether the gang runs for longer than was expected."""

@@ -6,7 +6,7 @@
         print(step.at, step.started, step.ended)
 
 Time jumps from event to event: a gang arrives, a gang ends, a victim has left, or the clock alone may change a decision
-(`Decisions.next_change`). All events of one instant are taken in together, then there is one cycle, and what it decides takes effect at
+(`Decisions.next_change`). All events of one instant (with `blur`, of a span that is so small a part of the time since the beginning) are taken in together, then there is one cycle, and what it decides takes effect at
 once: bound pods run from that moment. The simulator (`pumice.sim`) puts arrivals in and true run times, the forecast a live cluster and
 what is expected of it. The cluster behind `intake` is changed: hand in a copy of one that is still needed.
 """
@@ -86,7 +86,7 @@ class Step:
 class Forward:
     """A cluster, the policy in force, the memory between cycles, and what is going to happen."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a cycle depends on, and what happens between cycles
         self,
         intake: Intake,
         policy: Policy,
@@ -95,6 +95,7 @@ class Forward:
         now: Instant,
         run_time: RunTime,
         leaving: Duration = LEAVING,
+        blur: float = 0.0,
         ports: Ports | None = None,
         extra_plugins: Mapping[str, type[Plugin]] = cycle.NO_PLUGINS,
     ) -> None:
@@ -107,6 +108,8 @@ class Forward:
         self.cycles = 0
         self._run_time = run_time
         self._leaving = leaving
+        self._blur = blur
+        self._begin = now
         self._ports = ports
         self._extra_plugins = extra_plugins
         self._events: list[tuple[Instant, int, Event]] = []
@@ -130,6 +133,7 @@ class Forward:
     def run(self, until: Instant) -> Iterator[Step]:
         """One step after the other, up to and including `until`; may be called again with a later time."""
         while (at := self._next()) is not None and at <= until:
+            at = min(self._taken_together(at), until)
             self._stood_still = self._stood_still + 1 if at == self.now else 0
             self.now = at
             yield self._step()
@@ -147,6 +151,13 @@ class Forward:
         if self._wake is not None and self._stood_still < CYCLES_AT_ONCE_MAX:
             times.append(max(self._wake, self.now))
         return min(times, default=None)
+
+    def _taken_together(self, at: Instant) -> Instant:
+        """The last event that is as good as simultaneous with the next one, seen from the beginning."""
+        if not self._blur or not self._events:
+            return at
+        latest = at + round((at - self._begin) * self._blur)
+        return max([at, *(each[0] for each in self._events if each[0] <= latest)])
 
     def _step(self) -> Step:
         ended, restarted = list[str](), list[str]()

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pumice import instant
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Reason
@@ -51,7 +49,7 @@ def _confirm(book: Book, recalled: Reservation, kept: Kept) -> None:
     others = book.binding(recalled.gang)
     moments = [recalled.time, *(each.time for each in others if recalled.time < each.time < recalled.end)]
     for at in moments:
-        short: Mask = np.any(book.left(at, recalled.nodes, others) < recalled.taken, axis=0)
+        short = recalled.lacks(book.left(at, recalled.nodes, others))
         if short.any():
             _renew(book, recalled.gang, kept, _cause(book, recalled, short))
             return
@@ -87,7 +85,7 @@ def blame(found: Reservation, former: int, cause: Cause) -> None:
 
 def blame_for(book: Book, late: Reservation) -> Cause:
     """Its time has come, and it could not start: who or what is in the way."""
-    short: Mask = np.any(book.left(book.now, late.nodes, book.binding(late.gang)) < late.taken, axis=0)
+    short = late.lacks(book.left(book.now, late.nodes, book.binding(late.gang)))
     lost = _closed_node(book, late)
     return (Code.RESERVATION_NODE_LOST, lost) if lost else _cause(book, late, short)
 
@@ -106,11 +104,10 @@ def _closed_node(book: Book, reservation: Reservation) -> str:
 def _cause(book: Book, reservation: Reservation, short: Mask) -> Cause:
     """Who or what takes the room on the nodes that are short."""
     table = book.session.room.table
-    nodes = reservation.nodes[short] if short.any() else reservation.nodes
-    taken = reservation.taken[:, short] if short.any() else reservation.taken
-    too_small = np.any(table.allocatable[:, nodes] < taken, axis=0)
+    too_small = reservation.lacks(table.allocatable[:, reservation.nodes])
     if too_small.any():
-        return Code.RESERVATION_NODE_LOST, table.names[nodes[too_small][0]]
+        return Code.RESERVATION_NODE_LOST, table.names[reservation.nodes[too_small][0]]
+    nodes = reservation.nodes[short] if short.any() else reservation.nodes
     return _running_cause(book, reservation, nodes.tolist()) or _promised_cause(book, reservation, set(nodes.tolist()))
 
 

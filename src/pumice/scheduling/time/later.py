@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
-    from pumice.scheduling.core.points import Freed
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Statement
     from pumice.scheduling.time.profile import ReleaseProfile
+    from pumice.scheduling.time.reservations import Reservation
 
-GONE_MAX = (
-    4_000  # pods that filters are told to be gone, of some 20 microseconds each; beyond it they see them where they are
-)
+# Pods that filters are told to be gone, of some 20 microseconds each. Beyond it they see them where they are: a gang that is kept from nodes by
+# ports or neighbours may get a later time than it could have.
+GONE_MAX = 4_000
 ROOM_ONLY = frozenset({Code.POD_SLOTS, Code.NODE_RESERVED})  # limits that read nothing but columns
 
 
@@ -54,13 +54,14 @@ class Later:
         self.profile = profile
         self.is_looking = False  # limits of reservations do not count then: the columns have them already
 
-    def seats(self, gang: GangState, when: Instant, free: Column, reserved: Freed) -> list[Seat] | None:
-        """Where the gang's minimum would go, given what nodes have free then, and what is reserved in queues; None: nowhere."""
+    def seats(self, gang: GangState, when: Instant, free: Column, active: Sequence[Reservation]) -> list[Seat] | None:
+        """Where the gang's minimum would go, given what nodes have free then, beside what is reserved then; None: nowhere."""
+        told = self.is_looked_at(gang)
         with (
             self._apart(gang),
-            self._gone(gang, when) as told,
+            self._pods(when, active, told=told),
             self._room(free),
-            self._queues(when, reserved, told=told),
+            self._queues(when, active, told=told),
         ):
             statement = turns.attempt(self.session, gang, PendingMembers(self.session, gang))
             if statement is None:
@@ -99,35 +100,37 @@ class Later:
         np.copyto(room.idle, np.maximum(free - np.maximum(before[1], 0), 0))
         np.copyto(room.used, used)
         np.copyto(room.viewed, used)
+        self.session.is_ahead = True
         try:
             yield
         finally:
+            self.session.is_ahead = False
             for column, former in zip(columns, before, strict=True):
                 np.copyto(column, former)
 
     @contextlib.contextmanager
-    def _queues(self, when: Instant, reserved: Freed, *, told: bool) -> Iterator[None]:
-        """`told`: the plugins' own books know what has ended, but not what is reserved."""
-        freed = {} if told else self.profile.freed_by_queue(when)
-        for queue, own in reserved.items():
-            amounts.add(freed.setdefault(queue, {}), own, -1)
-        self.session.points.allocatable.freed = freed
+    def _queues(self, when: Instant, active: Sequence[Reservation], *, told: bool) -> Iterator[None]:
+        """`told`: the plugins' own books know who is there then."""
+        self.session.points.allocatable.freed = {} if told else freed_beside(self.profile, when, active)
         try:
             yield
         finally:
             self.session.points.allocatable.freed = None
 
     @contextlib.contextmanager
-    def _gone(self, gang: GangState, when: Instant) -> Iterator[bool]:
-        """Tell filters of pods that their work has ended, where they have a say about this gang."""
-        statement = self._ended(when) if self._is_looked_at(gang) else None
+    def _pods(self, when: Instant, active: Sequence[Reservation], *, told: bool) -> Iterator[None]:
+        """Tell filters who will have left by then, and who will have come."""
+        statement = self.session.statement()
+        if told:
+            self._end_work(statement, when)
+            for each in active:
+                each.place(statement)
         try:
-            yield statement is not None
+            yield
         finally:
-            if statement is not None:
-                statement.rollback()
+            statement.rollback()
 
-    def _is_looked_at(self, gang: GangState) -> bool:
+    def is_looked_at(self, gang: GangState) -> bool:
         """Whether anything but room decides where the gang's pods may go."""
         points = self.session.points
         for shape in {self.session.shape(task) for task in gang.tasks_in(Status.PENDING)}:
@@ -138,13 +141,20 @@ class Later:
                 return True
         return False
 
-    def _ended(self, when: Instant) -> Statement | None:
+    def _end_work(self, statement: Statement, when: Instant) -> None:
         session, estimates = self.session, self.profile.estimates
-        ended = [gang for gang in session.gangs.values() if gang.gang.held and estimates.end(gang) <= when]
-        if sum(len(gang.tasks) for gang in ended) > GONE_MAX:
-            return None
-        statement = session.statement()
-        for gang in ended:
-            for task, _ in list(session.on_nodes(gang.tasks_in(*OCCUPYING))):
-                statement.evict(task, "")
-        return statement
+        holding = (gang for gang in session.gangs.values() if gang.gang.held or gang.places)
+        ended = [gang for gang in holding if estimates.end(gang) <= when]
+        tasks = [task for gang in ended for task, _ in session.on_nodes(gang.tasks_in(*OCCUPYING))]
+        for task in tasks[:GONE_MAX]:
+            statement.evict(task, "")
+
+
+def freed_beside(
+    profile: ReleaseProfile, when: Instant, active: Sequence[Reservation]
+) -> dict[str, amounts.MutableAmounts]:
+    """What queues have given back by then, less what is reserved in them."""
+    freed = profile.freed_by_queue(when)
+    for each in active:
+        amounts.add(freed.setdefault(each.gang.queue, {}), each.wanted(), -1)
+    return freed

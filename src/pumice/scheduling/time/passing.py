@@ -13,15 +13,18 @@ import numpy as np
 
 from pumice import instant
 from pumice.cluster import amounts
+from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.placing import turns
-from pumice.scheduling.placing.pending import PendingMembers
+from pumice.scheduling.placing.pending import PendingMembers, is_placeable
 from pumice.scheduling.time.keeping import NAME
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Freed
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Statement
     from pumice.scheduling.time.planning import Book
@@ -74,7 +77,10 @@ class Passing:
     # ------------------------------------------------------------------------------------------------- other nodes for reservations
 
     def detour(self, gang: GangState) -> Statement | None:
-        """The gang where it found room, if every reservation finds some elsewhere at its own time."""
+        """The gang in the very places that were reserved for it, or where it found room, if every reservation finds some elsewhere."""
+        own = self._in_own_places(gang)
+        if own is not None:
+            return own
         if self._detours >= DETOURS_MAX or not was_refused(gang):
             return None
         book, session = self.book, self.session
@@ -96,6 +102,30 @@ class Passing:
         session.spend(1)
         return None
 
+    def _in_own_places(self, gang: GangState) -> Statement | None:
+        """What was reserved is free: the placer's own order of nodes may have led it elsewhere, and into a corner."""
+        own = self.book.standing.get(gang.key)
+        if own is None or own.lacks(self.session.room.idle[:, own.nodes]).any():
+            return None
+        session, queue = self.session, self.session.queue_of(gang)
+        statement = session.statement()
+        waiting = [task for task in gang.tasks_in(Status.PENDING) if is_placeable(task)]
+        for seat in own.seats:
+            tasks = [task for task in waiting if session.shape(task) is seat.shape][: len(seat.nodes)]
+            waiting = [task for task in waiting if task not in tasks]
+            fits = session.placer.prefilter(seat.shape) is None and len(tasks) == len(seat.nodes)
+            for task, node in zip(tasks, seat.nodes, strict=False):
+                fits = fits and session.placer.passes(seat.shape, node)
+                if not fits or session.points.allocatable.of(queue, seat.shape, 1) < 1:
+                    statement.rollback()
+                    return None
+                statement.place(Placement(gang, seat.shape, [task], [node], Status.ALLOCATED))
+        if session.is_ready(gang) and self.objection(gang) is None:
+            gang.fit_errors.clear()
+            return statement
+        statement.rollback()
+        return None
+
     def _attempt(self, gang: GangState) -> Statement | None:
         session, later = self.session, self.book.later
         gang.fit_errors.clear()
@@ -112,36 +142,24 @@ class Passing:
     # ------------------------------------------------------------------------------------------------- queues
 
     def objection(self, gang: GangState) -> Reason | None:
-        """With the gang where it was placed: which reservation would no longer get what its queue may hold."""
-        if not self.session.points.allocatable.hooks:
-            return None
+        """With the gang where it was placed: which reservation would no longer stand, for its queue's share or for what filters say."""
+        book = self.book
         for each in self.outlived(gang):
-            if not self._has_share(each, gang) and self._has_share(each, gang, without=True):
+            others = [other for other in book.standing.values() if other is not each and other.gang is not gang]
+            if not book.has_share(each, others) and book.has_share(each, others, self._taken_by(gang)):
                 return would_delay(each)
+            if book.later.is_looked_at(each.gang):
+                seats = book.seats(each.gang, each.time, book.window(each.time, each.length, others), others)
+                if seats is None:
+                    return would_delay(each)
+                book.replace([each.elsewhere(seats)])
         return None
 
-    def _has_share(self, reservation: Reservation, gang: GangState, *, without: bool = False) -> bool:
-        """Whether the reservation's queue may hold it at its time; `without`: if the gang had not been placed."""
-        book, session = self.book, self.session
-        others = [each for each in book.standing.values() if each is not reservation and each.gang is not gang]
-        freed = book.profile.freed_by_queue(reservation.time)
-        for queue, own in book.reserved_in_queues(reservation.time, others).items():
-            amounts.add(freed.setdefault(queue, {}), own, -1)
-        if without:
-            own = freed.setdefault(gang.queue, {})
-            amounts.add(own, gang.occupied)
-            amounts.add(own, gang.gang.occupied, -1)
-        point = session.points.allocatable
-        queue_info = session.queue_of(reservation.gang)
-        try:
-            for shape, count in reservation.members.items():
-                point.freed = freed
-                if point.of(queue_info, shape, count) < count:
-                    return False
-                amounts.add(freed.setdefault(queue_info.name, {}), shape.request.amounts, -count)
-        finally:
-            point.freed = None
-        return True
+    def _taken_by(self, gang: GangState) -> Freed:
+        """What the gang's queue would have more if the gang had not been placed."""
+        placed = dict(gang.occupied)
+        amounts.add(placed, gang.gang.occupied, -1)
+        return {gang.queue: placed}
 
 
 def was_refused(gang: GangState) -> bool:

@@ -20,7 +20,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.placing.pending import is_placeable
 from pumice.scheduling.time import reservations
-from pumice.scheduling.time.later import Later
+from pumice.scheduling.time.later import Later, freed_beside
 from pumice.scheduling.time.profile import ReleaseProfile, merged
 
 if TYPE_CHECKING:
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.instant import Duration, Instant
     from pumice.scheduling.core.gangstate import GangState
-    from pumice.scheduling.core.points import Indexes
+    from pumice.scheduling.core.points import Freed, Indexes
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.time.estimates import Estimates
     from pumice.scheduling.time.later import Seat
     from pumice.scheduling.time.reservations import Reservation
 
+NOTHING: Freed = {}
 TRIES_MAX = 24  # moments of one search that are tried where others have reservations
 TRY_UNITS = 50  # of the cycle's budget for each
 
@@ -155,12 +156,23 @@ class Book:
             free[:, nodes] = np.minimum(free[:, nodes], self.left(start, nodes, others))
         return free
 
-    def reserved_in_queues(self, at: Instant, others: Iterable[Reservation]) -> dict[str, amounts.MutableAmounts]:
-        total: dict[str, amounts.MutableAmounts] = {}
-        for each in others:
-            if each.is_active(at):
-                amounts.add(total.setdefault(each.gang.queue, {}), each.wanted())
-        return total
+    def has_share(self, reservation: Reservation, others: Iterable[Reservation], given: Freed = NOTHING) -> bool:
+        """Whether its queue may hold the reservation at its time, beside others; `given`: if queues had so much more."""
+        point, queue = self.session.points.allocatable, self.session.queue_of(reservation.gang)
+        if not point.hooks:
+            return True
+        active = [each for each in others if each.is_active(reservation.time)]
+        point.freed = freed = freed_beside(self.profile, reservation.time, active)
+        for name, own in given.items():
+            amounts.add(freed.setdefault(name, {}), own)
+        try:
+            for shape, count in reservation.members.items():
+                if point.of(queue, shape, count) < count:
+                    return False
+                amounts.add(freed.setdefault(queue.name, {}), shape.request.amounts, -count)
+        finally:
+            point.freed = None
+        return True
 
     def is_enough(self, gang: GangState, free: Column) -> bool:
         """Whether the gang's minimum may fit, by columns alone: a bound, exact where all members are equal and may go anywhere."""
@@ -192,9 +204,8 @@ class Book:
         """
         placed = list(fixed)
         for each in sorted(others, key=lambda other: other.time):
-            before = [other for other in placed if other.is_active(each.time)]
             free = self.window(each.time, each.length, placed)
-            seats = self.seats(each.gang, each.time, free, before) if self.is_enough(each.gang, free) else None
+            seats = self.seats(each.gang, each.time, free, placed) if self.is_enough(each.gang, free) else None
             if seats is None:
                 return None
             placed.append(each.elsewhere(seats))
@@ -241,7 +252,7 @@ class Book:
         return low
 
     def seats(self, gang: GangState, when: Instant, free: Column, others: Sequence[Reservation]) -> list[Seat] | None:
-        return self.later.seats(gang, when, free, self.reserved_in_queues(when, others))
+        return self.later.seats(gang, when, free, [each for each in others if each.is_active(when)])
 
 
 def starts(when: Instant, length: Duration, others: Iterable[Reservation]) -> list[Instant]:
@@ -296,12 +307,26 @@ class _Search:
             tries += 1
             if tries > TRIES_MAX or not self.book.session.spend(TRY_UNITS):
                 return None
-            free = self.book.window(when, self.length, self.others)
-            found = self._seated(when, free) if self.book.is_enough(self.gang, free) else None
-            found = found or self._beside_others(when)
+            found = self._between_others(when) or self._beside_others(when)
             if found is not None:
                 return found
         return None
+
+    def _between_others(self, when: Instant) -> Reservation | None:
+        """Where other reservations leave room, each on its nodes."""
+        book = self.book
+        late = [each for each in self.others if when < each.time < when + self.length]
+        free = book.window(when, self.length, self.others)
+        if not book.is_enough(self.gang, free) or any(book.later.is_looked_at(each.gang) for each in late):
+            return None
+        found = self._seated(when, free)
+        if found is None or not all(self._leaves_share(each, found) for each in late):
+            return None
+        return found
+
+    def _leaves_share(self, other: Reservation, found: Reservation) -> bool:
+        others = [each for each in self.others if each is not other]
+        return self.book.has_share(other, [*others, found]) or not self.book.has_share(other, others)
 
     def _beside_others(self, when: Instant) -> Reservation | None:
         """There is room enough, but other reservations lie in the way: those that begin later can make way, at their own times."""

@@ -17,17 +17,19 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.memory import Slot
+from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.time.later import Seat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pumice.cluster.columns import Column
+    from pumice.cluster.columns import Column, Mask
     from pumice.instant import Duration, Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Indexes
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.core.statement import Statement
 
 NODES_MAX = (
     8_000  # that memory names, over all reservations, of about 50 bytes each; beyond it they are found anew every cycle
@@ -90,10 +92,26 @@ class Reservation:
     def is_active(self, at: Instant) -> bool:
         return self.time <= at < self.end
 
+    def lacks(self, left: Column) -> Mask:
+        """Own nodes that have less left than is reserved on them."""
+        rows = [row for shape in self.members for row in shape.rows]
+        lacking: Mask = np.any(left[rows] < self.taken[rows], axis=0)
+        return lacking
+
     def elsewhere(self, seats: Sequence[Seat]) -> Reservation:
         """The same reservation on other nodes."""
         moved = made(self.gang, self.time, self.length, seats, self.since)
         return dataclasses.replace(self, seats=moved.seats, nodes=moved.nodes, taken=moved.taken, members=moved.members)
+
+    def place(self, statement: Statement) -> None:
+        """Put the gang's members where they will be."""
+        waiting = self.gang.tasks_in(Status.PENDING)
+        for seat in self.seats:
+            alike = [task for task in waiting if statement.session.shape(task) is seat.shape][: len(seat.nodes)]
+            if alike:
+                nodes = list(seat.nodes)[: len(alike)]
+                statement.place(Placement(self.gang, seat.shape, alike, nodes, Status.PIPELINED))
+                waiting = self.gang.tasks_in(Status.PENDING)
 
     def wanted(self) -> amounts.MutableAmounts:
         """What it takes of its queue's quota."""

@@ -7,6 +7,7 @@ kept elsewhere (a database) can stand in: whatever answers `RunTimes.of` may be 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 from typing import TYPE_CHECKING, Protocol
@@ -92,7 +93,12 @@ def kind_of(gang: Gang) -> str:
     """The kind of run that a gang is; users choose these texts, so only a fingerprint of them is kept."""
     spec = gang.spec
     of_job = gang.tasks[0].pod.metadata.annotations.get(names.JOB_NAME) if gang.tasks else None
-    return fingerprint(spec.user, spec.queue, _DIGITS.sub("", of_job or _UID.sub("", spec.name)))
+    return _kind(spec.user, spec.queue, of_job or spec.job or spec.name)
+
+
+@functools.lru_cache(KINDS_MAX)
+def _kind(user: str, queue: str, name: str) -> str:
+    return fingerprint(user, queue, _DIGITS.sub("", _UID.sub("", name)))
 
 
 def source(session: Session) -> RunTimes:
@@ -109,10 +115,10 @@ def next_value(session: Session) -> Remembered:
     seen: list[str] = []
     for state in session.gangs.values():
         gang = state.gang
-        if gang.counts[Status.SUCCEEDED] < max(gang.spec.min_member, 1) or any(gang.counts[each] for each in OCCUPYING):
+        if not is_over(gang):
             continue
         name = fingerprint(state.uid)
-        run = _run(gang, session.now) if name not in counted and len(seen) < COUNTED_MAX else None
+        run = run_of(gang, session.now) if name not in counted and len(seen) < COUNTED_MAX else None
         if run is not None:
             kind = kind_of(gang)
             kinds[kind] = kinds.get(kind, Runs()).after(*run)
@@ -120,12 +126,18 @@ def next_value(session: Session) -> Remembered:
     return Remembered(_newest(kinds), tuple(sorted(seen[:COUNTED_MAX])))
 
 
+def is_over(gang: Gang) -> bool:
+    """Whether the gang has done what it came for."""
+    enough = gang.counts[Status.SUCCEEDED] >= max(gang.spec.min_member, 1)
+    return enough and not any(gang.counts[each] for each in OCCUPYING)
+
+
 def _newest(kinds: Mapping[str, Runs]) -> dict[str, Runs]:
     kept = sorted(kinds.items(), key=lambda each: (-each[1].last, each[0]))[:KINDS_MAX]
     return dict(sorted(kept))
 
 
-def _run(gang: Gang, now: Instant) -> tuple[int, int] | None:
+def run_of(gang: Gang, now: Instant) -> tuple[int, int] | None:
     """How long it ran and when it ended, in seconds; None where nobody wrote down when it started."""
     started = gang.started
     if started is None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
+from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts, edits
+from pumice.cluster.tasks import Status
 from pumice.errors import BadInput, NotFound
 from pumice.quantity import QuantityError
 
 if TYPE_CHECKING:
+    from pumice.cluster.gangs import Gang
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.state import Snapshot
     from pumice.scheduling.core.decisions import Decisions
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.whatif.trial import Question
 
 NODES_ADDED_MAX = 10_000
+_QUEUE_CHANGE = re.compile(r"([^.=,]+)\.([^=,]+)=([^=,]+)")
 QUEUE_FIELDS = ("weight", "priority", "capability", "deserved", "guarantee")
 
 
@@ -32,7 +37,15 @@ class Scenario:
     like: str = ""
     drain: tuple[str, ...] = ()
     queues: tuple[tuple[str, str, str], ...] = ()
-    without: tuple[str, ...] = ()  # keys of gangs
+    without: tuple[str, ...] = ()  # gangs, by namespace and name of the group or of its Job
+
+
+def queue_change(text: str) -> tuple[str, str, str]:
+    """`research.weight=3` as its three parts."""
+    match = _QUEUE_CHANGE.fullmatch(text)
+    if match is None:
+        raise BadInput(f"queue change {text!r}: expected QUEUE.FIELD=VALUE, such as research.weight=3")
+    return match[1], match[2], match[3]
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -51,18 +64,20 @@ class Outcome(Struct, frozen=True, omit_defaults=True, rename="camel"):
 def compare(question: Question, scenario: Scenario, policy: Policy | None = None) -> Outcome:
     """One cycle as things are, one where they are different."""
     snapshot, displaced = edited(question.snapshot, scenario)
-    before, after = question.plan(question.snapshot), question.plan(snapshot, policy=policy)
+    before = question.plan(question.snapshot, explain=False)
+    after = question.plan(snapshot, policy=policy, explain=False)
     bound_before, bound_after = _bound(before), _bound(after)
     evicted_before, evicted_after = _evicted(before), _evicted(after)
     moved = {gang: gang in bound_after for gang in sorted(displaced)}
-    started = {**bound_before, **bound_after}
     return Outcome(
         starts=_more(bound_after, bound_before, moved),
-        starts_no_more=_more(bound_before, bound_after, scenario.without),
+        starts_no_more={
+            gang: pods for gang, pods in _more(bound_before, bound_after).items() if gang in snapshot.gangs
+        },
         evicted=_more(evicted_after, evicted_before),
         evicted_no_more=_more(evicted_before, evicted_after),
         displaced=moved,
-        waiting=sum(bool(report.position) and gang not in started for gang, report in after.gangs.items()),
+        waiting=sum(_waits(gang) and key not in bound_after for key, gang in snapshot.gangs.items()),
     )
 
 
@@ -70,7 +85,7 @@ def edited(snapshot: Snapshot, scenario: Scenario) -> tuple[Snapshot, set[str]]:
     """The snapshot with all changes made, and the gangs that had to leave drained nodes."""
     displaced: set[str] = set()
     if scenario.without:
-        snapshot = edits.without_gangs(snapshot, {_known(gang, snapshot.gangs, "gang") for gang in scenario.without})
+        snapshot = edits.without_gangs(snapshot, {_gang_of(snapshot, name) for name in scenario.without})
     for name, field, value in scenario.queues:
         queue = snapshot.queues[_known(name, snapshot.queues, "queue")]
         snapshot = edits.with_queue(snapshot, _changed(queue, field, value))
@@ -85,12 +100,26 @@ def edited(snapshot: Snapshot, scenario: Scenario) -> tuple[Snapshot, set[str]]:
     return snapshot, displaced
 
 
+def _waits(gang: Gang) -> bool:
+    is_over = gang.spec.phase == PodGroupPhase.COMPLETED.value
+    return bool(gang.counts[Status.PENDING]) or (not gang.tasks and not is_over)
+
+
 def _known(name: str, table: Mapping[str, object], kind: str) -> str:
     if name not in table:
         raise NotFound(
             f"{kind} {name!r} does not exist in the cluster; see `pumice {kind}{'' if kind == 'queue' else 's'}`"
         )
     return name
+
+
+def _gang_of(snapshot: Snapshot, name: str) -> str:
+    if name in snapshot.gangs:
+        return name
+    for key, gang in snapshot.gangs.items():
+        if gang.spec.job and name == f"{gang.spec.namespace}/{gang.spec.job}":
+            return key
+    raise NotFound(f"job {name}: no gang of that name in the cluster; see `pumice job list`")
 
 
 def _changed(queue: QueueInfo, field: str, value: str) -> QueueInfo:

@@ -97,7 +97,7 @@ class _Trials:
         if self.made == self._limit:
             return None
         self.made += 1
-        decisions = self._question.plan(candidate.snapshot, evicts=evicts)
+        decisions = self._question.plan(candidate.snapshot, evicts=evicts, explain=False)
         return start_of(candidate.snapshot, decisions, self._key)
 
 

@@ -34,14 +34,22 @@ class Question:
     ports: Ports | None = None
     extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
 
-    def plan(self, snapshot: Snapshot, *, evicts: bool = True, policy: Policy | None = None) -> Decisions:
-        """What the engine would do; without `evicts` it only places what fits, which is quicker."""
+    def plan(
+        self, snapshot: Snapshot, *, evicts: bool = True, explain: bool = True, policy: Policy | None = None
+    ) -> Decisions:
+        """What the engine would do; quicker where it only places what fits, and where nobody reads why gangs wait."""
         policy = policy or self.policy
         if not evicts:
             actions = tuple(name for name in policy.actions if name not in EVICTING_ACTIONS)
             policy = dataclasses.replace(policy, actions=actions)
         return cycle.plan(
-            snapshot, policy, self.memory, now=self.now, ports=self.ports, extra_plugins=self.extra_plugins
+            snapshot,
+            policy,
+            self.memory,
+            now=self.now,
+            ports=self.ports,
+            extra_plugins=self.extra_plugins,
+            explain=explain,
         )
 
 

@@ -50,7 +50,7 @@ def test_a_lower_ranked_gang_makes_room_for_a_higher_ranked_one():
     assert sorted(evicted(decisions)) == ["old-w-0", "old-w-1"]
     assert promised(decisions) == {"new-w-0": "n1", "new-w-1": "n2"}
     assert binds(decisions) == {}
-    assert {(each.reason, each.claimant) for each in decisions.evictions} == {("gangpreempt", "default/new")}
+    assert {(each.rule, each.claimant) for each in decisions.evictions} == {("gangpreempt", "default/new")}
     assert "falls below its minimum" in decisions.evictions[0].cause.text
 
 

@@ -1,0 +1,207 @@
+"""The last lines of containers that have ended, fetched before their pod is gone.
+
+A pod that is being taken away is asked at once, while its containers still have their grace time, and again when they have ended: who
+restarts a Job deletes its pods, and their logs go with them. What cannot be fetched is let go; nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from pumice import instant
+from pumice.api.changes import Upserted
+from pumice.api.pods import Pod
+from pumice.api.scheduling import PodGroup
+from pumice.kube.errors import KubeError
+from pumice.record import facts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pumice.kube.client import Client
+    from pumice.kube.informer import Informers, News
+    from pumice.runtime import Runtime
+
+LINES_BYTES_MAX = 64 * 2**10  # of one container, uncompressed
+FETCHED_BYTES_MAX = 2**20  # servers count a limit from the beginning of the lines that were asked for
+FETCHED_LINES = 1_000
+WAITING_BYTES_MAX = 16 * 2**20  # fetched and not yet written
+WAITING_PODS_MAX = 2_000  # to be fetched; the oldest are let go first
+SEEN_MAX = 50_000  # pods that were asked, so that their further news is none
+FETCHERS = 8
+WAITED_FOR_S_MAX = 2.0  # by who is about to delete a pod
+WAITED_FOR_MAX = (
+    64  # pods to be fetched; with more of them nobody waits: a gang of thousands must not start later for its lines
+)
+CONTAINERS_MAX = 16  # of one pod
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+class Lines(msgspec.Struct, frozen=True):
+    """What one container wrote last."""
+
+    pod_uid: str
+    container: str
+    gang: str
+    attempt: int
+    pod: str
+    task: str
+    at: int
+    text: bytes
+
+
+class _Wanted(NamedTuple):
+    pod: Pod
+    gang: str
+    attempt: int
+
+
+class LogKeeper:
+    """`run` fetches until cancelled; `take` gives what has been fetched. `is_kept` says whether the record has lines since that time."""
+
+    def __init__(
+        self, client: Client, informers: Informers, runtime: Runtime, is_kept: Callable[[str, int], bool]
+    ) -> None:
+        self._client = client
+        self._informers = informers
+        self._clock = runtime.clock
+        self._log = runtime.log
+        self._is_kept = is_kept
+        self._wanted: collections.OrderedDict[str, _Wanted] = collections.OrderedDict()
+        self._seen: collections.OrderedDict[str, bool] = collections.OrderedDict()  # uid -> whether it had ended
+        self._fetched: list[Lines] = []
+        self._bytes = 0
+        self._arrived = asyncio.Event()
+        self._under_way: dict[str, asyncio.Future[None]] = {}  # for who waits for a pod
+        self.idle = asyncio.Event()  # set while nothing is left to fetch
+        self.idle.set()
+        self.dropped = 0
+
+    def hear(self, news: Sequence[News]) -> None:
+        """On the event loop; most news is of pods that go on."""
+        for change in news:
+            if isinstance(change, Upserted) and isinstance(change.object, Pod):
+                self._look(change.object)
+
+    def _look(self, pod: Pod) -> None:
+        has_ended = pod.status.phase in _ENDED
+        if not has_ended and pod.metadata.deletion_timestamp is None:
+            return
+        uid = pod.metadata.uid
+        if uid in self._seen and self._seen[uid] >= has_ended:
+            return  # asked before, in this state or a later one
+        if not any(each.state.running or each.state.terminated for each in pod.status.container_statuses):
+            return
+        member = facts.membership(pod)
+        group = self._informers.of(PodGroup).get(pod.metadata.namespace, member.group) if member.group else None
+        gang = member.job or (group.metadata.uid if group is not None else "")
+        if not gang:
+            return
+        self._seen[uid] = has_ended
+        if len(self._seen) > SEEN_MAX:
+            self._seen.popitem(last=False)
+        self._wanted[uid] = _Wanted(pod, gang, member.attempt)
+        if len(self._wanted) > WAITING_PODS_MAX:
+            self._done(self._wanted.popitem(last=False)[0])
+            self.dropped += 1
+        self._under_way.setdefault(uid, asyncio.get_running_loop().create_future())
+        self._arrived.set()
+        self.idle.clear()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as crew:
+            for _ in range(FETCHERS):
+                crew.create_task(self._fetch_all())
+
+    async def _fetch_all(self) -> None:
+        while True:
+            await self._arrived.wait()
+            while self._wanted:
+                uid, wanted = self._wanted.popitem(last=True)  # who ended last is the next to be gone
+                try:
+                    await self._fetch(wanted)
+                finally:
+                    self._done(uid)
+            self._arrived.clear()
+
+    def _done(self, uid: str) -> None:
+        future = self._under_way.pop(uid, None)
+        if future is not None and not future.done():
+            future.set_result(None)
+        if not self._under_way:
+            self.idle.set()
+
+    async def keep_first(self, uid: str) -> None:
+        """Returns when the lines of a pod that has ended are fetched, if they are about to be: it is going to be deleted."""
+        future = self._under_way.get(uid)
+        if future is not None and len(self._under_way) <= WAITED_FOR_MAX:
+            await asyncio.wait([future], timeout=WAITED_FOR_S_MAX)
+
+    async def _fetch(self, wanted: _Wanted) -> None:
+        pod = wanted.pod
+        ended = facts.ended(pod, int(self._clock.now() // instant.SECOND))
+        if (
+            pod.status.phase in _ENDED
+            and ended is not None
+            and await asyncio.to_thread(self._is_kept, pod.metadata.uid, ended)
+        ):
+            return
+        for container in pod.spec.containers[:CONTAINERS_MAX]:
+            try:
+                text = await self._client.log(
+                    pod.metadata.name,
+                    namespace=pod.metadata.namespace,
+                    container=container.name,
+                    tail_lines=FETCHED_LINES,
+                    limit_bytes=FETCHED_BYTES_MAX,
+                )
+            except KubeError as error:
+                self._log("log_not_kept", pod=pod.metadata.key, container=container.name, reason=str(error))
+                continue
+            self._keep(wanted, container.name, last_lines(text))
+
+    def _keep(self, wanted: _Wanted, container: str, text: bytes) -> None:
+        if self._bytes + len(text) > WAITING_BYTES_MAX:
+            self.dropped += 1
+            return
+        metadata = wanted.pod.metadata
+        self._bytes += len(text)
+        self._fetched.append(
+            Lines(
+                pod_uid=metadata.uid,
+                container=container,
+                gang=wanted.gang,
+                attempt=wanted.attempt,
+                pod=metadata.name,
+                task=facts.task_of(metadata),
+                at=int(self._clock.now() // instant.SECOND),
+                text=text,
+            )
+        )
+
+    def take(self) -> list[Lines]:
+        """What has been fetched since the last call."""
+        fetched, self._fetched, self._bytes = self._fetched, [], 0
+        return fetched
+
+    def put_back(self, lines: Sequence[Lines]) -> None:
+        """They could not be written."""
+        for each in lines:
+            if self._bytes + len(each.text) <= WAITING_BYTES_MAX:
+                self._fetched.append(each)
+                self._bytes += len(each.text)
+            else:
+                self.dropped += 1
+
+
+def last_lines(text: bytes) -> bytes:
+    """The end of a text, from the beginning of a line, of at most the bytes that are kept."""
+    if len(text) <= LINES_BYTES_MAX:
+        return text
+    end = text[-LINES_BYTES_MAX:]
+    first = end.find(b"\n") + 1
+    return end[first:] if 0 < first < len(end) else end

@@ -1,0 +1,267 @@
+"""When gangs that wait will start: the real engine run ahead from the cluster as it is, several times with other luck.
+
+In the first run every gang runs for as long as it is expected to. In the others run times are drawn: the estimate, times a factor that was
+seen when other gangs ended (`accuracy`). The median of a gang's starts is its p50, the ninth decile its p90, which is stretched by what
+past forecasts have taught (`Score.stretch`). Gangs that nobody has submitted yet are in no run: what they delay is part of that stretch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+from pumice import instant
+from pumice.api import names
+from pumice.api.changes import Upserted
+from pumice.api.meta import ObjectMeta
+from pumice.api.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from pumice.api.scheduling import VOLCANO, PodGroup
+from pumice.cluster import amounts
+from pumice.cluster.tasks import OCCUPYING, Status
+from pumice.scheduling.core import cycle
+from pumice.scheduling.core.memory import EMPTY
+from pumice.scheduling.time import accuracy
+from pumice.scheduling.time.accuracy import Forecast
+from pumice.scheduling.time.estimates import Estimates, Source, default_of
+from pumice.scheduling.time.forward import Forward
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    import numpy as np
+
+    from pumice.api.meta import ResourceList
+    from pumice.cluster.intake import Intake
+    from pumice.instant import Duration, Instant
+    from pumice.scheduling.core.memory import Memory
+    from pumice.scheduling.core.plugin import Plugin
+    from pumice.scheduling.core.policy import Policy
+    from pumice.scheduling.core.ports import Ports
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.time.estimates import Estimate
+    from pumice.scheduling.time.forward import Step
+
+DAY = 24 * instant.HOUR
+BLUR = 0.05  # of the time from now to an event: what ends within it is taken together
+STAND_INS_MAX = 10_000  # pods of one gang that has none yet
+NAMES_TOLD_MAX = 64  # nodes and victims of one forecast
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Effort:
+    """How far, how often and how finely is looked ahead."""
+
+    runs: int = 10
+    horizon: Duration = 7 * DAY
+    cycles: int = 2_000  # in all runs together
+    blur: float = BLUR
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class World:
+    """A cluster as it is, and everything else that a cycle depends on. Nothing in it is changed."""
+
+    intake: Intake
+    policy: Policy
+    now: Instant
+    memory: Memory = EMPTY
+    ports: Ports | None = None
+    extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
+
+
+def with_stand_ins(world: World) -> World:
+    """The same with pods for groups that wait for their admission and so have none: equal parts of what their minimum asks for."""
+    intake = world.intake.copy()
+    for slot in list(intake.cluster.gangs.values()):
+        group = slot.group
+        if isinstance(group, PodGroup) and not slot.tasks and group.spec.min_resources and group.spec.min_member > 0:
+            for pod in _stand_ins(group, group.spec.min_resources):
+                intake.apply(Upserted(object=pod))
+    return dataclasses.replace(world, intake=intake)
+
+
+def _stand_ins(group: PodGroup, minimum: ResourceList) -> list[Pod]:
+    meta, count = group.metadata, min(group.spec.min_member, STAND_INS_MAX)
+    total = amounts.read_minimum(minimum)
+    asks = {name: amounts.quantity_text(name, value / count) for name, value in total.items() if name != amounts.PODS}
+    spec = PodSpec(
+        containers=(Container(name="stand-in", resources=ResourceRequirements(requests=asks)),),
+        scheduler_name=VOLCANO,
+        priority_class_name=group.spec.priority_class_name,
+    )
+    return [
+        Pod(
+            metadata=ObjectMeta(
+                namespace=meta.namespace,
+                name=f"{meta.name}-{number}",
+                uid=f"{meta.uid}-{number}",
+                creation_timestamp=meta.creation_timestamp,
+                annotations={names.GROUP_NAME: meta.name},
+            ),
+            spec=spec,
+            status=PodStatus(phase="Pending"),
+        )
+        for number in range(count)
+    ]
+
+
+def first_in_line(world: World, most: int) -> list[str]:
+    """The keys of gangs that wait, the first of each queue before the second of any."""
+    session = _session(world)
+    lines: dict[str, list[tuple[tuple[object, ...], str]]] = {}
+    for key, gang in session.gangs.items():
+        if gang.tally[Status.PENDING] and not any(gang.tally[status] for status in OCCUPYING):
+            lines.setdefault(gang.queue, []).append(((session.gang_key(gang), gang.spec.created, key), key))
+    ranked = [(place, queue, key) for queue, line in lines.items() for place, (_, key) in enumerate(sorted(line))]
+    return [key for _, _, key in sorted(ranked)[:most]]
+
+
+def forecast(
+    world: World,
+    wanted: Collection[str],
+    *,
+    chance: np.random.Generator,
+    effort: Effort | None = None,
+    go_on: Callable[[], bool] = lambda: True,
+) -> dict[str, Forecast]:
+    """When the gangs of these keys will start. `go_on` is asked before each cycle: a budget of time, for those that have a clock."""
+    effort = effort or Effort()
+    known = _Known(world)
+    runs: list[_Run] = []
+    left = effort.cycles
+    for number in range(effort.runs):
+        run = _Run(known, wanted, drawn=None if number == 0 else chance)
+        left = run.look_ahead(world, effort, left, go_on)
+        runs.append(run)
+        if run.cut_short and number > 0:
+            runs.pop()  # half a run knows of early starts only
+        if run.cut_short:
+            break
+    stretch = world.memory.of(accuracy.SCORE).stretch
+    return {key: _told(key, known, runs, stretch) for key in wanted if key in known.uids}
+
+
+def _told(key: str, known: _Known, runs: Sequence[_Run], stretch: float) -> Forecast:
+    first, now = runs[0], known.now
+    starts = sorted(run.starts.get(key, math.inf) for run in runs)
+    p50, p90 = (starts[math.ceil(len(starts) * part) - 1] for part in (0.5, 0.9))
+    if math.isfinite(p90):
+        p90 = max(p50, now + (p90 - now) * stretch)
+    front = [gang for gang, at in first.ends.items() if at <= first.starts.get(key, -math.inf)]
+    return Forecast(
+        gang=key,
+        uid=known.uids[key],
+        made=now,
+        p50=None if math.isinf(p50) else round(p50),
+        p90=None if math.isinf(p90) else round(p90),
+        runs=len(runs),
+        ahead=len(front),
+        unknown=sum(known.estimates[gang].source is Source.POLICY for gang in front),
+        nodes=first.nodes.get(key, {}),
+        victims=first.victims.get(key, {}),
+        cut_short=first.cut_short,
+    )
+
+
+def _session(world: World) -> Session:
+    return cycle.open_session(
+        world.intake.cluster.snapshot(),
+        world.policy,
+        world.memory,
+        now=world.now,
+        ports=world.ports,
+        extra_plugins=world.extra_plugins,
+    )
+
+
+class _Known:
+    """What is known of every gang at the beginning."""
+
+    def __init__(self, world: World) -> None:
+        session = _session(world)
+        found = Estimates(session, default_of(world.policy))
+        self.now = world.now
+        self.errors = world.memory.of(accuracy.SLOT)
+        self.uids = {key: gang.uid for key, gang in session.gangs.items()}
+        self.estimates: dict[str, Estimate] = {key: found.of(gang) for key, gang in session.gangs.items()}
+        self.ends: dict[str, Instant] = {}  # of gangs that run, as expected
+        self.ages: dict[str, Duration] = {}
+        for key, gang in session.gangs.items():
+            if any(gang.tally[status] for status in OCCUPYING):
+                self.ends[key] = found.end(gang)
+                self.ages[key] = self.now - min(gang.gang.started or self.now, self.now)
+
+
+class _Run:
+    """One look ahead, with one draw of luck; None: as expected."""
+
+    def __init__(self, known: _Known, wanted: Collection[str], drawn: np.random.Generator | None) -> None:
+        self.known = known
+        self.waited_for = {key for key in wanted if key in known.uids}
+        self.chance = drawn
+        self.starts: dict[str, Instant] = {}
+        self.ends: dict[str, Instant] = {}  # of gangs that ran at the beginning
+        self.nodes: dict[str, dict[str, int]] = {}
+        self.victims: dict[str, dict[str, int]] = {}
+        self.cut_short = False
+
+    def look_ahead(self, world: World, effort: Effort, cycles: int, go_on: Callable[[], bool]) -> int:
+        """Until everybody has started that is waited for, or the horizon, or the budget; what is left of that."""
+        ahead = Forward(
+            world.intake.copy(),
+            world.policy,
+            world.memory,
+            now=world.now,
+            run_time=self._length,
+            blur=effort.blur,
+            ports=world.ports,
+            extra_plugins=world.extra_plugins,
+        )
+        for gang, end in self.known.ends.items():
+            until = end if self.chance is None else self._end(gang)
+            self.ends[gang] = until
+            ahead.is_running(gang, until=until)
+        steps = ahead.run(world.now + effort.horizon)
+        while self.waited_for:
+            if cycles <= 0 or not go_on():
+                self.cut_short = True
+                break
+            step = next(steps, None)
+            if step is None:
+                break
+            cycles -= 1
+            self._note(step)
+        return cycles
+
+    def _note(self, step: Step) -> None:
+        for eviction in step.decisions.evictions:
+            if eviction.claimant in self.waited_for:
+                own = self.victims.setdefault(eviction.claimant, {})
+                if len(own) < NAMES_TOLD_MAX:
+                    own[eviction.task.gang] = own.get(eviction.task.gang, 0) + 1
+        started = self.waited_for.intersection(step.started)
+        for commit in step.decisions.commits if started else ():
+            if commit.gang in started:
+                own = self.nodes[commit.gang] = {}
+                for bind in commit.binds:
+                    if bind.node in own or len(own) < NAMES_TOLD_MAX:
+                        own[bind.node] = own.get(bind.node, 0) + 1
+        for gang in started:
+            self.starts[gang] = step.at
+            self.waited_for.discard(gang)
+
+    def _length(self, gang: str) -> Duration | None:
+        estimate = self.known.estimates.get(gang)
+        if estimate is None:
+            return None
+        if self.chance is None:
+            return estimate.length
+        return round(estimate.length * self.known.errors.drawn(estimate.source, 0.0, self.chance))
+
+    def _end(self, gang: str) -> Instant:
+        """From errors that leave the gang alive so far; where none does, it ends soon, as overdue gangs do."""
+        assert self.chance is not None, "ends are drawn by chance"
+        estimate, age = self.known.estimates[gang], self.known.ages[gang]
+        factor = self.known.errors.drawn(estimate.source, age / max(estimate.length, 1), self.chance)
+        return self.known.now - age + round(estimate.length * factor)

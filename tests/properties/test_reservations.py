@@ -1,0 +1,164 @@
+"""Reservations in thousands of random worlds under virtual time: nobody who passes makes anybody later, and times are kept."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.properties import textbook
+from tests.unit.scheduling.clusters import DAY, a_group, a_hyper_node, a_node, a_pod, a_queue, flat, policy
+
+from pumice import instant
+from pumice.api import changes
+from pumice.cluster.intake import Intake
+from pumice.cluster.state import Cluster
+from pumice.scheduling.time import reservations
+from pumice.scheduling.time.forward import Forward
+
+ESTIMATE = "pumice.dev/running-estimate"
+MANY = 1000
+seeds = st.integers(0, 2**32)
+
+
+def hpc(depth, *plugins, **arguments):
+    own = {"name": "reservation", "arguments": {"depth": depth, "patience": "0s", **arguments}}
+    return policy("enqueue, allocate, backfill", ["priority", "gang", own], ["predicates", *plugins])
+
+
+class World:
+    """Nodes, queues and gangs with true estimates, drawn from one seed."""
+
+    def __init__(self, seed, *, slots=(1,), queues=1, capped=False, racks=False, mixed=False):
+        self.chance = chance = random.Random(seed)
+        self.seed = seed
+        count = chance.randint(2, 8)
+        self.sizes = [chance.choice(slots) for _ in range(count)]
+        self.nodes = [
+            a_node(f"n{number}", cpu=str(size), memory="64Gi", labels={"kind": chance.choice("ab")})
+            for number, size in enumerate(self.sizes)
+        ]
+        self.slots = sum(self.sizes)
+        self.racks = []
+        if racks:
+            half = count // 2 or 1
+            self.racks = [
+                a_hyper_node("left", 1, nodes=[f"n{number}" for number in range(half)]),
+                a_hyper_node("right", 1, nodes=[f"n{number}" for number in range(half, count)]),
+                a_hyper_node("top", 2, children=["left", "right"]),
+            ]
+        limit = [{"cpu": str(chance.randint(1, self.slots))} if capped else None for _ in range(queues)]
+        self.queues = [a_queue(f"q{number}", capability=limit[number]) for number in range(queues)]
+        self.jobs = sorted(self._job(slots) for _ in range(chance.randint(2, 14)))
+        self.gangs = [self._gang(number, *job, racks=racks, mixed=mixed) for number, job in enumerate(self.jobs)]
+
+    def _job(self, slots):
+        size = self.chance.randint(1, self.slots if max(slots) == 1 else max(1, self.slots // 2))
+        return self.chance.randint(0, 40), size, self.chance.randint(1, 30)
+
+    def _gang(self, number, at, size, length, *, racks, mixed):
+        chance, name = self.chance, f"g{number:03}"
+        more, pods = {}, {}
+        if racks and chance.random() < 0.6:
+            more["spec"] = {"networkTopology": {"mode": "hard", "highestTierAllowed": chance.choice((1, 2))}}
+        if mixed and chance.random() < 0.3:
+            pods["spec"] = {"nodeSelector": {"kind": chance.choice("ab")}}
+        if mixed and chance.random() < 0.2:
+            pods["spec"] = {
+                **pods.get("spec", {}),
+                "containers": [
+                    {
+                        "name": "main",
+                        "ports": [{"hostPort": 80, "containerPort": 80}],
+                        "resources": {"requests": {"cpu": "1"}},
+                    }
+                ],
+            }
+        minimum = chance.randint(1, size) if mixed else size
+        cpu = chance.choice(("1", "1", "2")) if mixed and "spec" not in pods else "1"
+        group = a_group(
+            name, minimum, queue=f"q{chance.randrange(len(self.queues))}", created=at, uid=name,
+            annotations={ESTIMATE: f"{length}s"}, **more,
+        )  # fmt: skip
+        members = [a_pod(f"{name}-w-{each}", gang=name, cpu=cpu, created=at, **pods) for each in range(size)]
+        return at, length, [group, *members]
+
+    def run(self, rules):
+        intake = Intake(Cluster())
+        for thing in flat([self.queues, self.nodes, self.racks]):
+            intake.apply(changes.Upserted(thing))
+        lengths = {f"default/{gang[2][0].metadata.name}": gang[1] for gang in self.gangs}
+        ahead = Forward(intake, rules, now=DAY, run_time=lambda gang: lengths[gang] * instant.SECOND)
+        for at, _, things in self.gangs:
+            ahead.submit(DAY + at * instant.SECOND, things)
+        yield from ahead.run(DAY + 10**6 * instant.SECOND)
+
+
+def starts(world, rules):
+    found = {}
+    for step in world.run(rules):
+        for gang in step.started:
+            found[gang] = (step.at - DAY) // instant.SECOND
+    return [found.get(f"default/g{number:03}") for number in range(len(world.gangs))]
+
+
+def check_promises(world, rules, *, excused=()):
+    """Every reservation is kept: it only becomes earlier, and its gang starts in time; all that is excused has said so."""
+    former = {}
+    for step in world.run(rules):
+        assert not step.decisions.failures, step.decisions.failures[0].trace
+        kept = {each.gang: each for each in step.decisions.memory.of(reservations.SLOT).kept}
+        for gang, before in former.items():
+            if gang in step.started:
+                assert step.at <= before.time, (
+                    f"{world.seed}: {gang} started at {when_text(step.at)}, after {when_text(before.time)}"
+                )
+                continue
+            after = kept.get(gang)
+            reasons = {reason.code.value for reason in step.decisions.gangs[gang].reasons}
+            if after is None or after.time > before.time:
+                said = reasons & set(excused)
+                assert said, (
+                    f"{world.seed}: {gang} was reserved for {when_text(before.time)}, and at {when_text(step.at)} it is "
+                    f"{when_text(after.time) if after else 'not any more'}: {reasons}"
+                )
+            elif step.at >= before.time:
+                raise AssertionError(f"{world.seed}: {gang} should have started by {when_text(before.time)}: {reasons}")
+        former = kept
+
+
+def when_text(at):
+    return (at - DAY) / instant.SECOND
+
+
+WORLDS = {
+    "plain": ({}, ()),
+    "large nodes": ({"slots": (1, 2, 4)}, ()),
+    "queues": ({"slots": (1, 2), "queues": 3}, ("drf",)),
+    "quotas": ({"slots": (1, 2), "queues": 3, "capped": True}, ("capacity", "drf")),
+    "topology": ({"slots": (1, 2), "racks": True}, ("network-topology-aware",)),
+    "mixed": ({"slots": (2, 4), "mixed": True}, ("nodeorder", "binpack")),
+    "everything": (
+        {"slots": (1, 2, 4), "queues": 2, "capped": True, "racks": True, "mixed": True},
+        ("capacity", "drf", "network-topology-aware", "nodeorder"),
+    ),
+}
+
+
+@pytest.mark.parametrize("depth", [1, MANY])
+@pytest.mark.parametrize("name", WORLDS)
+@given(seed=seeds)
+def test_who_passes_makes_no_reservation_later_and_times_are_kept(name, depth, seed):
+    options, plugins = WORLDS[name]
+    check_promises(World(seed, **options), hpc(depth, *plugins))
+
+
+@given(seed=seeds)
+def test_depth_one_is_textbook_easy(seed):
+    world = World(seed)
+    assert starts(world, hpc(1)) == textbook.easy(world.jobs, world.slots), seed
+
+
+@given(seed=seeds)
+def test_a_large_depth_is_textbook_conservative(seed):
+    world = World(seed)
+    assert starts(world, hpc(MANY)) == textbook.conservative(world.jobs, world.slots), seed

@@ -1,0 +1,291 @@
+"""reservation: who gets one, who may pass it, when it moves, and what gangs are told."""
+
+import json
+
+import pytest
+from tests.unit.scheduling.clusters import (
+    DAY,
+    NOW,
+    a_cluster,
+    a_gang,
+    a_node,
+    a_priority_class,
+    a_queue,
+    plan_for,
+    policy,
+    report,
+    started,
+    when,
+)
+
+from pumice import instant
+from pumice.scheduling.core import cycle
+from pumice.scheduling.core import memory as memories
+from pumice.scheduling.core.policy import PolicyError
+from pumice.scheduling.time import reservations
+
+ESTIMATE = "pumice.dev/running-estimate"
+MINUTE = 60
+
+
+def rules(*others, **arguments):
+    own = {"name": "reservation", "arguments": {"patience": "0s", **arguments}}
+    return policy("enqueue, allocate, backfill", ["priority", "gang", own], ["predicates", *others])
+
+
+def runs(name, node, until_s, *, size=1, since_s=3000, estimate=None, **more):
+    """A gang that runs, and is expected to end at that second of the day; it is second 3,600 now."""
+    return a_gang(
+        name, size, running=[node] * size, status={"startTime": when(since_s)},
+        group={"annotations": {ESTIMATE: estimate or f"{until_s - since_s}s"}, "phase": "Running"}, **more,
+    )  # fmt: skip
+
+
+def waits(name, size, *, length="10m", group=None, **more):
+    notes = {"annotations": {ESTIMATE: length} if length else {}}
+    return a_gang(name, size, group={**notes, **(group or {})}, **more)
+
+
+def kept(decisions):
+    """Gang -> (second of the day, nodes) of its reservation."""
+    return {
+        each.gang.partition("/")[2]: ((each.time - DAY) // instant.SECOND, {n: c for part in each.parts for n, c in part.nodes.items()})
+        for each in decisions.memory.of(reservations.SLOT).kept
+    }  # fmt: skip
+
+
+def codes(decisions, gang):
+    return {reason.code.value for reason in report(decisions, gang).reasons}
+
+
+TWO = [a_node("n1", cpu="2"), a_node("n2", cpu="2")]
+FULL = [runs("x", "n1", 4000, size=2), runs("y", "n2", 5000, cpu="1")]
+LARGE = waits("large", 4, created=10)
+
+
+def test_a_gang_that_finds_no_room_gets_the_time_at_which_there_is_enough():
+    decisions = plan_for(*TWO, *FULL, LARGE, policy=rules())
+    assert kept(decisions) == {"large": (5000, {"n1": 2, "n2": 2})}
+    assert report(decisions, "large").reservation.nodes == 2
+    assert "Reserved" in codes(decisions, "large")
+    assert decisions.next_change == DAY + 4000 * instant.SECOND
+
+
+def test_nobody_gets_one_before_patience_is_over_and_the_cluster_sleeps_until_then():
+    decisions = plan_for(*TWO, *FULL, waits("large", 4, created=3500), policy=rules(patience="5m"))
+    assert kept(decisions) == {}
+    assert decisions.next_change == DAY + 3800 * instant.SECOND
+
+
+@pytest.mark.parametrize(("length", "passes"), [("20m", True), ("1400s", True), ("1401s", False), (None, False)])
+def test_a_gang_passes_if_it_is_expected_to_end_before_the_reserved_time(length, passes):
+    decisions = plan_for(*TWO, *FULL, LARGE, waits("small", 1, length=length, created=20), policy=rules())
+    assert started(decisions) == ({"small": 1} if passes else {})
+    assert kept(decisions)["large"][0] == 5000
+    if not passes:
+        assert {"NodeReserved", "WouldDelay"} <= codes(decisions, "small")
+
+
+def test_a_gang_that_stays_longer_may_have_what_is_not_reserved():
+    third = a_node("n3", cpu="1", labels={"kind": "other"})
+    long = waits("long", 1, length="100h", created=20)
+    large = waits("large", 4, created=10, spec={"nodeSelector": {"kind": "main"}})
+    nodes = [a_node(name, cpu="2", labels={"kind": "main"}) for name in ("n1", "n2")]
+    decisions = plan_for(*nodes, third, *FULL, large, long, policy=rules())
+    assert {bind.node for commit in decisions.commits for bind in commit.binds} == {"n3"}
+
+
+def test_a_reservation_makes_way_on_its_nodes_but_not_in_time():
+    # Room for three at 4000: n1 (2) and one of n2, n3. A long gang wants the idle slot of n2.
+    nodes = [a_node("n1", cpu="2"), a_node("n2", cpu="1"), a_node("n3", cpu="1")]
+    first = plan_for(
+        *nodes, runs("x", "n1", 4000, size=2), runs("z", "n3", 3900), waits("large", 3, created=10), policy=rules()
+    )
+    time, there = kept(first)["large"]
+    idle = waits("long", 1, length="100h", created=20)
+    after = plan_for(
+        *nodes, runs("x", "n1", 4000, size=2), runs("z", "n3", 3900), waits("large", 3, created=10), idle,
+        policy=rules(), memory=first.memory,
+    )  # fmt: skip
+    assert (time, sum(there.values())) == (4000, 3)
+    assert started(after) == {"long": 1}
+    assert kept(after)["large"] == (4000, {"n1": 2, "n3": 1})
+
+
+@pytest.mark.parametrize(("depth", "expected"), [(1, {"a"}), (2, {"a", "b"}), (5, {"a", "b", "c"})])
+def test_depth_says_how_many_have_one(depth, expected):
+    gangs = [waits(name, 4, created=number) for number, name in enumerate("abc")]
+    decisions = plan_for(*TWO, *FULL, *gangs, policy=rules(depth=depth))
+    assert kept(decisions).keys() == expected
+    assert [kept(decisions)[name][0] for name in sorted(expected)] == [5000, 5600, 6200][: len(expected)]
+
+
+def test_queues_may_be_named_and_bounded():
+    queues = [a_queue("q1"), a_queue("q2")]
+    gangs = [
+        waits(f"{queue}-{number}", 4, created=number, group={"queue": queue})
+        for queue in ("q1", "q2")
+        for number in range(2)
+    ]
+    things = [*TWO, *FULL, *queues, *gangs, a_queue()]
+    assert kept(plan_for(*things, policy=rules(depth=9, queues="q2"))).keys() == {"q2-0", "q2-1"}
+    assert kept(plan_for(*things, policy=rules(depth=9, **{"queue-depth": 1}))).keys() == {"q1-0", "q2-0"}
+
+
+def test_beyond_the_horizon_nothing_is_reserved():
+    assert kept(plan_for(*TWO, *FULL, LARGE, policy=rules(horizon="10m"))) == {}
+    assert kept(plan_for(*TWO, *FULL, LARGE, policy=rules(horizon="1h"))).keys() == {"large"}
+
+
+def test_a_gang_that_can_never_start_gets_none():
+    assert kept(plan_for(*TWO, *FULL, waits("huge", 5, created=1), LARGE, policy=rules())).keys() == {"large"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"patience": "long"}, "patience"), ({"patience": "-5m"}, "patience"), ({"depth": -1}, "depth"),
+        ({"default-estimate": "0s"}, "default-estimate"), ({"horizon": "x"}, "horizon"), ({"dept": 1}, "did you mean depth"),
+    ],
+)  # fmt: skip
+def test_a_bad_argument_is_named(arguments, said):
+    with pytest.raises(PolicyError, match=said):
+        plan_for(a_node(), policy=rules(**arguments))
+
+
+# ------------------------------------------------------------------------------------------------------ moves
+
+
+def test_it_becomes_earlier_when_work_ends_early():
+    first = plan_for(*TWO, *FULL, LARGE, policy=rules())
+    after = plan_for(*TWO, FULL[0], LARGE, policy=rules(), memory=first.memory)
+    assert kept(after)["large"][0] == 4000
+
+
+def test_it_becomes_later_when_somebody_outlives_an_estimate_and_says_who():
+    first = plan_for(*TWO, *FULL, LARGE, policy=rules())
+    after = plan_for(*TWO, *FULL, LARGE, policy=rules(), memory=first.memory, now=DAY + 5000 * instant.SECOND)
+    assert kept(after)["large"][0] == 5200  # both run on: a tenth of 2,000 s
+    reason = next(each for each in report(after, "large").reasons if each.code.value == "ReservationOutlived")
+    assert reason.facts.gang == "default/x"
+    assert (reason.facts.former, reason.facts.until) == (when(5000), when(5200))
+
+
+def test_it_becomes_later_when_a_node_goes_and_says_which():
+    spare = a_node("n3", cpu="2")
+    first = plan_for(*TWO, spare, *FULL, runs("z", "n3", 9000, size=2), LARGE, policy=rules())
+    after = plan_for(TWO[0], spare, FULL[0], runs("z", "n3", 9000, size=2), LARGE, policy=rules(), memory=first.memory)
+    assert (kept(first)["large"][0], kept(after)["large"][0]) == (5000, 9000)
+    reason = next(each for each in report(after, "large").reasons if each.code.value == "ReservationNodeLost")
+    assert reason.facts.node == "n2"
+
+
+def test_a_gang_of_higher_rank_takes_its_place_and_it_is_told_who():
+    urgent = waits("urgent", 4, created=50, group={"priority_class": "high"})
+    first = plan_for(*TWO, *FULL, LARGE, a_priority_class("high", 9), policy=rules())
+    after = plan_for(*TWO, *FULL, LARGE, urgent, a_priority_class("high", 9), policy=rules(), memory=first.memory)
+    assert kept(after).keys() == {"urgent"}
+    reason = next(each for each in report(after, "large").reasons if each.code.value == "ReservationOutranked")
+    assert reason.facts.gang == "default/urgent"
+
+
+def test_a_younger_gang_of_equal_rank_takes_nothing():
+    first = plan_for(*TWO, *FULL, LARGE, policy=rules())
+    after = plan_for(*TWO, *FULL, LARGE, waits("late", 4, created=60), policy=rules(), memory=first.memory)
+    assert kept(after) == kept(first)
+
+
+def test_it_survives_a_restart():
+    first = plan_for(*TWO, *FULL, LARGE, policy=rules())
+    slots = [reservations.SLOT, *[slot for slot, _ in cycle.build_decisions.OWN_MEMORY]]
+    read = memories.decode(memories.encode(first.memory, slots), slots)
+    after = plan_for(*TWO, *FULL, LARGE, waits("b", 1, length="100h", created=9), policy=rules(), memory=read)
+    assert kept(after)["large"] == kept(first)["large"]
+
+
+def test_memory_names_a_bounded_number_of_nodes(monkeypatch):
+    monkeypatch.setattr(reservations, "NODES_MAX", 3)
+    gangs = [waits(name, 4, created=number) for number, name in enumerate("abc")]
+    assert kept(plan_for(*TWO, *FULL, *gangs, policy=rules(depth=3))).keys() == {"a"}
+
+
+# ------------------------------------------------------------------------------------------------------ elastic, quota, best effort
+
+
+def test_only_the_minimum_is_reserved():
+    decisions = plan_for(*TWO, *FULL, waits("elastic", 4, min_member=2, created=10), policy=rules())
+    assert kept(decisions)["elastic"][0] == 4000
+
+
+def test_a_queue_keeps_what_a_reservation_will_need_of_its_quota():
+    # q may hold 4. Its 2 on n1 end at 4000, so `large` (3) could start then: a long gang of 2 of the same queue would be in its way.
+    nodes = [*TWO, a_node("n3", cpu="4")]
+    queue = a_queue("q", capability={"cpu": "4"})
+    held = runs("x", "n1", 4000, size=2)
+    held[0] = a_gang("x", 0, group={"queue": "q", "phase": "Running", "annotations": {ESTIMATE: "1000s"}})[0]
+    large = waits("large", 3, created=10, group={"queue": "q"})
+    long, short = (
+        waits(name, 2, length=length, created=20, group={"queue": "q"})
+        for name, length in (("long", "9h"), ("short", "5m"))
+    )
+    things = [*nodes, queue, a_queue(), held, large]
+    group = held[0]
+    assert group.spec.queue == "q"
+    assert kept(plan_for(*things, policy=rules("capacity")))["large"][0] == 4000
+    assert started(plan_for(*things, long, policy=rules("capacity"))) == {}
+    assert started(plan_for(*things, short, policy=rules("capacity"))) == {"short": 2}
+
+
+def test_pods_that_ask_for_nothing_take_no_slot_that_is_reserved():
+    node = a_node("n1", cpu="4", pods="2")
+    slot = a_gang("free", 1, cpu=None, created=20, group={"annotations": {ESTIMATE: "100h"}})
+    short = a_gang("brief", 1, cpu=None, created=20, group={"annotations": {ESTIMATE: "1m"}})
+    busy, large = runs("x", "n1", 4000, cpu="1"), waits("large", 2, created=10)
+    assert started(plan_for(node, busy, large, slot, policy=rules())) == {}
+    assert started(plan_for(node, busy, large, short, policy=rules())) == {"brief": 1}
+
+
+# ------------------------------------------------------------------------------------------------------ admission and sla
+
+
+def test_a_gang_whose_patience_is_over_is_admitted_to_a_full_cluster_and_no_others():
+    minimum = {"phase": "Pending", "minimum": {"cpu": "4"}}
+    full = [runs(f"x{number}", node, 9000, size=2) for number, node in enumerate(("n1", "n2"))]
+    own = {"name": "reservation", "arguments": {"patience": "5m"}}
+    policy_ = policy("enqueue, allocate", ["gang", own], ["overcommit", "predicates", "proportion"])
+    gangs = [
+        waits(name, 4, created=created, group=minimum) for name, created in (("old", 1), ("older", 0), ("new", 3500))
+    ]
+    decisions = plan_for(*TWO, *full, *gangs, policy=policy_)
+    assert {name: report(decisions, name).phase for name in ("older", "old", "new")} == {
+        "older": "Inqueue", "old": "Pending", "new": "Pending",
+    }  # fmt: skip
+
+
+def test_sla_reserves_instead_of_holding_half_a_gang():
+    due = waits("due", 4, created=10, group={"annotations": {"volcano.sh/sla-waiting-time": "5m", ESTIMATE: "10m"}})
+    small = waits("small", 1, length="5m", created=20)
+    tiers = (["sla"], ["priority", "gang"], ["predicates"])
+    held = plan_for(*TWO, *FULL, due, small, policy=policy("allocate", *tiers))
+    assert started(held) == {}  # the idle slot is held, whoever could use it meanwhile
+    own = {"name": "reservation", "arguments": {"patience": "100h"}}
+    decisions = plan_for(
+        *TWO, *FULL, due, small, policy=policy("allocate", ["sla"], ["priority", "gang", own], ["predicates"])
+    )
+    assert started(decisions) == {"small": 1}
+    assert kept(decisions)["due"][0] == 5000
+    assert {"NotHeld", "Reserved"} <= codes(decisions, "due")
+
+
+def test_what_a_gang_is_told_is_data():
+    decisions = plan_for(*TWO, *FULL, LARGE, policy=rules())
+    (told,) = [each for each in report(decisions, "large").reasons if each.code.value == "Reserved"]
+    assert (told.facts.free, told.facts.until) == (2, when(5000))
+    assert json.loads(json.dumps(told.text)).endswith(f"from {when(5000)} on at the latest")
+
+
+def test_an_empty_depth_changes_nothing():
+    cluster = a_cluster(*TWO, *FULL, LARGE, waits("small", 1, created=20))
+    off = cycle.plan(cluster.snapshot(), rules(depth=0), now=NOW)
+    assert started(off) == {"small": 1}
+    assert kept(off) == {}

@@ -1,0 +1,134 @@
+"""docs/reference/json.md: the names that `-o json` of listings prints."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from typing import Any
+
+import msgspec
+
+from pumice.cli import usage
+
+_HEAD = """# Listings as data
+
+Every command that asks a cluster takes `-o json`, `-o yaml` and `-o jsonpath=TEMPLATE`, and listings of objects `-o name`. Programs may rely on the
+names below: none goes and none changes its meaning without a note in the changelog; a later version may have further ones. What people read,
+tables and sentences, may change.
+
+| command | answer |
+| --- | --- |
+| `pumice top -o json` | [Usage](#usage) |
+| `pumice queue list -o json` | a `List`: `items` are Queues as they stand in the API server ([kinds](kinds.md#queue)), each with a [`share`](#queueshare) where the scheduler or a listing tells it |
+| `pumice queue get NAME -o json`, `pumice queue view NAME -o json` | one of them |
+| `pumice job list -o json` | a `List`: `items` are Jobs as they stand in the API server ([kinds](kinds.md#job)) |
+| `pumice pod list`, `jobflow list`, `jobtemplate list` `-o json` | a `List` of such objects |
+| `pumice nodes -o json` | [Nodes](#nodes) |
+| `pumice prio -o json` | [Gangs that wait](#gangs-that-wait) |
+| `pumice history -o json` | [Finished gangs](#finished-gangs); `-o csv` has the names of `gangs[]` as its heads |
+| `pumice explain ... -o json` | `source`, `job` and `events`, and a [GangDetail](read-model.md#gangdetail) |
+| `pumice schedule -f FILE -o json` | `binds`, `pipelined`, `evictions`, `podGroups`, and `volumesFirst` where volumes come first; [reasons](reasons.md) |
+
+A `List` has `apiVersion`, `kind`, `metadata` and `items`. With `-w`, `top` prints one document after the other, and a listing each object that changes.
+Errors go to stderr, never into the data; the exit code is 0, or 1 for what failed, 2 for a wrong command line, 3 for what is not there, 4 for what was
+refused, 5 for a conflict or time that is up, and 130 after Ctrl-C.
+
+```bash
+pumice top -o jsonpath='{.queues[*].name}'
+pumice queue get research -o jsonpath="{.share.left['nvidia.com/gpu']}"
+```
+"""
+NODES = {
+    "resource": "which card is counted",
+    "nodes[].name": "",
+    "nodes[].state": "Ready, NotReady or Unknown, then `,SchedulingDisabled` and `,Tainted`",
+    "nodes[].cards": "cards that the node has",
+    "nodes[].used": "cards that pods have",
+    "nodes[].free": "cards that a pod could have",
+    "nodes[].fragmented": "free ones beside used ones",
+    "nodes[].pods": "pods on the node",
+    "largestGangs[].cardsEach": "of workers with so many cards each ...",
+    "largestGangs[].each": "(with `--each`, instead) of workers that ask for this each ...",
+    "largestGangs[].workers": "... so many would start now",
+    "leftOut[].nodes": "nodes that take no such worker",
+    "leftOut[].because": "and why",
+}
+PRIO = {
+    "at": "time of the cycle, RFC 3339",
+    "source": "leader, or listing",
+    "policy": "file of the policy, or `built-in policy`",
+    "weights": "of the factors, by their names; empty: the policy has no factors",
+    "gangs[].namespace": "",
+    "gangs[].name": "of the PodGroup",
+    "gangs[].job": "of its Job; empty: it has none",
+    "gangs[].user": "",
+    "gangs[].queue": "",
+    "gangs[].position": "place in its queue, from 1",
+    "gangs[].priority": "value of its priority class",
+    "gangs[].rank": "sum of the factors by their weights; null: the policy has no factors",
+    "gangs[].used": "part of the cluster that its user has used through the queue, recent use counting most; or null",
+    "gangs[].factors": "by their names, each between 0 and 1; empty: the policy has none",
+}
+HISTORY = {
+    "prices": "dollars per hour and unit of a resource, as configured",
+    "gangs[].namespace": "",
+    "gangs[].name": "",
+    "gangs[].kind": "of what made the gang: Job, PodGroup, Pod ...",
+    "gangs[].uid": "",
+    "gangs[].user": "",
+    "gangs[].queue": "",
+    "gangs[].team": "",
+    "gangs[].state": "how it ended",
+    "gangs[].reason": "",
+    "gangs[].submitted": "time, RFC 3339; this one and the next three are empty where it never came so far",
+    "gangs[].admitted": "",
+    "gangs[].started": "",
+    "gangs[].ended": "",
+    "gangs[].waitSeconds": "",
+    "gangs[].runSeconds": "",
+    "gangs[].attempts": "",
+    "gangs[].evictions": "",
+    "gangs[].lostSeconds": "run time that was thrown away",
+    "gangs[].gpuHours": "",
+    "gangs[].lostGpuHours": "",
+    "gangs[].dollars": "null: nothing that it held has a price",
+    "gangs[].held": "amount times hours, by resource",
+    "gangs[].shapes": "its pods: what equal ones ask for, and how many there were",
+}
+STRUCTS = (usage.Usage, usage.QueueUsage, usage.UserUsage, usage.JobUsage, usage.Others, usage.QueueShare)
+
+
+def reference() -> str:
+    parts = [_HEAD]
+    for struct in STRUCTS:
+        parts.append(f"\n## {struct.__name__}\n\n{inspect.cleandoc(struct.__doc__ or '')}\n\n")
+        parts.append("| name | type | meaning |\n| --- | --- | --- |\n")
+        hints = typing.get_type_hints(struct, include_extras=True)
+        for field in msgspec.structs.fields(struct):
+            kind, meaning = _parts(hints[field.name])
+            parts.append(f"| `{field.encode_name}` | {kind} | {meaning} |\n")
+    for title, names in (("Nodes", NODES), ("Gangs that wait", PRIO), ("Finished gangs", HISTORY)):
+        parts.append(f"\n## {title}\n\n| name | meaning |\n| --- | --- |\n")
+        parts += [f"| `{name}` | {meaning} |\n" for name, meaning in names.items()]
+    return "".join(parts)
+
+
+def _parts(hint: Any) -> tuple[str, str]:
+    if typing.get_origin(hint) is typing.Annotated:
+        inner, *extras = typing.get_args(hint)
+        meaning = next((each.description for each in extras if isinstance(each, msgspec.Meta)), "")
+        return _type(inner), meaning or ""
+    return _type(hint), ""
+
+
+def _type(hint: Any) -> str:
+    if hint in STRUCTS:
+        return f"[{hint.__name__}](#{hint.__name__.lower()})"
+    arguments = typing.get_args(hint)
+    if not arguments:
+        return {str: "text", int: "number", float: "number"}.get(hint, str(hint))
+    if arguments[-1] is type(None):
+        return f"{_type(arguments[0])} or null"
+    if arguments[-1] is Ellipsis:
+        return f"list of {_type(arguments[0])}"
+    return f"{_type(arguments[1])} by resource"
