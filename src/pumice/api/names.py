@@ -125,6 +125,9 @@ EVICTION = "pumice.dev/eviction"  # A pod: JSON, why our scheduler takes it away
 CHECKPOINTED_AT = (
     "pumice.dev/checkpointed-at"  # A pod: RFC 3339, its work up to then is safe; an eviction costs what came after
 )
+MOVABLE = (
+    "pumice.dev/movable"  # A Job, PodGroup: true: its pods may be started again elsewhere to make room in one piece
+)
 USER = "pumice.dev/user"  # L Job, PodGroup, pod: who uses the room, where the policy trusts this label
 USER_LIMITS = (
     "pumice.dev/user-limits"  # A Queue: how much one user may have in it, `running=4,submitted=100,nvidia.com/gpu=8`

@@ -26,7 +26,7 @@ from pumice.scheduling.core.decisions import (
 )
 from pumice.scheduling.core.failures import BadAnswer
 from pumice.scheduling.core.statement import Eviction, Placement
-from pumice.scheduling.evicting import backoff, mend
+from pumice.scheduling.evicting import backoff, mend, moving
 from pumice.scheduling.evicting.stories import Stories
 from pumice.scheduling.placing import feasibility
 from pumice.scheduling.time import accuracy, run_times
@@ -47,6 +47,7 @@ OWN_MEMORY: tuple[tuple[Slot[Any], Callable[[Session], msgspec.Struct]], ...] = 
     (run_times.SLOT, run_times.next_value),
     (accuracy.SLOT, accuracy.next_errors),
     (accuracy.SCORE, accuracy.next_score),
+    (moving.SLOT, moving.next_value),
 )
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is free for all gangs again
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
