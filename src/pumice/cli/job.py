@@ -122,6 +122,9 @@ async def view_job(access: ClusterAccess, name: str) -> Report:
 @click.option("--time-limit-warning", metavar="TIME", help="Tell it so long before the end, such as 2m.")
 @click.option("-f", "--filename", default="", help="Read the Job from this file instead; - for stdin.")
 @click.option("--dry-run", is_flag=True, help="Let the server check it, and make nothing.")
+@click.option(
+    "--test-only", is_flag=True, help="Say when and where it would start and who would be evicted; make nothing."
+)
 @click.option("--wait", is_flag=True, help="Come back when the Job is over: code 0 where it completed, else 1.")
 @_TIMEOUT
 async def run(
@@ -129,19 +132,21 @@ async def run(
     name: str,
     filename: str,
     dry_run: bool,
+    test_only: bool,
     wait: bool,
     timeout_s: float | None,
     time_limit: str | None,
     time_limit_warning: str | None,
     **flags: Any,
-) -> Done:
+) -> Done | Report:
     """Create a Job of equal pods, one for a framework, or the one in a file."""
     from pumice.cli import submitting
 
     if timeout_s is not None and not wait:
         raise BadInput("--timeout says how long --wait waits; add --wait, or drop it")
-    if wait and dry_run:
-        raise BadInput("--wait and --dry-run exclude each other: what is not made never ends; drop one")
+    if wait and (dry_run or test_only):
+        other = "--dry-run" if dry_run else "--test-only"
+        raise BadInput(f"--wait and {other} exclude each other: what is not made never ends; drop one")
     if filename:
         wanted = submitting.read_job(filename)
         if name:
@@ -151,7 +156,11 @@ async def run(
     else:
         wanted = _job_of(name, **flags)
     wanted = submitting.with_times(wanted, limit=time_limit, warning=time_limit_warning)
-    made = await submitting.submit(access, wanted, dry_run=dry_run)
+    made = await submitting.submit(access, wanted, dry_run=dry_run or test_only)
+    if test_only:
+        from pumice.cli import forecast
+
+        return await forecast.of_job(access, made.object)
     if not wait:
         return made
     from pumice.cli import waiting

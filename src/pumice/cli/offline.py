@@ -21,6 +21,7 @@ from pumice.readmodel.build import Cycle, Views
 from pumice.scheduling.core import build_decisions, builtin, cycle, verdict
 from pumice.scheduling.core.decisions import VolumeChoice
 from pumice.scheduling.evicting import reserved_room
+from pumice.scheduling.time.forecast import World
 from pumice.scheduling.whatif.trial import Question
 
 if TYPE_CHECKING:
@@ -126,15 +127,22 @@ def plan_view(objects: Iterable[Struct], policy_text: bytes | None, *, source: s
 
 def question_of(objects: Iterable[Struct], policy_text: bytes | None, *, source: str, now: Instant) -> Question:
     """What a cycle over listed objects is planned from; room that is being made stays with the gangs that it is made for."""
+    world = world_of(objects, policy_text, source=source, now=now)
+    snapshot = world.intake.cluster.snapshot()
+    return Question(snapshot, world.policy, now, extra_plugins=world.extra_plugins)
+
+
+def world_of(objects: Iterable[Struct], policy_text: bytes | None, *, source: str, now: Instant) -> World:
+    """The same, as a cluster from which the engine can be run ahead."""
     extra = plugins_from_outside()
     chosen = policies.parse_policy(builtin.TEXT if policy_text is None else policy_text, source, extra)
-    cluster = Cluster()
-    intake = Intake(cluster)
+    intake = Intake(Cluster())
     for thing in objects:
         intake.apply(changes.Upserted(object=thing))
-    for claim in reserved_room.rebuilt(cluster.snapshot(), now + build_decisions.CLAIM_SECONDS * instant.SECOND):
+    until = now + build_decisions.CLAIM_SECONDS * instant.SECOND
+    for claim in reserved_room.rebuilt(intake.cluster.snapshot(), until):
         intake.apply(changes.Claimed(claim=claim))
-    return Question(cluster.snapshot(), chosen, now, extra_plugins=extra)
+    return World(intake, chosen, now, extra_plugins=extra)
 
 
 def _merge_duplicates(objects: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

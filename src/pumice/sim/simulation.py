@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from pumice import instant
 from pumice.api import changes, names
@@ -29,11 +29,13 @@ from pumice.scheduling.time.forward import LEAVING, Forward
 from pumice.sim.outcome import Outcome, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Unpack
 
     from pumice.api.meta import Struct
     from pumice.instant import Duration, Instant
     from pumice.scheduling.core.plugin import Plugin
+    from pumice.scheduling.time.forward import Step
     from pumice.sim.workload import Submission
 
 NODES_MAX = 20_000
@@ -62,47 +64,81 @@ def _node_meta(name: str) -> ObjectMeta:
     return ObjectMeta(name=name, uid=name, creation_timestamp=_DAY_ONE, labels={names.HOSTNAME: name})
 
 
-def simulate(  # noqa: PLR0913  what a simulation is made of, all of it optional but the first two
+def simulate(
     work: Sequence[Submission],
     machines: Sequence[Node],
     *,
-    policy: str | bytes = builtin.TEXT,
-    source: str = "built-in policy",
-    queues: Mapping[str, int] | Sequence[Queue] = (),
-    strategy: DequeueStrategy = DequeueStrategy.TRAVERSE,
-    others: Iterable[Struct] = (),
     until_s: float | None = None,
-    leaving: Duration = LEAVING,
-    extra_plugins: Mapping[str, type[Plugin]] = cycle.NO_PLUGINS,
     progress: Callable[[float, int], None] = lambda _at_s, _ended: None,
+    **settings: Unpack[Settings],
 ) -> Outcome:
-    """What becomes of the work. `queues` are weights by name or Queue objects; those that only the work names have weight 1.
-
-    `others` are objects that stand from the beginning (priority classes, hyper nodes, pods of others); gangs that have not ended by
-    `until_s`, or that nothing can start any more, stay without an end.
+    """What becomes of the work; `Settings` says what else may be given. Gangs that have not ended by `until_s`, or that nothing can
+    start any more, stay without an end. `progress` is told the second and how many gangs have ended.
     """
-    intake = Intake(Cluster())
-    standing = (*_queues(queues, work, strategy), *machines, *others)
-    for thing in standing:
-        intake.apply(changes.Upserted(object=thing))
-    priorities = {each.metadata.name: each.value for each in standing if isinstance(each, PriorityClass)}
-    slots = sum(int(node.status.allocatable.get(SLOT, 0)) for node in machines)
-    runs = {f"{NAMESPACE}/{_name(number)}": Run(number, each) for number, each in enumerate(work)}
-    outcome = Outcome(slots, list(runs.values()))
-    ahead = Forward(
-        intake,
-        builtin.parse(policy, source, extra_plugins),
-        now=min((_instant(each.at_s) for each in work), default=START),
-        run_time=lambda gang: round(runs[gang].job.run_s * instant.SECOND),
-        leaving=leaving,
-        extra_plugins=extra_plugins,
-    )
-    for number, each in enumerate(work):
-        ahead.submit(_instant(each.at_s), _gang(_name(number), each, priorities.get(each.priority_class)))
-    until = ahead.now + instant.DURATION_MAX if until_s is None else _instant(until_s)
-    ended = 0
-    for step in ahead.run(until):
-        at_s = (step.at - START) / instant.SECOND
+    simulation = Simulation(work, machines, **settings)
+    for step in simulation.steps(until_s):
+        progress(_second(step.at), simulation.ended)
+    return simulation.outcome
+
+
+class Settings(TypedDict, total=False):
+    """What a simulation may be told beside its work and its nodes."""
+
+    policy: str | bytes  # its text; else the built-in policy
+    source: str  # what it is called in messages
+    queues: (
+        Mapping[str, int] | Sequence[Queue]
+    )  # weights by name, or Queue objects; others that the work names have weight 1
+    strategy: DequeueStrategy  # of queues that are no objects
+    others: Iterable[Struct]  # what stands from the beginning: priority classes, hyper nodes, pods of others
+    leaving: Duration  # how long victims hold their room
+    extra_plugins: Mapping[str, type[Plugin]]
+
+
+class Simulation:
+    """A workload on its way through a cluster; `ahead` is the engine, `outcome` what has become of the work so far."""
+
+    def __init__(self, work: Sequence[Submission], machines: Sequence[Node], **settings: Unpack[Settings]) -> None:
+        intake = Intake(Cluster())
+        strategy = settings.get("strategy", DequeueStrategy.TRAVERSE)
+        standing = (*_queues(settings.get("queues", ()), work, strategy), *machines, *settings.get("others", ()))
+        for thing in standing:
+            intake.apply(changes.Upserted(object=thing))
+        priorities = {each.metadata.name: each.value for each in standing if isinstance(each, PriorityClass)}
+        slots = sum(int(node.status.allocatable.get(SLOT, 0)) for node in machines)
+        extra = settings.get("extra_plugins", cycle.NO_PLUGINS)
+        source = settings.get("source", "built-in policy")
+        self.runs = {f"{NAMESPACE}/{_name(number)}": Run(number, each) for number, each in enumerate(work)}
+        self.outcome = Outcome(slots, list(self.runs.values()))
+        self.ended = 0
+        self.ahead = Forward(
+            intake,
+            builtin.parse(settings.get("policy", builtin.TEXT), source, extra),
+            now=min((_instant(each.at_s) for each in work), default=START),
+            run_time=lambda gang: round(self.runs[gang].job.run_s * instant.SECOND),
+            leaving=settings.get("leaving", LEAVING),
+            extra_plugins=extra,
+        )
+        for number, each in enumerate(work):
+            priority = priorities.get(each.priority_class)
+            self.ahead.submit(_instant(each.at_s), _gang(_name(number), each, priority))
+
+    def steps(self, until_s: float | None = None) -> Iterator[Step]:
+        """One instant after the other, until all work has ended, or nothing happens any more."""
+        until = self.ahead.now + instant.DURATION_MAX if until_s is None else _instant(until_s)
+        for step in self.ahead.run(until):
+            self._count(step)
+            yield step
+            if self.ended == len(self.runs):
+                return  # plugins may go on looking at the clock
+
+    def waiting(self) -> list[str]:
+        """Gangs that have come, and have not started."""
+        known = self.ahead.cluster.gangs
+        return [key for key, run in self.runs.items() if run.start_s is None and key in known]
+
+    def _count(self, step: Step) -> None:
+        at_s, outcome, runs = _second(step.at), self.outcome, self.runs
         for gang in step.restarted:
             outcome.restarted(runs[gang], at_s)
         for gang in step.ended:
@@ -110,12 +146,8 @@ def simulate(  # noqa: PLR0913  what a simulation is made of, all of it optional
         for gang in step.started:
             outcome.started(runs[gang], at_s)
         outcome.evictions += len(step.decisions.evictions)
-        ended += len(step.ended)
-        progress(at_s, ended)
-        if ended == len(work):
-            break  # plugins may go on looking at the clock
-    outcome.cycles = ahead.cycles
-    return outcome
+        outcome.cycles = self.ahead.cycles
+        self.ended += len(step.ended)
 
 
 def _queues(
@@ -133,6 +165,10 @@ def _queue(name: str, weight: int, strategy: DequeueStrategy) -> Queue:
         spec=QueueSpec(weight=weight, dequeue_strategy=strategy.value),
         status=QueueStatus(state="Open"),
     )
+
+
+def _second(at: Instant) -> float:
+    return (at - START) / instant.SECOND
 
 
 def _instant(seconds: float) -> Instant:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.unit.scheduling.clusters import NOW, a_gang, a_node, a_priority_class, a_queue, flat, policy, when
+from tests.unit.scheduling.clusters import NOW, a_gang, a_group, a_node, a_priority_class, a_queue, flat, policy, when
 
 from pumice import instant
 from pumice.api import changes
@@ -12,7 +12,7 @@ from pumice.scheduling.core import builtin
 from pumice.scheduling.core.memory import Memory
 from pumice.scheduling.time import accuracy
 from pumice.scheduling.time.estimates import Source
-from pumice.scheduling.time.forecast import Effort, World, first_in_line, forecast
+from pumice.scheduling.time.forecast import Effort, World, first_in_line, forecast, with_stand_ins
 
 MINUTE = instant.MINUTE
 PLAIN = policy("enqueue, allocate", "priority gang predicates")
@@ -120,7 +120,7 @@ def test_a_budget_that_ends_is_told_and_half_a_run_does_not_count():
     world = a_world(a_node(cpu="2"), running("a", 2), waiting("w", 2))
     (told,) = asked(world, "w", runs=5, cycles=1)
     assert (told.cut_short, told.runs, told.p50) == (True, 1, None)
-    (told,) = asked(world, "w", runs=5, cycles=3)
+    (told,) = asked(world, "w", runs=5, cycles=2)
     assert (told.cut_short, told.runs, minutes(told)) == (False, 1, [10, 10])
 
 
@@ -137,7 +137,18 @@ def test_what_ends_close_together_is_taken_together():
         )  # fmt: skip
         assert minutes(found["default/w"]) == [103, 103]
         cycles.append(50 - left[0])
-    assert cycles == [5, 2]
+    assert cycles == [4, 1]
+
+
+def test_a_group_that_has_no_pods_yet_counts_with_its_minimum():
+    group = a_group("w", 3, phase="Pending", minimum={"cpu": "3", "requests.nvidia.com/gpu": "6", "pods": "3"})
+    world = a_world(a_node(cpu="4", gpu="6"), running("a", 2, estimate="40m"), group)
+    assert first_in_line(world, 5) == []
+    whole = with_stand_ins(world)
+    assert first_in_line(whole, 5) == ["default/w"]
+    (told,) = asked(whole, "w")
+    assert (minutes(told), told.nodes) == ([10, 10], {"n1": 3})
+    assert not world.intake.cluster.gangs["default/w"].tasks
 
 
 def test_the_first_of_each_queue_stand_in_front():

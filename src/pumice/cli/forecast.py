@@ -1,0 +1,203 @@
+"""`pumice forecast`: when gangs that wait will start, as far as anybody can know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pumice import instant
+from pumice.cli import completion
+from pumice.cli.cluster_command import ClusterAccess, asks
+from pumice.cli.printing import align
+from pumice.cli.results import Report
+from pumice.errors import BadInput, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pumice.api.meta import Json
+    from pumice.instant import Duration, Instant
+    from pumice.scheduling.time.accuracy import Forecast, Score
+    from pumice.scheduling.time.forecast import World
+
+SHOWN_MAX = 20  # gangs, where none is named
+SEED = 1  # the same cluster gives the same answer
+HORIZON_MAX = 366 * 24 * instant.HOUR
+NODES_SHOWN_MAX = 6
+
+
+def horizon_of(_: click.Context, __: click.Parameter, text: str) -> Duration:
+    """A duration, as Go and Kubernetes write it."""
+    try:
+        found = instant.parse_duration(text)
+    except instant.DurationError as error:
+        raise BadInput(f"--horizon: {error}") from error
+    if not 0 < found <= HORIZON_MAX:
+        raise BadInput(f"--horizon {text}: expected more than nothing and no more than a year, such as 48h")
+    return found
+
+
+@click.command()
+@asks()
+@click.argument("name", metavar="[JOB]", default="", shell_complete=completion.subjects)
+@click.option("--horizon", default="168h", show_default=True, callback=horizon_of, help="Look no further ahead.")
+@click.option(
+    "--policy", "policy_file", type=click.Path(dir_okay=False), help="The policy in force; else the built-in one."
+)
+async def forecast(access: ClusterAccess, name: str, horizon: Duration, policy_file: str | None) -> Report:
+    """Say when a Job will start, or the first gangs in line: the likely time, and the one that holds in nine of ten cases.
+
+    The scheduler's engine is run ahead from a listing of the cluster: gangs end when they are expected to, and in further runs earlier or
+    later, as others have; what waits starts when its turn comes. Nobody knows what will be submitted meanwhile. Nothing is written.
+    """
+    from pumice.cli import sources
+
+    world = await sources.world(access, policy_file)
+    return look_ahead(world, _wanted(world, name, access.namespace), horizon=horizon)
+
+
+def look_ahead(world: World, wanted: Sequence[str], *, horizon: Duration) -> Report:
+    """The forecast for some gangs, for people and for programs."""
+    import numpy as np
+
+    from pumice.cli import progress
+    from pumice.scheduling.time import accuracy
+    from pumice.scheduling.time.forecast import Effort
+    from pumice.scheduling.time.forecast import forecast as run
+
+    with progress.show("running ahead"):
+        found = run(world, wanted, chance=np.random.default_rng(SEED), effort=Effort(horizon=horizon))
+    data = {"at": instant.format_instant(world.now), "forecasts": [as_data(each) for each in found.values()]}
+    return Report(text(found, world.now, horizon, world.memory.of(accuracy.SCORE)), data)
+
+
+def _wanted(world: World, name: str, namespace: str) -> list[str]:
+    """The gang of a Job or PodGroup, or, without a name, the first in line."""
+    from pumice.cluster.tasks import Status
+    from pumice.scheduling.time.forecast import first_in_line
+
+    if not name:
+        return first_in_line(world, SHOWN_MAX)
+    place, _, own = name.removeprefix("job/").rpartition("/")
+    for key, gang in world.intake.cluster.snapshot().gangs.items():
+        if gang.spec.namespace == (place or namespace) and own in {gang.spec.job, gang.spec.name}:
+            if not gang.counts[Status.PENDING]:
+                since = f" since {instant.format_instant(gang.started)}" if gang.started is not None else ""
+                raise NotFound(f"job {place or namespace}/{own} does not wait: it is {gang.spec.phase}{since}")
+            return [key]
+    raise NotFound(f"job {place or namespace}/{own}: no gang of that name in the cluster; see `pumice job list`")
+
+
+# ------------------------------------------------------------------------------------------------- words
+
+
+def text(found: Mapping[str, Forecast], now: Instant, horizon: Duration, score: Score) -> str:
+    """One line a gang, and how far such forecasts can be believed."""
+    if not found:
+        return "no gang waits"
+    rows = [("GANG", "LIKELY START", "IN 9 OF 10 CASES BY", "WHY THEN")]
+    rows += [(key, *_times(each, now, horizon), _why(each)) for key, each in found.items()]
+    return f"{align(rows).rstrip()}\n\n{score_text(score)}"
+
+
+def score_text(score: Score) -> str:
+    """How often forecasts held."""
+    if score.held is None:
+        return (
+            "No forecast has been held against what came of it yet: take these times for what the estimates are worth."
+        )
+    return f"Of the last {len(score.recent)} forecasts, {score.held:.0%} held: the gang had started by the second time."
+
+
+def at(when: Instant, now: Instant) -> str:
+    """`14:32 (in 25m)`, with the day where it is another one."""
+    written, today = instant.format_instant(when), instant.format_instant(now)
+    clock = written[11:16] if written[:10] == today[:10] else f"{written[:10]} {written[11:16]}"
+    return "now" if when - now < instant.SECOND else f"{clock}Z (in {instant.human_duration(when - now)})"
+
+
+def _times(told: Forecast, now: Instant, horizon: Duration) -> tuple[str, str]:
+    if told.cut_short and told.p50 is None:
+        return ("not known", "not known")
+    later = f"not within {instant.human_duration(horizon)}"
+    return (at(told.p50, now) if told.p50 is not None else later, at(told.p90, now) if told.p90 is not None else later)
+
+
+def _why(told: Forecast) -> str:
+    if told.cut_short and told.p50 is None:
+        return "the cluster is too large to look so far ahead"
+    if told.p50 is None:
+        return "see `pumice explain` for what it waits for"
+    front = f"{told.ahead} running gang{'s' if told.ahead != 1 else ''} in front"
+    parts = [f"no estimate for {told.unknown} of {front}" if told.unknown else front] if told.ahead else []
+    if told.victims:
+        parts.append(f"pushes aside {_victims(told)}")
+    return ", ".join(parts) or "nothing is in front of it"
+
+
+def _victims(told: Forecast) -> str:
+    return ", ".join(f"{count} pod{'s' if count != 1 else ''} of {gang}" for gang, count in told.victims.items())
+
+
+def as_data(told: Forecast) -> dict[str, Any]:
+    """Times as Kubernetes writes them; null: not within the horizon."""
+    return {
+        "gang": told.gang,
+        "p50": None if told.p50 is None else instant.format_instant(told.p50),
+        "p90": None if told.p90 is None else instant.format_instant(told.p90),
+        "runs": told.runs,
+        "ahead": told.ahead,
+        "withoutEstimate": told.unknown,
+        "nodes": told.nodes,
+        "victims": told.victims,
+        "complete": not told.cut_short,
+    }
+
+
+# ------------------------------------------------------------------------------------------------- a Job that is not there yet
+
+
+async def of_job(access: ClusterAccess, job: Json) -> Report:
+    """When a Job would start that a server has checked and not made, where, and who would have to leave."""
+    from pumice.api import changes, decoding
+    from pumice.api.batch import Job
+    from pumice.cli import sources, unborn
+
+    world = await sources.world(access, None)
+    meta = {**job["metadata"], "uid": job["metadata"].get("uid") or "not-made"}
+    key, objects = unborn.gang_of(decoding.decode_value(Job, {**job, "metadata": meta}), world)
+    for thing in objects:
+        world.intake.apply(changes.Upserted(object=thing))
+    horizon = 168 * instant.HOUR
+    report = look_ahead(world, [key], horizon=horizon)
+    (data,) = report.data["forecasts"]
+    return Report(
+        _job_text(job["metadata"]["name"], data, world.now),
+        {**report.data["forecasts"][0], "job": job["metadata"]["name"]},
+    )
+
+
+def _job_text(name: str, told: dict[str, Any], now: Instant) -> str:
+    if told["p50"] is None:
+        return (
+            f"job {name} would not start within a week; `pumice nodes` shows what is free, and -o json what was found"
+        )
+    likely, latest = (instant.parse_instant(told[each]) if told[each] else None for each in ("p50", "p90"))
+    assert likely is not None, "p50 is there"
+    lines = [f"job {name} would start {'now' if likely - now < instant.SECOND else 'at ' + at(likely, now)}"]
+    if latest is not None and latest - now >= instant.SECOND:
+        lines.append(f"in 9 of 10 cases by {at(latest, now)}")
+    if told["nodes"]:
+        shown = list(told["nodes"].items())[:NODES_SHOWN_MAX]
+        more = f" and {len(told['nodes']) - len(shown)} more nodes" if len(told["nodes"]) > len(shown) else ""
+        lines.append(
+            "on " + ", ".join(f"{node} ({count} pod{'s' if count != 1 else ''})" for node, count in shown) + more
+        )
+    if told["victims"]:
+        lines.append(
+            "would push aside " + ", ".join(f"{count} pods of {gang}" for gang, count in told["victims"].items())
+        )
+    if told["withoutEstimate"]:
+        lines.append(f"no estimate for {told['withoutEstimate']} of {told['ahead']} running gangs in front")
+    return "\n".join(lines) + "\nNothing was made."
