@@ -13,7 +13,7 @@ import msgspec
 from pumice.api.disruptions import Party
 from pumice.api.meta import Struct
 from pumice.scheduling.core.codes import NO_FACTS, Facts
-from pumice.scheduling.whatif.scenario import Outcome
+from pumice.scheduling.whatif.outcome import Outcome
 from pumice.scheduling.whatif.suggestion import Suggestions
 
 VERSION = 1  # rises when a field changes its meaning or goes; new fields do not change it
