@@ -59,7 +59,7 @@ def test_whatever_an_account_is_called_the_page_only_shows_it(name):
     )
     cells = ["".join(cell.itertext()) for cell in tree.iter("td")]
     assert cells[0] == name
-    assert [each.text for each in tree.iter("title")][0] == f"GPU use of {name}"
+    assert next(each.text for each in tree.iter("title")) == f"GPU use of {name}"
     assert "12 rows were given up between 2026-11-01T00:00:00Z" in text
 
 
