@@ -17,7 +17,7 @@ from typing import Any
 
 from tools.kube import build
 
-HERE = ("engine", "memory", "apiserver", "cli", "admission")
+HERE = ("engine", "fairshare", "memory", "apiserver", "cli", "admission")
 ON_KUBE = ("live",)
 RATIOS = Path(__file__).with_name("ratios.json")
 TOLERANCE = {

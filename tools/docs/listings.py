@@ -24,6 +24,8 @@ tables and sentences, may change.
 | `pumice job list -o json` | a `List`: `items` are Jobs as they stand in the API server ([kinds](kinds.md#job)) |
 | `pumice pod list`, `jobflow list`, `jobtemplate list` `-o json` | a `List` of such objects |
 | `pumice nodes -o json` | [Nodes](#nodes) |
+| `pumice prio -o json` | [Gangs that wait](#gangs-that-wait) |
+| `pumice history -o json` | [Finished gangs](#finished-gangs); `-o csv` has the names of `gangs[]` as its heads |
 | `pumice explain ... -o json` | `source`, `job` and `events`, and a [GangDetail](read-model.md#gangdetail) |
 | `pumice schedule -f FILE -o json` | `binds`, `pipelined`, `evictions`, `podGroups`, and `volumesFirst` where volumes come first; [reasons](reasons.md) |
 
@@ -51,6 +53,48 @@ NODES = {
     "leftOut[].nodes": "nodes that take no such worker",
     "leftOut[].because": "and why",
 }
+PRIO = {
+    "at": "time of the cycle, RFC 3339",
+    "source": "leader, or listing",
+    "policy": "file of the policy, or `built-in policy`",
+    "weights": "of the factors, by their names; empty: the policy has no factors",
+    "gangs[].namespace": "",
+    "gangs[].name": "of the PodGroup",
+    "gangs[].job": "of its Job; empty: it has none",
+    "gangs[].user": "",
+    "gangs[].queue": "",
+    "gangs[].position": "place in its queue, from 1",
+    "gangs[].priority": "value of its priority class",
+    "gangs[].rank": "sum of the factors by their weights; null: the policy has no factors",
+    "gangs[].used": "part of the cluster that its user has used through the queue, recent use counting most; or null",
+    "gangs[].factors": "by their names, each between 0 and 1; empty: the policy has none",
+}
+HISTORY = {
+    "prices": "dollars per hour and unit of a resource, as configured",
+    "gangs[].namespace": "",
+    "gangs[].name": "",
+    "gangs[].kind": "of what made the gang: Job, PodGroup, Pod ...",
+    "gangs[].uid": "",
+    "gangs[].user": "",
+    "gangs[].queue": "",
+    "gangs[].team": "",
+    "gangs[].state": "how it ended",
+    "gangs[].reason": "",
+    "gangs[].submitted": "time, RFC 3339; this one and the next three are empty where it never came so far",
+    "gangs[].admitted": "",
+    "gangs[].started": "",
+    "gangs[].ended": "",
+    "gangs[].waitSeconds": "",
+    "gangs[].runSeconds": "",
+    "gangs[].attempts": "",
+    "gangs[].evictions": "",
+    "gangs[].lostSeconds": "run time that was thrown away",
+    "gangs[].gpuHours": "",
+    "gangs[].lostGpuHours": "",
+    "gangs[].dollars": "null: nothing that it held has a price",
+    "gangs[].held": "amount times hours, by resource",
+    "gangs[].shapes": "its pods: what equal ones ask for, and how many there were",
+}
 STRUCTS = (usage.Usage, usage.QueueUsage, usage.UserUsage, usage.JobUsage, usage.Others, usage.QueueShare)
 
 
@@ -63,8 +107,9 @@ def reference() -> str:
         for field in msgspec.structs.fields(struct):
             kind, meaning = _parts(hints[field.name])
             parts.append(f"| `{field.encode_name}` | {kind} | {meaning} |\n")
-    parts.append("\n## Nodes\n\n| name | meaning |\n| --- | --- |\n")
-    parts += [f"| `{name}` | {meaning} |\n" for name, meaning in NODES.items()]
+    for title, names in (("Nodes", NODES), ("Gangs that wait", PRIO), ("Finished gangs", HISTORY)):
+        parts.append(f"\n## {title}\n\n| name | meaning |\n| --- | --- |\n")
+        parts += [f"| `{name}` | {meaning} |\n" for name, meaning in names.items()]
     return "".join(parts)
 
 

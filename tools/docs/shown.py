@@ -44,7 +44,8 @@ _FENCE = re.compile(r'^```(\w*)(?: title="([^"]+)")?$')
 _NOTE = re.compile(r"^<!-- (not run|picture): (.+) -->$")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _READS = re.compile(
-    r"^(pumice (job (list|view|logs)|explain|nodes|top|queue (list|get|view)|pod list|status)|kubectl get|cat|grep)\b"
+    r"^(pumice (job (list|view|logs)|explain|nodes|top|queue (list|get|view)|pod list|status|squeue|sinfo)"
+    r"|kubectl get|cat|grep)\b"
 )
 _VOLATILE = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uid>"),
@@ -53,6 +54,8 @@ _VOLATILE = (
     (re.compile(r"\d{4}-\d\d-\d\d"), "<day>"),
     (re.compile(r"\b\d+(\.\d+)? s\b"), "<age>"),
     (re.compile(r"\b(\d+[dhms]){1,2}\b"), "<age>"),
+    (re.compile(r"\b\d+:\d\d\b"), "<age>"),
+    (re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b"), "-<made by the server>"),
     (re.compile(r"step \d+"), "step <number>"),
     (re.compile(r"^\d+$"), "<number>"),
     (re.compile(r"(?<=-worker)-\d+"), "-<number>"),  # members of one task can stand in for one another
@@ -115,7 +118,7 @@ def parts(text: str) -> Iterator[Part]:
                 yield NotRun(reason, tuple(each.command for each in steps))
             else:
                 yield from (dataclasses.replace(each, picture=notes.get("picture", "")) for each in steps)
-        elif language in {"bash", "sh", "shell"} and "not run" not in notes:
+        elif language in {"bash", "sh", "shell"} and title == MAIN and "not run" not in notes:
             raise Untrue(f"line {number + 1}: commands stand in console blocks, each after `$ `")
         elif title:
             yield File(title, "\n".join(lines[number + 1 : end]) + "\n")

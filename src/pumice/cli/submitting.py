@@ -19,6 +19,8 @@ from pumice.cli.results import Done
 from pumice.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pumice.api.meta import Json
     from pumice.cli.cluster_command import ClusterAccess
 
@@ -116,9 +118,7 @@ def _template(name: str, shape: Shape) -> Json:
         container["env"] = [_variable(each) for each in shape.env]
     spec: Json = {"containers": [container], "restartPolicy": "Never"}
     if shape.volumes:
-        mounted = [_volume(number, each) for number, each in enumerate(shape.volumes)]
-        spec["volumes"] = [volume for volume, _ in mounted]
-        container["volumeMounts"] = [mount for _, mount in mounted]
+        spec["volumes"], container["volumeMounts"] = mounted(shape.volumes)
     return {"metadata": {"labels": {names.CLI_JOB_NAME: name}}, "spec": spec}
 
 
@@ -127,6 +127,12 @@ def _variable(text: str) -> Json:
     if not name or not equals:
         raise BadInput(f"--env {text!r}: expected NAME=VALUE")
     return {"name": name, "value": value}
+
+
+def mounted(texts: Iterable[str]) -> tuple[list[Json], list[Json]]:
+    """Volumes of a pod and their mounts, as `--volume` has them."""
+    found = [_volume(number, each) for number, each in enumerate(texts)]
+    return [volume for volume, _ in found], [mount for _, mount in found]
 
 
 def _volume(number: int, text: str) -> tuple[Json, Json]:

@@ -210,6 +210,18 @@ PUMICE: tuple[Metric, ...] = (
         "What idle resources cost, at the configured prices.",
         ("resource",),
     ),
+    Metric(
+        "pumice_unusable",
+        MetricKind.GAUGE,
+        "Free GPUs that workers with so many each cannot use: sizes that wait, and a whole node.",
+        ("resource", "each"),
+    ),
+    Metric(
+        "pumice_unusable_dollars_per_hour",
+        MetricKind.GAUGE,
+        "What free GPUs cost that workers with so many each cannot use.",
+        ("resource", "each"),
+    ),
     Metric("pumice_fragmented_dollars_per_hour", MetricKind.GAUGE, "What fragmented resources cost.", ("resource",)),
     Metric("pumice_queue_dollars_per_hour", MetricKind.GAUGE, "What each queue's pods cost.", ("queue", "resource")),
     Metric("pumice_policy_refused", MetricKind.GAUGE, "1 while the policy file as it is cannot be used."),

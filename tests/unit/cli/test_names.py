@@ -3,7 +3,9 @@
 import msgspec
 from tools.docs import listings
 
-from pumice.cli import room, usage
+from pumice.cli import history, prio, room, usage
+from pumice.readmodel import model
+from pumice.record.model import GangRow
 
 NAMES = {
     usage.Usage: "resource total used free source at namespace policy queues users jobs others",
@@ -28,12 +30,36 @@ def test_nothing_is_left_out_where_it_is_empty():
     assert set(msgspec.to_builtins(share)) == set(NAMES[usage.QueueShare].split())
 
 
+def names_in(data):
+    """The names of a document, those in lists as `list[].name`."""
+    found = set()
+    for name, value in data.items():
+        if isinstance(value, list):
+            found |= {f"{name}[].{inner}" for inner in value[0]}
+        else:
+            found.add(name)
+    return found
+
+
 def test_the_names_of_nodes_stay_and_are_all_told():
     node = room.NodeRoom(name="n", state="Ready", cards=8, used=0, free=8, fragmented=0, pods=0)
     data = room.Rooms("nvidia.com/gpu", (node,), {8: 1}, {"tainted": 1}).data()
-    found = {
-        f"{name}[].{inner}" if isinstance(value, list) else name
-        for name, value in data.items()
-        for inner in (value[0] if isinstance(value, list) else [""])
-    }
-    assert found == set(listings.NODES) - {"largestGangs[].each"}
+    assert names_in(data) == set(listings.NODES) - {"largestGangs[].each"}
+
+
+def test_the_names_of_gangs_that_wait_stay_and_are_all_told():
+    members = model.Members(minimum=1)
+    gang = model.Gang(key="a/b", namespace="a", name="b", queue="q", phase="Pending", members=members, position=1)
+    policy = model.Policy(source="", actions=(), plugins=())
+    totals = model.Totals(nodes=0, allocatable={}, used={})
+    state = model.State(version=1, leader="", cycle=1, at="", policy=policy, totals=totals, gangs=(gang,))
+    assert names_in(prio.data(state, [gang], "leader")) == set(listings.PRIO)
+
+
+def test_the_names_of_finished_gangs_stay_and_are_all_told():
+    row = GangRow(
+        uid="u", kind="Job", namespace="a", name="b", user="u", queue="q", team="", state="Completed", reason="",
+        submitted=0, admitted=None, started=None, ended=1, wait_s=0, run_s=1, attempts=1, evictions=0, lost_s=0,
+        gpu_hours=0.0, lost_gpu_hours=0.0, held={}, shapes=[],
+    )  # fmt: skip
+    assert names_in({"prices": {}, "gangs": [history._data(row, {})]}) == set(listings.HISTORY)

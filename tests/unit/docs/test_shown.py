@@ -37,6 +37,11 @@ def test_the_guide_to_queues_tells_what_happens(tmp_path):
     assert follow("docs/guides/queues-for-teams.md", tmp_path) >= 10
 
 
+@pytest.mark.timeout(LIMIT_S)
+def test_the_guide_for_slurms_users_tells_what_happens(tmp_path):
+    assert follow("docs/guides/coming-from-slurm.md", tmp_path) >= 8
+
+
 def test_the_readme_shows_the_job_of_the_tutorial():
     files = [
         {part.name: part.text for part in shown.parts((ROOT / name).read_text()) if isinstance(part, shown.File)}

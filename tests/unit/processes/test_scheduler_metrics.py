@@ -3,14 +3,15 @@
 from types import SimpleNamespace
 
 from tests.unit.scheduling.clusters import NOW as PLANNED
-from tests.unit.scheduling.clusters import a_cluster, a_gang, a_node, a_queue
+from tests.unit.scheduling.clusters import a_cluster, a_gang, a_node, a_queue, policy
 
 from pumice import instant
 from pumice.processes import scheduler_metrics
 from pumice.processes.scheduler_metrics import Observer
-from pumice.scheduling.core import builtin, cycle
+from pumice.scheduling.core import cycle
 from pumice.telemetry.meters import Meters
 
+POLICY = policy("enqueue, allocate", "priority gang predicates", "proportion")
 BORN = "2026-03-01T12:00:00Z"
 NOW = instant.parse_instant("2026-03-01T12:00:05Z")
 
@@ -41,7 +42,7 @@ def test_the_times_of_a_gang_that_is_gone_are_exported_no_longer():
 
 def observe(observer, *things, now=PLANNED):
     snapshot = a_cluster(*things).snapshot()
-    decisions = cycle.plan(snapshot, builtin.parse(builtin.TEXT, "built-in policy"), now=now)
+    decisions = cycle.plan(snapshot, POLICY, now=now)
     observer.cycle(snapshot, decisions, now=now, seconds=0.1, opened_s=0.0)
 
 

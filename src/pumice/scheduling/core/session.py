@@ -209,11 +209,10 @@ class Session:
         return Line(self.queue_before, lambda queue: above.get(queue.name, ()), (self.queues[name] for name in names))
 
     def gang_before(self, left: GangState, right: GangState) -> bool:
-        return (self.gang_key(left), left.spec.created, left.key) < (
-            self.gang_key(right),
-            right.spec.created,
-            right.key,
-        )
+        mine, theirs = self.gang_key(left), self.gang_key(right)
+        if mine != theirs:
+            return mine < theirs
+        return (left.spec.created, left.key) < (right.spec.created, right.key)
 
     def queue_compare(self, left: QueueInfo, right: QueueInfo) -> float:
         order = self.points.queue_order.of(left, right)

@@ -47,6 +47,8 @@ class Line(Generic[T]):
 class _Group(Generic[T]):
     """Items of its own, and groups inside it, each of which takes part with its first item."""
 
+    head: T  # the first item, when the group got its rank
+
     def __init__(self, before: Callable[[T, T], bool]) -> None:
         self._before = before
         self._size = 0
@@ -79,7 +81,7 @@ class _Group(Generic[T]):
         if not self._inner:
             return self._own.pop()
         ranked = self._rank()
-        if self._own and (not ranked or self._before(self._own.first, ranked.first.first)):
+        if self._own and (not ranked or self._before(self._own.first, ranked.first.head)):
             return self._own.pop()
         self._served = ranked.pop()
         return self._served.pop()
@@ -90,15 +92,19 @@ class _Group(Generic[T]):
         if not self._inner:
             return self._own.first
         ranked = self._rank()
-        if self._own and (not ranked or self._before(self._own.first, ranked.first.first)):
+        if self._own and (not ranked or self._before(self._own.first, ranked.first.head)):
             return self._own.first
-        return ranked.first.first
+        return ranked.first.head
 
     def _rank(self) -> Heap[_Group[T]]:
         if self._ranked is None:
             groups = [each for each in self._inner.values() if each]
-            self._ranked = Heap(lambda left, right: self._before(left.first, right.first), groups)
+            for each in groups:
+                each.head = each.first
+            before = self._before
+            self._ranked = Heap(lambda left, right: before(left.head, right.head), groups)
         elif self._served:
+            self._served.head = self._served.first
             self._ranked.push(self._served)
         self._served = None
         return self._ranked

@@ -197,15 +197,18 @@ class Fairshare(Plugin):
 
     def _enter_gangs(self) -> None:
         """Give every gang that waits or holds something its user's account, and count what is held."""
+        self.waiting: list[GangState] = []
         for gang in self.session.gangs.values():
-            if gang.occupied or gang.tally[Status.PENDING] or gang.is_waiting_for_admission:
-                holder = self.account(gang.queue, self.user_of(gang))
-                gang.holder = holder
-                if gang.occupied:
-                    amounts.add(holder.base, gang.occupied)
-        for (queue, user), account in list(self.accounts.items()):
-            for above in self.paths[queue] if user else ():
-                amounts.add(self.account(above, "").base, account.base)
+            waits = bool(gang.gang.counts[Status.PENDING]) or gang.is_waiting_for_admission
+            if waits or gang.occupied:
+                gang.holder = holder = self.account(gang.queue, self.user_of(gang))
+                amounts.add(holder.base, gang.occupied)
+            if waits:
+                self.waiting.append(gang)
+        self.branches = {name: tuple(self.account(each, "") for each in path) for name, path in self.paths.items()}
+        for (queue, user), account in self.accounts.items():
+            for above in self.branches[queue] if user else ():
+                amounts.add(above.base, account.base)
         for account in self.accounts.values():
             account.held = dict(account.base)
 
@@ -240,8 +243,8 @@ class Fairshare(Plugin):
         """The books of the gang's user, its queue and all queues above."""
         found = self.charged.get(gang.key)
         if found is None:
-            above = (self.account(name, "") for name in self.paths[gang.queue])
-            found = self.charged[gang.key] = (self.account(gang.queue, self.user_of(gang)), *above)
+            user = self.account(gang.queue, self.user_of(gang))
+            found = self.charged[gang.key] = (user, *self.branches[gang.queue])
         return found
 
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
@@ -261,10 +264,10 @@ class Fairshare(Plugin):
             return right.priority - left.priority
         if rights := self.session.points.queue_rights.of(left, right):
             return rights
-        mine, theirs = self.paths[left.name], self.paths[right.name]
+        mine, theirs = self.branches[left.name], self.branches[right.name]
         for own, other in zip(mine, theirs, strict=False):
-            if own != other:
-                return self.account(own, "").standing - self.account(other, "").standing
+            if own is not other:
+                return own.standing - other.standing
         return len(theirs) - len(mine)  # a queue with children comes after them
 
     def rank(self) -> Callable[[GangState], float]:
@@ -296,7 +299,7 @@ class Fairshare(Plugin):
     def publish(self) -> None:
         """Usage and factors, for people and programs."""
         session, scale = self.session, _Scale(self)
-        waiting = (gang for gang in session.gangs.values() if gang.holder is not None and is_waiting(gang))
+        waiting = (gang for gang in self.waiting if is_waiting(gang))
         session.factor_weights.update(msgspec.to_builtins(self.args.factors))
         session.factors.update({gang.key: scale.factors(gang) for gang in waiting})
         users: dict[str, list[str]] = {}

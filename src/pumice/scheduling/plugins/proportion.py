@@ -48,7 +48,7 @@ class Proportion(Plugin):
         on = session.on
         on.queue_order(self.compare)
         on.overused(self.overused)
-        on.queue_rights(lambda left, right: self.overused(left) - self.overused(right))
+        on.queue_rights(self.compare_rights)
         on.allocatable(self.allocatable, why=self.why, later=self.allocatable_later)
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable)
@@ -63,6 +63,12 @@ class Proportion(Plugin):
         if left.priority != right.priority:
             return right.priority - left.priority
         return self._share(left) - self._share(right)
+
+    def compare_rights(self, left: QueueInfo, right: QueueInfo) -> float:
+        """Whoever lacks something of its share comes before who holds all of it."""
+        if self._share(left) < 1 and self._share(right) < 1:
+            return 0
+        return self.overused(left) - self.overused(right)
 
     def _share(self, queue: QueueInfo) -> float:
         account = self.accounts.get(queue.name)

@@ -64,7 +64,7 @@ class Process:
         self.signal(signal.SIGTERM)
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends one of the signals that the sandbox passes on to the command's process group."""
+        """Sends one of the signals that the sandbox passes on."""
         with contextlib.suppress(ProcessLookupError):
             self._leash.send_signal(number)
 

@@ -5,7 +5,8 @@
     agent --> leash --> init (process 1 of a PID namespace) --> command (a session of its own)
 
 The leash dies with the agent (parent-death signal), init dies with the leash, and the kernel ends everything in the
-namespace with init: nothing survives, however it tried to hide. SIGTERM and its like (PASSED_ON) to the leash reach the command's process group.
+namespace with init: nothing survives, however it tried to hide. SIGTERM to the leash reaches the command's process group, and
+the others of PASSED_ON the command alone, as it is process 1 of a container elsewhere.
 On the report descriptor one JSON line names init's process id; a second one says why the command could not be started, and
 the descriptor's end without it says that it was.
 
@@ -289,6 +290,9 @@ def _is_at_end(descriptor: int) -> bool:
 
 
 def _pass_on(command: int, number: int) -> None:
+    if number != signal.SIGTERM:
+        os.kill(command, number)
+        return
     try:
         os.killpg(command, number)
     except ProcessLookupError:
