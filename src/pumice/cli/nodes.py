@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pumice.cli.cluster_command import ClusterAccess, asks
+from pumice.cli.record_options import price_option, prices_of
 from pumice.cli.results import Report
 from pumice.errors import NotFound
 
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
 @asks(namespace=())
 @click.option("--resource", default="", help="Which card to count; else the GPU that the nodes have most of.")
 @click.option("--each", default="", metavar="AMOUNTS", help="Count workers like cpu=4,nvidia.com/gpu=2 instead.")
-async def nodes(access: ClusterAccess, resource: str, each: str) -> Report:
+@price_option
+async def nodes(access: ClusterAccess, resource: str, each: str, prices: tuple[str, ...]) -> Report:
     """Show free, used and fragmented GPUs of each node, and the largest gang that fits now.
 
     Fragmented GPUs are free, but beside used ones: a worker that wants all GPUs of a node cannot have them. Nodes that are not
-    ready, cordoned or tainted do not count for the largest gang, and are named.
+    ready, cordoned or tainted do not count for the largest gang, and are named. With --price, the line about GPUs that are free and
+    of no use to workers of a whole node says what they cost.
     """
     from pumice.api.core import Node
     from pumice.api.pods import Pod
@@ -37,7 +40,7 @@ async def nodes(access: ClusterAccess, resource: str, each: str) -> Report:
     if resource and not total.get(resource):
         known = ", ".join(sorted(name for name, value in total.items() if value)) or "nothing at all"
         raise NotFound(f"--resource {resource}: no node has any; the nodes have {known}")
-    seen = room.rooms(session, resource)
+    seen = room.rooms(session, resource, prices_of(prices))
     data, text = seen.data(), rooms_text(seen)
     if worker:
         count = room.workers(session, worker)
@@ -65,7 +68,18 @@ def rooms_text(seen: Rooms) -> str:
     gangs = ", ".join(f"{count} of {size}" for size, count in seen.gangs.items())
     if not gangs:
         return f"{cards_text(seen)}\nNo node has any {seen.resource}."
-    return f"{cards_text(seen)}\nLargest gang that fits now, by {seen.resource} of each worker: {gangs}{_left_out_text(seen)}"
+    return f"{cards_text(seen)}\nLargest gang that fits now, by {seen.resource} of each worker: {gangs}{_left_out_text(seen)}{stranded_text(seen)}"
+
+
+def stranded_text(seen: Rooms) -> str:
+    """What is free and of no use to the largest workers; nothing where all of it is."""
+    lines = []
+    for each in seen.stranded:
+        if each.unusable:
+            usable = "none" if not each.usable else str(each.usable)
+            cost = "" if seen.dollars is None else f": ${each.unusable * seen.dollars:,.2f} an hour"
+            lines.append(f"\n{each.free} {each.resource} free, {usable} usable for workers of {each.each}{cost}")
+    return "".join(lines)
 
 
 def _left_out_text(seen: Rooms) -> str:

@@ -14,7 +14,7 @@ from pumice.cluster import amounts
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.cluster.tasks import task_of
-from pumice.scheduling.core import builtin, cycle
+from pumice.scheduling.core import builtin, cycle, idle
 from pumice.scheduling.core.verdict import count_reasons
 from pumice.scheduling.placing import feasibility
 
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from pumice.api.core import Node
     from pumice.cluster.columns import NodeTable
     from pumice.instant import Instant
+    from pumice.scheduling.core.decisions import Stranded
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
 
 GPU = "nvidia.com/gpu"
+NO_PRICES: Mapping[str, float] = {}
 _REPELLING = frozenset({"NoSchedule", "NoExecute"})
 
 
@@ -89,6 +91,8 @@ class Rooms:
     nodes: tuple[NodeRoom, ...]
     gangs: Mapping[int, int]
     left_out: Mapping[str, int]
+    stranded: tuple[Stranded, ...]
+    dollars: float | None = None  # of one card for an hour
 
     def data(self) -> dict[str, Any]:
         return {
@@ -96,10 +100,17 @@ class Rooms:
             "nodes": [dataclasses.asdict(each) for each in self.nodes],
             "largestGangs": [{"cardsEach": cards, "workers": count} for cards, count in self.gangs.items()],
             "leftOut": [{"nodes": count, "because": why} for why, count in self.left_out.items()],
+            "stranded": [
+                {"cardsEach": each.each, "free": each.free, "usable": each.usable, **self._cost(each)}
+                for each in self.stranded
+            ],
         }
 
+    def _cost(self, each: Stranded) -> dict[str, float]:
+        return {} if self.dollars is None else {"dollarsPerHour": round(each.unusable * self.dollars, 2)}
 
-def rooms(session: Session, resource: str = "") -> Rooms:
+
+def rooms(session: Session, resource: str = "", prices: Mapping[str, float] = NO_PRICES) -> Rooms:
     """Cards of one resource on every node; without a name, of the GPU that there is most of."""
     table = session.room.table
     resource = resource or _commonest_gpu(table)
@@ -117,7 +128,8 @@ def rooms(session: Session, resource: str = "") -> Rooms:
     most = max((each.cards for each in found), default=0)
     sizes = [2**power for power in range(most.bit_length()) if 2**power <= most]
     gangs = {size: workers(session, {resource: size * amounts.MILLI}) for size in sorted({*sizes, most} - {0})}
-    return Rooms(resource, tuple(found), gangs, _refusing_nodes(session))
+    lost = tuple(each for each in idle.stranded(session.room) if each.resource == resource)
+    return Rooms(resource, tuple(found), gangs, _refusing_nodes(session), lost, prices.get(resource))
 
 
 def _refusing_nodes(session: Session) -> dict[str, int]:

@@ -122,12 +122,7 @@ class Statuses:
         conditions = None if is_starting else self._merged_conditions(group, report)
         if conditions is not None:
             patch["conditions"] = conditions
-        wanted = {
-            "phase": report.phase,
-            "running": report.running,
-            "succeeded": report.succeeded,
-            "failed": report.failed,
-        }
+        wanted = {name: getattr(report, name) for name in ("phase", "running", "succeeded", "failed")}
         changed = {name: value for name, value in wanted.items() if getattr(status, name) != value}
         # A group that has a controller is mostly deleted by it when all is done.
         waits = "phase" not in changed or (
@@ -161,9 +156,8 @@ class Statuses:
 
     def _is_new(self, created: str | None) -> bool:
         """Whether an object is so young that what it lacks may simply be on its way; never by a clock that goes wrong."""
-        return (
-            created is not None and abs(self._clock.now() - instant.parse_instant(created)) < FORMING_S * instant.SECOND
-        )
+        age = None if created is None else self._clock.now() - instant.parse_instant(created)
+        return age is not None and abs(age) < FORMING_S * instant.SECOND
 
     def _merged_conditions(self, group: PodGroup, report: GangReport) -> list[dict[str, Any]] | None:
         """All conditions with the wanted ones in place; None where nothing but a number in a text would change."""

@@ -202,6 +202,14 @@ class Observer:
         for metric in ("idle", "fragmented"):
             costs = {(name,): self._dollars(name, getattr(each, metric)) for name, each in priced.items()}
             meters.replace(f"pumice_{metric}_dollars_per_hour", costs.items())
+        stranded = decisions.stranded
+        meters.replace("pumice_unusable", [((each.resource, str(each.each)), each.unusable) for each in stranded])
+        unusable = {
+            (each.resource, str(each.each)): self._dollars(each.resource, each.unusable * amounts.MILLI)
+            for each in stranded
+            if each.resource in self._prices
+        }
+        meters.replace("pumice_unusable_dollars_per_hour", unusable.items())
         held = {
             (queue, name): self._dollars(name, value)
             for queue, amounts_held in decisions.queues.items()

@@ -222,6 +222,10 @@ def _evictions(cycle: Cycle) -> Iterable[model.Eviction]:
             code=each.cause.code.value,
             facts=each.cause.facts,
             why=each.cause.text,
+            resource=each.story.resource,
+            victim=each.story.victim,
+            room_for=each.story.claimant,
+            lost_seconds=each.story.lost_seconds,
         )
 
 
@@ -340,6 +344,10 @@ def _totals(cycle: Cycle, promised: Mapping[str, amounts.Amounts]) -> model.Tota
         allocatable=quantities(total),
         used=quantities(used),
         promised=quantities(amounts.sum_of(promised.values())),
+        stranded=tuple(
+            model.Stranded(each.resource, each.each, each.free, each.usable, each.waiting)
+            for each in cycle.decisions.stranded
+        ),
     )
 
 

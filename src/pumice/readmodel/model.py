@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from pumice.api.disruptions import Party
 from pumice.api.meta import Struct
 from pumice.scheduling.core.codes import NO_FACTS, Facts
 from pumice.scheduling.whatif.scenario import Outcome
@@ -238,6 +239,10 @@ class Eviction(Struct):
     code: str = ""
     facts: Facts = NO_FACTS
     why: str = ""
+    resource: str = ""  # that was fought for
+    victim: Party = Party()
+    room_for: Party = Party()  # whose gang the claimant is
+    lost_seconds: int = 0  # run time since the start, or since the last checkpoint
 
 
 class Policy(Struct):
@@ -250,6 +255,16 @@ class Policy(Struct):
     factors: Mapping[str, float] = msgspec.field(default_factory=dict)  # weights of what ranks gangs within a queue
 
 
+class Stranded(Struct):
+    """GPUs that are free, and how many of them workers with so many each could use: a size that waits, or a whole node."""
+
+    resource: str
+    each: int
+    free: int
+    usable: int
+    waiting: int = 0  # pods of that size
+
+
 class Totals(Struct):
     """All nodes together."""
 
@@ -257,6 +272,7 @@ class Totals(Struct):
     allocatable: Amounts
     used: Amounts
     promised: Amounts = msgspec.field(default_factory=dict)
+    stranded: tuple[Stranded, ...] = ()  # by resource and size of a worker
 
 
 class Evictable(Struct):

@@ -210,6 +210,18 @@ PUMICE: tuple[Metric, ...] = (
         "What idle resources cost, at the configured prices.",
         ("resource",),
     ),
+    Metric(
+        "pumice_unusable",
+        MetricKind.GAUGE,
+        "Free GPUs that workers with so many each cannot use: sizes that wait, and a whole node.",
+        ("resource", "each"),
+    ),
+    Metric(
+        "pumice_unusable_dollars_per_hour",
+        MetricKind.GAUGE,
+        "What free GPUs cost that workers with so many each cannot use.",
+        ("resource", "each"),
+    ),
     Metric("pumice_fragmented_dollars_per_hour", MetricKind.GAUGE, "What fragmented resources cost.", ("resource",)),
     Metric("pumice_queue_dollars_per_hour", MetricKind.GAUGE, "What each queue's pods cost.", ("queue", "resource")),
     Metric("pumice_policy_refused", MetricKind.GAUGE, "1 while the policy file as it is cannot be used."),
@@ -273,6 +285,11 @@ PUMICE: tuple[Metric, ...] = (
         "pumice_record_dropped_total",
         MetricKind.COUNTER,
         "Rows that the record will never have, because its database was away for too long or refused them.",
+    ),
+    Metric(
+        "pumice_record_lines_dropped_total",
+        MetricKind.COUNTER,
+        "Pods and containers that have ended and whose last lines could not be fetched or kept.",
     ),
     Metric("pumice_record_failures_total", MetricKind.COUNTER, "Batches that the record's database did not take."),
     Metric(

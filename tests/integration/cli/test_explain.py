@@ -91,6 +91,7 @@ def test_nodes_counts_cards_and_the_largest_gang(client, pumice, until):
         "(2 nodes)            16     3      13     5            3\n"
         "\n"
         "Largest gang that fits now, by nvidia.com/gpu of each worker: 13 of 1, 6 of 2, 3 of 4, 1 of 8\n"
+        "13 nvidia.com/gpu free, 8 usable for workers of 8\n"
     )
     assert pumice("nodes", "--each", "nvidia.com/gpu=3").lines[-1] == (
         "Largest gang that fits now: 3 workers of nvidia.com/gpu 3"

@@ -54,8 +54,16 @@ def test_free_cards_beside_used_ones_are_fragmented():
         "c           Ready    4      4      0      0            1\n"
         "(3 nodes)            20     7      13     5            2\n"
         "\n"
-        "Largest gang that fits now, by nvidia.com/gpu of each worker: 13 of 1, 6 of 2, 3 of 4, 1 of 8"
+        "Largest gang that fits now, by nvidia.com/gpu of each worker: 13 of 1, 6 of 2, 3 of 4, 1 of 8\n"
+        "13 nvidia.com/gpu free, 8 usable for workers of 8"
     )
+
+
+def test_what_free_cards_cost_that_are_of_no_use_is_said():
+    session = of([a_node("a", 8), a_node("b", 8)], [a_pod("p", "a", 2), a_pod("q", "b", 2)])
+    seen = room.rooms(session, prices={"nvidia.com/gpu": 2.5})
+    assert nodes.stranded_text(seen) == "\n12 nvidia.com/gpu free, none usable for workers of 8: $30.00 an hour"
+    assert seen.data()["stranded"] == [{"cardsEach": 8, "free": 12, "usable": 0, "dollarsPerHour": 30.0}]
 
 
 def test_nodes_that_take_no_pods_have_nothing_free():
@@ -109,6 +117,7 @@ def test_nodes_that_are_tainted_cordoned_or_not_ready_do_not_count_for_a_gang_an
         "(5 nodes)                              40     2      22     6            1\n"
         "\n"
         "Largest gang that fits now, by nvidia.com/gpu of each worker: 16 of 1, 8 of 2, 4 of 4, 2 of 8\n"
-        "Not counted in it: 1 node (node(s) were unschedulable), 2 nodes (node(s) had untolerated taint(s))"
+        "Not counted in it: 1 node (node(s) were unschedulable), 2 nodes (node(s) had untolerated taint(s))\n"
+        "22 nvidia.com/gpu free, 16 usable for workers of 8"
     )
     assert {"nodes": 2, "because": "node(s) had untolerated taint(s)"} in seen.data()["leftOut"]

@@ -12,7 +12,7 @@ from pumice.api.changes import Claim
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
-from pumice.scheduling.core import messages, verdict
+from pumice.scheduling.core import idle, messages, verdict
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.decisions import (
     Bind,
@@ -26,7 +26,8 @@ from pumice.scheduling.core.decisions import (
 )
 from pumice.scheduling.core.failures import BadAnswer
 from pumice.scheduling.core.statement import Eviction, Placement
-from pumice.scheduling.evicting import backoff, mend
+from pumice.scheduling.evicting import backoff, mend, moving
+from pumice.scheduling.evicting.stories import Stories
 from pumice.scheduling.placing import feasibility
 from pumice.scheduling.time import accuracy, run_times
 
@@ -46,6 +47,7 @@ OWN_MEMORY: tuple[tuple[Slot[Any], Callable[[Session], msgspec.Struct]], ...] = 
     (run_times.SLOT, run_times.next_value),
     (accuracy.SLOT, accuracy.next_errors),
     (accuracy.SCORE, accuracy.next_score),
+    (moving.SLOT, moving.next_value),
 )
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is free for all gangs again
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
@@ -80,6 +82,7 @@ def close(session: Session, *, explain: bool = True) -> Decisions:
         factors=dict(session.factors),
         factor_weights=dict(session.factor_weights),
         usage=dict(session.usage),
+        stranded=idle.stranded(session.room, (room for report in reports.values() for room in report.room)),
         unfinished=session.budget <= 0,
         next_change=_next_change(session, claims),
         memory=memory,
@@ -155,12 +158,13 @@ def _commits(session: Session) -> tuple[GangCommit, ...]:
 
 
 def _evictions(session: Session) -> tuple[Evict, ...]:
-    found = []
+    stories, found = Stories(session), []
     for operation, claimant in session.accepted:
         if isinstance(operation, Eviction):
             assert operation.cause is not None, f"nothing says why {operation.task.key} has to go"
             key = claimant.key if claimant is not None else ""
-            found.append(Evict(operation.task, operation.rule, key, operation.cause))
+            story = stories.story(operation.task, operation.rule, operation.cause, claimant)
+            found.append(Evict(operation.task, operation.rule, key, operation.cause, story))
     return tuple(found)
 
 

@@ -16,7 +16,9 @@ NO_PLUGINS: Mapping[str, type[Plugin]] = {}
 
 # What decides between nodes, the strongest first: what a pod says it prefers (2,000 points and more), GPUs in use on the node
 # and closeness to the gang (1,000 each: one GPU of eight is worth 125, more than all that load can say), pods without GPUs
-# away from nodes with some (150), then load. binpack and nodeorder's spreading of cpu and memory hold each other in balance.
+# away from nodes with some (170), then load. binpack and nodeorder's spreading of cpu and memory hold each other in balance.
+# fragmentation (1,000 at most, 500 for one GPU that is lost) says which GPUs: packing by cpu works against packing GPUs, and cards that pods
+# share have no other score here; deviceshare only hands them out, the fullest first.
 
 # reservation stands in the first tier: a gang whose patience is over is admitted although the cluster is full (overcommit), because only
 # pods that exist can have a reservation.
@@ -47,7 +49,10 @@ tiers:
       resources:
         nvidia.com/gpu: {type: MostAllocated}
         amd.com/gpu: {type: MostAllocated}
-      sra: {enable: true, resources: "nvidia.com/gpu,amd.com/gpu", weight: 3}
+      sra: {enable: true, resources: "nvidia.com/gpu,amd.com/gpu,volcano.sh/vgpu-number", weight: 5}
+  - name: deviceshare
+    arguments: {deviceshare.VGPUEnable: true, deviceshare.SchedulePolicy: binpack}
+  - name: fragmentation
   - name: network-topology-aware
     arguments: {weight: 10}
 """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from pumice.api.disruptions import Party, Story
 from pumice.cluster.amounts import Amounts
 from pumice.cluster.tasks import Task
 from pumice.scheduling.core.memory import EMPTY, Memory
@@ -74,6 +75,14 @@ class Evict:
     rule: str  # the action's name, as Volcano's events have it
     claimant: str
     cause: Cause
+    about: Story | None = None
+
+    @property
+    def story(self) -> Story:
+        """The whole of it, for those who read it on the pod; without parties that nobody has worked out."""
+        if self.about is not None:
+            return self.about
+        return Story(self.rule, self.cause.code.value, self.cause.text, claimant=Party(gang=self.claimant))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -232,6 +241,21 @@ class GangReport(Struct, frozen=True):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Stranded:
+    """GPUs of one resource that are free, and how many of them workers with so many each could use; in whole GPUs."""
+
+    resource: str
+    each: int
+    free: int
+    usable: int
+    waiting: int = 0  # pods of that size
+
+    @property
+    def unusable(self) -> int:
+        return self.free - self.usable
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class QueueFigures:
     """A queue's books at the end of the cycle, as the plugin that divides the cluster keeps them."""
 
@@ -294,6 +318,7 @@ class Decisions:
     factors: Mapping[str, Factors] = dataclasses.field(default_factory=dict)  # by gang, of those that wait
     factor_weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
     usage: Mapping[str, QueueUsage] = dataclasses.field(default_factory=dict)  # by queue, where usage is remembered
+    stranded: tuple[Stranded, ...] = ()  # by resource and size of a worker, after what is decided here
     unfinished: bool = False  # the budget ended before the work did: plan again soon
     next_change: Instant | None = None  # when the clock alone may change a decision
     memory: Memory = EMPTY  # for the next cycle

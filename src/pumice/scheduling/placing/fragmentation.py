@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CARD = 1000.0  # thousandths of a GPU
 CARDS = "cards"  # the pool of shared GPUs; other pools are resources that nodes count
-WHOLE_NODE = 1e-4  # what a node without any GPU in use weighs beside all typical pods: it decides between equals
+WHOLE_NODE = 10_000  # a node without any GPU in use weighs this part of all typical pods: it decides between equals
 STANDINGS_CACHED_MAX = 65_536  # some 200 bytes each
 _MANY = 2.0**31
 NO_ASK = Ask(())  # of pods without shared GPUs: they only look
@@ -70,8 +70,8 @@ class Pool:
 
     def __init__(self, typical: Sequence[tuple[Typical, int]], total: int) -> None:
         self.typical = [each for each, _ in typical]
-        self.weights = np.array([weight for _, weight in typical], dtype=np.float64)
-        self.total = float(total)  # the weight of all pools
+        self.weights = np.array([weight for _, weight in typical], dtype=np.float64) * WHOLE_NODE
+        self.total = float(total) * WHOLE_NODE  # the weight of all pools
         self.cpu = np.array([each.cpu_milli for each in self.typical], dtype=np.float64)
         self.memory = np.array([each.memory_bytes for each in self.typical], dtype=np.float64)
         self.gpus = np.array([each.gpus for each in self.typical], dtype=np.float64)
@@ -99,7 +99,7 @@ class Pool:
         left = np.maximum(free[:, None] - copies * each, 0.0)
         unusable = np.where(copies >= 1, small + left, 2 * free[:, None])
         found: Scores = unusable @ self.weights
-        broken: Scores = np.where(whole, 0.0, 2 * free) * max(1.0, np.floor(self.total * WHOLE_NODE))
+        broken: Scores = np.where(whole, 0.0, 2 * free) * (self.total / WHOLE_NODE)
         return found + broken
 
 

@@ -112,9 +112,10 @@ class DeviceShare(Plugin):
         on.limit(self.limit, code=self.way.too_full, cure=Cure.EVICTION)
         if self.args.weight and self.args.policy:
             on.load_score(self.score)
-        on.moved(self.moved)
-        on.annotate(self.annotate)
-        on.node_lock(self.lock)
+        if self.book.boards:
+            on.moved(self.moved)
+            on.annotate(self.annotate)
+            on.node_lock(self.lock)
 
     def _rules(self, task: Task) -> frozenset[str]:
         if not self.args.exclusive:

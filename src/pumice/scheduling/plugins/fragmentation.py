@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 TYPICAL_MAX = 64  # kinds of pods that are looked at: the most frequent
 REMEMBERED_MAX = 128  # kinds of pods that are remembered
 RECENT_MAX = 4096  # pods that are remembered; at more, all counts are halved, so that what is long ago fades
-WEIGHT_MAX = 1_000_000  # of a given shape
+WEIGHT_MAX = 10_000  # of a given shape
 POINTS = (
     100.0  # for as many GPUs as one likes; half of it for one: what a pod says that it prefers must outweigh any number
 )
@@ -134,9 +134,11 @@ class Fragmentation(Plugin):
         counts = self._recent()
         for gang in self.session.gangs.values():
             if gang.gang.counts[Status.PENDING]:
-                for task in gang.gang.tasks:
-                    if task.status is Status.PENDING and (kind := self.kind(task)) is not None:
-                        counts[kind] += 1
+                waiting = [task for task in gang.gang.tasks if task.status is Status.PENDING]
+                examples = {task.request: task for task in waiting}  # most gangs have one kind of pod, however many
+                for request, number in Counter(task.request for task in waiting).items():
+                    if (kind := self.kind(examples[request])) is not None:
+                        counts[kind] += number
         return _foremost(counts, TYPICAL_MAX)
 
     def _recent(self) -> Counter[Typical]:

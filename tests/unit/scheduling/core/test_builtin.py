@@ -57,3 +57,30 @@ def test_what_a_pod_prefers_outweighs_packing():
     busy = a_pod("busy", gpu=6, node="n0", spec={"schedulerName": "other"})
     found = binds(plan_for(*nodes, busy, a_gang("g", 1, gpu=1, spec=spec), policy=POLICY))
     assert found == {"g-w-0": "n1"}
+
+
+def shared(name, number=2):
+    """A node whose cards pods share, 1,000 of memory each."""
+    listed = "".join(f"{name}-{each},10,1000,NVIDIA,true,hami-core:" for each in range(number))
+    return a_node(name, cpu="96", gpu=0, annotations={"volcano.sh/node-vgpu-register": listed})
+
+
+def a_part(name, memory, **more):
+    asked = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": str(memory), "cpu": "1"}
+    spec = {"containers": [{"name": "main", "resources": {"requests": asked, "limits": asked}}]}
+    return a_pod(name, cpu=None, spec=spec, **more)
+
+
+def test_parts_of_cards_share_one_and_leave_the_others_whole():
+    parts = [a_part(f"p{each}", 500) for each in range(4)]
+    assert per_node(plan_for(shared("n0"), shared("n1"), *parts, policy=POLICY)) == [4]
+
+
+def test_a_card_that_is_full_takes_no_further_part():
+    parts = [a_part(f"p{each}", 600) for each in range(3)]
+    assert len(binds(plan_for(shared("n0"), *parts, policy=POLICY))) == 2
+
+
+def test_pods_without_gpus_stay_off_nodes_with_shared_cards_while_others_have_room():
+    world = [shared("cards"), a_node("plain", cpu="10", memory="100Gi", gpu=0)]
+    assert binds(plan_for(*world, a_gang("web", 2, cpu="4"), policy=POLICY)) == {"web-w-0": "plain", "web-w-1": "plain"}

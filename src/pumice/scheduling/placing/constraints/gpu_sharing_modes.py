@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.placing.constraints.shared_gpus import Grant, Usage
 
+_NO_SLICE = Wanted(0)
 HANDSHAKE_S_MAX = 60  # after which a device plugin that does not answer counts as gone
 
 
@@ -180,7 +181,11 @@ def _limit(container: Container, name: str) -> int:
 
 
 def _wanted_slices(container: Container) -> Wanted:
-    asked = {**amounts.read(container.resources.requests), **amounts.read(container.resources.limits)}
+    resources = container.resources
+    named = (names.VGPU_NUMBER, names.VGPU_MEMORY)
+    if not any(name in resources.limits or name in resources.requests for name in named):
+        return _NO_SLICE  # as most pods
+    asked = {**amounts.read(resources.requests), **amounts.read(resources.limits)}
     return wanted_slices({name: int(value) // amounts.MILLI for name, value in asked.items()})
 
 
