@@ -72,6 +72,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     ),
     "sacct": ("pumice.cli.history", "history", "The same as history."),
     "report": ("pumice.cli.report", "report", "Say who used what in a month, and what it cost."),
+    "why-evicted": ("pumice.cli.why_evicted", "why_evicted", "Say who took a job's pods, for whom, and what it cost."),
     "consolidate": (
         "pumice.cli.consolidate",
         "consolidate",

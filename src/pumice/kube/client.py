@@ -201,12 +201,8 @@ class Client:
         dry_run: bool = False,
     ) -> Reply:
         """Replaces an object; a resourceVersion in its metadata makes that fail with Conflict if another writer was faster."""
-        return await self._ask(
-            "PUT",
-            requests.object_path(kind, namespace, name, subresource),
-            requests.write_query(field_manager, dry_run=dry_run),
-            body,
-        )
+        where = requests.object_path(kind, namespace, name, subresource)
+        return await self._ask("PUT", where, requests.write_query(field_manager, dry_run=dry_run), body)
 
     async def patch(
         self,
@@ -305,13 +301,7 @@ class Client:
         await self.call(request, retry=False)
 
     async def evict(
-        self,
-        name: str,
-        *,
-        namespace: str,
-        uid: str = "",
-        grace_s: int | None = None,
-        dry_run: bool = False,
+        self, name: str, *, namespace: str, uid: str = "", grace_s: int | None = None, dry_run: bool = False
     ) -> None:
         """Asks for a pod to be evicted, once; TooManyRequests where a disruption budget forbids it now."""
         body = {

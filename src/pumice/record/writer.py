@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pumice.runtime import Runtime
     from pumice.telemetry.meters import Meters
 
-TICK_S = 0.5
+TICK_S = 1.0  # a batch has a cost of its own
 RETRY_S_FIRST = 1.0
 RETRY_S_MAX = 30.0
 SUM_UP_S = 60.0
@@ -250,6 +250,9 @@ class Writer:
         since = self._buffer.since()
         self._meters.set("pumice_record_lag_seconds", 0.0 if since is None else max(self._now() - since, 0.0))
         self._meters.set("pumice_record_waiting", len(self._buffer))
+        if self._lines is not None and self._lines.dropped:
+            self._meters.count("pumice_record_lines_dropped_total", self._lines.dropped)
+            self._lines.dropped = 0
 
     async def _end(self, writing: asyncio.Task[None] | None) -> None:
         """Write what still waits, if that is quick."""

@@ -27,6 +27,7 @@ from pumice.scheduling.core.decisions import (
 from pumice.scheduling.core.failures import BadAnswer
 from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.evicting import backoff, mend, moving
+from pumice.scheduling.evicting.stories import Stories
 from pumice.scheduling.placing import feasibility
 from pumice.scheduling.time import accuracy, run_times
 
@@ -157,12 +158,13 @@ def _commits(session: Session) -> tuple[GangCommit, ...]:
 
 
 def _evictions(session: Session) -> tuple[Evict, ...]:
-    found = []
+    stories, found = Stories(session), []
     for operation, claimant in session.accepted:
         if isinstance(operation, Eviction):
             assert operation.cause is not None, f"nothing says why {operation.task.key} has to go"
             key = claimant.key if claimant is not None else ""
-            found.append(Evict(operation.task, operation.rule, key, operation.cause))
+            story = stories.story(operation.task, operation.rule, operation.cause, claimant)
+            found.append(Evict(operation.task, operation.rule, key, operation.cause, story))
     return tuple(found)
 
 
