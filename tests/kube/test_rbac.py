@@ -13,6 +13,7 @@ import pytest
 from tests.kube.released import NAMESPACE, PROCESSES, Call, Grant, Release, grants_of, unused
 
 from pumice.api import names
+from pumice.scheduling.core.build_decisions import OWN_MEMORY
 from pumice.scheduling.evicting import mend
 
 pytestmark = pytest.mark.timeout(400)  # the first test waits for the whole story
@@ -59,9 +60,13 @@ UNREACHED = {
     "scheduler": {
         Grant("get", "", "pods"): "read back when the answer to a bind was lost",
         Grant("patch", "", "events"): "counts up an event that comes again; the scheduler tells a reason once",
-        Grant("update", "", "configmaps", NAMESPACE, "pumice-scheduler-memory-eviction-backoff"): (
-            "written again a minute after it was made, at the earliest"
-        ),
+        **{
+            Grant("update", "", "configmaps", NAMESPACE, f"pumice-scheduler-memory-{slot.name}"): (
+                "written again a minute after it was made, at the earliest"
+            )
+            for slot, _ in OWN_MEMORY
+            if slot.persistent
+        },
     },
     "controllers": {
         Grant(

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.unit.scheduling.clusters import NOW, a_cluster, a_gang, a_node, a_queue, policy, started
 
 from pumice.cluster import amounts
-from pumice.scheduling.core import cycle
+from pumice.scheduling.core import builtin, cycle
 from pumice.scheduling.sharing import limits
 
 GPU = "nvidia.com/gpu"
@@ -14,6 +14,7 @@ POLICIES = {
     "capacity": policy("allocate", "gang predicates", "capacity"),
     "tree": policy("allocate", "gang predicates", [{"name": "capacity", "enableHierarchy": True}]),
     "drf": policy("allocate", "gang predicates", "drf"),
+    "built-in": builtin.parse(builtin.TEXT, "built-in policy"),
     "none": policy("allocate", "gang predicates"),
 }
 NAMES = ("a", "b", "c")

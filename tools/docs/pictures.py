@@ -305,7 +305,27 @@ def _beside() -> str:
     )
 
 
+def fragments() -> str:
+    return picture(
+        860,
+        330,
+        "Six GPUs are free in pieces, and a worker of four fits nowhere; the gang b starts again elsewhere, and four are free in one piece",
+        text(24, 34, "1  free in pieces", bold=True),
+        nodes(24, 50, "a a . .", "b . . .", "c c c ."),
+        paragraph(24, 290, "6 GPUs free, none usable", "for a worker of 4"),
+        arrow(196, 140, 262, 140),
+        text(272, 34, "2  consolidate", bold=True),
+        nodes(272, 50, "a a b~ .", "b! . . .", "c c c ."),
+        paragraph(272, 290, "B may be moved, and has room elsewhere"),
+        arrow(446, 140, 520, 140),
+        text(530, 34, "3  in one piece", bold=True),
+        nodes(530, 50, "a a b .", "x x x x", "c c c ."),
+        paragraph(530, 290, "the worker of 4 starts; everybody runs"),
+    )
+
+
 PICTURES = {
+    "fragments": fragments,
     "gang": gang,
     "statement": statement,
     "attempts": attempts,

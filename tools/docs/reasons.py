@@ -84,6 +84,7 @@ EXAMPLES: dict[Code, tuple[Facts, tuple[Cure, ...]]] = {
     Code.ROLE_FAILED: (Facts(pod="w-1", role="worker"), (CHANGE,)),
     Code.PREEMPTION_FALLS_SHORT: (Facts(queue="research", free=3, wanted=4), (WAITING,)),
     Code.RECLAIM_FALLS_SHORT: (Facts(queue="research", free=3, wanted=4), (WAITING,)),
+    Code.CONSOLIDATION_FALLS_SHORT: (Facts(free=3, wanted=4), (WAITING,)),
     Code.RESERVED: (Facts(free=8, until=LATER), (WAITING,)),
     Code.WOULD_DELAY: (Facts(gang="team/large", until=LATER), (WAITING,)),
     Code.NOT_HELD: (Facts(free=3, wanted=8), (WAITING,)),

@@ -1,41 +1,99 @@
-"""What is taking a pod away: the message that our scheduler writes into a pod's condition DisruptionTarget, and how it is read again.
+"""What is taking a pod away: the condition DisruptionTarget for all who read pods, and the whole story as data in an annotation."""
 
-Whoever evicts says so in the condition's reason. Our scheduler's message has three parts: the rule, for whom, and why.
-"""
+from __future__ import annotations
 
-import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from pumice.api.pods import Pod
+import msgspec
+from msgspec import Meta
+
+from pumice.api import names
+from pumice.api.meta import Struct
+
+if TYPE_CHECKING:
+    from pumice.api.pods import Pod
 
 CONDITION = "DisruptionTarget"
 PREEMPTED = "PreemptionByScheduler"
 RELEASED = "GangReleased"  # not a failure: it neither costs a retry nor fires a policy
-_MESSAGE = re.compile(r"(\S+) for gang (\S+): (.*)", re.DOTALL)
+
+
+class Party(Struct, omit_defaults=True):
+    """A gang that gives room or gets it, and what its queue holds of the resource that is fought for, before and after."""
+
+    gang: str = ""  # namespace/name of its PodGroup
+    job: str = ""
+    queue: str = ""
+    user: str = ""
+    priority: int = 0
+    held_before: str = ""  # quantities
+    held_after: str = ""
+    deserved: str = ""  # empty where no plugin divides the cluster
+
+
+class Story(Struct, omit_defaults=True):
+    """One eviction: whose pod goes, for whom, by which rule, and what that costs."""
+
+    rule: str  # the scheduler's action
+    code: str = ""
+    why: str = ""  # the sentence that the code makes of its facts
+    victim: Party = Party()
+    claimant: Party = Party()
+    resource: str = ""
+    lost_seconds: Annotated[int, Meta(description="run time since the start, or since the last checkpoint")] = 0
+
+    @property
+    def text(self) -> str:
+        """For people: `reclaim for gang a/b (job b, queue q, user u): ...`."""
+        if not self.claimant.gang:
+            return self.rule
+        about = self.claimant
+        parts = [
+            f"{name} {value}"
+            for name, value in (("job", about.job), ("queue", about.queue), ("user", about.user))
+            if value
+        ]
+        return f"{self.rule} for gang {about.gang} ({', '.join(parts)}): {self.why}{self._shares}{self._loss}"
+
+    @property
+    def _shares(self) -> str:
+        victim, claimant = self.victim, self.claimant
+        if not self.resource or victim.queue == claimant.queue:
+            return ""
+        held = [
+            f"queue {each.queue} held {each.held_before} and then {each.held_after}"
+            + (f" of {each.deserved} that it deserves" if each.deserved else "")
+            for each in (victim, claimant)
+        ]
+        return f"; of {self.resource}, {' and '.join(held)}"
+
+    @property
+    def _loss(self) -> str:
+        return f"; {self.lost_seconds} s of run time are lost" if self.lost_seconds else ""
 
 
 class Disruption(NamedTuple):
-    rule: str  # the scheduler's action, or the reason that somebody else gave
-    claimant: str = ""  # the gang that gets the room, as `namespace/name`
-    why: str = ""
+    story: Story
     since: str = ""  # RFC 3339
     is_release: bool = False  # the gang was never whole: the scheduler takes back what it had begun
 
 
-def message(rule: str, claimant: str, why: str) -> str:
-    """The condition's message for an eviction by our scheduler."""
-    return f"{rule} for gang {claimant}: {why}" if claimant else rule
+_DECODER = msgspec.json.Decoder(Story)
 
 
 def of_pod(pod: Pod) -> Disruption | None:
-    """What is taking the pod away, as its condition says; None where nothing is."""
+    """What is taking the pod away; None where nothing is. Who evicts without our annotation is told by the condition's own words."""
     for each in pod.status.conditions:
         if each.type == CONDITION and each.status == "True":
-            since, is_release = each.last_transition_time or "", each.reason == RELEASED
-            found = _MESSAGE.fullmatch(each.message) if each.reason == PREEMPTED else None
-            if found is not None:
-                rule, claimant, why = found.groups()
-                return Disruption(rule, claimant, why, since)
-            rule = each.message if each.reason == PREEMPTED and " " not in each.message else ""
-            return Disruption(rule or each.reason, "", "" if rule else each.message, since, is_release)
+            since = each.last_transition_time or ""
+            story = _story(pod) if each.reason == PREEMPTED else None
+            return Disruption(story or Story(each.reason, why=each.message), since, each.reason == RELEASED)
     return None
+
+
+def _story(pod: Pod) -> Story | None:
+    text = pod.metadata.annotations.get(names.EVICTION)
+    try:
+        return _DECODER.decode(text) if text else None
+    except msgspec.MsgspecError:
+        return None  # somebody else wrote it

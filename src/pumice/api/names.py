@@ -121,8 +121,12 @@ RUN = "pumice.dev/run"  # A PodGroup: JSON, when the gang started, was warned an
 RUNNING_ESTIMATE = "pumice.dev/running-estimate"  # A Job, PodGroup, pod: how long its owner expects it to run
 DEFAULT_RUN_TIME = "pumice.dev/default-run-time"  # A Queue: how long its gangs are expected to run that say nothing
 RESERVATION = "pumice.dev/reservation"  # A PodGroup: JSON, when and on how many nodes room is kept for it
+EVICTION = "pumice.dev/eviction"  # A pod: JSON, why our scheduler takes it away, for whom, and what that costs
 CHECKPOINTED_AT = (
     "pumice.dev/checkpointed-at"  # A pod: RFC 3339, its work up to then is safe; an eviction costs what came after
+)
+MOVABLE = (
+    "pumice.dev/movable"  # A Job, PodGroup: true: its pods may be started again elsewhere to make room in one piece
 )
 USER = "pumice.dev/user"  # L Job, PodGroup, pod: who uses the room, where the policy trusts this label
 USER_LIMITS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pumice.api import cells
+from pumice.api import cells, names
 from pumice.api.events import CoreEvent
 from pumice.api.kinds import by_struct
 from pumice.api.scheduling import PodGroup
@@ -109,6 +109,7 @@ def job_text(job: Json, events: Sequence[Json], now: Instant, paint: Paint = PLA
                 ("Priority class", spec.get("priorityClassName")),
                 ("Min available", spec.get("minAvailable", 0)),
                 ("Max retry", spec.get("maxRetry", 0)),
+                *([("Time limit", limit)] if (limit := _time_limit(meta)) else []),
                 ("Plugins", ", ".join(sorted(spec.get("plugins") or {}))),
                 ("Phase", paint.phase(tables.text(state.get("phase")))),
                 ("Reason", " ".join(filter(None, (state.get("reason"), state.get("message"))))),
@@ -122,6 +123,12 @@ def job_text(job: Json, events: Sequence[Json], now: Instant, paint: Paint = PLA
         parts.append("\nConditions:\n" + _indent(align([("PHASE", "AGE"), *rows])))
     parts.append("\n" + events_text(events, now))
     return "".join(parts).rstrip("\n")
+
+
+def _time_limit(metadata: Json) -> str:
+    annotations = metadata.get("annotations") or {}
+    limit, warning = (annotations.get(key, "") for key in (names.TIME_LIMIT, names.TIME_LIMIT_WARNING))
+    return f"{limit}, told {warning} before" if limit and warning else limit
 
 
 def queue_text(queue: Json, events: Sequence[Json], now: Instant, paint: Paint = PLAIN) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import sys
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pumice.cli.results import Live, Report
 
 FAILURES_MAX = 5  # in a row, after the first answer: then the cluster is gone
+_COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 _HOME_AND_CLEAR = "\x1b[H\x1b[J"
 _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
@@ -58,9 +60,22 @@ async def follow(
 
 
 def fitting(text: str) -> str:
-    """As many lines as the terminal has, less one for the prompt."""
-    most = max(shutil.get_terminal_size().lines - 2, 1)
-    lines = text.splitlines()
-    if len(lines) <= most:
-        return text
-    return "\n".join([*lines[: most - 1], f"... and {len(lines) - most + 1} more lines"])
+    """As many lines as the terminal has, less one for the prompt, and no longer than it is wide: a line that wraps would push others out."""
+    size = shutil.get_terminal_size()
+    most = max(size.lines - 2, 1)
+    lines = [_cut(line, size.columns) for line in text.splitlines()]
+    if len(lines) > most:
+        lines[most - 1 :] = [f"... and {len(lines) - most + 1} more lines"]
+    return "\n".join(lines)
+
+
+def _cut(line: str, columns: int) -> str:
+    """The line without what goes beyond the columns; colours take no room, and none is left on."""
+    parts, room = [], columns
+    for part in _COLOUR.split(line):
+        if _COLOUR.fullmatch(part):
+            parts.append(part)
+        else:
+            parts.append(part[:room])
+            room -= len(parts[-1])
+    return "".join(parts)

@@ -72,6 +72,12 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     ),
     "sacct": ("pumice.cli.history", "history", "The same as history."),
     "report": ("pumice.cli.report", "report", "Say who used what in a month, and what it cost."),
+    "why-evicted": ("pumice.cli.why_evicted", "why_evicted", "Say who took a job's pods, for whom, and what it cost."),
+    "consolidate": (
+        "pumice.cli.consolidate",
+        "consolidate",
+        "Show which gangs would be moved so that another one fits.",
+    ),
     "what-if": ("pumice.cli.what_if", "what_if", "Say what would start, wait or be evicted in a different cluster."),
     "version": ("pumice.cli.shell", "version", "Print the versions of this program and of the API server."),
     "completion": ("pumice.cli.shell", "completion", "Print the completion script for bash, zsh or fish."),

@@ -14,7 +14,7 @@ from pumice.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pumice.scheduling.whatif.scenario import Outcome
+    from pumice.scheduling.whatif.outcome import Outcome
 
 GANGS_SHOWN_MAX = 20
 
@@ -58,12 +58,16 @@ async def what_if(
     if not (add_nodes or drain or queues or without or new_policy):
         raise BadInput("nothing is different: give --add-nodes, --drain, --queue, --without or --policy")
     names = tuple(each if "/" in each else f"{access.namespace}/{each}" for each in without)
+    complaint = ""
     if new_policy is None and policy_file is None:
         query = {"add-nodes": str(add_nodes or 0), "like": like, "drain": ",".join(drain), "queue": ",".join(queues)}
         answer = await sources.what_if(access, {**query, "without": ",".join(names)})
-        if answer is not None:
+        if not isinstance(answer, str):
             return Report(text(answer), msgspec.to_builtins(answer))
-    question = await sources.question(access, policy_file)
+        complaint = answer
+    question = await sources.question(access, policy_file)  # a server that is not there is told once
+    if complaint:
+        click.echo(complaint, err=True)
     changes = tuple(scenario.queue_change(each) for each in queues)
     wanted = scenario.Scenario(add_nodes or 0, like, drain, changes, names)
     found = scenario.compare(question, wanted, sources.policy_of(new_policy) if new_policy else None)

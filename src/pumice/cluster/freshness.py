@@ -39,6 +39,15 @@ def last_seen(cluster: Cluster, thing: Any) -> Any:
             return cluster.others.get(type(thing), {}).get(meta.key)
 
 
+def all_seen(cluster: Cluster, kind: type[Any]) -> list[Any]:
+    """All objects of a kind, pods and queues not among them, as they were last taken in."""
+    if kind is Node:
+        return [slot.node for slot in cluster.nodes.values() if slot.node is not None]
+    if kind is PodGroup or kind is NativePodGroup:
+        return [slot.group for slot in cluster.gangs.values() if isinstance(slot.group, kind)]
+    return list(cluster.others.get(kind, {}).values())
+
+
 def is_past(thing: Any, known: Any) -> bool:
     """Whether an object is older than what is known of it: by its version, or because it lacks what a pod never loses."""
     if versions.is_older(thing.metadata.resource_version, than=known.metadata.resource_version):

@@ -53,12 +53,9 @@ class Intake:
     def copy(self) -> Intake:
         """The writer of a copy of the cluster."""
         twin = Intake(self.cluster.copy())
-        twin._pods = self._pods.copy()
-        twin._uid_by_key = self._uid_by_key.copy()
+        for name in ("_pods", "_uid_by_key", "_assumed", "_evicting", "_gone"):
+            setattr(twin, name, getattr(self, name).copy())
         twin._uids_by_implied = {key: uids.copy() for key, uids in self._uids_by_implied.items()}
-        twin._assumed = self._assumed.copy()
-        twin._evicting = self._evicting.copy()
-        twin._gone = self._gone.copy()
         return twin
 
     def apply(self, change: changes.Change) -> None:
@@ -125,19 +122,11 @@ class Intake:
 
     def _relist(self, kind: type[Struct], uids: frozenset[str]) -> None:
         """Forget every object of a kind that a whole list no longer has."""
-        cluster = self.cluster
-        if kind is Pod:
-            known: list[Any] = list(self._pods.values())
-        elif kind is Node:
-            known = [slot.node for slot in cluster.nodes.values() if slot.node is not None]
-        elif kind is PodGroup or kind is NativePodGroup:
-            known = [slot.group for slot in cluster.gangs.values() if isinstance(slot.group, kind)]
-        elif kind is Queue:
-            for queue in [queue for queue in cluster.queues.values() if queue.uid not in uids]:
-                del cluster.queues[queue.name]
+        if kind is Queue:
+            for queue in [queue for queue in self.cluster.queues.values() if queue.uid not in uids]:
+                del self.cluster.queues[queue.name]
             return
-        else:
-            known = list(cluster.others.get(kind, {}).values())
+        known = list(self._pods.values()) if kind is Pod else freshness.all_seen(self.cluster, kind)
         for thing in known:
             if thing.metadata.uid not in uids:
                 self._delete(thing)

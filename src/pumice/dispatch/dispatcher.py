@@ -14,14 +14,14 @@ from pumice.dispatch.gates import Gates
 from pumice.dispatch.statuses import Statuses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
     from typing import Any
 
     from pumice.cluster.state import Cluster
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
     from pumice.runtime import Runtime
-    from pumice.scheduling.core.decisions import Decisions
+    from pumice.scheduling.core.decisions import Decisions, Evict
     from pumice.scheduling.core.ports import Resting
 
 
@@ -55,6 +55,7 @@ class Dispatcher:
         self._log = runtime.log
         self._fail_point = runtime.fail_point
         self._binder = Binder(client, cluster, learn, runtime)
+        self._recorder = recorder
         self._evictor = Evictor(client, learn, recorder, runtime, eviction_settings or EvictionSettings())
         self._gates = Gates(client, runtime)
         self._statuses = Statuses(client, cluster, recorder, runtime)
@@ -110,11 +111,23 @@ class Dispatcher:
             self._evictor.announce(eviction)
         for claim in decisions.claims:
             self._learn(changes.Claimed(claim=claim))
+        self._tell_groups(evictions)
         for eviction in evictions:
             self._start(self._evictor.evict(eviction))
         for release in decisions.releases:
             self._evictor.announce_release(release)
             self._start(self._evictor.release(release))
+
+    def _tell_groups(self, evictions: Iterable[Evict]) -> None:
+        """One event on each group that loses members: pods are gone soon, and their events are hard to find then."""
+        together: dict[tuple[str, str, str], list[Evict]] = {}
+        for eviction in evictions:
+            together.setdefault((eviction.task.gang, eviction.rule, eviction.claimant), []).append(eviction)
+        for (gang, _, _), those in together.items():
+            slot = self._cluster.gangs.get(gang)
+            if slot is not None and slot.group is not None:
+                pods = f"{len(those)} pod{'s are' if len(those) > 1 else ' is'} evicted"
+                self._recorder.record(slot.group, "Warning", "MembersEvicted", f"{pods}: {those[0].story.text}")
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

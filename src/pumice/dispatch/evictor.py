@@ -6,8 +6,10 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pumice import instant
-from pumice.api import changes, disruptions
+from pumice.api import changes, disruptions, names
 from pumice.api.changes import PodRef
 from pumice.api.pods import Pod
 from pumice.kube import errors
@@ -67,7 +69,6 @@ class Evictor:
         task = eviction.task
         rule, cause = eviction.rule, eviction.cause
         self._recorder.record(task.pod, "Warning", "Evict", f"Pod is evicted, because of {rule}: {cause.text}")
-        message = disruptions.message(rule, eviction.claimant, cause.text)
         facts = {
             "pod": task.key,
             "node": task.node,
@@ -77,7 +78,7 @@ class Evictor:
         }
         with self._tracing.span("evict", **facts) as span:
             try:
-                await self._say_why(task, disruptions.PREEMPTED, message)
+                await self._say_why(task, disruptions.PREEMPTED, eviction.story.text, eviction.story)
                 self._fail_point("evicting")
                 await self._remove(task)
                 self._log("pod_evicted", **facts)
@@ -194,7 +195,8 @@ class Evictor:
     def _stays(self, task: Task, reason: str) -> None:
         self._learn(changes.Forgotten(pod=_ref(task), at=self._clock.now(), reason=reason))
 
-    async def _say_why(self, task: Task, reason: str, message: str) -> None:
+    async def _say_why(self, task: Task, reason: str, message: str, story: disruptions.Story | None = None) -> None:
+        """On the pod, in one write: the condition for all who read pods, and (`story`) the same as data."""
         condition = {
             "type": disruptions.CONDITION,
             "status": "True",
@@ -202,7 +204,10 @@ class Evictor:
             "message": message,
             "lastTransitionTime": instant.format_instant(self._clock.now()),
         }
-        body = {"metadata": {"uid": task.uid}, "status": {"conditions": [condition]}}
+        metadata: dict[str, object] = {"uid": task.uid}
+        if story is not None:
+            metadata["annotations"] = {names.EVICTION: msgspec.json.encode(story).decode()}
+        body = {"metadata": metadata, "status": {"conditions": [condition]}}
         await self._client.patch(
             Pod, task.name, body, how=PatchType.STRATEGIC, namespace=task.namespace, subresource="status"
         )

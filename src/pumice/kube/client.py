@@ -148,16 +148,9 @@ class Client:
                 await aclose()
 
     async def log(
-        self,
-        name: str,
-        *,
-        namespace: str,
-        container: str = "",
-        previous: bool = False,
-        tail_lines: int | None = None,
-        limit_bytes: int | None = None,
+        self, name: str, *, namespace: str, container: str = "", previous: bool = False, tail_lines: int | None = None
     ) -> bytes:
-        query = requests.query(container=container, previous=previous, tailLines=tail_lines, limitBytes=limit_bytes)
+        query = requests.query(container=container, previous=previous, tailLines=tail_lines)
         return (await self._ask("GET", requests.object_path(Pod, namespace, name, "log"), query)).raw
 
     async def follow_log(
@@ -201,12 +194,8 @@ class Client:
         dry_run: bool = False,
     ) -> Reply:
         """Replaces an object; a resourceVersion in its metadata makes that fail with Conflict if another writer was faster."""
-        return await self._ask(
-            "PUT",
-            requests.object_path(kind, namespace, name, subresource),
-            requests.write_query(field_manager, dry_run=dry_run),
-            body,
-        )
+        where = requests.object_path(kind, namespace, name, subresource)
+        return await self._ask("PUT", where, requests.write_query(field_manager, dry_run=dry_run), body)
 
     async def patch(
         self,
@@ -305,13 +294,7 @@ class Client:
         await self.call(request, retry=False)
 
     async def evict(
-        self,
-        name: str,
-        *,
-        namespace: str,
-        uid: str = "",
-        grace_s: int | None = None,
-        dry_run: bool = False,
+        self, name: str, *, namespace: str, uid: str = "", grace_s: int | None = None, dry_run: bool = False
     ) -> None:
         """Asks for a pod to be evicted, once; TooManyRequests where a disruption budget forbids it now."""
         body = {

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from aiohttp import web
 
+from pumice.api.disruptions import Party
 from pumice.processes import lifecycle
 from pumice.processes.access import NODES, PODGROUPS, Denied, Reviewer, token_of
 from pumice.processes.questions import Questions
@@ -213,7 +214,7 @@ class _Filter:
             if not self.namespace and (not self.queue or each.gang in keys):
                 yield each
             elif each.gang in keys:
-                yield each if each.claimant in keys else msgspec.structs.replace(each, claimant="")
+                yield each if each.claimant in keys else msgspec.structs.replace(each, claimant="", room_for=Party())
 
     def _concerns(self, gang: model.Gang) -> bool:
         return self.queue in {"", gang.queue} and self.namespace in {"", gang.namespace}

@@ -19,6 +19,7 @@ from pumice.webhooks.access import QueueAccess
 from pumice.webhooks.admission import Admission, QueueRights
 from pumice.webhooks.ca_bundle import inject
 from pumice.webhooks.certificate_store import Files, ServingContext, SharedSecret
+from pumice.webhooks.crowding import Crowding
 from pumice.webhooks.keys import Lives
 from pumice.webhooks.lookups import InformerLookup
 from pumice.webhooks.registration import CONFIGURATION, AccessMode
@@ -83,7 +84,10 @@ class Webhooks:
             for struct in (PodGroup, JobFlow):
                 informers.of(struct)  # asked for now, so that no review is answered before it is filled
             destinations = Destinations(lookup, lookup.pod_group, lookup.job_flows, settings.rules.scheduler_names)
-            rights = QueueRights(settings.access, Submitters(settings.controllers), destinations, self._access)
+            crowding = Crowding(lookup.queue, lookup.pod_groups)
+            rights = QueueRights(
+                settings.access, Submitters(settings.controllers), destinations, self._access, crowding
+            )
         self._server = ReviewServer(Admission(reviewer, rights), self.meters)
 
     def _keys(self) -> Source:

@@ -228,6 +228,10 @@ def _evictions(cycle: Cycle) -> Iterable[model.Eviction]:
             code=each.cause.code.value,
             facts=each.cause.facts,
             why=each.cause.text,
+            resource=each.story.resource,
+            victim=each.story.victim,
+            room_for=each.story.claimant,
+            lost_seconds=each.story.lost_seconds,
         )
 
 

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from pumice.api.disruptions import Party
 from pumice.api.meta import Struct
 from pumice.scheduling.core.codes import NO_FACTS, Facts
-from pumice.scheduling.whatif.scenario import Outcome
+from pumice.scheduling.whatif.outcome import Outcome
 from pumice.scheduling.whatif.suggestion import Suggestions
 
 VERSION = 1  # rises when a field changes its meaning or goes; new fields do not change it
@@ -256,6 +257,10 @@ class Eviction(Struct):
     code: str = ""
     facts: Facts = NO_FACTS
     why: str = ""
+    resource: str = ""  # that was fought for
+    victim: Party = Party()
+    room_for: Party = Party()  # whose gang the claimant is
+    lost_seconds: int = 0  # run time since the start, or since the last checkpoint
 
 
 class Policy(Struct):

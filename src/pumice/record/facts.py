@@ -125,9 +125,9 @@ def eviction_of(pod: Pod, run: Run) -> Eviction | None:
         attempt=run.attempt,
         pod=run.pod,
         at=at(disruption.since) or run.ended,
-        rule=cut(disruption.rule),
-        claimant=disruption.claimant,
-        why=cut(disruption.why),
+        rule=cut(disruption.story.rule),
+        claimant=disruption.story.claimant.gang,
+        why=cut(disruption.story.why),
         lost_s=lost_s(run.started, run.ended, run.checkpointed),
         seen=run.seen,
     )

@@ -1,7 +1,8 @@
 """The last lines of containers that have ended, fetched before their pod is gone.
 
-A pod that is being taken away is asked at once, while its containers still have their grace time, and again when they have ended: who
-restarts a Job deletes its pods, and their logs go with them. What cannot be fetched is let go; nobody waits for it.
+A pod that is being taken away is asked at once, while its containers still have their grace time, and one that has failed, too: who
+restarts a Job deletes its pods, and their logs go with them. A pod that succeeded stays until its Job goes: it is asked later, a few a
+second, because thousands of them would cost more than all the rest of the record. What cannot be fetched is let go.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from pumice import instant
 from pumice.api.changes import Upserted
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
-from pumice.kube.errors import KubeError
+from pumice.kube import requests
+from pumice.kube.errors import KubeError, NotFound
+from pumice.kube.transport import Request
 from pumice.record import facts
 
 if TYPE_CHECKING:
@@ -38,7 +41,11 @@ WAITED_FOR_MAX = (
     64  # pods to be fetched; with more of them nobody waits: a gang of thousands must not start later for its lines
 )
 CONTAINERS_MAX = 16  # of one pod
+CALM_S = 0.2  # between two pods that succeeded and are not about to go
+REST_S = 60.0  # of a node that gave no logs
+FRESH_S = 60  # lines of a pod that ended so shortly ago cannot be in the record yet
 _ENDED = frozenset({"Succeeded", "Failed"})
+_LEAVING, _CALM, _LAST = 1, 2, 3  # what a pod was last seen as: each is asked once in each
 
 
 class Lines(msgspec.Struct, frozen=True):
@@ -69,10 +76,11 @@ class LogKeeper:
         self._client = client
         self._informers = informers
         self._clock = runtime.clock
-        self._log = runtime.log
         self._is_kept = is_kept
         self._wanted: collections.OrderedDict[str, _Wanted] = collections.OrderedDict()
-        self._seen: collections.OrderedDict[str, bool] = collections.OrderedDict()  # uid -> whether it had ended
+        self._calm: collections.OrderedDict[str, _Wanted] = collections.OrderedDict()
+        self._seen: collections.OrderedDict[str, int] = collections.OrderedDict()
+        self._resting: dict[str, float] = {}  # nodes, and until when they are not asked
         self._fetched: list[Lines] = []
         self._bytes = 0
         self._arrived = asyncio.Event()
@@ -88,12 +96,10 @@ class LogKeeper:
                 self._look(change.object)
 
     def _look(self, pod: Pod) -> None:
-        has_ended = pod.status.phase in _ENDED
-        if not has_ended and pod.metadata.deletion_timestamp is None:
-            return
+        stage = _stage(pod)
         uid = pod.metadata.uid
-        if uid in self._seen and self._seen[uid] >= has_ended:
-            return  # asked before, in this state or a later one
+        if self._seen.get(uid, 0) >= stage:
+            return
         if not any(each.state.running or each.state.terminated for each in pod.status.container_statuses):
             return
         member = facts.membership(pod)
@@ -101,10 +107,21 @@ class LogKeeper:
         gang = member.job or (group.metadata.uid if group is not None else "")
         if not gang:
             return
-        self._seen[uid] = has_ended
+        self._seen[uid] = stage
         if len(self._seen) > SEEN_MAX:
             self._seen.popitem(last=False)
-        self._wanted[uid] = _Wanted(pod, gang, member.attempt)
+        wanted = _Wanted(pod, gang, member.attempt)
+        if stage == _CALM:
+            self._calm[uid] = wanted
+            if len(self._calm) > WAITING_PODS_MAX:
+                self._calm.popitem(last=False)
+                self.dropped += 1
+        else:
+            self._hurry(uid, wanted)
+
+    def _hurry(self, uid: str, wanted: _Wanted) -> None:
+        self._calm.pop(uid, None)
+        self._wanted[uid] = wanted
         if len(self._wanted) > WAITING_PODS_MAX:
             self._done(self._wanted.popitem(last=False)[0])
             self.dropped += 1
@@ -114,8 +131,15 @@ class LogKeeper:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as crew:
+            crew.create_task(self._fetch_calmly())
             for _ in range(FETCHERS):
                 crew.create_task(self._fetch_all())
+
+    async def _fetch_calmly(self) -> None:
+        while True:
+            await self._clock.sleep(CALM_S if self._calm else 10 * CALM_S)
+            if self._calm:
+                await self._fetch(self._calm.popitem(last=False)[1])
 
     async def _fetch_all(self) -> None:
         while True:
@@ -137,32 +161,44 @@ class LogKeeper:
 
     async def keep_first(self, uid: str) -> None:
         """Returns when the lines of a pod that has ended are fetched, if they are about to be: it is going to be deleted."""
+        if uid in self._calm:
+            self._hurry(uid, self._calm[uid])
         future = self._under_way.get(uid)
         if future is not None and len(self._under_way) <= WAITED_FOR_MAX:
             await asyncio.wait([future], timeout=WAITED_FOR_S_MAX)
 
     async def _fetch(self, wanted: _Wanted) -> None:
         pod = wanted.pod
-        ended = facts.ended(pod, int(self._clock.now() // instant.SECOND))
+        if self._resting.get(pod.spec.node_name, 0.0) > self._clock.monotonic():
+            self.dropped += 1
+            return
+        now = int(self._clock.now() // instant.SECOND)
+        ended = facts.ended(pod, None)
         if (
-            pod.status.phase in _ENDED
-            and ended is not None
+            ended is not None
+            and now - ended > FRESH_S
             and await asyncio.to_thread(self._is_kept, pod.metadata.uid, ended)
         ):
             return
         for container in pod.spec.containers[:CONTAINERS_MAX]:
+            query = {"container": container.name, "tailLines": str(FETCHED_LINES), "limitBytes": str(FETCHED_BYTES_MAX)}
+            where = requests.object_path(Pod, pod.metadata.namespace, pod.metadata.name, "log")
             try:
-                text = await self._client.log(
-                    pod.metadata.name,
-                    namespace=pod.metadata.namespace,
-                    container=container.name,
-                    tail_lines=FETCHED_LINES,
-                    limit_bytes=FETCHED_BYTES_MAX,
-                )
-            except KubeError as error:
-                self._log("log_not_kept", pod=pod.metadata.key, container=container.name, reason=str(error))
-                continue
+                text = (await self._client.call(Request("GET", where, query), retry=False)).body
+            except NotFound:
+                self.dropped += 1
+                return
+            except KubeError:
+                self._rest(pod.spec.node_name)
+                self.dropped += 1
+                return
             self._keep(wanted, container.name, last_lines(text))
+
+    def _rest(self, node: str) -> None:
+        """A node that gives no logs is not asked for a while: it is gone, or no kubelet keeps any there."""
+        now = self._clock.monotonic()
+        self._resting = {name: until for name, until in self._resting.items() if until > now}
+        self._resting[node] = now + REST_S
 
     def _keep(self, wanted: _Wanted, container: str, text: bytes) -> None:
         if self._bytes + len(text) > WAITING_BYTES_MAX:
@@ -183,6 +219,10 @@ class LogKeeper:
             )
         )
 
+    @property
+    def has_any(self) -> bool:
+        return bool(self._fetched)
+
     def take(self) -> list[Lines]:
         """What has been fetched since the last call."""
         fetched, self._fetched, self._bytes = self._fetched, [], 0
@@ -196,6 +236,13 @@ class LogKeeper:
                 self._bytes += len(each.text)
             else:
                 self.dropped += 1
+
+
+def _stage(pod: Pod) -> int:
+    """0 while it goes on."""
+    if pod.metadata.deletion_timestamp is not None:
+        return _LAST if pod.status.phase in _ENDED else _LEAVING
+    return {"Failed": _LAST, "Succeeded": _CALM}.get(pod.status.phase, 0)
 
 
 def last_lines(text: bytes) -> bytes:

@@ -11,7 +11,20 @@ import sqlalchemy as sa
 from pumice.record import usage
 from pumice.record.model import GangRow, Report, UsageRow
 from pumice.record.names import stem
-from pumice.record.schema import ALIVE, ATTEMPTS, CAPACITY, EVICTIONS, FACTS, FORECASTS, GANGS, GAPS, LOGS, RUNS, USAGE
+from pumice.record.schema import (
+    ALIVE,
+    ATTEMPTS,
+    CAPACITY,
+    EVICTIONS,
+    FACTS,
+    FORECASTS,
+    GANGS,
+    GAPS,
+    LOGS,
+    RUNS,
+    USAGE,
+    USAGE_DAYS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +34,8 @@ if TYPE_CHECKING:
 LIMIT_MAX = 10_000
 PODS_MAX = 2_000  # of one gang, in one answer
 LEARNED_MAX = 64  # runs that an estimate may be learned from
-ACCOUNTS = {"team": USAGE.c.team, "user": USAGE.c.user_name, "queue": USAGE.c.queue, "namespace": USAGE.c.namespace}
+ACCOUNTS = {"team": "team", "user": "user_name", "queue": "queue", "namespace": "namespace"}
+DAY_S = 86_400
 
 
 def history(connection: sa.Connection, wanted: Filter) -> list[GangRow]:
@@ -49,8 +63,7 @@ def _conditions(wanted: Filter) -> list[Any]:
     if wanted.until is not None:
         found.append(GANGS.c.ended < wanted.until)
     if wanted.before is not None:
-        ended, uid = wanted.before
-        found.append(sa.or_(GANGS.c.ended < ended, sa.and_(GANGS.c.ended == ended, GANGS.c.uid < uid)))
+        found.append(sa.tuple_(GANGS.c.ended, GANGS.c.uid) < wanted.before)
     return found
 
 
@@ -115,21 +128,7 @@ def evictions(connection: sa.Connection, gang: str, limit: int = 1_000) -> list[
 
 def report(connection: sa.Connection, *, by: str, since: int, until: int, now: int, namespace: str = "") -> Report:
     """Who used what from `since` to `until`; of one namespace alone where one is given."""
-    account = ACCOUNTS[by]
-    where = [USAGE.c.hour >= since, USAGE.c.hour < until, *([USAGE.c.namespace == namespace] if namespace else [])]
-    sums = (
-        sa.select(account, USAGE.c.resource, sa.func.sum(USAGE.c.held_s), sa.func.sum(USAGE.c.lost_s))
-        .where(*where)
-        .group_by(account, USAGE.c.resource)
-        .order_by(account, USAGE.c.resource)
-    )
-    day = USAGE.c.hour - USAGE.c.hour % 86_400
-    days = (
-        sa.select(day, account, sa.func.sum(USAGE.c.held_s))
-        .where(*where, USAGE.c.resource.like("%/gpu"))
-        .group_by(day, account)
-        .order_by(day, account)
-    )
+    days, rows = _usage(connection, by, since, until, namespace)
     steps: Sequence[Any] = []
     if not namespace:  # what nobody used is nobody's business but the cluster's
         steps = connection.execute(
@@ -144,14 +143,33 @@ def report(connection: sa.Connection, *, by: str, since: int, until: int, now: i
         since=since,
         until=until,
         by=by,
-        rows=[
-            UsageRow(name, resource, held / usage.HOUR, lost / usage.HOUR)
-            for name, resource, held, lost in connection.execute(sums)
-        ],
-        days=[(first, name, held / usage.HOUR) for first, name, held in connection.execute(days)],
+        rows=[UsageRow(*key, held / usage.HOUR, lost / usage.HOUR) for key, (held, lost) in sorted(rows.items())],
+        days=[(*key, held / usage.HOUR) for key, held in sorted(days.items())],
         capacity={name: value / usage.HOUR for name, value in capacity.items()},
         gaps=[tuple(gap) for gap in connection.execute(gaps.order_by(GAPS.c.since))],
     )
+
+
+def _usage(
+    connection: sa.Connection, by: str, since: int, until: int, namespace: str
+) -> tuple[dict[tuple[int, str], float], dict[tuple[str, str], tuple[float, float]]]:
+    """GPU seconds by day and account; and seconds held and lost by account and resource. Whole days are read as such."""
+    is_whole = since % DAY_S == until % DAY_S == 0
+    table, at = (USAGE_DAYS, USAGE_DAYS.c.day) if is_whole else (USAGE, USAGE.c.hour)
+    day, account = at - at % DAY_S, table.c[ACCOUNTS[by]]
+    within = [at >= since, at < until, *([table.c.namespace == namespace] if namespace else [])]
+    totals = (
+        sa.select(account, table.c.resource, sa.func.sum(table.c.held_s), sa.func.sum(table.c.lost_s))
+        .where(*within)
+        .group_by(account, table.c.resource)
+    )
+    gpus = (
+        sa.select(day, account, sa.func.sum(table.c.held_s))
+        .where(*within, table.c.resource.like("%/gpu"))
+        .group_by(day, account)
+    )
+    sums = {(name, resource): (held, lost) for name, resource, held, lost in connection.execute(totals)}
+    return {(first, name): held for first, name, held in connection.execute(gpus)}, sums
 
 
 # ------------------------------------------------------------------------------------------------------ learning

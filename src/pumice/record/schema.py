@@ -32,13 +32,13 @@ GANGS = Table(
     Column("gpu_s", Float, nullable=False, server_default="0"),
     Column("lost_gpu_s", Float, nullable=False, server_default="0"),
     Column("held", Text, nullable=False, server_default="{}"),
-    # Every filter of a listing is in this one: the newest are found from its end, and the worst case reads it alone.
-    Index("gangs_ended", "ended", "namespace", "user_name", "queue", "state", "name", "uid"),
-    Index("gangs_by_namespace", "namespace", "ended"),
-    Index("gangs_by_user", "user_name", "ended"),
-    Index("gangs_by_queue", "queue", "ended"),
-    Index("gangs_by_state", "state", "ended"),
-    Index("gangs_by_name", "namespace", "name", "ended"),
+    # Each holds every column that a listing filters by: whatever is asked for, the newest are found in one index alone.
+    Index("gangs_by_end", "ended", "uid", "namespace", "user_name", "queue", "state", "name"),
+    Index("gangs_by_namespace", "namespace", "ended", "uid", "user_name", "queue", "state"),
+    Index("gangs_by_user", "user_name", "ended", "uid", "namespace", "queue", "state"),
+    Index("gangs_by_queue", "queue", "ended", "uid", "namespace", "user_name", "state"),
+    Index("gangs_by_state", "state", "ended", "uid", "namespace", "user_name", "queue"),
+    Index("gangs_by_name", "name", "namespace", "ended"),
 )
 
 ATTEMPTS = Table(
@@ -103,6 +103,21 @@ USAGE = Table(
     Column("team", Text, nullable=False),
     Column("held_s", Float, nullable=False),  # amount times seconds
     Column("lost_s", Float, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+USAGE_DAYS = Table(  # the same, a day at a time: a month's bill reads few rows
+    "usage_days",
+    METADATA,
+    Column("day", BigInteger, primary_key=True),
+    Column("namespace", Text, primary_key=True),
+    Column("queue", Text, primary_key=True),
+    Column("user_name", Text, primary_key=True),
+    Column("resource", Text, primary_key=True),
+    Column("team", Text, nullable=False),
+    Column("held_s", Float, nullable=False),
+    Column("lost_s", Float, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 CAPACITY = Table(

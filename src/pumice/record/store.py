@@ -34,6 +34,7 @@ from pumice.record.schema import (
     RUNS,
     STALE_HOURS,
     USAGE,
+    USAGE_DAYS,
 )
 
 if TYPE_CHECKING:
@@ -272,6 +273,8 @@ class Store:
             hours = sorted({*marked, *passed[:HOURS_MAX]})[:HOURS_MAX]
             for hour in hours:
                 self._sum_hour(connection, hour, now)
+            for day in sorted({hour - hour % settings.DAY_S for hour in hours}):
+                sum_day(connection, day)
             connection.execute(sa.delete(STALE_HOURS).where(STALE_HOURS.c.hour.in_(hours)))
             is_done = current in hours
             reached = now if is_done else max((hour for hour in hours if hour in passed), default=first)
@@ -333,7 +336,7 @@ class Store:
         trimmed = 0
         with self.begin() as connection:
             for column, before in ((RUNS.c.ended, old_detail), (LOGS.c.at, old_detail), (EVICTIONS.c.at, old),
-                                   (FORECASTS.c.made, old), (USAGE.c.hour, old)):  # fmt: skip
+                                   (FORECASTS.c.made, old), (USAGE.c.hour, old), (USAGE_DAYS.c.day, old)):  # fmt: skip
                 trimmed += _delete_some(connection, column, before)
             uids = connection.scalars(sa.select(GANGS.c.uid).where(GANGS.c.ended < old).limit(TRIMMED_MAX)).all()
             for chunk in _chunks(uids):
@@ -421,6 +424,15 @@ def _held(connection: sa.Connection, which: Any) -> Iterator[tuple[usage.Account
     joined = RUNS.join(GANGS, GANGS.c.uid == RUNS.c.gang).outerjoin(ATTEMPTS, attempt)
     for row in connection.execute(sa.select(*columns).select_from(joined).where(which)):
         yield usage.Account(*row[:4]), usage.Held(*row[4:])
+
+
+def sum_day(connection: sa.Connection, day: int) -> None:
+    """A day is what its hours are."""
+    connection.execute(sa.delete(USAGE_DAYS).where(USAGE_DAYS.c.day == day))
+    account = (USAGE.c.namespace, USAGE.c.queue, USAGE.c.user_name, USAGE.c.resource)
+    sums = (sa.func.max(USAGE.c.team), sa.func.sum(USAGE.c.held_s), sa.func.sum(USAGE.c.lost_s))
+    found = sa.select(sa.literal(day), *account, *sums).where(USAGE.c.hour >= day, USAGE.c.hour < day + settings.DAY_S)
+    connection.execute(sa.insert(USAGE_DAYS).from_select(list(USAGE_DAYS.c.keys()), found.group_by(*account)))
 
 
 def _hours(run: Run, now: int) -> Iterator[int]:

@@ -286,6 +286,11 @@ PUMICE: tuple[Metric, ...] = (
         MetricKind.COUNTER,
         "Rows that the record will never have, because its database was away for too long or refused them.",
     ),
+    Metric(
+        "pumice_record_lines_dropped_total",
+        MetricKind.COUNTER,
+        "Pods and containers that have ended and whose last lines could not be fetched or kept.",
+    ),
     Metric("pumice_record_failures_total", MetricKind.COUNTER, "Batches that the record's database did not take."),
     Metric(
         "pumice_record_refused",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from pumice.api.meta import Json
     from pumice.webhooks.access import QueueAccess
+    from pumice.webhooks.crowding import Crowding
     from pumice.webhooks.reviews import Path, Reviewer
     from pumice.webhooks.submitters import Subject, Submitters
     from pumice.webhooks.target_queues import Destinations
@@ -29,6 +30,7 @@ class QueueRights:
     submitters: Submitters
     destinations: Destinations
     access: QueueAccess
+    crowding: Crowding | None = None
 
 
 class Admission:
@@ -53,6 +55,8 @@ class Admission:
         if not is_submission(request, by_controllers=rights.submitters.is_trusted(request)):
             return Verdict(response)
         question = _question(request, rights)
+        if problem := _crowded(question, rights):
+            return Verdict(refuse_response(question.stub, problem))
         if len(question.queues) > QUEUES_MAX:
             text = f"leads to {len(question.queues)} queues, at most {QUEUES_MAX} can be asked about; make several objects of it"
             return Verdict(refuse_response(question.stub, f"this {question.kind} {text}"))
@@ -109,6 +113,14 @@ def _question(request: Json, rights: QueueRights) -> Question:
         is_own=submitter == rights.submitters.sender(request),
         queues=tuple(rights.destinations.of(request)),
     )
+
+
+def _crowded(question: Question, rights: QueueRights) -> str:
+    """Why one gang more is too many. What controllers make for a user waits instead: they would only try again."""
+    if rights.crowding is None or not (question.is_new and question.is_own) or question.kind not in {"Job", "PodGroup"}:
+        return ""
+    problems = (rights.crowding.problem(question.submitter.user, queue) for queue in question.queues)
+    return next((problem for problem in problems if problem), "")
 
 
 async def _check_rights(question: Question, response: Json, rights: QueueRights) -> Json:

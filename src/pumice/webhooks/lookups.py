@@ -69,6 +69,10 @@ class InformerLookup:
         """Its informer begins with the first question: only queue rights ask."""
         return self._informers.of(PodGroup).get(namespace, name)
 
+    def pod_groups(self) -> Iterable[PodGroup]:
+        """All; only limits of submitted gangs ask, as above."""
+        return tuple(self._informers.of(PodGroup).objects.values())
+
     def job_flows(self, namespace: str) -> Iterable[JobFlow]:
         """Of one namespace; only queue rights ask, as above."""
         flows = tuple(self._informers.of(JobFlow).objects.items())

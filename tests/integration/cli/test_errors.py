@@ -40,6 +40,14 @@ COMMANDS = {
     "nodes": (),
     "top": (),
     "what-if": ("--drain", "ghost"),
+    "forecast": ("ghost",),
+    "why-evicted": ("ghost",),
+    "consolidate": ("--dry-run",),
+    "prio": ("ghost",),
+    "sprio": ("ghost",),
+    "history": (),
+    "sacct": (),
+    "report": (),
     "squeue": ("-j", "ghost"),
     "sinfo": (),
     "scancel": ("ghost",),
@@ -50,7 +58,16 @@ COMMANDS = {
 # Processes that go on until they are stopped find out in the same words that there is no such kubeconfig.
 PROCESSES = {"scheduler": (), "controllers": (), "node": ("--pretend", "1")}
 MAKERS = {"job run", "sbatch", "queue create", "jobflow create", "jobtemplate create"}
-OWN_WORDS = {"what-if", "squeue"}  # it looks names up in a listing: no server has said that there is none
+RECORD = {"history", "sacct", "report"}  # what they ask is the controllers
+OWN_WORDS = {
+    "what-if",
+    "squeue",
+    "prio",
+    "sprio",
+    "forecast",
+    "why-evicted",
+    "consolidate",
+}  # they look names up in a listing, tell of Jobs that are long gone, or take no name: no server has said that there is none
 
 
 def leaves(command, path=()):
@@ -125,7 +142,10 @@ def test_a_context_that_is_not_there_is_code_2_and_the_others_are_named(pumice, 
 def test_a_cluster_that_does_not_answer_is_code_1(pumice, words, monkeypatch, name, arguments):
     monkeypatch.setattr(kube_client, "RETRY_S_FIRST", 0.0)
     said = refusal(pumice(*words(name, arguments), "--master", "https://127.0.0.1:1"), 1)
-    assert said.startswith("pumice: https://127.0.0.1:1 gave no answer to ")
+    before = (
+        "the record cannot be asked (the lease of the leading controllers cannot be read: " if name in RECORD else ""
+    )
+    assert said.startswith(f"pumice: {before}https://127.0.0.1:1 gave no answer to ")
     assert "check the address and the certificates in context 'pumice' of " in said
 
 

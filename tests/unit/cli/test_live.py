@@ -59,3 +59,10 @@ def test_no_more_lines_are_shown_than_the_terminal_has(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert live.fitting("1\n2\n3\n4") == "1\n2\n3\n4"
     assert live.fitting("1\n2\n3\n4\n5\n6") == "1\n2\n3\n... and 3 more lines"
+
+
+def test_lines_are_cut_where_the_terminal_ends_and_colours_take_no_room(monkeypatch):
+    monkeypatch.setenv("LINES", "9")
+    monkeypatch.setenv("COLUMNS", "5")
+    assert live.fitting("1234567\n12") == "12345\n12"
+    assert live.fitting("12\x1b[31m34567\x1b[0m89") == "12\x1b[31m345\x1b[0m"

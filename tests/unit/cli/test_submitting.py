@@ -163,6 +163,11 @@ def test_pods_whose_logs_are_read_come_by_task_and_number():
     assert logs.chosen_pods(pods, task="worker", index=10) == ["w-10"]
 
 
+def test_a_job_with_a_time_limit_is_described_with_it():
+    job = {"metadata": {"name": "train", "annotations": {names.TIME_LIMIT: "2h", names.TIME_LIMIT_WARNING: "5m"}}}
+    assert "Time limit:       2h, told 5m before\n" in describe.job_text(job, [], NOW)
+
+
 def test_a_job_is_described_with_its_tasks_conditions_and_events():
     job = {
         "metadata": {

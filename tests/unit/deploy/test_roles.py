@@ -35,6 +35,11 @@ def test_the_scheduler_may_list_exactly_what_its_state_and_its_plugins_are_made_
     assert granted == wanted
 
 
+def test_the_charts_policy_is_the_built_in_one():
+    (values,) = yamltext.load_all((DEPLOY / "helm" / "pumice" / "values.yaml").read_text(), source="values")
+    assert values["scheduler"]["policy"] == builtin.TEXT
+
+
 def test_the_scheduler_may_keep_exactly_the_slots_that_are_persistent():
     own = (slot for slot, _ in OWN_MEMORY)
     slots = [*own, *(plugin.memory for plugin in CLASSES if plugin.memory is not None)]
@@ -49,9 +54,9 @@ def test_the_chart_knows_what_plugins_beyond_the_built_in_policy_list_and_keep()
             if (plural := kinds.by_struct(watch.kind).plural) not in granted:
                 asked = TEMPLATE.partition(f'{{{{- if contains "{name}" .Values.scheduler.policy }}}}')[2]
                 assert plural in asked.partition("{{- end }}")[0], f"{name} lists {plural}"
-    (named,) = re.findall(r'range list ((?:"[\w-]+" ?)+)}}', TEMPLATE)
-    assert set(re.findall(r'"([\w-]+)"', named)) == {
-        plugin.memory.name
-        for plugin in plugins.NAMES.values()
-        if plugin.memory is not None and plugin.memory.persistent and plugin not in CLASSES
+    (named,) = re.findall(r'range list ((?:"[\w-]+:[\w-]+" ?)+)}}', TEMPLATE)
+    assert set(re.findall(r'"([\w-]+:[\w-]+)"', named)) == {
+        f"{name}:{plugin.memory.name}"
+        for name, plugin in plugins.NAMES.items()
+        if plugin.memory is not None and plugin.memory.persistent
     }

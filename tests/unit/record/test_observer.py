@@ -3,6 +3,7 @@
 import itertools
 import json
 
+import msgspec
 import pytest
 
 from pumice.api import decoding, disruptions, names
@@ -174,8 +175,10 @@ def test_the_order_of_news_does_not_matter(order):
 
 
 def test_an_eviction_says_for_whom_by_which_rule_and_what_it_cost():
-    message = disruptions.message("preempt", "other/big", "tier 1 of gang: ready at 3")
-    victim = a_pod(0, evicted=(40, "PreemptionByScheduler", message), **{names.CHECKPOINTED_AT: at(30)})
+    gets = disruptions.Party(gang="other/big")
+    story = disruptions.Story("preempt", why="tier 1 of gang: ready at 3", claimant=gets)
+    notes = {names.EVICTION: msgspec.json.encode(story).decode(), names.CHECKPOINTED_AT: at(30)}
+    victim = a_pod(0, evicted=(40, "PreemptionByScheduler", story.text), **notes)
     observer = Observer()
     assert only(folded(observer, a_job(), victim), Eviction) == [], "it still runs"
     rows = folded(observer, gone=[victim], now=T0 + 42)
@@ -310,14 +313,3 @@ def test_memory_is_for_what_lives():
     assert observer.remembered() <= 1 + 4
     folded(observer, gone=[a_job(rv=900)])
     assert observer.remembered() == 0
-
-
-@pytest.mark.parametrize(("rule", "claimant", "why"), [("preempt", "a/b", "x: y for gang z: w"), ("reclaim", "", "")])
-def test_a_disruption_is_read_as_it_was_written(rule, claimant, why):
-    pod = a_pod(evicted=(40, disruptions.PREEMPTED, disruptions.message(rule, claimant, why)))
-    assert disruptions.of_pod(pod)[:3] == (rule, claimant, why)
-
-
-def test_a_disruption_by_somebody_else_is_named_after_its_reason():
-    pod = a_pod(evicted=(40, "EvictionByEvictionAPI", "Eviction API: evicting"))
-    assert disruptions.of_pod(pod)[:3] == ("EvictionByEvictionAPI", "", "Eviction API: evicting")

@@ -1,7 +1,8 @@
 """The actions, one file each; a policy names those that run, in order. A new one is a file here and a line in this table.
 
 Read `enqueue` (which gangs may have pods) and `allocate` (which start) first; `backfill` places pods that ask for nothing. `preempt` and `reclaim`
-make room within a queue and between queues, `gangpreempt` and `gangreclaim` do so gang by gang, and `shuffle` moves running pods.
+make room within a queue and between queues, `gangpreempt` and `gangreclaim` do so gang by gang, `shuffle` moves running pods, and
+`consolidate` moves gangs so that what is free in pieces becomes room for one that waits.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from pumice.scheduling.actions import (
     allocate,
     backfill,
+    consolidate,
     enqueue,
     gangpreempt,
     gangreclaim,
@@ -19,7 +21,7 @@ from pumice.scheduling.actions import (
     shuffle,
 )
 from pumice.scheduling.core import arguments
-from pumice.scheduling.evicting import gang_eviction
+from pumice.scheduling.evicting import gang_eviction, moving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 NAMES: Mapping[str, Callable[[Session], None]] = {
     "allocate": allocate.run,
     "backfill": backfill.run,
+    "consolidate": consolidate.run,
     "enqueue": enqueue.run,
     "gangpreempt": gangpreempt.run,
     "gangreclaim": gangreclaim.run,
@@ -41,6 +44,7 @@ NAMES: Mapping[str, Callable[[Session], None]] = {
 ARGUMENTS: Mapping[str, type[arguments.ActionArgs]] = {
     "allocate": arguments.CachingArgs,
     "backfill": arguments.CachingArgs,
+    "consolidate": moving.Arguments,
     "gangpreempt": gang_eviction.Arguments,
     "gangreclaim": gang_eviction.Arguments,
     "preempt": preempt.Arguments,

@@ -26,7 +26,8 @@ from pumice.scheduling.core.decisions import (
 )
 from pumice.scheduling.core.failures import BadAnswer
 from pumice.scheduling.core.statement import Eviction, Placement
-from pumice.scheduling.evicting import backoff, mend
+from pumice.scheduling.evicting import backoff, mend, moving
+from pumice.scheduling.evicting.stories import Stories
 from pumice.scheduling.placing import feasibility
 from pumice.scheduling.time import accuracy, run_times
 
@@ -46,6 +47,7 @@ OWN_MEMORY: tuple[tuple[Slot[Any], Callable[[Session], msgspec.Struct]], ...] = 
     (run_times.SLOT, run_times.next_value),
     (accuracy.SLOT, accuracy.next_errors),
     (accuracy.SCORE, accuracy.next_score),
+    (moving.SLOT, moving.next_value),
 )
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is free for all gangs again
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
@@ -156,12 +158,13 @@ def _commits(session: Session) -> tuple[GangCommit, ...]:
 
 
 def _evictions(session: Session) -> tuple[Evict, ...]:
-    found = []
+    stories, found = Stories(session), []
     for operation, claimant in session.accepted:
         if isinstance(operation, Eviction):
             assert operation.cause is not None, f"nothing says why {operation.task.key} has to go"
             key = claimant.key if claimant is not None else ""
-            found.append(Evict(operation.task, operation.rule, key, operation.cause))
+            story = stories.story(operation.task, operation.rule, operation.cause, claimant)
+            found.append(Evict(operation.task, operation.rule, key, operation.cause, story))
     return tuple(found)
 
 

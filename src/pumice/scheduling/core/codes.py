@@ -284,6 +284,9 @@ class Code(enum.Enum):
         "evicting everything that other queues must give back would make room for {free} of {wanted} members "
         "that must start together")
 
+    CONSOLIDATION_FALLS_SHORT = "ConsolidationFallsShort", "moving all that may be moved would not be enough", (
+        "moving everything that may be moved would make room for {free} of {wanted} members that must start together")
+
     # Reservations.
     RESERVED = "Reserved", "room is reserved for the gang", (
         "room for its minimum is reserved on {free} nodes, from {until} on at the latest")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from pumice.api.disruptions import Party, Story
 from pumice.cluster.amounts import Amounts
 from pumice.cluster.tasks import Task
 from pumice.scheduling.core.memory import EMPTY, Memory
@@ -74,6 +75,14 @@ class Evict:
     rule: str  # the action's name, as Volcano's events have it
     claimant: str
     cause: Cause
+    about: Story | None = None
+
+    @property
+    def story(self) -> Story:
+        """The whole of it, for those who read it on the pod; without parties that nobody has worked out."""
+        if self.about is not None:
+            return self.about
+        return Story(self.rule, self.cause.code.value, self.cause.text, claimant=Party(gang=self.claimant))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

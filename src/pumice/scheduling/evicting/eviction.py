@@ -165,19 +165,29 @@ def has_evicted_requests(evictions: Iterable[Eviction]) -> bool:
 
 
 def spare(
-    session: Session, statement: Statement, *, check_queue: bool, of: Callable[[GangState], bool] = lambda _: True
+    session: Session,
+    statement: Statement,
+    *,
+    check_queue: bool,
+    of: Callable[[GangState], bool] = lambda _: True,
+    accepts: Callable[[Statement], bool] = lambda _: True,
 ) -> None:
-    """Take back every eviction (of such gangs) that the plan can do without, last one first; what is left is minimal."""
+    """Take back every eviction (of such gangs) that the plan can do without, last one first; what is left is minimal.
+
+    `accepts` has the last word on the smaller plan: what a spared pod keeps, another victim may have been meant to get.
+    """
     evictions = [each for each in statement.evictions if of(each.gang)]
     if len(evictions) > SPARED_BY_REPLAY_MAX:
         return
     for each in reversed(evictions):
         room, demand = session.room.future[:, each.node], each.shape.demand
         if all(room[row] >= demand[row] for row in each.shape.rows):
-            _try_without(session, statement, each, check_queue=check_queue)
+            _try_without(session, statement, each, accepts, check_queue=check_queue)
 
 
-def _try_without(session: Session, statement: Statement, spared: Eviction, *, check_queue: bool) -> None:
+def _try_without(
+    session: Session, statement: Statement, spared: Eviction, accepts: Callable[[Statement], bool], *, check_queue: bool
+) -> None:
     """Do the whole plan again without one victim; keep that if every placement still holds."""
     plan = list(statement.operations)
     statement.rollback()
@@ -194,3 +204,6 @@ def _try_without(session: Session, statement: Statement, spared: Eviction, *, ch
                 statement.replay(plan)
                 return
             statement.replay([operation])
+    if not accepts(statement):
+        statement.rollback()
+        statement.replay(plan)

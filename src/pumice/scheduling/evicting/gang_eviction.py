@@ -65,6 +65,8 @@ class Rules:
     below: Callable[[GangState], float]  # victims' gangs must be of lower priority than this
     compare: Callable[[GangState, GangState], float]  # whose bundle goes first
     too_little: Code  # evicting all of them would not be enough
+    goes_whole: Callable[[GangState], bool] = lambda _: True  # whether a gang may lose what it cannot spare
+    accepts: Callable[[Statement], bool] = lambda _: True  # whether a plan that works may be carried out
 
 
 def starving(session: Session) -> Iterator[tuple[QueueInfo, Heap[GangState]]]:
@@ -79,18 +81,18 @@ def starving(session: Session) -> Iterator[tuple[QueueInfo, Heap[GangState]]]:
         yield queue, Heap(session.gang_before, found[queue.name])
 
 
-def pursue(session: Session, gang: GangState, rules: Rules, arguments: Arguments) -> None:
-    """Evict for one gang, if that provably lets it start."""
+def pursue(session: Session, gang: GangState, rules: Rules, arguments: Arguments) -> bool:
+    """Evict for one gang, if that provably lets it start; whether it did."""
     if turns.is_held_back(session, gang):
-        return
+        return False
     obstacle = topology.prepare(session, gang)
     if obstacle is not None:
         members.refuse(gang, obstacle)
-        return
+        return False
     wanted = Wanted(session, gang)
     most = rules.candidates.most(rules.below(gang))
     if not wanted.tasks or most is None or any(task.pod.spec.preemption_policy == "Never" for task in wanted.tasks):
-        return
+        return False
     domains = _domains(session, gang, arguments.domains_max)
     bounds = topology.room_for(session, wanted.tasks, ROOT, most)
     positions = [session.snapshot.tree.position[name] for name in domains]
@@ -104,7 +106,8 @@ def pursue(session: Session, gang: GangState, rules: Rules, arguments: Arguments
         if statement is not None:
             rules.candidates.forget(statement.evictions)
             statement.commit()
-            return
+            return True
+    return False
 
 
 def _domains(session: Session, gang: GangState, most: int) -> list[str]:
@@ -143,7 +146,8 @@ class _Domain:
 
     def plan(self, *, allow_whole: bool) -> Statement | None:
         """A statement with a minimal plan that lets the gang start, or None."""
-        offered = [bundle for bundle in self._bundles() if allow_whole or not bundle.whole]
+        whole = self.rules.goes_whole
+        offered = [each for each in self._bundles() if not each.whole or (allow_whole and whole(each.gang))]
         count = self._fewest(offered)
         step = 1
         for _ in range(TRIALS_MAX):
@@ -199,7 +203,7 @@ class _Domain:
         works = self._place(statement)
         for sub, record in zip(gang.subs, records, strict=True):
             sub.hyper_node = record
-        if works:
+        if works and self.rules.accepts(statement):
             return statement
         statement.rollback()
         return None
@@ -266,11 +270,12 @@ class _Domain:
 
     def _spare_members(self, statement: Statement, broken: Sequence[GangState]) -> None:
         """Spare single members, of a gang that goes whole only if those that stay are its minimum."""
-        session = self.session
-        eviction.spare(session, statement, check_queue=True, of=lambda gang: gang not in broken)
+        session, accepts = self.session, self.rules.accepts
+        eviction.spare(session, statement, check_queue=True, of=lambda gang: gang not in broken, accepts=accepts)
         for gang in broken:
             plan = list(statement.operations)
-            eviction.spare(session, statement, check_queue=True, of=functools.partial(operator.is_, gang))
+            only = functools.partial(operator.is_, gang)
+            eviction.spare(session, statement, check_queue=True, of=only, accepts=accepts)
             if not session.is_ready(gang):
                 statement.rollback()
                 statement.replay(plan)

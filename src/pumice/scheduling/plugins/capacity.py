@@ -286,7 +286,7 @@ class Capacity(Plugin):
         return _Reclaiming(self, gang.queue, claimant.request.amounts).victims(related)
 
     def evictable(self, kind: EvictionKind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
-        if kind is EvictionKind.PREEMPT:
+        if kind is not EvictionKind.RECLAIM:
             return candidates
         return _Reclaiming(self, claimant.queue, None).victims(candidates)
 

@@ -52,6 +52,8 @@ class Priority(Plugin):
         if kind is EvictionKind.RECLAIM:
             return candidates
         gangs = self.session.gangs
+        if kind is EvictionKind.CONSOLIDATE:  # they keep what they have, elsewhere
+            return [task for task in candidates if gangs[task.gang].priority <= claimant.priority]
         return [task for task in candidates if gangs[task.gang].priority < claimant.priority]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.ports import Ports
 
-EVICTING_ACTIONS = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle"})
+EVICTING_ACTIONS = frozenset({"consolidate", "preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ SENTENCES = {
     Code.ROLE_FAILED: "Task w-1 with role spec worker has already predicated failed, skip",
     Code.PREEMPTION_FALLS_SHORT: "evicting every gang of lower priority in queue research would make room for 3 of 4 members that must start together",
     Code.RECLAIM_FALLS_SHORT: "evicting everything that other queues must give back would make room for 3 of 4 members that must start together",
+    Code.CONSOLIDATION_FALLS_SHORT: "moving everything that may be moved would make room for 3 of 4 members that must start together",
     Code.RESERVED: "room for its minimum is reserved on 8 nodes, from 2026-01-31T12:30:00Z on at the latest",
     Code.WOULD_DELAY: "would delay gang team/large, for which room is reserved from 2026-01-31T12:30:00Z on; a gang that is expected to end before that may pass",
     Code.NOT_HELD: "3 of the 8 members that must start together would find a place; that room is not held, but reserved for the time at which there is enough for all of them",

@@ -7,6 +7,14 @@ revision = "0001"
 down_revision = None
 
 _INT = sa.BigInteger
+_GANG_INDEXES = {
+    "gangs_by_end": ["ended", "uid", "namespace", "user_name", "queue", "state", "name"],
+    "gangs_by_namespace": ["namespace", "ended", "uid", "user_name", "queue", "state"],
+    "gangs_by_user": ["user_name", "ended", "uid", "namespace", "queue", "state"],
+    "gangs_by_queue": ["queue", "ended", "uid", "namespace", "user_name", "state"],
+    "gangs_by_state": ["state", "ended", "uid", "namespace", "user_name", "queue"],
+    "gangs_by_name": ["name", "namespace", "ended"],
+}
 
 
 def upgrade() -> None:
@@ -47,12 +55,8 @@ def _gangs() -> None:
         sa.Column("lost_gpu_s", sa.Float(), nullable=False, server_default="0"),
         sa.Column("held", sa.Text(), nullable=False, server_default="{}"),
     )
-    op.create_index("gangs_ended", "gangs", ["ended", "namespace", "user_name", "queue", "state", "name", "uid"])
-    op.create_index("gangs_by_namespace", "gangs", ["namespace", "ended"])
-    op.create_index("gangs_by_user", "gangs", ["user_name", "ended"])
-    op.create_index("gangs_by_queue", "gangs", ["queue", "ended"])
-    op.create_index("gangs_by_state", "gangs", ["state", "ended"])
-    op.create_index("gangs_by_name", "gangs", ["namespace", "name", "ended"])
+    for name, columns in _GANG_INDEXES.items():
+        op.create_index(name, "gangs", columns)
 
 
 def _attempts() -> None:
@@ -110,17 +114,19 @@ def _evictions() -> None:
 
 
 def _usage() -> None:
-    op.create_table(
-        "usage",
-        sa.Column("hour", _INT(), primary_key=True),
-        sa.Column("namespace", sa.Text(), primary_key=True),
-        sa.Column("queue", sa.Text(), primary_key=True),
-        sa.Column("user_name", sa.Text(), primary_key=True),
-        sa.Column("resource", sa.Text(), primary_key=True),
-        sa.Column("team", sa.Text(), nullable=False),
-        sa.Column("held_s", sa.Float(), nullable=False),
-        sa.Column("lost_s", sa.Float(), nullable=False),
-    )
+    for table, first in (("usage", "hour"), ("usage_days", "day")):
+        op.create_table(
+            table,
+            sa.Column(first, _INT(), primary_key=True),
+            sa.Column("namespace", sa.Text(), primary_key=True),
+            sa.Column("queue", sa.Text(), primary_key=True),
+            sa.Column("user_name", sa.Text(), primary_key=True),
+            sa.Column("resource", sa.Text(), primary_key=True),
+            sa.Column("team", sa.Text(), nullable=False),
+            sa.Column("held_s", sa.Float(), nullable=False),
+            sa.Column("lost_s", sa.Float(), nullable=False),
+            sqlite_with_rowid=False,
+        )
 
 
 def _capacity() -> None:

@@ -37,6 +37,7 @@ class EvictionKind(enum.Enum):
 
     PREEMPT = "gangpreempt"
     RECLAIM = "gangreclaim"
+    CONSOLIDATE = "consolidate"  # the victims start again elsewhere
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,0 +1,92 @@
+"""The story of each eviction as data: victim, claimant, rule, what both queues held before and hold after, and what is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice import instant
+from pumice.api import names, run_time
+from pumice.api.disruptions import Party, Story
+from pumice.cluster import amounts
+from pumice.cluster.tasks import Status
+from pumice.scheduling.placing import annotation_values
+
+if TYPE_CHECKING:
+    from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.verdict import Cause
+
+
+class Stories:
+    """Tells the evictions of one session, once all of them are decided."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._held: dict[tuple[str, str], tuple[float, float]] = {}  # by queue and resource: before, after
+
+    def story(self, task: Task, rule: str, cause: Cause, claimant: GangState | None) -> Story:
+        victim = self._session.gangs.get(task.gang)
+        resource = contested(task.request.amounts)
+        return Story(
+            rule=rule,
+            code=cause.code.value,
+            why=cause.text,
+            victim=self._party(victim, resource),
+            claimant=self._party(claimant, resource),
+            resource=resource,
+            lost_seconds=lost_seconds(task, self._session.now),
+        )
+
+    def _party(self, gang: GangState | None, resource: str) -> Party:
+        if gang is None:
+            return Party()
+        before, after = self._holdings(gang.queue, resource)
+        figures = self._session.figures.get(gang.queue)
+        deserved = None if figures is None else figures.deserved.get(resource)
+        return Party(
+            gang=gang.key,
+            job=gang.spec.job,
+            queue=gang.queue,
+            user=gang.spec.user,
+            priority=gang.spec.priority,
+            held_before=amounts.quantity_text(resource, before),
+            held_after=amounts.quantity_text(resource, after),
+            deserved=""
+            if deserved is None or deserved == amounts.UNLIMITED
+            else amounts.quantity_text(resource, deserved),
+        )
+
+    def _holdings(self, queue: str, resource: str) -> tuple[float, float]:
+        """What a queue holds, and what it will once victims have left and claimants have started."""
+        known = self._held.get((queue, resource))
+        if known is None:
+            own = [gang for gang in self._session.gangs.values() if gang.queue == queue]
+            before = sum(gang.gang.occupied.get(resource, 0) for gang in own)
+            promised = sum(
+                task.request.amounts.get(resource, 0)
+                for gang in own
+                if gang.key in self._session.made_room_for
+                for task in gang.places
+                if gang.places[task][0] is Status.PIPELINED
+            )
+            after = sum(gang.occupied.get(resource, 0) for gang in own) + promised
+            known = self._held[queue, resource] = (before, after)
+        return known
+
+
+def contested(request: amounts.Amounts) -> str:
+    """The resource that a pod is evicted for, most likely: its cards, else its cores."""
+    cards = sorted(name for name, value in request.items() if value and "/" in name)
+    return cards[0] if cards else amounts.CPU
+
+
+def lost_seconds(task: Task, now: Instant) -> int:
+    """Run time since the pod's start, or since the checkpoint that it has told of; a checkpoint in the future does not count."""
+    started = annotation_values.instant_of(run_time.start_time(task.pod) or "")
+    if started is None:
+        return 0
+    told = annotation_values.instant_of(task.pod.metadata.annotations.get(names.CHECKPOINTED_AT, ""))
+    safe = told if told is not None and told <= now else started
+    return max(now - max(started, safe), 0) // instant.SECOND

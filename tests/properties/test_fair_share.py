@@ -1,0 +1,144 @@
+"""Fair share over time: simulated weeks, newcomers, restarts, and guarantees that no order takes away."""
+
+import random
+
+import pytest
+from bench.shares import FAIR, deviations, workload
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.properties.worlds import World
+from tests.unit.scheduling.clusters import NOW, a_cluster, a_gang, a_node, a_queue, policy
+
+from pumice import instant
+from pumice.api import changes, names
+from pumice.cluster import amounts
+from pumice.cluster.intake import Intake
+from pumice.scheduling.core import builtin
+from pumice.scheduling.core.cycle import plan
+from pumice.scheduling.core.memory import EMPTY, Memory
+from pumice.scheduling.sharing.decayed_usage import SLOT, Decay, usage_at
+from pumice.sim import Submission, nodes, simulate
+
+ALONE = policy("enqueue, allocate", "priority gang", "fairshare predicates")
+BUILT_IN = builtin.parse(builtin.TEXT, "built-in policy")
+HOUR = 3600
+STEP_S, CPUS = 20.0, 40
+
+
+@pytest.mark.parametrize(("queues", "cluster", "seed"), [(2, "2x8", 11), (6, "4x8", 12)])
+def test_over_a_week_of_bursts_queues_use_what_their_weights_say(queues, cluster, seed):
+    weights, work = workload(queues, days=7, cluster=cluster, seed=seed)
+    outcome = simulate(work, nodes(cluster), queues=weights, policy=FAIR, until_s=7 * 24 * HOUR)
+    worst = max(map(abs, deviations(outcome, weights, days=7).values()))
+    assert worst <= 0.02, f"seed {seed}"
+
+
+def test_a_newcomers_first_job_waits_no_longer_than_one_job_of_the_crowd():
+    crowd = [Submission(at_s=0, run_s=HOUR, queue="q", user="ann") for _ in range(2000)]
+    first = Submission(at_s=2.5 * HOUR, run_s=HOUR, queue="q", user="bob")
+    outcome = simulate([*crowd, first], nodes("1x8"), queues={"q": 1}, policy=FAIR, until_s=4 * HOUR)
+    assert outcome.runs[-1].wait_s is not None
+    assert outcome.runs[-1].wait_s <= HOUR
+
+
+# ------------------------------------------------------------------------------------------------------ restarts
+
+
+def _jobs(chance, count):
+    return [
+        (
+            chance.uniform(0, 900),  # starts
+            chance.uniform(30, 600),  # runs
+            a_gang(f"g{number}", 1, cpu=str(chance.randint(1, 4)), running=["n1"],
+                   group={"annotations": {names.SUBMITTED_BY: f"u{number % 3}"}},
+                   status={"startTime": None}),
+        )
+        for number in range(count)
+    ]  # fmt: skip
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.integers(0, 10**6), st.floats(60, 900), st.floats(0, 60), st.floats(0.5, 20))
+def test_a_restart_changes_usage_by_no_more_than_a_minute_of_what_was_held(seed, killed_s, lost_s, pause_s):
+    """The scheduler is killed; what it had last stored is `lost_s` old, and the next one begins after `pause_s`."""
+    jobs = _jobs(random.Random(seed), 8)
+
+    def cycles(memory, since, until, step=STEP_S):
+        at = since
+        while at <= until:
+            memory = plan(_at(jobs, at), ALONE, memory, now=NOW + round(at * instant.SECOND)).memory
+            at += step
+        return memory
+
+    whole = cycles(EMPTY, 0, 1000)
+    stored = cycles(EMPTY, 0, killed_s - lost_s)
+    again = cycles(stored, killed_s + pause_s, 1000)
+    ends = NOW + 1000 * instant.SECOND
+    one, other = (
+        usage_at(each.of(SLOT), ends, Decay(168 * instant.HOUR), dict, lambda _: 0.0) for each in (whole, again)
+    )
+    gap_s = lost_s + pause_s + 2 * STEP_S
+    for queue, user in one.keys() | other.keys():
+        own = [pod for _, _, (group, pod) in jobs if user in {"", group.metadata.annotations[names.SUBMITTED_BY]}]
+        most = sum(int(pod.spec.containers[0].resources.requests["cpu"]) for pod in own) / CPUS
+        assert abs(one.get((queue, user), 0.0) - other.get((queue, user), 0.0)) <= gap_s * most, f"seed {seed}: {user}"
+
+
+def _at(jobs, at_s):
+    """The cluster at a time: the jobs that run, with their starts."""
+    running = []
+    for start, length, (group, pod) in jobs:
+        if start <= at_s < start + length:
+            began = instant.format_instant(NOW + round(start) * instant.SECOND)
+            running.append([group, _started(pod, began)])
+    return a_cluster(a_node("n1", cpu=str(CPUS)), running).snapshot()
+
+
+def _started(pod, began):
+    import msgspec
+
+    return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, start_time=began))
+
+
+# ------------------------------------------------------------------------------------------------------ guarantees
+
+
+def _held(cluster):
+    found = {}
+    for gang in cluster.snapshot().gangs.values():
+        amounts.add(found.setdefault(gang.spec.queue, {}), gang.occupied)
+    return found
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.floats(0, 1e5), st.floats(0, 1e5))
+def test_what_is_guaranteed_to_a_queue_is_never_given_to_another(seed, used, others):
+    """Whatever has been used: of a cluster that is empty, a queue that wants its guarantee has it after one cycle."""
+    chance = random.Random(seed)
+    cpus = chance.randint(4, 12)
+    guaranteed = chance.randint(1, cpus)
+    crowd = [a_gang(f"c{number}", 1, group={"queue": "crowd"}) for number in range(2 * cpus)]
+    due = [a_gang(f"d{number}", 1, group={"queue": "due"}, created=9) for number in range(guaranteed)]
+    share = {"cpu": str(guaranteed)}
+    queues = a_queue("crowd", weight=chance.randint(1, 9)), a_queue("due", guarantee=share, deserved=share)
+    memory = Memory({SLOT.name: SLOT.type(NOW, {"due": (used, 0.0), "crowd": (others, 0.0)})})
+    cluster = a_cluster(a_node("n1", cpu=str(cpus)), *queues, crowd, due)
+    started = [commit.gang for commit in plan(cluster.snapshot(), BUILT_IN, memory, now=NOW).commits]
+    assert sum(key.startswith("default/d") for key in started) == guaranteed, f"seed {seed}"
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(0, 4), st.integers(1, 8))
+def test_chains_of_cycles_give_the_same_memory_in_any_order_of_arrival(seed, size, running, waiting):
+    world = World(seed, size, running, waiting)
+    memories = []
+    for order in (0, 1):
+        cluster = a_cluster()
+        intake = Intake(cluster)
+        for thing in world.shuffled(order):
+            intake.apply(changes.Upserted(thing))
+        memory = EMPTY
+        for step in range(3):
+            memory = plan(cluster.snapshot(), BUILT_IN, memory, now=NOW + step * 30 * instant.SECOND).memory
+        memories.append(SLOT.encode(memory.of(SLOT)))
+    assert memories[0] == memories[1], repr(world)
