@@ -78,7 +78,7 @@ async def _from_leader(access: ClusterAccess, name: str) -> Report | None:
     found = {}
     for gang in state.gangs:
         known = gang.forecast
-        if known is not None and own in {"", gang.job, gang.name}:
+        if known is not None and known.p50 and own in {"", gang.job, gang.name}:
             p50, p90 = (instant.parse_instant(each) if each else None for each in (known.p50, known.p90))
             made = instant.parse_instant(known.made)
             told = Forecast(gang.key, gang.uid, made, p50, p90, ahead=known.ahead, unknown=known.without_estimate)

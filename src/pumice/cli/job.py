@@ -83,7 +83,7 @@ class Starts:
 
     def __init__(self, access: ClusterAccess) -> None:
         self._access = access
-        self._found: dict[tuple[str, str], str] = {}  # by namespace and Job
+        self._found: dict[str, str] = {}  # by the key of the Job's group
 
     async def ask(self) -> None:
         import msgspec
@@ -101,12 +101,13 @@ class Starts:
             gangs = msgspec.json.decode(answer, type=model.State).gangs
         except (Unanswered, msgspec.MsgspecError):
             gangs = ()
-        self._found = {(each.namespace, each.job): each.forecast.p50 for each in gangs if each.forecast and each.job}
+        self._found = {each.key: each.forecast.p50 for each in gangs if each.forecast is not None}
 
     def cell(self, job: Json, now: Instant) -> str:
         from pumice.cli import forecast
 
-        p50 = self._found.get((job["metadata"]["namespace"], job["metadata"]["name"]))
+        meta = job["metadata"]
+        p50 = self._found.get(f"{meta['namespace']}/{meta['name']}-{meta['uid']}")
         return forecast.at(instant.parse_instant(p50), now) if p50 else cells.NONE
 
 

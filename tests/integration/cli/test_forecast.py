@@ -32,6 +32,11 @@ def test_when_a_job_will_start_and_what_that_depends_on(pumice, full):
     assert (data["ahead"], data["withoutEstimate"], data["complete"]) == (1, 0, True)
 
 
+def test_a_wide_list_has_the_likely_start(pumice, full):
+    assert "STARTS" in pumice("job", "list", "-o", "wide").out
+    assert "STARTS" not in pumice("job", "list").out
+
+
 def test_a_job_is_tried_without_being_made(pumice, full):
     told = pumice("job", "run", "try", "-r", "4", "-m", "4", "--gpus", "1", "--test-only")
     assert told.code == 0

@@ -75,18 +75,23 @@ class World:
 def with_stand_ins(world: World) -> World:
     """The same with pods for groups that wait for their admission and so have none: equal parts of what their minimum asks for."""
     intake = world.intake.copy()
+    offered = intake.cluster.snapshot().nodes.total()
     for slot in list(intake.cluster.gangs.values()):
         group = slot.group
         if isinstance(group, PodGroup) and not slot.tasks and group.spec.min_resources and group.spec.min_member > 0:
-            for pod in _stand_ins(group, group.spec.min_resources):
+            for pod in _stand_ins(group, group.spec.min_resources, offered):
                 intake.apply(Upserted(object=pod))
     return dataclasses.replace(world, intake=intake)
 
 
-def _stand_ins(group: PodGroup, minimum: ResourceList) -> list[Pod]:
+def _stand_ins(group: PodGroup, minimum: ResourceList, offered: Collection[str]) -> list[Pod]:
     meta, count = group.metadata, min(group.spec.min_member, STAND_INS_MAX)
     total = amounts.read_minimum(minimum)
-    asks = {name: amounts.quantity_text(name, value / count) for name, value in total.items() if name != amounts.PODS}
+    asks = {  # a minimum also has names that only quotas know, such as limits.cpu
+        name: amounts.quantity_text(name, value / count)
+        for name, value in total.items()
+        if name in offered and name != amounts.PODS
+    }
     spec = PodSpec(
         containers=(Container(name="stand-in", resources=ResourceRequirements(requests=asks)),),
         scheduler_name=VOLCANO,
