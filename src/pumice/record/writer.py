@@ -72,6 +72,7 @@ class Writer:
         self._rounds = 0  # of folding
         self._written = 0  # the last round whose rows are all in the record
         self._progress = asyncio.Condition()
+        self._flushing = 0  # who waits for it
 
     async def keep_lines_first(self, pod_uid: str) -> None:
         """To be awaited before a pod is deleted: its last lines go with it."""
@@ -87,8 +88,12 @@ class Writer:
         if self._lines is not None:
             await self._lines.idle.wait()
         wanted = self._rounds + 1
-        async with self._progress:
-            await self._progress.wait_for(lambda: self._written >= wanted)
+        self._flushing += 1
+        try:
+            async with self._progress:
+                await self._progress.wait_for(lambda: self._written >= wanted)
+        finally:
+            self._flushing -= 1
 
     async def run(self) -> None:
         """Keep the record; a database that is of no use ends it, a fault of ours starts it anew."""
@@ -121,7 +126,7 @@ class Writer:
                 if writing is None or writing.done():
                     if writing is not None:
                         writing.result()
-                    writing = asyncio.create_task(self._write())
+                    writing = asyncio.create_task(self._write()) if self._is_due() else None
                 self._tell()
                 await self._clock.sleep(TICK_S)
         finally:
@@ -144,6 +149,9 @@ class Writer:
     async def _fold(self) -> None:
         news, self._news = self._news, {}
         now = self._now()
+        if not news and self._clock.monotonic() < self._due["sum"]:
+            self._rounds += 1
+            return
         rows = await self._in(self._folding, self._observer.fold, news.values(), int(now))
         self._drop(self._buffer.put(rows, now))
         self._rounds += 1
@@ -161,6 +169,12 @@ class Writer:
         return await loop.run_in_executor(threads, functools.partial(work, *arguments, **named))
 
     # ------------------------------------------------------------------------------------------------- writing
+
+    def _is_due(self) -> bool:
+        """Whether there is anything to write, somebody who waits for it, or a time that has come."""
+        at = self._clock.monotonic()
+        has_lines = self._lines is not None and self._lines.has_any
+        return bool(len(self._buffer) or has_lines or self._flushing) or any(at >= due for due in self._due.values())
 
     async def _write(self) -> None:
         """Everything that waits, and then what is due; while the database is away, one try after the other, ever more rarely."""
