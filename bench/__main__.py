@@ -18,7 +18,7 @@ from typing import Any
 from tools.kube import build
 
 HERE = ("engine", "fairshare", "memory", "apiserver", "cli", "admission")
-ON_KUBE = ("live",)
+ON_KUBE = ("live", "record_live")
 RATIOS = Path(__file__).with_name("ratios.json")
 TOLERANCE = {
     "calibrated": 1.5,
