@@ -22,7 +22,7 @@ from pumice.api.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirem
 from pumice.api.scheduling import PodGroup, PodGroupSpec, PodGroupStatus
 from pumice.cli import bench as plan_bench
 from pumice.cluster.intake import Intake
-from pumice.scheduling.core import builtin
+from pumice.scheduling.core import builtin, cycle
 from pumice.scheduling.time import accuracy
 from pumice.scheduling.time.forecast import Effort, World, first_in_line, forecast
 from pumice.sim.simulation import Simulation, nodes
@@ -85,7 +85,8 @@ def large(nodes_: int = 5000, running: int = 1000, waiting: int = 200, size: int
         )
     for number in range(waiting):
         _gang(intake, f"w{number:04}", size, now, run_s=3600)
-    world = World(intake, POLICY, now)
+    memory = cycle.plan(cluster.snapshot(), POLICY, now=now).memory  # what a scheduler knows that has run for a cycle
+    world = World(intake, POLICY, now, memory)
     wanted = first_in_line(world, 20)
     cluster.snapshot()
     started = time.process_time()

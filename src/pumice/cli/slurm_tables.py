@@ -161,7 +161,7 @@ def _reason(job: Job, group: PodGroup | None, state: str) -> str:
 
 
 class _Reservation(msgspec.Struct, frozen=True):
-    at: str = ""
+    time: str = ""
 
 
 def _start(group: PodGroup | None, state: str) -> tuple[str | None, str]:
@@ -169,9 +169,9 @@ def _start(group: PodGroup | None, state: str) -> tuple[str | None, str]:
         return None, ""
     text = group.metadata.annotations.get(names.RESERVATION) if group is not None else None
     if not text:
-        return None, "no room is reserved for it"
+        return None, "no room is reserved for it yet"
     try:
-        at = msgspec.json.decode(text, type=_Reservation).at
+        at = msgspec.json.decode(text, type=_Reservation).time
         instant.parse_instant(at)
     except (msgspec.MsgspecError, instant.InstantError):
         return None, "its reservation cannot be read"

@@ -95,9 +95,9 @@ def test_when_a_job_will_start_is_what_its_reservation_says_or_is_not_known():
     def line(annotations):
         return table([a_job(phase="Pending")], [a_group(annotations=annotations)], starts=True)[1]
 
-    reserved = json.dumps({"at": "2026-03-28T14:00:00Z", "nodes": 2})
+    reserved = json.dumps({"time": "2026-03-28T14:00:00Z", "nodes": 2})
     assert line({names.RESERVATION: reserved}) == "train research - PD 2026-03-28T14:00:00Z 2 0 (NotLookedAtYet)"
-    assert line({}).startswith("train research - PD n/a (no room is reserved for it) ")
+    assert line({}).startswith("train research - PD n/a (no room is reserved for it yet) ")
     assert line({names.RESERVATION: "soon"}).startswith("train research - PD n/a (its reservation cannot be read) ")
 
 

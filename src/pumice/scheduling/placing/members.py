@@ -72,8 +72,10 @@ def _next_run(session: Session, sub: SubState, waiting: list[Task]) -> tuple[lis
         return [first], shape
     most = session.until_ready(sub, first.role, len(waiting))
     if most > LONG_RUN and _needs_all(sub):
-        # It is given up at the first that fits nowhere: who comes after that one need not be looked at.
-        most = min(most, int(np.sum(shape.copies(session.room.future))) + 1)
+        queue = session.queue_of(sub.gang)
+        if session.points.allocatable.of(queue, shape, most) >= most:  # else the whole run is refused at once
+            # It is given up at the first that fits nowhere: who comes after that one need not be looked at.
+            most = min(most, int(np.sum(shape.copies(session.room.future))) + 1)
     run = [first]
     for task in waiting[1:most]:
         if task.role != first.role or session.promised_node(task) or session.shape(task) is not shape:

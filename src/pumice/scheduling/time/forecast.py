@@ -25,6 +25,7 @@ from pumice.scheduling.time import accuracy
 from pumice.scheduling.time.accuracy import Forecast
 from pumice.scheduling.time.estimates import Estimates, Source, default_of
 from pumice.scheduling.time.forward import Forward
+from pumice.scheduling.whatif.trial import EVICTING_ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -56,6 +57,7 @@ class Effort:
     horizon: Duration = 7 * DAY
     cycles: int = 2_000  # in all runs together
     blur: float = BLUR
+    units: int = 10_000  # of work in one cycle: a forecast need not find every victim that the scheduler would
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,11 +130,14 @@ def forecast(
     """When the gangs of these keys will start. `go_on` is asked before each cycle: a budget of time, for those that have a clock."""
     effort = effort or Effort()
     known = _Known(world)
+    present, left = _present(world, known, effort), effort.cycles - 1
+    at_once = _Run(known, wanted, drawn=None)
+    for step in present.run(world.now):
+        at_once.note(step)
     runs: list[_Run] = []
-    left = effort.cycles
     for number in range(effort.runs):
-        run = _Run(known, wanted, drawn=None if number == 0 else chance)
-        left = run.look_ahead(world, effort, left, go_on)
+        run = at_once.fork(None if number == 0 else chance)
+        left = run.look_ahead(present, effort, left, go_on)
         runs.append(run)
         if run.cut_short and number > 0:
             runs.pop()  # half a run knows of early starts only
@@ -140,6 +145,24 @@ def forecast(
             break
     stretch = world.memory.of(accuracy.SCORE).stretch
     return {key: _told(key, known, runs, stretch) for key in wanted if key in known.uids}
+
+
+def _present(world: World, known: _Known, effort: Effort) -> Forward:
+    """The engine at this moment, before its cycle; from its future all others fork."""
+    present = Forward(
+        world.intake.copy(),
+        world.policy,
+        world.memory,
+        now=world.now,
+        run_time=lambda _: None,  # the forks know
+        blur=effort.blur,
+        budget=effort.units,
+        ports=world.ports,
+        extra_plugins=world.extra_plugins,
+    )
+    for gang in known.ends:
+        present.is_running(gang, until=None)
+    return present
 
 
 def _told(key: str, known: _Known, runs: Sequence[_Run], stretch: float) -> Forecast:
@@ -206,23 +229,23 @@ class _Run:
         self.victims: dict[str, dict[str, int]] = {}
         self.cut_short = False
 
-    def look_ahead(self, world: World, effort: Effort, cycles: int, go_on: Callable[[], bool]) -> int:
-        """Until everybody has started that is waited for, or the horizon, or the budget; what is left of that."""
-        ahead = Forward(
-            world.intake.copy(),
-            world.policy,
-            world.memory,
-            now=world.now,
-            run_time=self._length,
-            blur=effort.blur,
-            ports=world.ports,
-            extra_plugins=world.extra_plugins,
-        )
-        for gang, end in self.known.ends.items():
-            until = end if self.chance is None else self._end(gang)
-            self.ends[gang] = until
-            ahead.is_running(gang, until=until)
-        steps = ahead.run(world.now + effort.horizon)
+    def fork(self, drawn: np.random.Generator | None) -> _Run:
+        """A run that begins with what has started at once."""
+        twin = _Run(self.known, self.waited_for, drawn)
+        twin.starts, twin.nodes, twin.victims = dict(self.starts), dict(self.nodes), dict(self.victims)
+        return twin
+
+    def look_ahead(self, present: Forward, effort: Effort, cycles: int, go_on: Callable[[], bool]) -> int:
+        """Until everybody has started that is waited for, or the horizon, or the budget; what is left of that.
+
+        Whom the engine would evict, it evicts at once: later cycles leave that out, which makes them many times cheaper.
+        """
+        actions = tuple(name for name in present.policy.actions if name not in EVICTING_ACTIONS)
+        ahead = present.fork(dataclasses.replace(present.policy, actions=actions), self._length)
+        for gang in sorted(present.running):
+            self.ends[gang] = self._end(gang)
+            ahead.is_running(gang, until=self.ends[gang])
+        steps = ahead.run(present.now + effort.horizon)
         while self.waited_for:
             if cycles <= 0 or not go_on():
                 self.cut_short = True
@@ -231,10 +254,10 @@ class _Run:
             if step is None:
                 break
             cycles -= 1
-            self._note(step)
+            self.note(step)
         return cycles
 
-    def _note(self, step: Step) -> None:
+    def note(self, step: Step) -> None:
         for eviction in step.decisions.evictions:
             if eviction.claimant in self.waited_for:
                 own = self.victims.setdefault(eviction.claimant, {})
@@ -251,17 +274,19 @@ class _Run:
             self.starts[gang] = step.at
             self.waited_for.discard(gang)
 
-    def _length(self, gang: str) -> Duration | None:
-        estimate = self.known.estimates.get(gang)
-        if estimate is None:
-            return None
+    def _length(self, gang: str) -> Duration:
+        estimate = self.known.estimates[gang]
         if self.chance is None:
             return estimate.length
         return round(estimate.length * self.known.errors.drawn(estimate.source, 0.0, self.chance))
 
     def _end(self, gang: str) -> Instant:
         """From errors that leave the gang alive so far; where none does, it ends soon, as overdue gangs do."""
-        assert self.chance is not None, "ends are drawn by chance"
-        estimate, age = self.known.estimates[gang], self.known.ages[gang]
-        factor = self.known.errors.drawn(estimate.source, age / max(estimate.length, 1), self.chance)
-        return self.known.now - age + round(estimate.length * factor)
+        known, now = self.known, self.known.now
+        if gang not in known.ends:
+            return now + self._length(gang)  # it has started a moment ago
+        if self.chance is None:
+            return known.ends[gang]
+        estimate, age = known.estimates[gang], known.ages[gang]
+        factor = known.errors.drawn(estimate.source, age / max(estimate.length, 1), self.chance)
+        return now - age + round(estimate.length * factor)

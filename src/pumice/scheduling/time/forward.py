@@ -13,6 +13,7 @@ what is expected of it. The cluster behind `intake` is changed: hand in a copy o
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import heapq
 from typing import TYPE_CHECKING, TypeAlias
@@ -25,6 +26,7 @@ from pumice.api.scheduling import PodGroup, PodGroupPhase
 from pumice.cluster.tasks import OCCUPYING
 from pumice.scheduling.core import cycle
 from pumice.scheduling.core.memory import EMPTY
+from pumice.scheduling.core.session import UNLIMITED_BUDGET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -96,6 +98,7 @@ class Forward:
         run_time: RunTime,
         leaving: Duration = LEAVING,
         blur: float = 0.0,
+        budget: int = UNLIMITED_BUDGET,
         ports: Ports | None = None,
         extra_plugins: Mapping[str, type[Plugin]] = cycle.NO_PLUGINS,
     ) -> None:
@@ -109,6 +112,7 @@ class Forward:
         self._run_time = run_time
         self._leaving = leaving
         self._blur = blur
+        self._budget = budget
         self._begin = now
         self._ports = ports
         self._extra_plugins = extra_plugins
@@ -129,6 +133,13 @@ class Forward:
         self._starts[gang] = self._starts.get(gang, 0) + 1
         if until is not None:
             self._foresee(max(until, self.now), End(gang, self._starts[gang]))
+
+    def fork(self, policy: Policy, run_time: RunTime) -> Forward:
+        """Another future from this moment on, under a policy and with run times of its own."""
+        twin, intake = copy.copy(self), self.intake.copy()
+        own = {name: value.copy() for name, value in vars(self).items() if isinstance(value, dict | set | list)}
+        vars(twin).update(own, intake=intake, cluster=intake.cluster, policy=policy, _run_time=run_time)
+        return twin
 
     def run(self, until: Instant) -> Iterator[Step]:
         """One step after the other, up to and including `until`; may be called again with a later time."""
@@ -181,6 +192,7 @@ class Forward:
             now=self.now,
             ports=self._ports,
             extra_plugins=self._extra_plugins,
+            budget=self._budget,
             explain=False,
         )
         self.cycles += 1

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from pumice.api import tolerations
+from pumice import instant
+from pumice.api import names, tolerations
 from pumice.api.pods import Toleration
 from pumice.api.priority import PriorityClass
 from pumice.cluster import amounts, edits
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.decisions import GangReport
+    from pumice.scheduling.core.verdict import Reason
     from pumice.scheduling.whatif.trial import Question, Start
 
 PLANS_MAX = 16  # for one gang; each takes as long as a cycle without evictions
@@ -109,6 +111,8 @@ class _Subject:
         self.key = report.gang
         self.gang: Gang = question.snapshot.gangs[report.gang]
         self.spec: GangSpec = self.gang.spec
+        self.now = question.now
+        self.reasons = report.reasons
         self.codes = {reason.code for reason in report.reasons}
         self.room = report.room
         self.waiting = [task for task in self.gang.tasks if task.status is Status.PENDING]
@@ -119,6 +123,7 @@ class _Subject:
         yield self._tolerations()
         yield self._selectors()
         yield self._tiers()
+        yield self._run_times()
         yield self._queues()
         yield self._minimums()
         yield self._resources()
@@ -165,6 +170,15 @@ class _Subject:
         for tier in [each for each in self.snapshot.tree.tiers if each > close.tier][:CANDIDATES_MAX]:
             looser = dataclasses.replace(self.spec, closeness=dataclasses.replace(close, tier=tier))
             yield self._edited(Suggestion(Kind.TIER, number=tier, instead_of=close.tier), looser)
+
+    def _run_times(self) -> Iterator[Candidate]:
+        """Short enough to be over before the room is needed that is reserved for others, in whole minutes."""
+        until = [instant.parse_instant(reason.facts.until) for reason in self.reasons if _is_in_the_way(reason)]
+        left = (min(until) - self.now) // instant.MINUTE * instant.MINUTE if until else 0
+        if left > 0 and (self.spec.time_limit is None or self.spec.time_limit > left):
+            text = instant.format_duration(left)
+            limited = dataclasses.replace(self.spec, annotations={**self.spec.annotations, names.TIME_LIMIT: text})
+            yield self._edited(Suggestion(Kind.RUN_TIME, name=text), limited)
 
     def _resources(self) -> Iterator[Candidate]:
         """Fewer of what is short: pods are often written for whole nodes and would run on less, above all of GPUs."""
@@ -283,6 +297,10 @@ class _Subject:
 
     def _first(self, count: int) -> list[Task]:
         return list(self.gang.tasks[:count])
+
+
+def _is_in_the_way(reason: Reason) -> bool:
+    return reason.code is Code.WOULD_DELAY and bool(reason.facts.until)
 
 
 def _copies(free: Column, demand: Column) -> Column:

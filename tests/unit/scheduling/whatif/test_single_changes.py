@@ -9,8 +9,10 @@ from tests.unit.scheduling.clusters import (
     a_node,
     a_priority_class,
     a_queue,
+    when,
 )
 
+from pumice.api import names
 from pumice.scheduling.core import builtin
 from pumice.scheduling.whatif import single_changes
 from pumice.scheduling.whatif.suggestion import Kind
@@ -99,3 +101,13 @@ def test_no_more_plans_are_made_than_allowed_and_their_number_is_told():
 
 def test_a_gang_that_has_started_gets_no_suggestion_for_its_other_members():
     assert texts(*nodes(1), a_gang("big", 2, min_member=1, gpu=8, running=["n0"])) == []
+
+
+def test_a_time_limit_is_named_where_the_gang_would_end_before_others_need_the_room():
+    ends = {"annotations": {names.TIME_LIMIT: "90m"}}
+    runs = a_gang("runs", 1, gpu=4, running=["n0"], group=ends, status={"startTime": when(0)})
+    large = a_gang("large", 1, gpu=8, created=0)
+    world = [*nodes(1), runs, large, a_gang("big", 1, gpu=4, created=9)]
+    assert texts(*world)[0] == (
+        "with a time limit of 30m0s (annotation pumice.dev/time-limit): it would end before others need the room"
+    )
