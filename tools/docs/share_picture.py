@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DAYS, ALONE_DAYS, SLOTS = 5, 2, 16
-STEP_H = 2
+STEP_H = 4
 WIDTH, HEIGHT, LEFT = 700, 110, 90
 POLICY = """\
 actions: "enqueue, allocate"
