@@ -183,7 +183,7 @@ def test_a_large_depth_is_textbook_conservative(rounds):
 
 
 @pytest.mark.parametrize("depth", [1, MANY])
-def test_wrong_estimates_and_lost_nodes_move_reservations_only_with_a_reason(rounds, depth):
+def test_wrong_estimates_and_higher_ranks_move_reservations_only_with_a_reason(rounds, depth):
     """Half of the gangs run longer or shorter than they say, and priorities differ: whatever moves says why."""
 
     def check(seed):
