@@ -48,7 +48,7 @@ def cluster_of(*, gaps: bool) -> Cluster:
         places = slots[number::RUNNING]
         _gang(intake, f"run-{number:04}", len(places), chance.randint(70, 600), places)
     for number in range(WAITING):
-        size = 512 if number == 0 else chance.choice((1, 1, 2, 4, 8, 32))
+        size = 2_048 if number == 0 else chance.choice((1, 1, 2, 4, 8, 32))
         _gang(intake, f"wait-{number:04}", size, chance.randint(5, 300))
     return cluster
 

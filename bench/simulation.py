@@ -78,12 +78,12 @@ def by_the_book(rule: Any, work: Sequence[Submission]) -> dict[str, float]:
 
 def wedge() -> None:
     """A gang of 64 on 100 GPUs, while one-GPU jobs of ten minutes keep coming, one every six seconds: all GPUs are always asked for."""
-    hours = 3
-    small = [Submission(at_s=6 * n, run_s=600, estimate_s=600) for n in range(hours * 600)]
-    work = [*small, Submission(at_s=1200, run_s=3600, size=64, estimate_s=3600)]
+    hours = 1.5
+    small = [Submission(at_s=6 * n, run_s=600, estimate_s=600) for n in range(int(hours * 600))]
+    work = [*small, Submission(at_s=1200, run_s=1800, size=64, estimate_s=1800)]
     for policy in ("greedy", "builtin"):
         outcome = run(policy, work, "25x4", until_s=hours * 3600)
-        held = sum(outcome.usage("queue", step_s=600, until_s=hours * 3600)["default"][2:]) / (hours * 6 - 2)
+        held = sum(outcome.usage("queue", step_s=600, until_s=hours * 3600)["default"][2:]) / (int(hours * 6) - 2)
         gang = outcome.runs[-1]
         _say(bench="wedge", policy=policy, gang_waited_s=gang.wait_s, utilisation=round(held / 100, 4))
 

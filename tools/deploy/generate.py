@@ -1,6 +1,6 @@
 """What the deployment is made from stands in the code once; this writes the rest from it.
 
-    python -m tools.deploy.generate            write deploy/helm/pumice/admission/ and deploy/pumice.yaml
+    python -m tools.deploy.generate            write deploy/helm/pumice/admission/, the policy in values.yaml, and deploy/pumice.yaml
     python -m tools.deploy.generate --check    exit code 1 if a file is not what it would write
 
 The chart's webhook configurations and admission policies come from pumice.webhooks, with places for the names that a release chooses.
@@ -10,11 +10,14 @@ The plain manifest comes from the chart, by Helm, which tools/kube/build.py buil
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 from pumice import yamltext
+from pumice.scheduling.core import builtin
 from pumice.webhooks import policies
 from pumice.webhooks.registration import AccessMode, Registration
 from tools.kube import build
@@ -59,6 +62,14 @@ def admission_files() -> dict[Path, str]:
     return found
 
 
+def values_file() -> dict[Path, str]:
+    """The chart's values, with the built-in policy in them."""
+    path = CHART / "values.yaml"
+    before, key, rest = path.read_text().partition("  policy: |\n")
+    after = re.sub(r"\A(?:    .*\n)+", "", rest)
+    return {path: before + key + textwrap.indent(builtin.TEXT, "    ") + after}
+
+
 def template(*arguments: str) -> str:
     """What Helm makes of the chart."""
     helm = build.require() / "helm"
@@ -70,7 +81,7 @@ def template(*arguments: str) -> str:
 
 
 def manifest_file() -> dict[Path, str]:
-    """The plain manifest. It must be asked for after the admission files are up to date."""
+    """The plain manifest. It must be asked for after the other files are up to date."""
     return {MANIFEST: PLAIN + template("--include-crds", "--skip-tests")}
 
 
@@ -79,7 +90,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only say which files are stale")
     check = parser.parse_args().check
     stale = []
-    for make in (admission_files, manifest_file):
+    for make in (admission_files, values_file, manifest_file):
         for path, text in make().items():
             if path.exists() and path.read_text() == text:
                 continue

@@ -12,7 +12,7 @@ import msgspec
 from pumice.processes import questions, view_server
 from pumice.readmodel import build, model
 from pumice.scheduling.core import codes
-from pumice.scheduling.whatif import scenario, single_changes, suggestion
+from pumice.scheduling.whatif import outcome, single_changes, suggestion
 
 _HEAD = """# Read model
 
@@ -74,7 +74,7 @@ def _structs() -> list[type[msgspec.Struct]]:
     return answers + [each for each in own if each not in answers]
 
 
-_PLANNED: tuple[type[msgspec.Struct], ...] = (suggestion.Suggestions, suggestion.Suggestion, scenario.Outcome)
+_PLANNED: tuple[type[msgspec.Struct], ...] = (suggestion.Suggestions, suggestion.Suggestion, outcome.Outcome)
 
 
 def _type(hint: Any) -> str:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from pumice.api.meta import Json
     from pumice.instant import Duration, Instant
-    from pumice.scheduling.time.accuracy import Forecast, Score
+    from pumice.readmodel import model
+    from pumice.scheduling.time.accuracy import Forecast
     from pumice.scheduling.time.forecast import World
 
 SHOWN_MAX = 20  # gangs, where none is named
@@ -53,8 +54,40 @@ async def forecast(access: ClusterAccess, name: str, horizon: Duration, policy_f
     """
     from pumice.cli import sources
 
+    told = None if policy_file else await _from_leader(access, name)
+    if told is not None:
+        return told
     world = await sources.world(access, policy_file)
     return look_ahead(world, _wanted(world, name, access.namespace), horizon=horizon)
+
+
+async def _from_leader(access: ClusterAccess, name: str) -> Report | None:
+    """What the leading scheduler foresaw within the last minute; None where there is none, or it says nothing of the gang."""
+    import msgspec
+
+    from pumice.cli.leader import Leader, Unanswered
+    from pumice.readmodel import model
+    from pumice.scheduling.time.accuracy import Forecast
+
+    place, _, own = name.removeprefix("job/").rpartition("/")
+    try:
+        query = {"kind": "gangs", "namespace": place or access.namespace}
+        state = msgspec.json.decode(await Leader(access).ask(("/v1/state", query)), type=model.State)
+    except (Unanswered, msgspec.MsgspecError):
+        return None
+    found = {}
+    for gang in state.gangs:
+        known = gang.forecast
+        if known is not None and own in {"", gang.job, gang.name}:
+            p50, p90 = (instant.parse_instant(each) if each else None for each in (known.p50, known.p90))
+            made = instant.parse_instant(known.made)
+            told = Forecast(gang.key, gang.uid, made, p50, p90, ahead=known.ahead, unknown=known.without_estimate)
+            found[gang.key] = told
+    if not found:
+        return None
+    past = state.forecasts
+    data = {"at": state.at, "forecasts": [as_data(each) for each in found.values()], "score": msgspec.to_builtins(past)}
+    return Report(text(found, access.clock.now(), 168 * instant.HOUR, past), data)
 
 
 def look_ahead(world: World, wanted: Sequence[str], *, horizon: Duration) -> Report:
@@ -62,14 +95,13 @@ def look_ahead(world: World, wanted: Sequence[str], *, horizon: Duration) -> Rep
     import numpy as np
 
     from pumice.cli import progress
-    from pumice.scheduling.time import accuracy
     from pumice.scheduling.time.forecast import Effort
     from pumice.scheduling.time.forecast import forecast as run
 
     with progress.show("running ahead"):
         found = run(world, wanted, chance=np.random.default_rng(SEED), effort=Effort(horizon=horizon))
     data = {"at": instant.format_instant(world.now), "forecasts": [as_data(each) for each in found.values()]}
-    return Report(text(found, world.now, horizon, world.memory.of(accuracy.SCORE)), data)
+    return Report(text(found, world.now, horizon, None), data)
 
 
 def _wanted(world: World, name: str, namespace: str) -> list[str]:
@@ -92,22 +124,22 @@ def _wanted(world: World, name: str, namespace: str) -> list[str]:
 # ------------------------------------------------------------------------------------------------- words
 
 
-def text(found: Mapping[str, Forecast], now: Instant, horizon: Duration, score: Score) -> str:
+def text(found: Mapping[str, Forecast], now: Instant, horizon: Duration, past: model.ForecastScore | None) -> str:
     """One line a gang, and how far such forecasts can be believed."""
     if not found:
         return "no gang waits"
     rows = [("GANG", "LIKELY START", "IN 9 OF 10 CASES BY", "WHY THEN")]
     rows += [(key, *_times(each, now, horizon), _why(each)) for key, each in found.items()]
-    return f"{align(rows).rstrip()}\n\n{score_text(score)}"
+    return f"{align(rows).rstrip()}\n\n{score_text(past)}"
 
 
-def score_text(score: Score) -> str:
+def score_text(past: model.ForecastScore | None) -> str:
     """How often forecasts held."""
-    if score.held is None:
+    if past is None:
         return (
             "No forecast has been held against what came of it yet: take these times for what the estimates are worth."
         )
-    return f"Of the last {len(score.recent)} forecasts, {score.held:.0%} held: the gang had started by the second time."
+    return f"Of the last {past.forecasts} forecasts, {past.held:.0%} held: the gang had started by the second time."
 
 
 def at(when: Instant, now: Instant) -> str:

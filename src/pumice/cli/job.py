@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pumice.api import names
+from pumice import instant
+from pumice.api import cells, names
 from pumice.api.scheduling import VOLCANO
 from pumice.cli.cluster_command import ClusterAccess, asks, labelled, name_argument
-from pumice.cli.results import Done, Query, Report
+from pumice.cli.results import Column, Done, Query, Report
 from pumice.cli.suggestions import SuggestingGroup
 from pumice.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
     from pumice.api.meta import Json
+    from pumice.instant import Instant
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mpi", "ray")
 ATTEMPTS_MAX = 1_000_000
@@ -26,8 +28,6 @@ def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float |
     """`90s`, `10m` or `1h30m`, as kubectl takes them."""
     if text is None:
         return None
-    from pumice import instant
-
     try:
         seconds = instant.parse_duration(text) / instant.SECOND
     except instant.DurationError as error:
@@ -70,8 +70,44 @@ def jobs(access: ClusterAccess, *, queue: str = "", scheduler: str = "", part: s
             and part in each["metadata"]["name"]
         )
 
-    columns = tables.with_namespace(tables.JOB, everywhere=access.everywhere)
-    return Query(kind=by_struct(Job), columns=columns, namespace=access.scope, labels=labels, keep=keep)
+    starts = Starts(access)
+    columns = (*tables.JOB, Column("STARTS", starts.cell, wide=True))
+    columns = tables.with_namespace(columns, everywhere=access.everywhere)
+    return Query(
+        kind=by_struct(Job), columns=columns, namespace=access.scope, labels=labels, keep=keep, before_wide=starts.ask
+    )
+
+
+class Starts:
+    """When Jobs that wait will start, as the leading scheduler foresees it; asked for again with each wide listing."""
+
+    def __init__(self, access: ClusterAccess) -> None:
+        self._access = access
+        self._found: dict[tuple[str, str], str] = {}  # by namespace and Job
+
+    async def ask(self) -> None:
+        import msgspec
+
+        from pumice.cli.leader import Leader, Unanswered
+        from pumice.readmodel import model
+
+        access = self._access
+        everything, own = (
+            ("/v1/state", {"kind": "gangs"}),
+            ("/v1/state", {"kind": "gangs", "namespace": access.namespace}),
+        )
+        try:
+            answer = await (Leader(access).ask(everything, own) if access.everywhere else Leader(access).ask(own))
+            gangs = msgspec.json.decode(answer, type=model.State).gangs
+        except (Unanswered, msgspec.MsgspecError):
+            gangs = ()
+        self._found = {(each.namespace, each.job): each.forecast.p50 for each in gangs if each.forecast and each.job}
+
+    def cell(self, job: Json, now: Instant) -> str:
+        from pumice.cli import forecast
+
+        p50 = self._found.get((job["metadata"]["namespace"], job["metadata"]["name"]))
+        return forecast.at(instant.parse_instant(p50), now) if p50 else cells.NONE
 
 
 @job.command()

@@ -96,9 +96,15 @@ def echo(text: str, form: Form, *, nl: bool = True) -> None:
     click.echo(text, nl=nl, color=form.coloured)
 
 
-async def _show_query(query: Query, access: ClusterAccess, form: Form) -> None:
+async def _prepare(query: Query, form: Form) -> None:
     if query.before is not None and form.is_table:
         await query.before()
+    if query.before_wide is not None and form.name == "wide":
+        await query.before_wide()
+
+
+async def _show_query(query: Query, access: ClusterAccess, form: Form) -> None:
+    await _prepare(query, form)
     if form.watch:
         await _follow(query, access, form)
         return
@@ -127,8 +133,7 @@ async def _follow(query: Query, access: ClusterAccess, form: Form) -> None:
     async for changed in fetching.follow(query, access.client):
         objects = await _enriched(query, changed, form)
         if form.is_table:
-            if query.before is not None:
-                await query.before()
+            await _prepare(query, form)
             echo(table.text(objects, access.clock.now()), form, nl=False)
         else:
             for each in objects:

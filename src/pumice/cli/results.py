@@ -39,6 +39,7 @@ class Query:
     labels: str = ""
     keep: Callable[[Json], bool] = everything
     before: Callable[[], Awaitable[object]] | None = None  # reads again what the columns need beside the objects
+    before_wide: Callable[[], Awaitable[object]] | None = None  # ... what only the wide ones need
     # Adds to the objects what the cluster's scheduler knows of them; vcctl's tables do without.
     enrich: Callable[[list[Json]], Awaitable[list[Json]]] | None = None
 

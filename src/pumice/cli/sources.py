@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pumice.readmodel.build import Cycle, Views
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.time.forecast import World
-    from pumice.scheduling.whatif.scenario import Outcome
+    from pumice.scheduling.whatif.outcome import Outcome
     from pumice.scheduling.whatif.suggestion import Suggestions
     from pumice.scheduling.whatif.trial import Question
 
@@ -164,7 +164,7 @@ async def question(access: ClusterAccess, policy_file: str | None) -> Question:
 
 async def what_if(access: ClusterAccess, query: Mapping[str, str]) -> Outcome | str:
     """What the leader says of a different cluster; a complaint where none answers."""
-    from pumice.scheduling.whatif.scenario import Outcome
+    from pumice.scheduling.whatif.outcome import Outcome
 
     try:
         answer = await Leader(access).ask(("/v1/what-if", {name: value for name, value in query.items() if value}))

@@ -14,7 +14,7 @@ from pumice.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pumice.scheduling.whatif.scenario import Outcome
+    from pumice.scheduling.whatif.outcome import Outcome
 
 GANGS_SHOWN_MAX = 20
 

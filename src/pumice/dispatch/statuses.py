@@ -17,6 +17,7 @@ from pumice.api import names
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase, Queue
 from pumice.cluster import amounts
+from pumice.dispatch import reservation_note
 from pumice.dispatch.topics import Topics, verdict_of
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
@@ -27,11 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from pumice.cluster.state import Cluster
-    from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
     from pumice.runtime import Runtime
-    from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict, Reserved
+    from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
 
 FORMING_S = 4.0  # with a second until the next look, five; a gang with fewer pods than its minimum is still being created for so long
 QUIET_S = 2.0  # numbers that have not changed for so long have come to rest
@@ -185,7 +185,7 @@ class Statuses:
         return [merged[kind] for kind in sorted(merged)] if differs else None
 
     def _annotations(self, group: PodGroup, report: GangReport) -> dict[str, str | None]:
-        """The verdict while the gang waits, and the attempt once it has started."""
+        """The verdict and the reservation while the gang waits, and the attempt once it has started."""
         found: dict[str, str | None] = {}
         have = group.metadata.annotations
         waits = report.phase in _WAITING and report.reasons
@@ -193,9 +193,10 @@ class Statuses:
             found[names.VERDICT] = None
         elif waits and self._topics.on(report.gang, group) != self._topics.of(report):
             found[names.VERDICT] = encode(verdict_of(report, instant.format_instant(self._clock.now())))
-        reserved = self._reservation(have.get(names.RESERVATION), report)
-        if reserved != have.get(names.RESERVATION):
-            found[names.RESERVATION] = reserved
+        reserved = report.reservation if report.phase in _WAITING else None
+        note = reservation_note.after(have.get(names.RESERVATION), reserved, self._clock.now())
+        if note != have.get(names.RESERVATION):
+            found[names.RESERVATION] = note
         starts = names.ATTEMPT not in have or group.status.phase != report.phase
         if report.phase == PodGroupPhase.RUNNING.value and starts:
             attempt = self._attempt(report.gang)
@@ -206,16 +207,6 @@ class Statuses:
             if mend.belies(have[names.ATTEMPT], members, self._clock.now()):
                 found[names.ATTEMPT] = None
         return found
-
-    def _reservation(self, written: str | None, report: GangReport) -> str | None:
-        """What the group should say of its reservation: what it says already, while that is right within a tenth."""
-        reserved = report.reservation if report.phase in _WAITING else None
-        if reserved is None:
-            return None
-        if written is not None and _is_about(written, reserved, self._clock.now()):
-            return written
-        told = {"time": instant.format_instant(reserved.time), "nodes": reserved.nodes}
-        return msgspec.json.encode(told).decode()
 
     def _attempt(self, gang: str) -> str:
         tasks = self._cluster.gangs[gang].tasks.values()
@@ -349,24 +340,6 @@ class Statuses:
             self._log("queue_status_failed", queue=name, reason=str(error))
         finally:
             self._window.release()
-
-
-class _Told(msgspec.Struct):
-    """A reservation as it stands on its group."""
-
-    time: str
-    nodes: int
-
-
-def _is_about(written: str, reserved: Reserved, now: Instant) -> bool:
-    """Whether what is written is off by no more than a tenth, of the time that is left and of the nodes."""
-    try:
-        told = msgspec.json.decode(written, type=_Told)
-        time = instant.parse_instant(told.time)
-    except (msgspec.MsgspecError, instant.InstantError):
-        return False
-    is_late = abs(reserved.time - time) > max(time - now, instant.SECOND) // 10 + instant.SECOND
-    return not is_late and abs(reserved.nodes - told.nodes) * 10 <= told.nodes
 
 
 def _is_scheduled(report: GangReport) -> bool:

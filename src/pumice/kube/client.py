@@ -148,16 +148,9 @@ class Client:
                 await aclose()
 
     async def log(
-        self,
-        name: str,
-        *,
-        namespace: str,
-        container: str = "",
-        previous: bool = False,
-        tail_lines: int | None = None,
-        limit_bytes: int | None = None,
+        self, name: str, *, namespace: str, container: str = "", previous: bool = False, tail_lines: int | None = None
     ) -> bytes:
-        query = requests.query(container=container, previous=previous, tailLines=tail_lines, limitBytes=limit_bytes)
+        query = requests.query(container=container, previous=previous, tailLines=tail_lines)
         return (await self._ask("GET", requests.object_path(Pod, namespace, name, "log"), query)).raw
 
     async def follow_log(

@@ -35,6 +35,7 @@ from pumice.errors import NotFound
 from pumice.kube import errors
 from pumice.kube.recorder import Recorder
 from pumice.processes.extender_client import Extending
+from pumice.processes.forecasting import Forecasting
 from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
 from pumice.processes.requirements import STATE_KINDS, Requirements
@@ -45,6 +46,7 @@ from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
 from pumice.scheduling.core.memory import Memory
 from pumice.scheduling.core.ports import Ports, no_measure
 from pumice.scheduling.evicting import mend, reserved_room
+from pumice.scheduling.time.forecast import World
 from pumice.telemetry.meters import Meters
 
 if TYPE_CHECKING:
@@ -122,6 +124,7 @@ class Scheduler:
         self._observer = Observer(self.meters, served.prices, runtime.tracing)
         self._extending = Extending()
         self._loads = MeasuredLoads(client, chosen, clock=runtime.clock, log=runtime.log, tell=self._news.set)
+        self.forecasting = Forecasting(self._world, clock=runtime.clock, log=runtime.log)
         self._ports = Ports(measure=self._observer.measure)
         self._publish: Callable[[Cycle], None] = _unheard
         self._refused = ""  # why the newest policy is not in force
@@ -186,7 +189,7 @@ class Scheduler:
             self._learn(Claimed(claim=claim))
         self.pulse.ready = True
         self._log("scheduler_started", nodes=len(self._cluster.nodes), pods=len(self._cluster.tasks))
-        works = (self._recorder.run(), self._loads.run(), self._store.run())
+        works = (self._recorder.run(), self._loads.run(), self._store.run(), self.forecasting.run())
         beside = [asyncio.create_task(each) for each in works]
         try:
             while True:
@@ -273,6 +276,7 @@ class Scheduler:
             extender=self._extending.of(chosen),
             loads=self._loads.current,
             resting=self.dispatcher.resting(),
+            forecasts=self.forecasting.take_fresh(),
         )
         plan = functools.partial(
             cycle.plan,
@@ -295,6 +299,15 @@ class Scheduler:
         self._next_change = now + TICK if decisions.unfinished else decisions.next_change
         return decisions
 
+    def _world(self) -> World | None:
+        """What forecasts are made from; None where nobody waits, or where an extender has its say, who is not to be asked for that."""
+        chosen = self._in_force
+        waits = any(gang.counts[Status.PENDING] or not gang.tasks for gang in self._cluster.snapshot().gangs.values())
+        if chosen is None or not waits or chosen.option("extender") is not None:
+            return None
+        ports = dataclasses.replace(self._planned_with[1], extender=None, forecasts={})
+        return World(self._intake, chosen, self._clock.now(), self._memory, ports, self._extra_plugins)
+
     def tell(self, publish: Callable[[Cycle], None]) -> None:
         """From now on, every cycle is published."""
         self._publish = publish
@@ -312,6 +325,7 @@ class Scheduler:
                 resting={gang: each.why for gang, each in self.dispatcher.resting().items()},
                 memory=self._planned_with[0],
                 ports=self._planned_with[1],
+                forecasts=self.forecasting.current,
                 extra_plugins=self._extra_plugins,
             )
         )

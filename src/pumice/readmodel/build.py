@@ -19,6 +19,7 @@ from pumice.cluster.tasks import FINISHED, ON_A_NODE, Status
 from pumice.readmodel import model
 from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.sharing.limits import queue_limits
+from pumice.scheduling.time import accuracy
 from pumice.scheduling.whatif.trial import Question
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.ports import Ports
     from pumice.scheduling.core.verdict import Reason
+    from pumice.scheduling.time.accuracy import Forecast
 
 ATTEMPTS_KEPT_MAX = 1_000  # newest; the oldest are forgotten
 EVICTIONS_KEPT_MAX = 1_000
@@ -56,6 +58,7 @@ class Cycle:
     resting: Mapping[str, str] = dataclasses.field(default_factory=dict)  # what failed in gangs' last attempts
     memory: Memory = EMPTY  # that it was planned with
     ports: Ports | None = None
+    forecasts: Mapping[str, Forecast] = dataclasses.field(default_factory=dict)  # the newest, by gang
     extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
@@ -154,6 +157,7 @@ class Views:
             ),
             attempts=self._attempts,
             evictions=self._evictions,
+            forecasts=_score(decisions.memory.of(accuracy.SCORE)),
         )
 
     def _all_nodes(self, cycle: Cycle) -> tuple[model.Node, ...]:
@@ -186,12 +190,14 @@ class Views:
             factors, user = cycle.decisions.factors.get(key), gang.spec.user_by(trusts_label=cycle.trusts_label)
             bound = cycle.bound.get(key, 0)
             told = report.phase, report.position, report.reasons, report.reservation, report.expected
-            basis = (gang, told, rests, bound, factors, user)
+            forecast = cycle.forecasts.get(key)
+            basis = (gang, told, rests, bound, factors, user, forecast)
             known = former.get(key)
             if known is None or known[0] != basis:
                 holds = amounts.sum_of([gang.occupied, cycle.taken.get(key, {})])
                 made = _gang(gang, report, rests, bound, holds)
-                known = (basis, msgspec.structs.replace(made, user=user, factors=_factors(factors)))
+                more = {"user": user, "factors": _factors(factors), "forecast": _forecast(forecast)}
+                known = (basis, msgspec.structs.replace(made, **more))
             self._gangs[key] = known
             found.append(known[1])
         return tuple(found)
@@ -297,6 +303,17 @@ def _expected(own: Expected | None) -> model.Expected | None:
         return None
     end = "" if own.end is None else instant.format_instant(own.end)
     return model.Expected(instant.format_duration(own.length), own.source, own.right, end)
+
+
+def _forecast(own: Forecast | None) -> model.Forecast | None:
+    if own is None:
+        return None
+    p50, p90 = ("" if each is None else instant.format_instant(each) for each in (own.p50, own.p90))
+    return model.Forecast(instant.format_instant(own.made), p50, p90, own.ahead, own.unknown)
+
+
+def _score(own: accuracy.Score) -> model.ForecastScore | None:
+    return None if own.held is None else model.ForecastScore(len(own.recent), round(own.held, 3))
 
 
 def _factors(own: Factors | None) -> model.Factors | None:

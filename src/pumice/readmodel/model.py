@@ -13,7 +13,7 @@ import msgspec
 from pumice.api.disruptions import Party
 from pumice.api.meta import Struct
 from pumice.scheduling.core.codes import NO_FACTS, Facts
-from pumice.scheduling.whatif.scenario import Outcome
+from pumice.scheduling.whatif.outcome import Outcome
 from pumice.scheduling.whatif.suggestion import Suggestions
 
 VERSION = 1  # rises when a field changes its meaning or goes; new fields do not change it
@@ -79,6 +79,23 @@ class Reservation(Struct):
     since: str
 
 
+class Forecast(Struct):
+    """When a gang that waits will start, as far as anybody can know."""
+
+    made: str
+    p50: str = ""  # as likely before as after; empty: not within a week, or not known
+    p90: str = ""  # in nine of ten cases by then
+    ahead: int = 0  # gangs that run now and are expected to end before it starts
+    without_estimate: int = 0  # of those
+
+
+class ForecastScore(Struct):
+    """How far forecasts can be believed: of the last so many, the part whose p90 held."""
+
+    forecasts: int
+    held: float
+
+
 class Gang(Struct):
     """How a gang stands after the cycle."""
 
@@ -102,6 +119,7 @@ class Gang(Struct):
     reservation: Reservation | None = None  # where plugin reservation keeps room for it
     expected: Expected | None = None  # its run time, where the last cycle wanted to know it
     factors: Factors | None = None  # where plugin fairshare is in force, and the gang waits
+    forecast: Forecast | None = None  # of the first in line
 
 
 class Pod(Struct):
@@ -308,6 +326,7 @@ class State(Head):
     claims: tuple[Claim, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     evictions: tuple[Eviction, ...] = ()
+    forecasts: ForecastScore | None = None  # none where no forecast has been held against what came of it
 
 
 class GangDetail(Head):

@@ -17,7 +17,9 @@ from pumice import instant
 from pumice.api.changes import Upserted
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
-from pumice.kube.errors import KubeError
+from pumice.kube import requests
+from pumice.kube.errors import KubeError, NotFound
+from pumice.kube.transport import Request
 from pumice.record import facts
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ WAITED_FOR_MAX = (
 )
 CONTAINERS_MAX = 16  # of one pod
 CALM_S = 0.2  # between two pods that succeeded and are not about to go
+REST_S = 60.0  # of a node that gave no logs
 FRESH_S = 60  # lines of a pod that ended so shortly ago cannot be in the record yet
 _ENDED = frozenset({"Succeeded", "Failed"})
 _LEAVING, _CALM, _LAST = 1, 2, 3  # what a pod was last seen as: each is asked once in each
@@ -77,6 +80,7 @@ class LogKeeper:
         self._wanted: collections.OrderedDict[str, _Wanted] = collections.OrderedDict()
         self._calm: collections.OrderedDict[str, _Wanted] = collections.OrderedDict()
         self._seen: collections.OrderedDict[str, int] = collections.OrderedDict()
+        self._resting: dict[str, float] = {}  # nodes, and until when they are not asked
         self._fetched: list[Lines] = []
         self._bytes = 0
         self._arrived = asyncio.Event()
@@ -133,7 +137,7 @@ class LogKeeper:
 
     async def _fetch_calmly(self) -> None:
         while True:
-            await self._clock.sleep(CALM_S)
+            await self._clock.sleep(CALM_S if self._calm else 10 * CALM_S)
             if self._calm:
                 await self._fetch(self._calm.popitem(last=False)[1])
 
@@ -165,6 +169,9 @@ class LogKeeper:
 
     async def _fetch(self, wanted: _Wanted) -> None:
         pod = wanted.pod
+        if self._resting.get(pod.spec.node_name, 0.0) > self._clock.monotonic():
+            self.dropped += 1
+            return
         now = int(self._clock.now() // instant.SECOND)
         ended = facts.ended(pod, None)
         if (
@@ -174,20 +181,28 @@ class LogKeeper:
         ):
             return
         for container in pod.spec.containers[:CONTAINERS_MAX]:
+            query = {"container": container.name, "tailLines": str(FETCHED_LINES), "limitBytes": str(FETCHED_BYTES_MAX)}
+            where = requests.object_path(Pod, pod.metadata.namespace, pod.metadata.name, "log")
             try:
-                text = await self._client.log(
-                    pod.metadata.name,
-                    namespace=pod.metadata.namespace,
-                    container=container.name,
-                    tail_lines=FETCHED_LINES,
-                    limit_bytes=FETCHED_BYTES_MAX,
-                )
-            except KubeError:
+                text = (await self._client.call(Request("GET", where, query), retry=False)).body
+            except NotFound:
                 self.dropped += 1
-                return  # its node is gone, or keeps no logs: the other containers have none either
+                return
+            except KubeError:
+                self._rest(pod.spec.node_name)
+                self.dropped += 1
+                return
             self._keep(wanted, container.name, last_lines(text))
 
+    def _rest(self, node: str) -> None:
+        """A node that gives no logs is not asked for a while: it is gone, or no kubelet keeps any there."""
+        now = self._clock.monotonic()
+        self._resting = {name: until for name, until in self._resting.items() if until > now}
+        self._resting[node] = now + REST_S
+
     def _keep(self, wanted: _Wanted, container: str, text: bytes) -> None:
+        if not text:
+            return
         if self._bytes + len(text) > WAITING_BYTES_MAX:
             self.dropped += 1
             return
@@ -205,6 +220,10 @@ class LogKeeper:
                 text=text,
             )
         )
+
+    @property
+    def has_any(self) -> bool:
+        return bool(self._fetched)
 
     def take(self) -> list[Lines]:
         """What has been fetched since the last call."""

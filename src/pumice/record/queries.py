@@ -9,7 +9,6 @@ import msgspec
 import sqlalchemy as sa
 
 from pumice.record import usage
-from pumice.record.facts import is_gpu
 from pumice.record.model import GangRow, Report, UsageRow
 from pumice.record.names import stem
 from pumice.record.schema import (
@@ -158,19 +157,19 @@ def _usage(
     is_whole = since % DAY_S == until % DAY_S == 0
     table, at = (USAGE_DAYS, USAGE_DAYS.c.day) if is_whole else (USAGE, USAGE.c.hour)
     day, account = at - at % DAY_S, table.c[ACCOUNTS[by]]
-    found = (
-        sa.select(day, account, table.c.resource, sa.func.sum(table.c.held_s), sa.func.sum(table.c.lost_s))
-        .where(at >= since, at < until, *([table.c.namespace == namespace] if namespace else []))
-        .group_by(day, account, table.c.resource)
+    within = [at >= since, at < until, *([table.c.namespace == namespace] if namespace else [])]
+    totals = (
+        sa.select(account, table.c.resource, sa.func.sum(table.c.held_s), sa.func.sum(table.c.lost_s))
+        .where(*within)
+        .group_by(account, table.c.resource)
     )
-    days: dict[tuple[int, str], float] = {}
-    sums: dict[tuple[str, str], tuple[float, float]] = {}
-    for first, name, resource, held, lost in connection.execute(found):
-        before = sums.get((name, resource), (0.0, 0.0))
-        sums[name, resource] = (before[0] + held, before[1] + lost)
-        if is_gpu(resource):
-            days[first, name] = days.get((first, name), 0.0) + held
-    return days, sums
+    gpus = (
+        sa.select(day, account, sa.func.sum(table.c.held_s))
+        .where(*within, table.c.resource.like("%/gpu"))
+        .group_by(day, account)
+    )
+    sums = {(name, resource): (held, lost) for name, resource, held, lost in connection.execute(totals)}
+    return {(first, name): held for first, name, held in connection.execute(gpus)}, sums
 
 
 # ------------------------------------------------------------------------------------------------------ learning

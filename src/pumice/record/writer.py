@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from pumice.runtime import Runtime
     from pumice.telemetry.meters import Meters
 
-TICK_S = 1.0  # a batch has a cost of its own
+TICK_S = 2.0  # a batch has a cost of its own
+LINES_S = 10.0  # how long fetched lines wait for more of them
 RETRY_S_FIRST = 1.0
 RETRY_S_MAX = 30.0
 SUM_UP_S = 60.0
@@ -66,12 +67,13 @@ class Writer:
         self._lines = LogKeeper(client, informers, runtime, self._has_lines) if settings.keeps_logs else None
         self._folding = ThreadPoolExecutor(1, "record-fold")
         self._database = ThreadPoolExecutor(1, "record-write")
-        self._due = {"sum": 0.0, "trim": 0.0}
+        self._due = {"sum": 0.0, "trim": 0.0, "lines": 0.0}
         self._is_closed_off = False  # what ended while nobody looked has been ended in the record, too
         self.store: Store | None = None  # once it is open
         self._rounds = 0  # of folding
         self._written = 0  # the last round whose rows are all in the record
         self._progress = asyncio.Condition()
+        self._flushing = 0  # who waits for it
 
     async def keep_lines_first(self, pod_uid: str) -> None:
         """To be awaited before a pod is deleted: its last lines go with it."""
@@ -87,8 +89,12 @@ class Writer:
         if self._lines is not None:
             await self._lines.idle.wait()
         wanted = self._rounds + 1
-        async with self._progress:
-            await self._progress.wait_for(lambda: self._written >= wanted)
+        self._flushing += 1
+        try:
+            async with self._progress:
+                await self._progress.wait_for(lambda: self._written >= wanted)
+        finally:
+            self._flushing -= 1
 
     async def run(self) -> None:
         """Keep the record; a database that is of no use ends it, a fault of ours starts it anew."""
@@ -121,7 +127,7 @@ class Writer:
                 if writing is None or writing.done():
                     if writing is not None:
                         writing.result()
-                    writing = asyncio.create_task(self._write())
+                    writing = asyncio.create_task(self._write()) if self._is_due() else None
                 self._tell()
                 await self._clock.sleep(TICK_S)
         finally:
@@ -144,6 +150,9 @@ class Writer:
     async def _fold(self) -> None:
         news, self._news = self._news, {}
         now = self._now()
+        if not news and self._clock.monotonic() < self._due["sum"]:
+            self._rounds += 1
+            return
         rows = await self._in(self._folding, self._observer.fold, news.values(), int(now))
         self._drop(self._buffer.put(rows, now))
         self._rounds += 1
@@ -161,6 +170,13 @@ class Writer:
         return await loop.run_in_executor(threads, functools.partial(work, *arguments, **named))
 
     # ------------------------------------------------------------------------------------------------- writing
+
+    def _is_due(self) -> bool:
+        """Whether there is anything to write, somebody who waits for it, or a time that has come."""
+        at = self._clock.monotonic()
+        has_lines = self._lines is not None and self._lines.has_any
+        dues = [due for name, due in self._due.items() if name != "lines" or has_lines]
+        return bool(len(self._buffer) or self._flushing) or any(at >= due for due in dues)
 
     async def _write(self) -> None:
         """Everything that waits, and then what is due; while the database is away, one try after the other, ever more rarely."""
@@ -213,12 +229,15 @@ class Writer:
         except PumiceError:
             return False
 
-    async def _keep_lines(self) -> None:
-        lines = self._lines.take() if self._lines is not None else []
+    async def _keep_lines(self, *, is_last: bool = False) -> None:
+        at = self._clock.monotonic()
+        if self._lines is None or not (self._flushing or is_last or at >= self._due["lines"]):
+            return
+        lines = self._lines.take()
         if not lines:
             return
-        assert self._lines is not None
         assert self.store is not None
+        self._due["lines"] = at + LINES_S
         try:
             await self._in(self._database, self.store.keep_lines, lines)
         except BaseException:
@@ -263,7 +282,7 @@ class Writer:
             async with asyncio.timeout(LAST_WRITE_S):
                 await self._fold()
                 await self._drain()
-                await self._keep_lines()
+                await self._keep_lines(is_last=True)
 
     def close(self) -> None:
         """No more reads and writes: for the end of the process."""

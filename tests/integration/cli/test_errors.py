@@ -40,6 +40,9 @@ COMMANDS = {
     "nodes": (),
     "top": (),
     "what-if": ("--drain", "ghost"),
+    "forecast": ("ghost",),
+    "why-evicted": ("ghost",),
+    "consolidate": ("--dry-run",),
     "prio": ("ghost",),
     "sprio": ("ghost",),
     "history": (),
@@ -61,7 +64,10 @@ OWN_WORDS = {
     "squeue",
     "prio",
     "sprio",
-}  # they look names up in a listing: no server has said that there is none
+    "forecast",
+    "why-evicted",
+    "consolidate",
+}  # they look names up in a listing, tell of Jobs that are long gone, or take no name: no server has said that there is none
 
 
 def leaves(command, path=()):

@@ -32,6 +32,7 @@ async def test_what_a_job_was_and_cost_is_there_when_it_has_ended(tmp_path):
     held = sum(each["ended"] - each["bound"] for each in rows_of(store, "runs"))
     assert gang.gpu_hours * 3600 == 2 * held
     assert gang.submitted <= gang.admitted <= gang.started <= gang.ended
+    store.sum_up(gang.ended + 60)  # as the writer does once a minute
     usage = answers.report(
         store, model.Period("user", gang.submitted // 3600 * 3600, gang.ended + 3600), {}, gang.ended
     )

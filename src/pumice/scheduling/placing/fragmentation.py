@@ -110,6 +110,7 @@ class CardTable:
         asks = [each.ask() for each in pool.typical]
         self._asks = list(dict.fromkeys(asks))
         self._columns = np.array([self._asks.index(ask) for ask in asks], dtype=np.intp)
+        self._slots: list[dict[Standing, tuple[int, int]]] = [{} for _ in self._asks]  # by request, then by card
         self._numbers: dict[State, int] = {}
         self.free: Scores = np.zeros(0)
         self.whole: Mask = np.zeros(0, dtype=bool)
@@ -140,8 +141,23 @@ class CardTable:
                 self._fits = np.pad(self._fits, ((0, more), (0, 0), (0, 0)))
             self.free[number] = sum(_value(standing) for standing in state)
             self.whole[number] = all(not standing[1] for standing in state)
-            self._fits[number] = np.array([_fit(state, ask) for ask in self._asks], dtype=np.float64)[self._columns].T
+            fits = [self._fit(state, ask, known) for ask, known in zip(self._asks, self._slots, strict=True)]
+            self._fits[number] = np.array(fits, dtype=np.float64)[self._columns].T
         return number
+
+    def _fit(self, state: State, ask: Ask, known: dict[Standing, tuple[int, int]]) -> tuple[int, int, int]:
+        """How many such pods the cards hold, the thousandths on cards that are too full for one, and how many each takes."""
+        slots = small = each = cards = 0
+        for standing in state:
+            found = known.get(standing)
+            if found is None:
+                found = known[standing] = _slots(standing, ask)
+            if found[0]:
+                slots, cards, each = slots + found[0], cards + 1, max(each, found[1])
+            else:
+                small += _value(standing)
+        wanted = ask.containers[0].cards
+        return (slots // wanted if cards >= wanted else 0), small, each * wanted
 
 
 @lru_cache(maxsize=STANDINGS_CACHED_MAX)
@@ -153,26 +169,14 @@ def _value(standing: Standing) -> int:
     return int(CARD) * (card.memory - memory) // card.memory
 
 
-@lru_cache(maxsize=STANDINGS_CACHED_MAX)
-def _slots(standing: Standing, ask: Ask) -> int:
-    """How many such pods get their part of the card."""
+def _slots(standing: Standing, ask: Ask) -> tuple[int, int]:
+    """How many such pods get their part of the card, and how many thousandths of it each takes."""
     card, parts, memory, cores, _ = standing
     (wanted,) = ask.containers
     asked = wanted.memory_of(card)
     alone = wanted.cores == CORES and parts > 0
     if alone or not _value(standing) or not ask.suits(card) or memory + asked > card.memory:
-        return 0
+        return 0, 0
     by_memory = (card.memory - memory) // asked if asked else card.slices
     by_cores = (CORES - cores) // wanted.cores if wanted.cores else card.slices
-    return min(by_memory, by_cores, card.slices - parts)
-
-
-def _fit(state: State, ask: Ask) -> tuple[int, int, int]:
-    """How many such pods the cards hold, the thousandths on cards that are too full for one, and how many each takes."""
-    (wanted,) = ask.containers
-    slots = [_slots(standing, ask) for standing in state]
-    open_cards = [standing[0] for standing, most in zip(state, slots, strict=True) if most]
-    small = sum(_value(standing) for standing, most in zip(state, slots, strict=True) if not most)
-    copies = sum(slots) // wanted.cards if len(open_cards) >= wanted.cards else 0
-    each = max((int(CARD) * wanted.memory_of(card) // card.memory for card in open_cards), default=0)
-    return copies, small, each * wanted.cards
+    return min(by_memory, by_cores, card.slices - parts), int(CARD) * asked // card.memory

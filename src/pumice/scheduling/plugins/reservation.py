@@ -22,7 +22,7 @@ from pumice.scheduling.placing import annotation_values, feasibility, members
 from pumice.scheduling.time import keeping, passing, reservations
 from pumice.scheduling.time.estimates import Estimates
 from pumice.scheduling.time.passing import Passing
-from pumice.scheduling.time.planning import Book, Lost, Rules
+from pumice.scheduling.time.planning import Book, Rules
 
 if TYPE_CHECKING:
     from pumice.instant import Duration, Instant
@@ -166,20 +166,22 @@ class ReservationPlugin(Plugin):
         if own is not None and own.time > now:
             found = book.find(gang, before=own.time)
             if found is not None:
-                keeping.inherit(found, own.since, own.said)
+                keeping.inherit(found, own)
                 book.enter(found)
         elif own is not None:
             cause = keeping.blame_for(book, own)
             book.drop(gang.key)
             found = book.find(gang)
             if found is None:
-                book.lost[gang.key] = Lost(*cause, own.time)
+                book.ended[gang.key] = reservations.Ended(*cause, own.time)
             else:
-                keeping.inherit(found, own.since, own.said)
+                keeping.inherit(found, own)
                 keeping.blame(found, own.time, cause)
                 book.enter(found)
         elif (self._patient_since(gang) <= now or self._is_due(gang)) and book.has_room(gang):
-            found = book.find(gang)
+            found, ended = book.find(gang), book.ended.get(gang.key)
+            if found is not None and ended is not None and found.time > ended.time:
+                keeping.blame(found, ended.time, (ended.code, ended.culprit))
             if found is not None:
                 book.enter(found)
 
@@ -240,4 +242,4 @@ class ReservationPlugin(Plugin):
         still = [
             each for each in standing if not session.is_ready(each.gang) and each.gang.key not in session.made_room_for
         ]
-        return reservations.remembered(session, still)
+        return reservations.remembered(session, still, self.book.ended)

@@ -12,7 +12,7 @@ from pumice import instant
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.time import reservations
-from pumice.scheduling.time.planning import Lost
+from pumice.scheduling.time.reservations import Ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +30,9 @@ Cause = tuple[Code, str]  # and the gang or node
 def take_up(book: Book, is_entitled: Callable[[GangState], bool]) -> None:
     """Bring the reservations of the last cycle into the book, in their order; each beside those before it."""
     session = book.session
-    for kept in session.memory.of(reservations.SLOT).kept:
+    remembered = session.memory.of(reservations.SLOT)
+    book.ended |= {key: each for key, each in remembered.ended.items() if key in session.gangs}
+    for kept in remembered.kept:
         gang = session.gangs.get(kept.gang)
         if gang is None or not is_entitled(gang) or not book.has_room(gang):
             continue
@@ -63,19 +65,19 @@ def _confirm(book: Book, recalled: Reservation, kept: Kept) -> None:
 def _renew(book: Book, gang: GangState, kept: Kept, cause: Cause) -> None:
     found = book.find(gang)
     if found is None:
-        book.lost[gang.key] = Lost(*cause, kept.time)
+        book.ended[gang.key] = Ended(*cause, kept.time)
         return
-    inherit(found, kept.since, kept.said)
+    inherit(found, kept)
     if found.time > kept.time:
         blame(found, kept.time, cause)
-    else:
-        found.moved, found.culprit, found.former = kept.moved, kept.culprit, kept.former
     book.enter(found)
 
 
-def inherit(found: Reservation, since: int, said: int) -> None:
-    """What a gang was told first stays with its reservation."""
-    found.since, found.said = since, said
+def inherit(found: Reservation, own: Reservation | Kept) -> None:
+    """What a gang was told stays with its reservation: the first time, and why it is later than it once was."""
+    found.since, found.said = own.since, own.said
+    if found.time > own.former:
+        found.moved, found.culprit, found.former = own.moved, own.culprit, own.former
 
 
 def blame(found: Reservation, former: int, cause: Cause) -> None:
@@ -127,7 +129,10 @@ def _running_cause(book: Book, reservation: Reservation, nodes: Sequence[int]) -
 
 
 def _promised_cause(book: Book, reservation: Reservation, nodes: set[int]) -> Cause:
-    """A gang that others leave for there, or whose reservation lies there now."""
+    """A gang that this cycle has placed there, that others leave for, or whose reservation lies there now."""
+    for move in book.profile.moves:
+        if move.sign > 0 and move.gang is not reservation.gang and nodes.intersection(move.nodes):
+            return Code.RESERVATION_OUTRANKED, move.gang.key
     for key, statement in book.session.reserved_room.held.items():
         if any(nodes.intersection(placement.nodes) for placement in statement.placements):
             return Code.RESERVATION_OUTRANKED, key
@@ -145,10 +150,8 @@ def reasons(book: Book) -> list[tuple[GangState, Reason]]:
         told.append((each.gang, Reason(Code.RESERVED, NAME, facts, cure=Cure.WAITING)))
         if each.moved is not None:
             told.append((each.gang, _moved(each.moved, each.culprit, each.former, each.time)))
-    for key, lost in book.lost.items():
-        gang = book.session.gangs.get(key)
-        if gang is not None and key not in book.standing:
-            told.append((gang, _moved(lost.code, lost.culprit, lost.time, None)))
+    for key, ended in book.ended.items():
+        told.append((book.session.gangs[key], _moved(ended.code, ended.culprit, ended.time, None)))
     return told
 
 

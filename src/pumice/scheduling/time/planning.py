@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from pumice.scheduling.placing.pending import is_placeable
 from pumice.scheduling.time import reservations
 from pumice.scheduling.time.later import Later, freed_beside
 from pumice.scheduling.time.profile import ReleaseProfile, merged
+from pumice.scheduling.time.reservations import Ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,14 +50,6 @@ class Rules:
     horizon: Duration
 
 
-class Lost(NamedTuple):
-    """A reservation that is no more: why, for whom or what, and the time that it was for."""
-
-    code: Code
-    culprit: str
-    time: Instant
-
-
 class Book:
     """The reservations of one session, in the order of rank."""
 
@@ -68,7 +61,7 @@ class Book:
         self.profile = ReleaseProfile(session, estimates)
         self.later = Later(session, self.profile)
         self.standing: dict[str, Reservation] = {}
-        self.lost: dict[str, Lost] = {}  # by gang: reservations that could not be kept
+        self.ended: dict[str, Ended] = {}  # by gang: reservations that could not be kept
         self.version = 0  # rises with every change
 
     # ------------------------------------------------------------------------------------------------- ranks
@@ -112,6 +105,7 @@ class Book:
             assert weakest is not None, f"the book is full, and {gang.key} outranks nobody in it"
             self.drop(weakest.gang.key, Code.RESERVATION_OUTRANKED, gang.key)
         self.standing[gang.key] = reservation
+        self.ended.pop(gang.key, None)
         self._sort()
 
     def _sort(self) -> None:
@@ -130,7 +124,7 @@ class Book:
         if gone is not None:
             self.version += 1
             if code is not None:
-                self.lost[key] = Lost(code, culprit, gone.time)
+                self.ended[key] = Ended(code, culprit, gone.time)
 
     # ------------------------------------------------------------------------------------------------- room
 

@@ -21,7 +21,7 @@ from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.time.later import Seat
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pumice.cluster.columns import Column, Mask
     from pumice.instant import Duration, Instant
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 NODES_MAX = (
     8_000  # that memory names, over all reservations, of about 50 bytes each; beyond it they are found anew every cycle
 )
+
+ENDED_MAX = 200  # reservations that are no more, and whose gangs wait on
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
@@ -59,10 +61,19 @@ class Kept(msgspec.Struct, frozen=True):
     former: int = 0  # the time before that
 
 
+class Ended(msgspec.Struct, frozen=True):
+    """A reservation that could not be kept, of a gang that still waits: why, for whom or what, and the time that it was for."""
+
+    code: Code
+    culprit: str
+    time: int
+
+
 class Reservations(msgspec.Struct, frozen=True):
-    """In the order of rank."""
+    """In the order of rank; `ended` by gang."""
 
     kept: tuple[Kept, ...] = ()
+    ended: dict[str, Ended] = {}
 
 
 SLOT = Slot("reservations", Reservations, persistent=True)
@@ -179,7 +190,7 @@ def recalled(session: Session, kept: Kept) -> Reservation | str | None:
     return found
 
 
-def remembered(session: Session, standing: Sequence[Reservation]) -> Reservations:
+def remembered(session: Session, standing: Sequence[Reservation], ended: Mapping[str, Ended]) -> Reservations:
     """What the next cycle takes up, as far as there is room for it."""
     kept, nodes = [], 0
     for each in standing:
@@ -187,4 +198,6 @@ def remembered(session: Session, standing: Sequence[Reservation]) -> Reservation
         if nodes > NODES_MAX:
             break
         kept.append(each.kept(session))
-    return Reservations(tuple(kept))
+    known = {each.gang for each in kept}
+    waiting = [key for key in sorted(ended) if key not in known and session.gangs[key].tally[Status.PENDING]]
+    return Reservations(tuple(kept), {key: ended[key] for key in waiting[:ENDED_MAX]})

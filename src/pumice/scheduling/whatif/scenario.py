@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-import msgspec
-from msgspec import Struct
 
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts, edits
 from pumice.cluster.tasks import Status
 from pumice.errors import BadInput, NotFound
 from pumice.quantity import QuantityError
+from pumice.scheduling.whatif.outcome import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pumice.cluster.gangs import Gang
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.state import Snapshot
@@ -46,19 +45,6 @@ def queue_change(text: str) -> tuple[str, str, str]:
     if match is None:
         raise BadInput(f"queue change {text!r}: expected QUEUE.FIELD=VALUE, such as research.weight=3")
     return match[1], match[2], match[3]
-
-
-class Outcome(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What one cycle would do there that it does not do here, by gang and with numbers of pods."""
-
-    starts: Mapping[str, int] = msgspec.field(default_factory=dict)
-    starts_no_more: Mapping[str, int] = msgspec.field(default_factory=dict)  # it starts as things are
-    evicted: Mapping[str, int] = msgspec.field(default_factory=dict)
-    evicted_no_more: Mapping[str, int] = msgspec.field(default_factory=dict)
-    displaced: Mapping[str, bool] = msgspec.field(
-        default_factory=dict
-    )  # had pods on a drained node; whether it starts again
-    waiting: int = 0  # gangs that go on waiting
 
 
 def compare(question: Question, scenario: Scenario, policy: Policy | None = None) -> Outcome:

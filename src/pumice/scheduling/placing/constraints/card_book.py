@@ -72,6 +72,9 @@ class CardBook:
         self.given: set[str] = set()
         self._rules: Callable[[Task], Marks] = lambda _: frozenset()
         self._asks: dict[str, Ask | None] = {}
+        self._equal: dict[
+            Ask | None, Ask | None
+        ] = {}  # equal requests are one object: looking up what is known is quicker
         self._standings: dict[tuple[Marks, bool], Standings] = {}
         self._answers: dict[Ask, Answers] = {}
 
@@ -98,7 +101,8 @@ class CardBook:
     def ask(self, task: Task) -> Ask | None:
         """What the pod wants of cards, looked at once; None for most pods."""
         if task.uid not in self._asks:
-            self._asks[task.uid] = None if self.way is None else self.way.ask_of(task, self._rules(task))
+            ask = None if self.way is None else self.way.ask_of(task, self._rules(task))
+            self._asks[task.uid] = self._equal.setdefault(ask, ask)
         return self._asks[task.uid]
 
     def answers(self, ask: Ask) -> Answers:
