@@ -17,8 +17,8 @@ from typing import Any
 
 from tools.kube import build
 
-HERE = ("engine", "fairshare", "reservations", "memory", "apiserver", "cli", "admission")
-ON_KUBE = ("live",)
+HERE = ("engine", "fairshare", "reservations", "memory", "apiserver", "cli", "admission", "record")
+ON_KUBE = ("live", "record_live")
 RATIOS = Path(__file__).with_name("ratios.json")
 TOLERANCE = {
     "calibrated": 1.5,

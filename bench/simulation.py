@@ -52,7 +52,7 @@ def workload(work: Sequence[Submission], name: str) -> None:
 
 def run(policy: str, work: Sequence[Submission], cluster: str, **settings: Any) -> Outcome:
     named = NAMED[policy]
-    return simulate(work, nodes(cluster), policy=named.text, source=policy, strategy=named.strategy, **settings)
+    return simulate(work, nodes(cluster), policy=named.text, source=policy, strict=named.strict, **settings)
 
 
 def told(outcome: Outcome) -> dict[str, Any]:

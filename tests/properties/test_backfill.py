@@ -10,7 +10,7 @@ from pumice.sim.policies import NAMED
 
 def engine(name, work, cluster):
     policy = NAMED[name]
-    outcome = simulate(work, nodes(cluster), policy=policy.text, source=name, strategy=policy.strategy)
+    outcome = simulate(work, nodes(cluster), policy=policy.text, source=name, strict=policy.strict)
     assert outcome.figures["never_ended"] == 0
     return outcome
 

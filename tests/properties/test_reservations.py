@@ -163,7 +163,7 @@ WORLDS = {
 def test_who_passes_makes_no_reservation_later_and_times_are_kept(rounds, name, depth):
     options, plugins = WORLDS[name]
     rules = hpc(depth, *plugins)
-    rounds(given(seed=seeds)(lambda seed: check_promises(World(seed, **options), rules)), examples=60)
+    rounds(given(seed=seeds)(lambda seed: check_promises(World(seed, **options), rules)), examples=30)
 
 
 def test_depth_one_is_textbook_easy(rounds):
@@ -171,7 +171,7 @@ def test_depth_one_is_textbook_easy(rounds):
         world = World(seed)
         assert starts(world, hpc(1)) == textbook.easy(world.jobs, world.slots), seed
 
-    rounds(given(seed=seeds)(check), examples=100)
+    rounds(given(seed=seeds)(check), examples=50)
 
 
 def test_a_large_depth_is_textbook_conservative(rounds):
@@ -179,11 +179,11 @@ def test_a_large_depth_is_textbook_conservative(rounds):
         world = World(seed)
         assert starts(world, hpc(MANY)) == textbook.conservative(world.jobs, world.slots), seed
 
-    rounds(given(seed=seeds)(check), examples=100)
+    rounds(given(seed=seeds)(check), examples=50)
 
 
 @pytest.mark.parametrize("depth", [1, MANY])
-def test_wrong_estimates_and_lost_nodes_move_reservations_only_with_a_reason(rounds, depth):
+def test_wrong_estimates_and_higher_ranks_move_reservations_only_with_a_reason(rounds, depth):
     """Half of the gangs run longer or shorter than they say, and priorities differ: whatever moves says why."""
 
     def check(seed):
@@ -194,7 +194,7 @@ def test_wrong_estimates_and_lost_nodes_move_reservations_only_with_a_reason(rou
         ]
         check_promises(world, hpc(depth), excused=EXCEPTIONS)
 
-    rounds(given(seed=seeds)(check), examples=60)
+    rounds(given(seed=seeds)(check), examples=30)
 
 
 def test_a_policy_whose_plugin_has_nothing_to_do_decides_as_one_without_it(rounds):
@@ -206,10 +206,15 @@ def test_a_policy_whose_plugin_has_nothing_to_do_decides_as_one_without_it(round
     def check(seed):
         world = World(seed, slots=(1, 2, 4), queues=2, racks=True, mixed=True)
         for one, other in zip(world.run(patient), world.run(without), strict=True):
-            assert one.decisions.commits == other.decisions.commits, seed
+            assert bound(one) == bound(other), seed
             assert (one.at, one.started, one.ended) == (other.at, other.started, other.ended), seed
 
-    rounds(given(seed=seeds)(check), examples=40)
+    rounds(given(seed=seeds)(check), examples=25)
+
+
+def bound(step):
+    """Every gang that starts, pod by pod, in order."""
+    return [(each.gang, [(bind.task.name, bind.node) for bind in each.binds]) for each in step.decisions.commits]
 
 
 # ------------------------------------------------------------------------------------------------------ the wait of users' complaints

@@ -52,6 +52,10 @@ NODES = {
     "largestGangs[].workers": "... so many would start now",
     "leftOut[].nodes": "nodes that take no such worker",
     "leftOut[].because": "and why",
+    "stranded[].cardsEach": "of workers with so many cards each ...",
+    "stranded[].free": "... so many cards are free",
+    "stranded[].usable": "... and so many of them could be used",
+    "stranded[].dollarsPerHour": "(with `--price`) what the others cost",
 }
 PRIO = {
     "at": "time of the cycle, RFC 3339",

@@ -129,6 +129,7 @@ MOVABLE = (
     "pumice.dev/movable"  # A Job, PodGroup: true: its pods may be started again elsewhere to make room in one piece
 )
 USER = "pumice.dev/user"  # L Job, PodGroup, pod: who uses the room, where the policy trusts this label
+STRICT_ORDER = "pumice.dev/strict-order"  # A Queue: `true`: a gang that does not fit holds up those behind it
 USER_LIMITS = (
     "pumice.dev/user-limits"  # A Queue: how much one user may have in it, `running=4,submitted=100,nvidia.com/gpu=8`
 )

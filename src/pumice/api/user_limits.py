@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 TEXT_CHARS_MAX: Final = 4096
 RUNNING, SUBMITTED = "running", "submitted"
 _COUNT: Final = re.compile(r"[0-9]{1,9}")
-_RESOURCE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
+_RESOURCE: Final = re.compile(
+    r"cpu|memory|ephemeral-storage|pods|hugepages-[A-Za-z0-9]+|[A-Za-z0-9.-]+/[A-Za-z0-9._-]+"
+)
 
 
 class UserLimitsError(BadInput):
@@ -42,6 +44,11 @@ class UserLimits:
 NO_LIMITS: Final = UserLimits()
 
 
+def is_limited(name: str) -> bool:
+    """Whether a limit may have this name: a count of gangs, or a resource that queues count (`gpu` alone is none)."""
+    return name in {RUNNING, SUBMITTED} or _RESOURCE.fullmatch(name) is not None
+
+
 def parse_user_limits(text: str) -> UserLimits:
     """The limits of an annotation."""
     if len(text) > TEXT_CHARS_MAX:
@@ -49,8 +56,8 @@ def parse_user_limits(text: str) -> UserLimits:
     found: dict[str, str] = {}
     for part in text.split(","):
         name, equals, amount = (each.strip() for each in part.partition("="))
-        if not equals or name in found or not _RESOURCE.fullmatch(name):
-            raise _error(text, f"{part.strip()!r} names no limit, or one a second time")
+        if not equals or name in found or not is_limited(name):
+            raise _error(text, f"{part.strip()!r} names nothing that can be limited, or a second time")
         found[name] = amount
     counts = {name: _count(text, found.pop(name)) for name in (RUNNING, SUBMITTED) if name in found}
     for name, amount in found.items():

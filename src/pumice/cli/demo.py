@@ -34,7 +34,9 @@ from pumice.local.demo_stage import (
     until,
     until_phase,
     until_reason,
+    until_reserved,
     until_step,
+    without_patience,
 )
 from pumice.scheduling.core.codes import HOPELESS, Code
 
@@ -46,9 +48,9 @@ TICKER_S = 2.0
 WIDTH = 110
 
 INTRODUCTION = (
-    "Pumice starts a gang of pods as a whole or not at all. Five scenes show why. The API server, the scheduler and the "
-    "controllers are the real ones and run inside this process; nodes and GPUs of scenes 1 to 4 are pretended, the "
-    "processes of scene 5 are not. Lines with $ are commands, and below them is what they printed."
+    "Pumice starts a gang of pods as a whole or not at all. Six scenes show why. The API server, the scheduler and the "
+    "controllers are the real ones and run inside this process; nodes and GPUs of scenes 1 to 5 are pretended, the "
+    "processes of scene 6 are not. Lines with $ are commands, and below them is what they printed."
 )
 
 
@@ -67,6 +69,7 @@ async def _story() -> None:
         ("The same job as a gang", _as_a_gang),
         ("Two gangs of 64 on 100 GPUs", _two_gangs),
         ("Small jobs, spread or packed", _fragmentation),
+        ("A short job passes a large one", _backfill),
         ("A gang of real processes", _real_processes),
     ):
         _heading(f"{len(shown) + 1}. {title}")
@@ -165,6 +168,32 @@ async def _fragmentation() -> str:
             "packing left no more whole nodes than spreading; please report this with the output of `pumice version`"
         )
     return f"{whole[SPREADING]} whole nodes left when spread, {whole['']} when packed"
+
+
+async def _backfill() -> str:
+    """Half of the GPUs are free, a gang that wants all of them waits: who may use them until then?"""
+    async with start_cluster(gpus=8, policy_text=without_patience()) as cluster:
+        _tell(
+            "4 of 8 GPUs are busy for another hour. A gang that needs all 8 has waited long enough: it gets a reservation."
+        )
+        await create_gang(cluster, "busy", 4, runs_for="1h")
+        await until(lambda: phase_count(cluster, "busy", "Running"), 4)
+        await create_gang(cluster, "large", 8, runs_for="2h")
+        await until_reason(cluster, "large", {Code.RESERVED})
+        before = await until_reserved(cluster, "large")
+        _see(
+            f"large may count on all 8 GPUs from {before[11:16]} UTC on. Two gangs of 4 could use the free ones until then:"
+        )
+        await create_gang(cluster, "long", 4, runs_for="3h")
+        why = await until_reason(cluster, "long", {Code.WOULD_DELAY})
+        _see(f"long, 3 hours: waits, because it {why.text}.")
+        await create_gang(cluster, "short", 4, runs_for="30m")
+        await until(lambda: phase_count(cluster, "short", "Running"), 4)
+        after = await until_reserved(cluster, "large")
+        _see(f"short, 30 minutes: runs at once. The reservation still stands at {after[11:16]} UTC.")
+        if after > before:
+            raise DemoFailed("the short gang has delayed the large one; please report this")
+        return "the short one runs, the large one starts no later"
 
 
 async def _real_processes() -> str:

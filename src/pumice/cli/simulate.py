@@ -136,7 +136,7 @@ def _outcome(name: str, policy: Named, work: Sequence[Submission], cluster: str)
             nodes(cluster),
             policy=policy.text,
             source=name,
-            strategy=policy.strategy,
+            strict=policy.strict,
             extra_plugins=plugins_from_outside(),
             progress=lambda at_s, ended: tell(
                 f"{name}: day {at_s / 86_400:.1f}, {ended} of {len(work)} jobs have ended"

@@ -11,6 +11,7 @@ from pumice import instant
 from pumice.cli import completion
 from pumice.cli.cluster_command import ClusterAccess, asks
 from pumice.cli.results import Report
+from pumice.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,23 @@ async def why_evicted(access: ClusterAccess, job: str) -> Report:
 
     state, _ = await sources.States(access, "evictions").state()
     own = [each for each in state.evictions if _concerns(each, access.namespace, job)]
+    if not own:
+        await _demand_exists(access, job)
     return Report(text(own, access.clock.now(), job), {"evictions": msgspec.to_builtins(own)})
+
+
+async def _demand_exists(access: ClusterAccess, name: str) -> None:
+    """Nothing was evicted of what does not exist: a mistyped name must not read like good news."""
+    from pumice.api.batch import Job
+    from pumice.api.scheduling import PodGroup
+
+    try:
+        await access.client.get(Job, name, namespace=access.namespace)
+    except NotFound as missing:
+        try:
+            await access.client.get(PodGroup, name, namespace=access.namespace)
+        except NotFound:
+            raise missing from None
 
 
 def _concerns(eviction: model.Eviction, namespace: str, name: str) -> bool:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.api import names
-from pumice.api.scheduling import ROOT_QUEUE, DequeueStrategy, Queue, QueueState
+from pumice.api.scheduling import ROOT_QUEUE, Queue, QueueState
 from pumice.cluster import amounts
 
 if TYPE_CHECKING:
@@ -33,13 +33,17 @@ class QueueInfo:
     guarantee: Amounts
     affinity: QueueAffinity | None
     annotations: Mapping[str, str]
-    fifo: bool  # a gang that does not fit holds up those behind it
     written_allocated: Mapping[str, str | float]  # status.allocated as it stands in the API server
 
     @property
     def is_open(self) -> bool:
         """A queue that has no state yet is as open as its creator meant it."""
         return self.state in {"", QueueState.OPEN.value}
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether a gang that does not fit holds up those behind it; `spec.dequeueStrategy` decides nothing (Volcano parity)."""
+        return self.annotations.get(names.STRICT_ORDER) == "true"
 
     @property
     def hierarchy(self) -> str:
@@ -68,6 +72,5 @@ def queue_of(queue: Queue) -> QueueInfo:
         guarantee=amounts.read(spec.guarantee.resource, unreadable=0),
         affinity=spec.affinity,
         annotations=queue.metadata.annotations,
-        fifo=spec.dequeue_strategy == DequeueStrategy.FIFO.value,
         written_allocated=queue.status.allocated,
     )

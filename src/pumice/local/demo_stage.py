@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from pumice.api import kinds, names
 from pumice.api.batch import Job
 from pumice.api.kinds import type_meta
@@ -44,6 +46,13 @@ tiers:
   - name: resource-strategy-fit
     arguments: {resources: {nvidia.com/gpu: {type: LeastAllocated, weight: 1}}}
 """
+
+
+def without_patience() -> str:
+    """The built-in policy, with reservations at once instead of after five minutes of waiting."""
+    from pumice.scheduling.core import builtin
+
+    return builtin.TEXT.replace("patience: 5m", "patience: 0s")
 
 
 @contextlib.asynccontextmanager
@@ -81,10 +90,11 @@ async def create_pod(cluster: Up, name: str, *, scheduler: str, gang: str = "", 
     await cluster.client.create(Pod, body, namespace=NAMESPACE)
 
 
-async def create_gang(cluster: Up, name: str, size: int) -> None:
+async def create_gang(cluster: Up, name: str, size: int, *, runs_for: str = "") -> None:
+    """A group and its pods; `runs_for`: its owner says that it will run so long."""
     group = {
         **type_meta(PodGroup),
-        "metadata": {"name": name},
+        "metadata": {"name": name, "annotations": {names.RUNNING_ESTIMATE: runs_for} if runs_for else {}},
         "spec": {"minMember": size},
     }
     await cluster.client.create(PodGroup, group, namespace=NAMESPACE)
@@ -123,6 +133,19 @@ async def until(count: Callable[[], Awaitable[int]], wanted: int) -> int:
             raise DemoFailed(f"expected {wanted} pods and saw {found} after {WAIT_S_MAX:.0f} s; please report this")
         await asyncio.sleep(0.05)
     return found
+
+
+async def until_reserved(cluster: Up, name: str) -> str:
+    """Ask until the group says when room is reserved for it; that time."""
+    deadline = time.monotonic() + WAIT_S_MAX
+    while True:
+        group = (await cluster.client.get(PodGroup, name, namespace=NAMESPACE)).into(PodGroup)
+        text = group.metadata.annotations.get(names.RESERVATION)
+        if text:
+            return str(msgspec.json.decode(text)["time"])
+        if time.monotonic() > deadline:
+            raise DemoFailed(f"nothing was ever reserved for {name}; please report this")
+        await asyncio.sleep(0.05)
 
 
 async def until_reason(cluster: Up, name: str, codes: Collection[Code]) -> Reason:

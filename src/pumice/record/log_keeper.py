@@ -201,6 +201,8 @@ class LogKeeper:
         self._resting[node] = now + REST_S
 
     def _keep(self, wanted: _Wanted, container: str, text: bytes) -> None:
+        if not text:
+            return
         if self._bytes + len(text) > WAITING_BYTES_MAX:
             self.dropped += 1
             return

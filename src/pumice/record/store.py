@@ -19,7 +19,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from pumice.errors import BadInput, NotFound, PumiceError
 from pumice.record import settings, usage
-from pumice.record.rows import TABLES, Attempt, Eviction, Gang, Run, State
+from pumice.record.rows import TABLES, Attempt, Gang, Run, State
 from pumice.record.schema import (
     ALIVE,
     ATTEMPTS,
@@ -47,6 +47,7 @@ SCHEMA = "0002"  # the newest version
 BUSY_S = 5.0  # how long a writer of SQLite waits for another
 STATEMENT_S = 30  # how long PostgreSQL may take for a statement
 CHUNK = 400  # values of one IN
+NOTED_S = 10  # how exactly the record knows until when it was kept up to date
 HOURS_MAX = 48  # summed up in one transaction
 TRIMMED_MAX = 5_000  # rows deleted in one transaction
 LOGS_BYTES_MAX = 2**30  # of compressed lines in all; the oldest go first
@@ -65,6 +66,7 @@ class Store:
         self._engine = _engine(url)
         self._insert = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
         self._upserts: dict[str, Any] = {}
+        self._noted = 0  # when it was last noted that the record is kept up to date
 
     def close(self) -> None:
         self._engine.dispose()
@@ -166,10 +168,12 @@ class Store:
                 connection.execute(statement.on_conflict_do_update(index_elements=["since"], set_=values))
             runs = [row for row in rows if isinstance(row, Run)]
             self._mark(connection, (hour for run in runs for hour in _hours(run, now)))
-            gangs = {row.uid for row in rows if isinstance(row, Gang)}
-            gangs |= {row.gang for row in rows if isinstance(row, Attempt | Eviction | Run)}
-            self._settle(connection, gangs)
-            self._note(connection, ALIVE, str(now))
+            ended = {row.uid for row in rows if isinstance(row, Gang) and row.ended is not None}
+            ended |= {row.gang for row in rows if isinstance(row, Attempt | Run) and row.ended is not None}
+            self._settle(connection, ended)
+            if now - self._noted >= NOTED_S:
+                self._note(connection, ALIVE, str(now))
+        self._noted = now if now - self._noted >= NOTED_S else self._noted
 
     def keep_lines(self, lines: Sequence[Lines]) -> None:
         """Keep what containers wrote last, instead of what was kept of them before."""
@@ -233,25 +237,11 @@ class Store:
             if not uids:
                 continue
             sums = usage.by_gang(held for _, held in _held(connection, RUNS.c.gang.in_(uids)))
-            attempts = _counts(connection, ATTEMPTS.c.gang, uids)
-            evictions = _counts(connection, EVICTIONS.c.gang, uids)
-            values = []
-            for uid in uids:
-                found = sums.get(uid, usage.GangSum())
-                values.append(
-                    {
-                        "of": uid,
-                        "attempts": attempts.get(uid, 0),
-                        "evictions": evictions.get(uid, 0),
-                        "lost_s": found.lost_s,
-                        "gpu_s": found.gpu_s,
-                        "lost_gpu_s": found.lost_gpu_s,
-                        "held": msgspec.json.encode(found.held).decode(),
-                    }
-                )
-            names = [name for name in values[0] if name != "of"]
-            update = sa.update(GANGS).where(GANGS.c.uid == sa.bindparam("of"))
-            connection.execute(update.values({name: sa.bindparam(name) for name in names}), values)
+            values = [_sums_of(uid, sums.get(uid, usage.GangSum())) for uid in uids]
+            of = GANGS.c.uid == sa.bindparam("of")
+            counted = {"attempts": _number_of(ATTEMPTS), "evictions": _number_of(EVICTIONS)}
+            fresh: dict[str, Any] = {name: sa.bindparam(name) for name in values[0] if name != "of"}
+            connection.execute(sa.update(GANGS).where(of).values({**fresh, **counted}), values)
 
     # ------------------------------------------------------------------------------------------------- hours
 
@@ -265,7 +255,7 @@ class Store:
         current = now - now % usage.HOUR
         with self.begin() as connection:
             known = _fact(connection, _SUMMED)
-            first = int(known) if known is not None else current
+            first = int(known or connection.scalar(sa.select(sa.func.min(RUNS.c.bound))) or current)
             marked = connection.scalars(
                 sa.select(STALE_HOURS.c.hour).order_by(STALE_HOURS.c.hour).limit(HOURS_MAX)
             ).all()
@@ -408,9 +398,20 @@ def _fact(connection: sa.Connection, name: str) -> str | None:
     return found
 
 
-def _counts(connection: sa.Connection, column: Any, values: Sequence[str]) -> dict[str, int]:
-    counted = sa.select(column, sa.func.count()).where(column.in_(values)).group_by(column)
-    return {row[0]: row[1] for row in connection.execute(counted)}
+def _number_of(table: sa.Table) -> Any:
+    """How many rows of a table are of the gang that is updated."""
+    counted = sa.select(sa.func.count()).select_from(table).where(table.c.gang == GANGS.c.uid)
+    return counted.correlate(GANGS).scalar_subquery()
+
+
+def _sums_of(uid: str, found: usage.GangSum) -> dict[str, Any]:
+    return {
+        "of": uid,
+        "lost_s": found.lost_s,
+        "gpu_s": found.gpu_s,
+        "lost_gpu_s": found.lost_gpu_s,
+        "held": msgspec.json.encode(found.held).decode(),
+    }
 
 
 def _held(connection: sa.Connection, which: Any) -> Iterator[tuple[usage.Account, usage.Held]]:
@@ -436,11 +437,12 @@ def sum_day(connection: sa.Connection, day: int) -> None:
 
 
 def _hours(run: Run, now: int) -> Iterator[int]:
-    """The hours whose sums a run changes: that in which it began, and those since its end."""
-    yield run.bound - run.bound % usage.HOUR
-    if run.ended is not None:
-        last = min(run.ended, now)
-        yield from range(last - last % usage.HOUR, now + 1, usage.HOUR)[:HOURS_MAX]
+    """Past hours whose sums a run changes: that in which it began, and those since its end. The current one is summed up in any case."""
+    current = now - now % usage.HOUR
+    if run.bound < current:
+        yield run.bound - run.bound % usage.HOUR
+    if run.ended is not None and run.ended < current:
+        yield from range(run.ended - run.ended % usage.HOUR, current, usage.HOUR)[:HOURS_MAX]
 
 
 def _missing(connection: sa.Connection, uid: Any, ended: Any, known: Collection[str]) -> list[str]:

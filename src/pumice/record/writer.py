@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from pumice.runtime import Runtime
     from pumice.telemetry.meters import Meters
 
-TICK_S = 1.0  # a batch has a cost of its own
+TICK_S = 2.0  # a batch has a cost of its own
+LINES_S = 10.0  # how long fetched lines wait for more of them
 RETRY_S_FIRST = 1.0
 RETRY_S_MAX = 30.0
 SUM_UP_S = 60.0
@@ -66,7 +67,7 @@ class Writer:
         self._lines = LogKeeper(client, informers, runtime, self._has_lines) if settings.keeps_logs else None
         self._folding = ThreadPoolExecutor(1, "record-fold")
         self._database = ThreadPoolExecutor(1, "record-write")
-        self._due = {"sum": 0.0, "trim": 0.0}
+        self._due = {"sum": 0.0, "trim": 0.0, "lines": 0.0}
         self._is_closed_off = False  # what ended while nobody looked has been ended in the record, too
         self.store: Store | None = None  # once it is open
         self._rounds = 0  # of folding
@@ -174,7 +175,8 @@ class Writer:
         """Whether there is anything to write, somebody who waits for it, or a time that has come."""
         at = self._clock.monotonic()
         has_lines = self._lines is not None and self._lines.has_any
-        return bool(len(self._buffer) or has_lines or self._flushing) or any(at >= due for due in self._due.values())
+        dues = [due for name, due in self._due.items() if name != "lines" or has_lines]
+        return bool(len(self._buffer) or self._flushing) or any(at >= due for due in dues)
 
     async def _write(self) -> None:
         """Everything that waits, and then what is due; while the database is away, one try after the other, ever more rarely."""
@@ -227,12 +229,15 @@ class Writer:
         except PumiceError:
             return False
 
-    async def _keep_lines(self) -> None:
-        lines = self._lines.take() if self._lines is not None else []
+    async def _keep_lines(self, *, is_last: bool = False) -> None:
+        at = self._clock.monotonic()
+        if self._lines is None or not (self._flushing or is_last or at >= self._due["lines"]):
+            return
+        lines = self._lines.take()
         if not lines:
             return
-        assert self._lines is not None
         assert self.store is not None
+        self._due["lines"] = at + LINES_S
         try:
             await self._in(self._database, self.store.keep_lines, lines)
         except BaseException:
@@ -277,7 +282,7 @@ class Writer:
             async with asyncio.timeout(LAST_WRITE_S):
                 await self._fold()
                 await self._drain()
-                await self._keep_lines()
+                await self._keep_lines(is_last=True)
 
     def close(self) -> None:
         """No more reads and writes: for the end of the process."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from pumice.api.scheduling import DequeueStrategy
 from pumice.scheduling.core import builtin
 
 # As batch systems do it: in order of priority and submission, and nothing else decides.
@@ -26,11 +25,11 @@ ALL_THAT_WAIT = 10_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Named:
-    """A policy, and in which way queues are emptied beside it."""
+    """A policy, and whether queues beside it are emptied in strict order."""
 
     text: str
-    strategy: DequeueStrategy = DequeueStrategy.TRAVERSE
     meaning: str = ""
+    strict: bool = False
 
 
 def _without_reservation(text: str) -> str:
@@ -38,7 +37,7 @@ def _without_reservation(text: str) -> str:
 
 
 NAMED = {
-    "fifo": Named(_BATCH, DequeueStrategy.FIFO, "first come, first served: nobody passes"),
+    "fifo": Named(_BATCH, "first come, first served: nobody passes", strict=True),
     "easy": Named(
         _BATCH + _RESERVATION.format(depth=1), meaning="EASY backfill: who passes must not delay the first that waits"
     ),

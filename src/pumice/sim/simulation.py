@@ -13,7 +13,6 @@ from pumice.api.meta import ObjectMeta
 from pumice.api.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import (
-    DequeueStrategy,
     PodGroup,
     PodGroupSpec,
     PodGroupStatus,
@@ -89,7 +88,7 @@ class Settings(TypedDict, total=False):
     queues: (
         Mapping[str, int] | Sequence[Queue]
     )  # weights by name, or Queue objects; others that the work names have weight 1
-    strategy: DequeueStrategy  # of queues that are no objects
+    strict: bool  # of queues that are no objects: a gang that does not fit holds up those behind it
     others: Iterable[Struct]  # what stands from the beginning: priority classes, hyper nodes, pods of others
     leaving: Duration  # how long victims hold their room
     extra_plugins: Mapping[str, type[Plugin]]
@@ -100,8 +99,8 @@ class Simulation:
 
     def __init__(self, work: Sequence[Submission], machines: Sequence[Node], **settings: Unpack[Settings]) -> None:
         intake = Intake(Cluster())
-        strategy = settings.get("strategy", DequeueStrategy.TRAVERSE)
-        standing = (*_queues(settings.get("queues", ()), work, strategy), *machines, *settings.get("others", ()))
+        strict = settings.get("strict", False)
+        standing = (*_queues(settings.get("queues", ()), work, strict=strict), *machines, *settings.get("others", ()))
         for thing in standing:
             intake.apply(changes.Upserted(object=thing))
         priorities = {each.metadata.name: each.value for each in standing if isinstance(each, PriorityClass)}
@@ -150,19 +149,18 @@ class Simulation:
         self.ended += len(step.ended)
 
 
-def _queues(
-    given: Mapping[str, int] | Sequence[Queue], work: Sequence[Submission], strategy: DequeueStrategy
-) -> list[Queue]:
-    made = [_queue(*each, strategy) for each in given.items()] if isinstance(given, Mapping) else [*given]
+def _queues(given: Mapping[str, int] | Sequence[Queue], work: Sequence[Submission], *, strict: bool) -> list[Queue]:
+    made = [_queue(*each, strict=strict) for each in given.items()] if isinstance(given, Mapping) else [*given]
     known = {queue.metadata.name for queue in made}
     named = {"default": None, **{each.queue: None for each in work}}
-    return [*made, *(_queue(name, 1, strategy) for name in named if name not in known)]
+    return [*made, *(_queue(name, 1, strict=strict) for name in named if name not in known)]
 
 
-def _queue(name: str, weight: int, strategy: DequeueStrategy) -> Queue:
+def _queue(name: str, weight: int, *, strict: bool) -> Queue:
+    notes = {names.STRICT_ORDER: "true"} if strict else {}
     return Queue(
-        metadata=ObjectMeta(name=name, uid=name, creation_timestamp=_DAY_ONE),
-        spec=QueueSpec(weight=weight, dequeue_strategy=strategy.value),
+        metadata=ObjectMeta(name=name, uid=name, creation_timestamp=_DAY_ONE, annotations=notes),
+        spec=QueueSpec(weight=weight),
         status=QueueStatus(state="Open"),
     )
 

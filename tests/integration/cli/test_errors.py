@@ -65,7 +65,6 @@ OWN_WORDS = {
     "prio",
     "sprio",
     "forecast",
-    "why-evicted",
     "consolidate",
 }  # they look names up in a listing, tell of Jobs that are long gone, or take no name: no server has said that there is none
 

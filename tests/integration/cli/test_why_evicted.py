@@ -52,5 +52,7 @@ def test_the_pod_the_command_and_the_group_tell_for_whom_and_what_it_cost(reclai
     assert "2 pods are evicted: reclaim for gang default/new-" in pumice("job", "view", "old").out
 
 
-def test_a_job_that_lost_nothing_says_so(pumice):
+def test_a_job_that_lost_nothing_says_so_and_one_that_does_not_exist_is_not_found(client, pumice):
+    assert pumice("why-evicted", "ghost").code == 3
+    client("create", Job, a_job("quiet"), namespace="default")
     assert pumice("why-evicted", "quiet").out.startswith("quiet: the leading scheduler has evicted no pod of it")

@@ -20,5 +20,7 @@ def test_the_demo_tells_its_story_and_ends_well():
     assert "of each worker: 24 of 1, 12 of 2, 4 of 4, 0 of 8" in told
     assert "packed by Pumice's built-in policy: 3 of 4 nodes whole" in told
     assert "of each worker: 24 of 1, 12 of 2, 6 of 4, 3 of 8" in told
+    assert "long, 3 hours: waits, because it would delay gang default/large" in told
+    assert "short, 30 minutes: runs at once. The reservation still stands" in told
     assert "resumes after step" in told or "process nodes need namespaces" in told
     assert "Start a cluster to play with: pumice up" in told

@@ -19,7 +19,19 @@ def test_what_a_queue_does_not_say_is_what_the_policy_says():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "running", "running=", "running=-1", "running=many", "cpu=x", "cpu=-1", "running=1,running=2", "=3", "a b=1"],
+    [
+        "",
+        "running",
+        "running=",
+        "running=-1",
+        "running=many",
+        "cpu=x",
+        "cpu=-1",
+        "running=1,running=2",
+        "=3",
+        "a b=1",
+        "gpu=8",
+    ],
 )
 def test_what_cannot_be_read_is_refused_with_an_example(text):
     with pytest.raises(UserLimitsError, match="write for example running=4,submitted=100"):
@@ -28,4 +40,4 @@ def test_what_cannot_be_read_is_refused_with_an_example(text):
 
 def test_a_text_that_is_too_long_is_refused():
     with pytest.raises(UserLimitsError, match="4096"):
-        parse_user_limits(",".join(f"r{number}=1" for number in range(1000)))
+        parse_user_limits(",".join(f"example.com/r{number}=1" for number in range(1000)))

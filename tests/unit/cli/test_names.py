@@ -6,6 +6,7 @@ from tools.docs import listings
 from pumice.cli import history, prio, room, usage
 from pumice.readmodel import model
 from pumice.record.model import GangRow
+from pumice.scheduling.core.decisions import Stranded
 
 NAMES = {
     usage.Usage: "resource total used free source at namespace policy queues users jobs others",
@@ -43,7 +44,8 @@ def names_in(data):
 
 def test_the_names_of_nodes_stay_and_are_all_told():
     node = room.NodeRoom(name="n", state="Ready", cards=8, used=0, free=8, fragmented=0, pods=0)
-    data = room.Rooms("nvidia.com/gpu", (node,), {8: 1}, {"tainted": 1}).data()
+    stranded = Stranded("nvidia.com/gpu", each=8, free=9, usable=8)
+    data = room.Rooms("nvidia.com/gpu", (node,), {8: 1}, {"tainted": 1}, (stranded,), 2.5).data()
     assert names_in(data) == set(listings.NODES) - {"largestGangs[].each"}
 
 

@@ -10,7 +10,7 @@ from pumice.sim.policies import NAMED
 
 def under(name, work, cluster="4x1", **settings):
     policy = NAMED[name]
-    return simulate(work, nodes(cluster), policy=policy.text, source=name, strategy=policy.strategy, **settings)
+    return simulate(work, nodes(cluster), policy=policy.text, source=name, strict=policy.strict, **settings)
 
 
 def starts(outcome):

@@ -3,7 +3,7 @@
 Queues take turns in their order, gangs within a queue in theirs. A gang that is not yet ready gets as many members placed as it
 needs to start, in one turn; one that runs already gets one more member and goes back into the line. What does not make the
 gang ready is rolled back, unless it only waits for room that is being released: then it keeps its tentative places until the
-cycle ends, so that no other gang takes them. In a queue whose `dequeueStrategy` is `fifo`, a gang that does not start holds up
+cycle ends, so that no other gang takes them. In a queue of strict order (`pumice.dev/strict-order`), a gang that does not start holds up
 those behind it.
 """
 
@@ -45,7 +45,7 @@ def run(session: Session) -> None:
             comes_back = turns.take(session, gang, pending_of[gang.key])
         if comes_back:
             lines[queue.name].push(gang)
-        if queue.fifo:
+        if queue.is_strict:
             _hold_up(session, lines[queue.name], behind=gang)
         queues.push(queue)
     # Room that was made for a gang counts against its queue already: it gets its turn even where that is used up by it.
@@ -67,7 +67,7 @@ def _pending(session: Session) -> dict[str, PendingMembers]:
 
 
 def _hold_up(session: Session, others: Line[GangState], *, behind: GangState) -> None:
-    """In a queue that is first in, first out, nobody passes a gang that does not fit."""
+    """In a queue of strict order nobody passes a gang that does not fit."""
     facts = Facts(queue=behind.queue, gang=behind.key)
     while others and not session.is_ready(behind):
         members.refuse(others.pop(), Reason(Code.BEHIND, "queue", facts, cure=Cure.WAITING))

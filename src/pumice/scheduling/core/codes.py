@@ -232,7 +232,7 @@ class Code(enum.Enum):
     QUEUE_RING = "QueueRing", "the parents of the queue lead back to themselves", _queue_ring
     QUEUE_HAS_CHILDREN = "QueueHasChildren", "gangs belong into queues without children", (
         "queue {queue} has child queues and so takes no gangs itself; use one of {names}, or give them another parent")
-    BEHIND = "Behind", "the queue is first in, first out, and a gang ahead does not fit", (
+    BEHIND = "Behind", "the queue is of strict order, and a gang ahead does not fit", (
         "queue {queue} starts its gangs in order, and {gang} ahead of it does not fit yet")
     QUEUE_QUOTA_USED = "QueueQuotaUsed", "the queue, or one above it, may hold no more", _none_left("quota")
     QUEUE_SHARE_USED = "QueueShareUsed", "the queue holds all of its share by weight", _none_left("share")

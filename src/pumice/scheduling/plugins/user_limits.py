@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from pumice.api import names
-from pumice.api.user_limits import NO_LIMITS, UserLimits, UserLimitsError, parse_user_limits
+from pumice.api.user_limits import NO_LIMITS, UserLimits, UserLimitsError, is_limited, parse_user_limits
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.quantity import QuantityError
@@ -57,6 +57,10 @@ class Args(arguments.Args, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name, text in self.resources.items():
+            if not is_limited(name):
+                raise ValueError(
+                    f"resources: {name} is no resource that queues count; write for example nvidia.com/gpu"
+                )
             try:
                 amounts.amount(name, text)
             except QuantityError as error:

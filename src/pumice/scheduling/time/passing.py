@@ -22,6 +22,8 @@ from pumice.scheduling.placing.pending import PendingMembers, is_placeable
 from pumice.scheduling.time.keeping import NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pumice.cluster.columns import Column
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Freed
@@ -42,6 +44,7 @@ class Passing:
         self.session = book.session
         self._limit: tuple[object, Column | None] = (None, None)
         self._detours = 0
+        self._too_many: dict[object, int] = {}  # numbers of members for which there was no room
 
     def outlived(self, gang: GangState | None) -> list[Reservation]:
         """Reservations that begin before the gang ends, and that it has to respect."""
@@ -58,16 +61,24 @@ class Passing:
         if not self.book.standing or self.book.later.is_looking:
             return None
         gang = self.session.turn
-        state = (gang and gang.key, shape, len(self.session.room.touched), self.book.version)
-        if self._limit[0] != state:
-            self._limit = (state, self._find_limit(gang, shape))
-        return self._limit[1]
-
-    def _find_limit(self, gang: GangState | None, shape: Shape) -> Column | None:
         respected = self.outlived(gang)
         if not respected:
             return None
+        # The same for every gang that stays for as long, until something is placed or reserved.
         others = self.book.binding(gang)
+        state = (
+            [id(each) for each in (*respected, *others)],
+            len(respected),
+            id(shape),
+            len(self.session.room.touched),
+        )
+        if self._limit[0] != state:
+            self._limit = (state, self._find_limit(shape, respected, others))
+        return self._limit[1]
+
+    def _find_limit(
+        self, shape: Shape, respected: Sequence[Reservation], others: Sequence[Reservation]
+    ) -> Column | None:
         column: Column = np.full(len(self.session.room.table), _MANY, dtype=np.int64)
         for start in sorted({each.time for each in respected}):
             nodes = np.unique(np.concatenate([each.nodes for each in respected if each.time == start]))
@@ -85,8 +96,7 @@ class Passing:
             return None
         book, session = self.book, self.session
         respected, others = self.outlived(gang), book.binding(gang)
-        length = book.estimates.end(gang) - book.now
-        if not respected or not book.counts_suffice(gang, book.now, length, others):
+        if not respected or not self._counts_suffice(gang, respected, others):
             return None
         said = dict(gang.fit_errors), dict(gang.last_tries)
         statement = self._attempt(gang)
@@ -101,6 +111,18 @@ class Passing:
         gang.fit_errors, gang.last_tries = said
         session.spend(1)
         return None
+
+    def _counts_suffice(self, gang: GangState, respected: Sequence[Reservation], others: Sequence[Reservation]) -> bool:
+        """Whether there is room enough if reservations could lie anywhere; after one no, not asked again for as many such pods or more."""
+        book, needed = self.book, self.session.shortfall(gang)
+        shapes = {self.session.shape(task) for task in gang.tasks_in(Status.PENDING)}
+        about = (book.version, frozenset(map(id, shapes)), tuple(map(id, respected)), len(others))
+        if needed >= self._too_many.get(about, needed + 1):
+            return False
+        suffices = book.counts_suffice(gang, book.now, book.estimates.end(gang) - book.now, others)
+        if not suffices:
+            self._too_many[about] = needed
+        return suffices
 
     def _in_own_places(self, gang: GangState) -> Statement | None:
         """What was reserved is free: the placer's own order of nodes may have led it elsewhere, and into a corner."""

@@ -43,25 +43,25 @@ def test_a_gang_that_cannot_start_leaves_its_room_to_others():
     assert started(plan(a_node(cpu="2"), a_gang("large", 3), a_gang("small", 2, created=9))) == {"small": 2}
 
 
-def test_in_a_queue_that_is_first_in_first_out_nobody_passes_a_gang_that_does_not_fit():
-    fifo, other = a_queue("fifo", spec={"dequeueStrategy": "fifo"}), a_queue("other")
+def test_in_a_queue_of_strict_order_nobody_passes_a_gang_that_does_not_fit():
+    strict, other = a_queue("strict", annotations={"pumice.dev/strict-order": "true"}), a_queue("other")
     gangs = [
-        a_gang("first", 1, group={"queue": "fifo"}),
-        a_gang("large", 3, created=1, group={"queue": "fifo"}),
-        a_gang("small", 1, created=2, group={"queue": "fifo"}),
+        a_gang("first", 1, group={"queue": "strict"}),
+        a_gang("large", 3, created=1, group={"queue": "strict"}),
+        a_gang("small", 1, created=2, group={"queue": "strict"}),
         a_gang("elsewhere", 1, created=3, group={"queue": "other"}),
     ]
-    decisions = plan(a_node(cpu="3"), fifo, other, gangs)
+    decisions = plan(a_node(cpu="3"), strict, other, gangs)
     assert started(decisions) == {"first": 1, "elsewhere": 1}
     assert [reason.code for reason in report(decisions, "small").reasons] == [Code.BEHIND]
     assert "default/large ahead of it does not fit yet" in report(decisions, "small").message
 
 
 def test_a_gang_that_only_wants_to_grow_holds_up_nobody():
-    fifo = a_queue("fifo", spec={"dequeueStrategy": "fifo"})
-    growing = a_gang("growing", 3, min_member=1, running=["n1"], cpu="2", group={"queue": "fifo"})
-    small = a_gang("small", 1, created=1, group={"queue": "fifo"})
-    assert started(plan(a_node(cpu="3"), fifo, growing, small)) == {"small": 1}
+    strict = a_queue("strict", annotations={"pumice.dev/strict-order": "true"})
+    growing = a_gang("growing", 3, min_member=1, running=["n1"], cpu="2", group={"queue": "strict"})
+    small = a_gang("small", 1, created=1, group={"queue": "strict"})
+    assert started(plan(a_node(cpu="3"), strict, growing, small)) == {"small": 1}
 
 
 def test_two_gangs_never_start_half_of_each():

@@ -58,9 +58,9 @@ def test_what_holds_without_a_file_is_written_in_the_files_own_format():
     found = parse(builtin.TEXT)
     assert found.actions == ("enqueue", "allocate", "preempt", "reclaim", "backfill")
     assert [option.name for option in found.options] == [
-        "priority", "gang", "conformance",
+        "priority", "gang", "conformance", "reservation",
         "overcommit", "user-limits", "fairshare", "drf", "predicates", "proportion", "nodeorder", "binpack",
-        "resource-strategy-fit", "network-topology-aware",
+        "resource-strategy-fit", "deviceshare", "fragmentation", "network-topology-aware",
     ]  # fmt: skip
     assert not found.option("gang").allows("enablePreemptable")
     assert not found.option("drf").allows("enablePreemptable")
@@ -123,7 +123,7 @@ def test_a_tier_may_be_empty():
         ("actions: []\ntiers: []", "actions: expected one string"),
         ("actions: ''\ntiers: []", "actions: expected one string"),
         ("actions: alocate\ntiers: []", "actions: unknown action 'alocate'; did you mean allocate?"),
-        ("actions: elect\ntiers: []", "actions: unknown action 'elect'; known are allocate, backfill, enqueue,"),
+        ("actions: elect\ntiers: []", "actions: unknown action 'elect'; known are allocate, backfill, consolidate, enqueue,"),
         ("actions: 'allocate,'\ntiers: []", "actions: unknown action ''"),
         ("actions: allocate", "tiers: expected a list of tiers, each with plugins"),
         ("actions: allocate\ntiers: {}", "tiers: expected a list of tiers"),

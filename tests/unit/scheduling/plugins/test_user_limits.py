@@ -144,7 +144,8 @@ def test_limits_that_cannot_be_read_let_nothing_start_and_say_so():
     assert waits_for(decisions, "g")[0] is Code.USER_LIMITS_UNREADABLE
 
 
-def test_an_argument_that_is_no_quantity_is_named():
-    option = {"name": "user-limits", "arguments": {"resources": {"cpu": "lots"}}}
-    with pytest.raises(PolicyError, match="resources: cpu"):
+@pytest.mark.parametrize(("name", "amount"), [("cpu", "lots"), ("gpu", 8)])
+def test_an_argument_that_is_no_resource_or_no_quantity_is_named(name, amount):
+    option = {"name": "user-limits", "arguments": {"resources": {name: amount}}}
+    with pytest.raises(PolicyError, match=f"resources: {name}"):
         plan_for(a_node(), policy=policy("allocate", [option]))
