@@ -14,7 +14,7 @@ import numpy as np
 from pumice.cluster import amounts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
@@ -31,22 +31,13 @@ COLUMNS_MAX = 128  # that are kept; one is 300 KB for 5,000 nodes
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Move:
-    """Members that this cycle placed (sign 1) or evicted (-1), as of the moment at which they would be gone anyway."""
+    """Members that this cycle placed (sign 1) or evicted (-1), as of the moment at which they would be gone anyway; or several such."""
 
     end: Instant
     gang: GangState
     shape: Shape
     nodes: Sequence[int]
     sign: int
-
-    def undoes(self, other: Move) -> bool:
-        return (
-            self.sign == -other.sign
-            and self.gang is other.gang
-            and self.shape is other.shape
-            and self.end == other.end
-            and list(self.nodes) == list(other.nodes)
-        )
 
 
 class ReleaseProfile:
@@ -56,8 +47,10 @@ class ReleaseProfile:
         self.session = session
         self.estimates = estimates
         self.now = session.now
-        self.moves: list[Move] = []  # of this cycle; what was undone at once is gone from it
-        self.log: list[Move] = []  # the same without any gone, for those who remember how far they have read
+        self._net: dict[
+            tuple[Instant, GangState, Shape, tuple[int, ...]], int
+        ] = {}  # what this cycle moved; undone is gone
+        self.log: list[Move] = []  # each move and each undoing, for those who remember how far they have read
         self._built = False
         self._columns: dict[Instant, Column] = {}
 
@@ -165,10 +158,16 @@ class ReleaseProfile:
         del tasks
         move = Move(self.estimates.end(gang), gang, shape, nodes, sign)
         self.log.append(move)
-        if self.moves and move.undoes(self.moves[-1]):
-            self.moves.pop()
-        else:
-            self.moves.append(move)
+        key = (move.end, gang, shape, tuple(nodes))
+        net = self._net.pop(key, 0) + sign
+        if net:
+            self._net[key] = net
+
+    @property
+    def moves(self) -> Iterator[Move]:
+        """What this cycle has placed and evicted so far, without what was undone."""
+        for (end, gang, shape, nodes), net in self._net.items():
+            yield Move(end, gang, shape, nodes, net)
 
 
 def merged(moments: Sequence[Instant]) -> list[int]:
