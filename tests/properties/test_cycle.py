@@ -19,6 +19,7 @@ from pumice import instant
 from pumice.api import decoding
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
+from pumice.scheduling import plugins
 from pumice.scheduling.core import builtin, cycle, memory
 from pumice.scheduling.core.arguments import Args
 from pumice.scheduling.core.build_decisions import OWN_MEMORY
@@ -319,6 +320,7 @@ def test_a_small_budget_gives_part_of_the_same_plan(rounds, name):
 def test_a_chain_of_cycles_replayed_from_encoded_inputs_gives_the_same_bytes(rounds, name):
     """Objects, memory and time are all that a cycle depends on: each may come from a file, in another process."""
     slots = [slot for slot, _ in OWN_MEMORY]
+    slots += [slot for option in POLICIES[name].options if (slot := plugins.NAMES[option.name].memory) is not None]
 
     def step(world, bytes_before, number):
         remembered = memory.decode(bytes_before, slots)

@@ -154,9 +154,14 @@ SOURCES = {
 }
 
 
+_OF_TIME = frozenset({"WouldDelay", "NodeReserved"})
+
+
 def _times(gang: model.Gang, now: Instant) -> str:
-    """What is reserved for it, and for how long it is expected to run: whoever ends before a reserved time may pass."""
+    """What is reserved for it, and for how long it is expected to run, where that matters: whoever ends before a reserved time may pass."""
     lines = []
+    if gang.reservation is None and not any(each.code in _OF_TIME for each in gang.reasons):
+        return ""
     if gang.reservation is not None:
         time, since = (instant.parse_instant(each) for each in (gang.reservation.time, gang.reservation.since))
         wait = f"in {instant.human_duration(time - now)}" if time > now else "now"

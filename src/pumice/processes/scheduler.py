@@ -300,10 +300,11 @@ class Scheduler:
         return decisions
 
     def _world(self) -> World | None:
-        """What forecasts are made from; None where nobody waits, or where an extender has its say, who is not to be asked for that."""
+        """What forecasts are made from; None where nobody reads them or waits, or an extender has its say, who is not to be asked for that."""
         chosen = self._in_force
         waits = any(gang.counts[Status.PENDING] or not gang.tasks for gang in self._cluster.snapshot().gangs.values())
-        if chosen is None or not waits or chosen.option("extender") is not None:
+        is_read = self._publish is not _unheard
+        if chosen is None or not is_read or not waits or chosen.option("extender") is not None:
             return None
         ports = dataclasses.replace(self._planned_with[1], extender=None, forecasts={})
         return World(self._intake, chosen, self._clock.now(), self._memory, ports, self._extra_plugins)

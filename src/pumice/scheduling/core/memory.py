@@ -100,7 +100,9 @@ class Memory:
                 refused[slot.name] = f"the new value has {size} bytes and may have {slot.bytes_max}; the last one stays"
             else:
                 values[slot.name] = value
-        return (Memory(MappingProxyType(values)), refused) if values != self.values else (self, refused)
+        if values == self.values:
+            return self, refused
+        return Memory(MappingProxyType(dict(sorted(values.items())))), refused  # equal memories look equal, whoever learnt first
 
 
 EMPTY = Memory()
