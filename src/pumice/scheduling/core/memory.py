@@ -102,7 +102,9 @@ class Memory:
                 values[slot.name] = value
         if values == self.values:
             return self, refused
-        return Memory(MappingProxyType(dict(sorted(values.items())))), refused  # equal memories look equal, whoever learnt first
+        return Memory(
+            MappingProxyType(dict(sorted(values.items())))
+        ), refused  # equal memories look equal, whoever learnt first
 
 
 EMPTY = Memory()
