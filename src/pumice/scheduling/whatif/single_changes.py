@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.gangs import Gang, GangSpec
     from pumice.cluster.state import Snapshot
-    from pumice.cluster.tasks import Task
     from pumice.scheduling.core.decisions import GangReport
     from pumice.scheduling.core.verdict import Reason
     from pumice.scheduling.whatif.trial import Question, Start
@@ -194,7 +193,7 @@ class _Subject:
         for size in itertools.islice(fitting, CANDIDATES_MAX):
             less = int(size[name]) // amounts.MILLI
             suggestion = Suggestion(Kind.RESOURCE, number=less, instead_of=asked, name=name)
-            spec = self._with_minimum(self.spec.min_member, {name: size[name]})
+            spec = self._with_minimum(self.spec.min_member, {name: less / asked})
             yield self._edited(suggestion, spec, _with_less(name, asked - less))
 
     # ------------------------------------------------------------------------------------------------- the gang
@@ -285,18 +284,13 @@ class _Subject:
         table = self.snapshot.nodes
         return int(_copies(table.allocatable - table.used, table.axis.vector(each)).sum())
 
-    def _with_minimum(self, members: int, less: Amounts | None = None) -> GangSpec:
-        """The spec with another minimum, and with what that many members ask for together."""
+    def _with_minimum(self, members: int, parts: Amounts | None = None) -> GangSpec:
+        """The spec with another minimum, and minResources in proportion; `parts`: of some resources only so much of it."""
         minimum = self.spec.minimum
-        if minimum is not None and self.waiting:
-            asked = [{**task.request.amounts, **(less or {})} for task in self._first(members)]
-            minimum = {name: value for name, value in amounts.sum_of(asked).items() if name in minimum}
-        elif minimum is not None:
-            minimum = {name: value * members / self.spec.min_member for name, value in minimum.items()}
+        if minimum is not None:
+            share = members / self.spec.min_member
+            minimum = {name: math.ceil(value * share * (parts or {}).get(name, 1)) for name, value in minimum.items()}
         return dataclasses.replace(self.spec, min_member=members, minimum=minimum)
-
-    def _first(self, count: int) -> list[Task]:
-        return list(self.gang.tasks[:count])
 
 
 def _is_in_the_way(reason: Reason) -> bool:
