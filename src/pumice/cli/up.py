@@ -88,9 +88,6 @@ def up(
         folder = (
             Path(data_dir) if data_dir else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pumice-up-")))
         )
-        where = f" in {data_dir}" if data_dir else ""
-        click.echo(f"starting a cluster of {nodes} nodes with {gpus} GPUs each{where} ...")
-        sys.stdout.flush()
         kept = data_dir is not None
         port = port or (_former_port(folder) if kept else 0)
         place = record or f"sqlite:///{folder.absolute() / 'record.db'}"
@@ -122,6 +119,9 @@ async def _run(
     verbose: bool,
     record: tuple[RecordSettings | None, dict[str, float]],
 ) -> None:
+    # Said inside the loop: before it runs, Ctrl-C would break it in the making.
+    click.echo(f"starting a cluster of {nodes} nodes with {gpus} GPUs each{f' in {folder}' if durable else ''} ...")
+    sys.stdout.flush()
     from pumice.cli import progress
     from pumice.local.apiserver.serving import Place
     from pumice.local.nodes.pretend import pretend_nodes
