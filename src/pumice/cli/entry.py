@@ -1,15 +1,27 @@
-"""Where the programs begin: Ctrl-C while the rest is being imported ends the process as it ends any other, without a traceback."""
+"""Where the programs begin: Ctrl-C while something is being imported ends the process as it ends any other, without a traceback."""
 
+import contextlib
 import signal
+import threading
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Inside, Ctrl-C ends the process at once: an exception in the middle of an import may be lost in one of its callbacks."""
+    is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where it is ignored, as with nohup
+    if not is_ours or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
-    is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where it is ignored, as with nohup
-    if is_ours:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from pumice.cli.main import main as run
-
-    if is_ours:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    with importing():
+        from pumice.cli.main import main as run
     run()

@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from pumice import __version__, errors
+from pumice.cli.entry import importing
 from pumice.cli.invocation import Invocation
 from pumice.cli.suggestions import SuggestingGroup
 
@@ -106,7 +107,8 @@ class LazyGroup(SuggestingGroup):
         if cmd_name not in COMMANDS:
             return None
         module, attribute, _ = COMMANDS[cmd_name]
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        with importing():
+            command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
