@@ -1,10 +1,19 @@
-"""Whole numbers that users write as text. Python neither reads nor prints more than 4,300 digits, and an error is no answer."""
+"""Numbers that users write as text. Python neither reads nor prints more than 4,300 digits, and an error is no answer."""
 
 from typing import Final
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 DIGITS_MAX: Final = 64  # far more than any number that we read needs, leading zeros included
+
+
+def is_number(text: str) -> bool:
+    """Whether Python reads it as a number, whole or not."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def whole_number(text: str, *, most: int = INT32_MAX) -> int | None:

@@ -36,7 +36,7 @@ CORE = ("columns", "gangs", "orders", "queues", "comparisons")
 
 # Memories that may grow by asking; what they hold is checked by what they answer.
 _NOT_BOOKS = (Session, Room, Placer, Points, ShapeBook, Shape, GangState)
-_MEMORIES = {"_memberships", "log", "_standing", "_columns", "_limit"}
+_MEMORIES = {"_memberships", "log", "_standing"}
 
 
 def described(session, made):

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from pumice.cli import usage
+from tools.docs.type_text import type_text
 
 _HEAD = """# Listings as data
 
@@ -126,13 +127,8 @@ def _parts(hint: Any) -> tuple[str, str]:
 
 
 def _type(hint: Any) -> str:
-    if hint in STRUCTS:
-        return f"[{hint.__name__}](#{hint.__name__.lower()})"
-    arguments = typing.get_args(hint)
-    if not arguments:
-        return {str: "text", int: "number", float: "number"}.get(hint, str(hint))
-    if arguments[-1] is type(None):
-        return f"{_type(arguments[0])} or null"
-    if arguments[-1] is Ellipsis:
-        return f"list of {_type(arguments[0])}"
-    return f"{_type(arguments[1])} by resource"
+    return type_text(hint, _link, nothing="null", key="resource")
+
+
+def _link(hint: Any) -> str | None:
+    return f"[{hint.__name__}](#{hint.__name__.lower()})" if hint in STRUCTS else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import inspect
 import typing
 from typing import Any
@@ -13,6 +12,7 @@ from pumice.processes import questions, view_server
 from pumice.readmodel import build, model
 from pumice.scheduling.core import codes
 from pumice.scheduling.whatif import outcome, single_changes, suggestion
+from tools.docs.type_text import type_text
 
 _HEAD = """# Read model
 
@@ -78,17 +78,12 @@ _PLANNED: tuple[type[msgspec.Struct], ...] = (suggestion.Suggestions, suggestion
 
 
 def _type(hint: Any) -> str:
+    return type_text(hint, _link, nothing="nothing", key="name")
+
+
+def _link(hint: Any) -> str | None:
     if hint is codes.Facts:
         return "[facts](reasons.md)"
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return ", ".join(f"`{each.value}`" for each in hint)
     if isinstance(hint, type) and (hint.__module__ == model.__name__ or hint in _PLANNED):
         return f"[{hint.__name__}](#{hint.__name__.lower()})"
-    arguments = typing.get_args(hint)
-    if not arguments:
-        return {str: "text", int: "number", bool: "true or false"}.get(hint, str(hint))
-    if arguments[-1] is type(None):
-        return f"{_type(arguments[0])} or nothing"
-    if arguments[-1] is Ellipsis:
-        return f"list of {_type(arguments[0])}"
-    return f"{_type(arguments[1])} by name"
+    return None

@@ -30,6 +30,12 @@ class Party(Struct, omit_defaults=True):
     held_after: str = ""
     deserved: str = ""  # empty where no plugin divides the cluster
 
+    @property
+    def owner(self) -> str:
+        """Whose gang it is, in words: `job train, queue research, user alice`."""
+        named = (("job", self.job), ("queue", self.queue), ("user", self.user))
+        return ", ".join(f"{name} {value}" for name, value in named if value)
+
 
 class Story(Struct, omit_defaults=True):
     """One eviction: whose pod goes, for whom, by which rule, and what that costs."""
@@ -47,13 +53,9 @@ class Story(Struct, omit_defaults=True):
         """For people: `reclaim for gang a/b (job b, queue q, user u): ...`."""
         if not self.claimant.gang:
             return self.rule
-        about = self.claimant
-        parts = [
-            f"{name} {value}"
-            for name, value in (("job", about.job), ("queue", about.queue), ("user", about.user))
-            if value
-        ]
-        return f"{self.rule} for gang {about.gang} ({', '.join(parts)}): {self.why}{self._shares}{self._loss}"
+        return (
+            f"{self.rule} for gang {self.claimant.gang} ({self.claimant.owner}): {self.why}{self._shares}{self._loss}"
+        )
 
     @property
     def _shares(self) -> str:

@@ -111,6 +111,17 @@ def started_at(start_times: Iterable[str | None], minimum: int, recorded: str | 
     return known[k - 1] if len(known) >= k else None
 
 
+def lost(started: int | None, ended: int, checkpointed: int | None) -> int:
+    """What an end by force costs: the time since the start, or since the last checkpoint, in whatever unit all three have.
+
+    A checkpoint after the end was told by a clock that is ahead, or by somebody who wants to look cheap: it does not count.
+    """
+    if started is None:
+        return 0
+    safe = checkpointed if checkpointed is not None and checkpointed <= ended else started
+    return max(ended - max(started, safe), 0)
+
+
 @lru_cache(MOMENTS_CACHED_MAX)
 def _moment(text: str) -> Instant:
     return instant.parse_instant(text)

@@ -6,6 +6,8 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
+from pumice.digits import is_number
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -24,17 +26,9 @@ def csv_text(rows: Iterable[Sequence[str]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for row in rows:
-        writer.writerow([f"'{cell}" if cell.startswith(_FORMULAS) and not _is_number(cell) else cell for cell in row])
+        writer.writerow([f"'{cell}" if cell.startswith(_FORMULAS) and not is_number(cell) else cell for cell in row])
     return out.getvalue()
 
 
 def money(dollars: float | None) -> str:
     return "-" if dollars is None else f"${dollars:,.2f}"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

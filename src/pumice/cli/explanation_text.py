@@ -10,6 +10,7 @@ from pumice.cli.colours import PLAIN
 from pumice.cli.printing import align
 from pumice.cli.sources import LEADER, PODGROUP
 from pumice.cluster import amounts
+from pumice.scheduling.core.codes import Code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,7 +155,7 @@ SOURCES = {
 }
 
 
-_OF_TIME = frozenset({"WouldDelay", "NodeReserved"})
+_OF_TIME = frozenset({Code.WOULD_DELAY.value, Code.NODE_RESERVED.value})
 
 
 def _times(gang: model.Gang, now: Instant) -> str:

@@ -74,13 +74,8 @@ def _paragraph(those: Sequence[model.Eviction], now: Instant) -> str:
     lines = [f"{ago} ago: {pods} by {first.action}", *(f"  {why}" for why in dict.fromkeys(each.why for each in those))]
     gets = first.room_for
     if gets.gang:
-        about = [
-            f"{name} {value}"
-            for name, value in (("job", gets.job), ("queue", gets.queue), ("user", gets.user))
-            if value
-        ]
         lines.append(
-            f"  for gang {gets.gang}: {', '.join(about)}, priority {gets.priority} (its own: {first.victim.priority})"
+            f"  for gang {gets.gang}: {gets.owner}, priority {gets.priority} (its own: {first.victim.priority})"
         )
     elif not first.claimant:
         lines.append("  for a gang that you may not see, or for none")

@@ -144,16 +144,18 @@ def _without_tasks(table: NodeTable, gone: Iterable[Task]) -> NodeTable:
 
 def _restarted(gang: Gang) -> Gang:
     """All of its members wait, as after a restart; it was admitted before, and need not ask again."""
-    tasks = [task_of(_unbound(task.pod), gang=task.gang) if task.status in ON_A_NODE else task for task in gang.tasks]
+    tasks = [task_of(made_anew(task.pod), gang=task.gang) if task.status in ON_A_NODE else task for task in gang.tasks]
     return gang_of(dataclasses.replace(gang.spec, phase=PodGroupPhase.INQUEUE.value), tasks)
 
 
-def _unbound(pod: Pod) -> Pod:
-    """The pod as its controller makes it anew; annotations about its last attempt are not on it."""
+def made_anew(pod: Pod, uid: str = "") -> Pod:
+    """What its controller makes in place of a pod that is gone, with its former uid or another; nothing of its last attempt is on it."""
     notes = {key: value for key, value in pod.metadata.annotations.items() if key not in _OF_AN_ATTEMPT}
     return msgspec.structs.replace(
         pod,
-        metadata=msgspec.structs.replace(pod.metadata, annotations=notes, deletion_timestamp=None),
+        metadata=msgspec.structs.replace(
+            pod.metadata, uid=uid or pod.metadata.uid, annotations=notes, deletion_timestamp=None
+        ),
         spec=msgspec.structs.replace(pod.spec, node_name=""),
         status=type(pod.status)(phase="Pending"),
     )

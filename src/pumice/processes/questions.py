@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from pumice import digits
 from pumice.errors import BadInput, NotFound, PumiceError
 from pumice.processes import fork
 from pumice.processes.access import Denied
@@ -73,14 +74,14 @@ def scenario_of(query: Mapping[str, str]) -> scenario.Scenario:
     for name, items in lists.items():
         if len(items) > ITEMS_MAX:
             raise Denied(400, f"{name}: {len(items)} items; {ITEMS_MAX} at most")
-    count = query.get("add-nodes", "0")
-    if not count.isascii() or not count.isdecimal() or len(count) > len(str(scenario.NODES_ADDED_MAX)):
-        raise Denied(400, f"add-nodes={count}: expected a number up to {scenario.NODES_ADDED_MAX}")
+    count = digits.whole_number(query.get("add-nodes", "0"), most=scenario.NODES_ADDED_MAX)
+    if count is None:
+        raise Denied(400, f"add-nodes={query['add-nodes'][:64]}: expected a number up to {scenario.NODES_ADDED_MAX}")
     try:
         queues = tuple(scenario.queue_change(each) for each in lists["queue"])
     except BadInput as error:
         raise Denied(400, str(error)) from error
-    return scenario.Scenario(int(count), query.get("like", ""), lists["drain"], queues, lists["without"])
+    return scenario.Scenario(count, query.get("like", ""), lists["drain"], queues, lists["without"])
 
 
 def _own(found: Suggestions, key: str) -> Suggestions:

@@ -118,25 +118,27 @@ class ViewServer:
         if not namespace:
             await self._reviewer.demand(user, "list", NODES)
 
-    async def _gang(self, request: web.Request, user: Mapping[str, Any]) -> web.StreamResponse:
+    async def _demand_gang(self, request: web.Request, user: Mapping[str, Any]) -> tuple[str, bool]:
+        """The gang that is asked about, by one who may see it, and whether he may see all others, too."""
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         await self._reviewer.demand(user, "get", {**PODGROUPS, "namespace": namespace, "name": name})
-        sees_all = await self._reviewer.may(user, "list", PODGROUPS)
+        return f"{namespace}/{name}", await self._reviewer.may(user, "list", PODGROUPS)
+
+    async def _gang(self, request: web.Request, user: Mapping[str, Any]) -> web.StreamResponse:
+        key, sees_all = await self._demand_gang(request, user)
         async with self._turns, self._one_builds:
-            found = await asyncio.to_thread(self._views.gang, f"{namespace}/{name}")
+            found = await asyncio.to_thread(self._views.gang, key)
         if found is None:
-            raise Denied(404, f"no gang {namespace}/{name} was seen in the last cycle of this scheduler")
+            raise Denied(404, f"no gang {key} was seen in the last cycle of this scheduler")
         if not sees_all:
             own = tuple(each for each in found.claims if each.gang == found.gang.key)
             found = msgspec.structs.replace(found, claims=own)
         return web.Response(body=msgspec.json.encode(found), content_type=_JSON)
 
     async def _suggestions(self, request: web.Request, user: Mapping[str, Any]) -> web.StreamResponse:
-        namespace, name = request.match_info["namespace"], request.match_info["name"]
-        await self._reviewer.demand(user, "get", {**PODGROUPS, "namespace": namespace, "name": name})
-        sees_all = await self._reviewer.may(user, "list", PODGROUPS)
+        key, sees_all = await self._demand_gang(request, user)
         assert self._views.cycle is not None
-        body = await self._questions.suggestions(self._views.cycle, f"{namespace}/{name}", sees_all=sees_all)
+        body = await self._questions.suggestions(self._views.cycle, key, sees_all=sees_all)
         return web.Response(body=body, content_type=_JSON)
 
     async def _what_if(self, request: web.Request, user: Mapping[str, Any]) -> web.StreamResponse:

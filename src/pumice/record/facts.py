@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pumice import instant
-from pumice.api import decoding, disruptions, names, versions
+from pumice.api import decoding, disruptions, names, run_time, versions
 from pumice.api.groups import group_of
 from pumice.api.pods import Pod, PodTemplate
 from pumice.cluster import amounts, requests
@@ -128,14 +128,9 @@ def eviction_of(pod: Pod, run: Run) -> Eviction | None:
         rule=cut(disruption.story.rule),
         claimant=disruption.story.claimant.gang,
         why=cut(disruption.story.why),
-        lost_s=lost_s(run.started, run.ended, run.checkpointed),
+        lost_s=run_time.lost(run.started, run.ended, run.checkpointed),
         seen=run.seen,
     )
-
-
-def lost_s(started: int | None, ended: int, checkpointed: int | None) -> int:
-    """What an end by force costs: the run time since the start or the last checkpoint."""
-    return 0 if started is None else max(ended - max(started, checkpointed or 0), 0)
 
 
 def _bound(pod: Pod) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from pumice.api import run_time
 from pumice.record import facts
 from pumice.record.rows import State
 
@@ -37,7 +38,7 @@ class Held(NamedTuple):
         evicted = self.state == State.EVICTED or (self.attempt_state == State.EVICTED and self.state != State.SUCCEEDED)
         if not evicted or self.ended is None:
             return 0
-        return facts.lost_s(self.started, self.ended, self.checkpointed)
+        return run_time.lost(self.started, self.ended, self.checkpointed)
 
 
 @dataclasses.dataclass(slots=True)

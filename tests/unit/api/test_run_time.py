@@ -6,7 +6,7 @@ import pytest
 
 from pumice import instant
 from pumice.api import names
-from pumice.api.run_time import NO_RUN, Run, run_of, started_at
+from pumice.api.run_time import NO_RUN, Run, lost, run_of, started_at
 
 
 def at(minute: int) -> str:
@@ -54,3 +54,19 @@ def test_a_record_that_cannot_be_read_is_none(text: str) -> None:
 
 def test_a_record_is_read() -> None:
     assert run_of({names.RUN: f'{{"started": "{at(1)}"}}'}) == Run(started=at(1))
+
+
+@pytest.mark.parametrize(
+    ("started", "checkpointed", "cost"),
+    [
+        (None, None, 0),  # never ran
+        (10, None, 90),
+        (10, 60, 40),
+        (10, 5, 90),  # a checkpoint of the attempt before
+        (10, 101, 90),  # a clock that is ahead does not make a victim cheap
+    ],
+)
+def test_lost_work_is_what_was_done_since_the_last_checkpoint_that_counts(
+    started: int | None, checkpointed: int | None, cost: int
+) -> None:
+    assert lost(started, 100, checkpointed) == cost

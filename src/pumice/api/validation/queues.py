@@ -13,6 +13,7 @@ from pumice.api.validation.field_errors import Findings
 from pumice.api.validation.queue_entry import warn_if_too_large
 from pumice.api.validation.queue_tree import CAPABILITY, SHARES, check_amounts_in_tree, check_parent
 from pumice.api.validation.request import Lookup, Operation, Request
+from pumice.digits import is_number
 
 PROTECTED: Final = (DEFAULT_QUEUE, ROOT_QUEUE)
 STATES: Final = ("", QueueState.OPEN.value, QueueState.CLOSED.value)
@@ -132,7 +133,7 @@ def _check_hierarchy(findings: Findings, queue: Queue, lookup: Lookup | None) ->
         return
     for weight in weights.split("/"):
         if not _is_positive(weight):
-            problem = "must be larger than 0" if _is_number(weight) else "is invalid number"
+            problem = "must be larger than 0" if is_number(weight) else "is invalid number"
             findings.refuse(where, f"{weight} in the {weights} {problem}", "use a number above 0")
     for other in lookup.queues() if lookup is not None else ():
         if other.metadata.name != queue.metadata.name and _hierarchy(other)[0].startswith(f"{path}/"):
@@ -143,15 +144,7 @@ def _check_hierarchy(findings: Findings, queue: Queue, lookup: Lookup | None) ->
 
 
 def _is_positive(text: str) -> bool:
-    return _is_number(text) and 0 < float(text) < float("inf")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return is_number(text) and 0 < float(text) < float("inf")
 
 
 # ----------------------------------------------------------------------------------------------------------- deletion

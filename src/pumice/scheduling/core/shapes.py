@@ -17,7 +17,7 @@ from pumice.api import names
 from pumice.cluster.columns import FIRST_ROWS, PODS_ROW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
 
     from pumice.cluster.columns import Axis, Column, Mask
     from pumice.cluster.requests import Request
@@ -135,10 +135,7 @@ class Shape:
 
     def copies(self, free: Column) -> Column:
         """How many such pods fit into each column of free room."""
-        fit = np.full(free.shape[1], np.iinfo(np.int64).max, dtype=np.int64)
-        for row in self.rows:
-            np.minimum(fit, free[row] // self.demand[row], out=fit)
-        return np.maximum(fit, 0, out=fit)
+        return copies(free, self.demand, self.rows)
 
     def fits(self, free: Column) -> Mask:
         """Where at least one fits; comparisons are ten times cheaper than divisions."""
@@ -147,6 +144,14 @@ class Shape:
             if row != PODS_ROW:
                 fit &= free[row] >= self.demand[row]
         return fit
+
+
+def copies(free: Column, demand: Column, rows: Iterable[int]) -> Column:
+    """How many pods that ask for so much fit into each column of free room, by the rows that they ask for."""
+    fit = np.full(free.shape[1], np.iinfo(np.int64).max, dtype=np.int64)
+    for row in rows:
+        np.minimum(fit, free[row] // demand[row], out=fit)
+    return np.maximum(fit, 0, out=fit)
 
 
 class ShapeBook:

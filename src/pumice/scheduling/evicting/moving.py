@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from pumice import instant
-from pumice.api import names
+from pumice.api import names, run_time
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, go_bool
 from pumice.scheduling.core.idle import is_gpu
 from pumice.scheduling.core.memory import Slot, past
 from pumice.scheduling.core.statement import Eviction
 from pumice.scheduling.evicting.gang_eviction import Arguments as Domains
+from pumice.scheduling.placing import annotation_values
 from pumice.scheduling.placing.constraints.card_book import CardBook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pumice.cluster.tasks import Task
-    from pumice.instant import Instant
+    from pumice.instant import Duration, Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Statement
@@ -147,25 +148,16 @@ def cards(task: Task) -> float:
 
 def lost_work(tasks: Iterable[Task], now: Instant) -> int:
     """Card-seconds since each pod's start, or its last checkpoint."""
-    return int(sum(cards(task) * max(now - _safe_until(task), 0) / instant.SECOND for task in tasks))
+    return int(sum(cards(task) * _lost(task, now) / instant.SECOND for task in tasks))
+
+
+def _lost(task: Task, now: Instant) -> Duration:
+    told = annotation_values.instant_of(task.pod.metadata.annotations.get(names.CHECKPOINTED_AT))
+    return run_time.lost(_started(task), now, told)
 
 
 def _started(task: Task) -> Instant:
-    written = task.pod.status.start_time or task.pod.metadata.creation_timestamp
-    return _when(written)
-
-
-def _safe_until(task: Task) -> Instant:
-    written = task.pod.metadata.annotations.get(names.CHECKPOINTED_AT)
-    return max(_started(task), _when(written))
-
-
-def _when(text: str | None) -> Instant:
-    """An instant that a user may have written; long ago where it cannot be read."""
-    try:
-        return instant.parse_instant(text) if text else 0
-    except instant.InstantError:
-        return 0
+    return annotation_values.instant_of(task.pod.status.start_time or task.pod.metadata.creation_timestamp) or 0
 
 
 def _moved_now(session: Session) -> list[Task]:

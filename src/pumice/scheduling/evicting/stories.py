@@ -83,10 +83,7 @@ def contested(request: amounts.Amounts) -> str:
 
 
 def lost_seconds(task: Task, now: Instant) -> int:
-    """Run time since the pod's start, or since the checkpoint that it has told of; a checkpoint in the future does not count."""
-    started = annotation_values.instant_of(run_time.start_time(task.pod) or "")
-    if started is None:
-        return 0
-    told = annotation_values.instant_of(task.pod.metadata.annotations.get(names.CHECKPOINTED_AT, ""))
-    safe = told if told is not None and told <= now else started
-    return max(now - max(started, safe), 0) // instant.SECOND
+    """Run time of a pod that would be lost with it now."""
+    started = annotation_values.instant_of(run_time.start_time(task.pod))
+    told = annotation_values.instant_of(task.pod.metadata.annotations.get(names.CHECKPOINTED_AT))
+    return run_time.lost(started, now, told) // instant.SECOND

@@ -23,6 +23,7 @@ import msgspec
 from pumice import instant
 from pumice.api.changes import Claimed, Deleted, Evicting, PodRef, Unclaimed, Upserted
 from pumice.api.scheduling import PodGroup, PodGroupPhase
+from pumice.cluster import edits
 from pumice.cluster.tasks import OCCUPYING
 from pumice.scheduling.core import cycle
 from pumice.scheduling.core.memory import EMPTY
@@ -275,7 +276,7 @@ class Forward:
         run = self._starts[gang] = self._starts.get(gang, 0) + restarts
         for pod in (*pods, *gone):
             self.intake.apply(Deleted(object=pod))
-            self.intake.apply(Upserted(object=_made_anew(pod, f"{pod.metadata.name}-{run}-{self.cycles}")))
+            self.intake.apply(Upserted(object=edits.made_anew(pod, f"{pod.metadata.name}-{run}-{self.cycles}")))
         if restarts:
             self.running.discard(gang)
             self._set_phase(gang, PodGroupPhase.PENDING.value)
@@ -287,15 +288,6 @@ class Forward:
         if isinstance(group, PodGroup) and group.status.phase != phase:
             status = msgspec.structs.replace(group.status, phase=phase)
             self.intake.apply(Upserted(object=msgspec.structs.replace(group, status=status)))
-
-
-def _made_anew(pod: Pod, uid: str) -> Pod:
-    """What its controller makes in place of a pod that is gone."""
-    return type(pod)(
-        metadata=msgspec.structs.replace(pod.metadata, uid=uid, deletion_timestamp=None),
-        spec=msgspec.structs.replace(pod.spec, node_name=""),
-        status=type(pod.status)(phase="Pending"),
-    )
 
 
 def _ungated(pod: Pod) -> Pod:

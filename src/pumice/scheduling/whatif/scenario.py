@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts, edits
 from pumice.cluster.tasks import Status
+from pumice.digits import whole_number
 from pumice.errors import BadInput, NotFound
 from pumice.quantity import QuantityError
 from pumice.scheduling.whatif.outcome import Outcome
@@ -120,7 +122,7 @@ def _changed(queue: QueueInfo, field: str, value: str) -> QueueInfo:
             raise BadInput(f"{subject}: {error}") from error
         new: dict[str, Any] = {what: {**getattr(queue, what), resource: amount}}
         return dataclasses.replace(queue, **new)
-    if not value.isascii() or not value.lstrip("-").isdecimal() or len(value) > 9:
+    if whole_number(value.removeprefix("-")) is None:
         raise BadInput(f"{subject}: expected a whole number")
     if what == "weight" and int(value) < 1:
         raise BadInput(f"{subject}: a weight is at least 1")
@@ -128,18 +130,12 @@ def _changed(queue: QueueInfo, field: str, value: str) -> QueueInfo:
     return dataclasses.replace(queue, **new)
 
 
-def _bound(decisions: Decisions) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for commit in decisions.commits:
-        found[commit.gang] = found.get(commit.gang, 0) + len(commit.binds)
-    return found
+def _bound(decisions: Decisions) -> Counter[str]:
+    return Counter(commit.gang for commit in decisions.commits for _ in commit.binds)
 
 
-def _evicted(decisions: Decisions) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for eviction in decisions.evictions:
-        found[eviction.task.gang] = found.get(eviction.task.gang, 0) + 1
-    return found
+def _evicted(decisions: Decisions) -> Counter[str]:
+    return Counter(eviction.task.gang for eviction in decisions.evictions)
 
 
 def _more(one: Mapping[str, int], other: Mapping[str, int], but: object = ()) -> dict[str, int]:

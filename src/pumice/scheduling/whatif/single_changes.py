@@ -21,6 +21,7 @@ from pumice.api.priority import PriorityClass
 from pumice.cluster import amounts, edits
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core.codes import Code
+from pumice.scheduling.core.shapes import copies
 from pumice.scheduling.whatif.suggestion import Kind, Suggestion, Suggestions
 from pumice.scheduling.whatif.trial import start_of
 
@@ -298,12 +299,8 @@ def _is_in_the_way(reason: Reason) -> bool:
 
 
 def _copies(free: Column, demand: Column) -> Column:
-    """How many pods of a size each node takes, by plain division."""
-    rows = np.flatnonzero(demand)
-    if not len(rows):
-        return np.zeros(free.shape[1], dtype=np.int64)
-    copies: Column = np.maximum((free[rows] // demand[rows, np.newaxis]).min(axis=0), 0)
-    return copies
+    """How many pods of a size each node takes; every pod asks for its place among the node's pods at least."""
+    return copies(free, demand, np.flatnonzero(demand).tolist())
 
 
 # ----------------------------------------------------------------------------------------------------- changed pods

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pumice.api.scheduling import PodGroupPhase
@@ -70,8 +71,4 @@ def start_of(snapshot: Snapshot, decisions: Decisions, key: str) -> Start | None
         return Start()
     if not any(claim.gang == key for claim in decisions.claims):
         return None
-    victims: dict[str, int] = {}
-    for eviction in decisions.evictions:
-        if eviction.claimant == key:
-            victims[eviction.task.gang] = victims.get(eviction.task.gang, 0) + 1
-    return Start(victims)
+    return Start(Counter(each.task.gang for each in decisions.evictions if each.claimant == key))
