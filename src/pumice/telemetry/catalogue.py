@@ -222,6 +222,18 @@ PUMICE: tuple[Metric, ...] = (
         "What free GPUs cost that workers with so many each cannot use.",
         ("resource", "each"),
     ),
+    Metric(
+        "pumice_idle_gang_gpus",
+        MetricKind.GAUGE,
+        "GPUs, partitions and slices that gangs hold and have used less than 5 % of for ten minutes, where that is measured.",
+        ("queue", "resource"),
+    ),
+    Metric(
+        "pumice_idle_gang_dollars_per_hour",
+        MetricKind.GAUGE,
+        "What GPUs cost that gangs hold and do not use.",
+        ("queue", "resource"),
+    ),
     Metric("pumice_fragmented_dollars_per_hour", MetricKind.GAUGE, "What fragmented resources cost.", ("resource",)),
     Metric("pumice_queue_dollars_per_hour", MetricKind.GAUGE, "What each queue's pods cost.", ("queue", "resource")),
     Metric("pumice_policy_refused", MetricKind.GAUGE, "1 while the policy file as it is cannot be used."),
