@@ -17,7 +17,7 @@ from pumice.api import names
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase, Queue
 from pumice.cluster import amounts
-from pumice.dispatch import reservation_note
+from pumice.dispatch import forming, reservation_note
 from pumice.dispatch.topics import Topics, verdict_of
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
 
-FORMING_S = 4.0  # with a second until the next look, five; so long after its last pod a gang with too few is still being created
-FORMING_S_MAX = 300.0  # after that its group says what is missing, however many pods still come
 POD_EVENTS_MAX = (
     3  # members of a gang that get an event when its reason changes (ADR 0026); all of them get the condition
 )
@@ -160,18 +158,8 @@ class Statuses:
         return rested
 
     def _is_forming(self, gang: str) -> bool:
-        """Whether members are still being created: there are too few, and the last of them, or the group, has only just come."""
         group = self._group(gang)
-        if group is None or len(self._cluster.gangs[gang].tasks) >= group.spec.min_member:
-            return False
-        created = group.metadata.creation_timestamp
-        latest = next((task.created for task in reversed(self._cluster.gangs[gang].tasks.values())), None)
-        return self._is_new(created, FORMING_S_MAX) and (self._is_new(created) or self._is_new(latest))
-
-    def _is_new(self, created: str | None, seconds: float = FORMING_S) -> bool:
-        """Whether an object is so young that what it lacks may simply be on its way; never by a clock that goes wrong."""
-        age = None if not created else self._clock.now() - instant.parse_instant(created)
-        return age is not None and abs(age) < seconds * instant.SECOND
+        return group is not None and forming.is_forming(group, self._cluster.gangs[gang].tasks, self._clock.now())
 
     def _merged_conditions(self, group: PodGroup, report: GangReport) -> list[dict[str, Any]] | None:
         """All conditions with the wanted ones in place; None where nothing but a number in a text would change."""
@@ -318,7 +306,7 @@ class Statuses:
     async def _write_orphans(self, group: asyncio.TaskGroup, key: str, verdicts: Sequence[PodVerdict]) -> None:
         """A condition on each pod whose group does not exist, and one event about all of them."""
         for verdict in verdicts:
-            if self._is_new(verdict.task.created):
+            if forming.is_new(verdict.task.created, self._clock.now()):
                 self.unwritten = True  # groups are made a moment after their pods, too
             elif self._pod_differs(verdict, None):
                 await self._window.acquire()

@@ -12,7 +12,8 @@ from pumice.api.scheduling import PodGroup, Queue
 from pumice.clock import VirtualClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.dispatch.statuses import FORMING_S, FORMING_S_MAX, POD_EVENTS_MAX, Statuses
+from pumice.dispatch.forming import FORMING_S, FORMING_S_MAX
+from pumice.dispatch.statuses import POD_EVENTS_MAX, Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
 from pumice.local.apiserver.local import LocalTransport
