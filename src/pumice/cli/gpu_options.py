@@ -51,12 +51,17 @@ def shared_option(body: Callable[..., Any]) -> Callable[..., Any]:
 
 def find(shared: int | str, log: Log) -> tuple[Nvml, tuple[Gpu, ...]]:
     """The GPUs of this machine, and whom to ask what is used of them."""
+    from pumice.local.nodes.process.devices import GPU
     from pumice.local.nodes.process.nvml import Nvml
 
     nvml = Nvml.open(log)
     gpus = nvml.gpus()
     if isinstance(shared, int) and shared > len(gpus):
         raise BadInput(f"--shared-gpus {shared}: this machine has {len(gpus)} GPUs; give at most that many, or `{ALL}`")
+    if shared and any(gpu.resource != GPU for gpu in gpus):
+        raise BadInput(
+            "--shared-gpus: a card here is cut into partitions (MIG), which are given out whole; leave it out"
+        )
     whole = 0 if shared == ALL else len(gpus) - int(shared)
     return nvml, tuple(dataclasses.replace(gpu, is_shared=number >= whole) for number, gpu in enumerate(gpus))
 

@@ -6,6 +6,7 @@ A GPU is given out whole, as `nvidia.com/gpu`, each to one pod at a time; or it 
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pumice.api.pods import Container, Pod
 
 GPU = "nvidia.com/gpu"
+MIG_PREFIX = "nvidia.com/mig-"  # and a profile: partitions of cards that were cut beforehand
 SLICES = 100  # of a shared GPU: no pod has less than a hundredth
 
 
@@ -30,11 +32,12 @@ class NoDevice(PumiceError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Gpu:
-    """One card. `id` is what CUDA_VISIBLE_DEVICES takes: a number, or a UUID."""
+    """One card, or a partition of one. `id` is what CUDA_VISIBLE_DEVICES takes: a number, or a UUID."""
 
     id: str
     memory_mib: int = 0
     model: str = ""
+    resource: str = GPU  # as which it is given out whole
     is_shared: bool = False
 
 
@@ -43,9 +46,9 @@ def fake(count: int) -> tuple[Gpu, ...]:
 
 
 def capacity_of(gpus: Sequence[Gpu]) -> dict[str, str]:
-    """What the node counts: whole cards. Shared ones stand in `register`, as a device plugin writes it."""
-    whole = sum(not gpu.is_shared for gpu in gpus)
-    return {GPU: str(whole)} if whole else {}
+    """What the node counts: whole cards and partitions. Shared cards stand in `register`, as a device plugin writes it."""
+    counts = collections.Counter(gpu.resource for gpu in gpus if not gpu.is_shared)
+    return {resource: str(count) for resource, count in counts.items()}
 
 
 def register(gpus: Sequence[Gpu]) -> dict[str, str]:
@@ -60,12 +63,14 @@ def labels_of(gpus: Sequence[Gpu]) -> dict[str, str]:
     """As NVIDIA's feature discovery names them; of the first card, where they differ."""
     if not gpus or not gpus[0].model:
         return {}
+    cut = collections.Counter(gpu.resource for gpu in gpus if gpu.resource != GPU)
+    mixed = {"nvidia.com/mig.strategy": "mixed"} | {f"{resource}.count": str(count) for resource, count in cut.items()}
     product = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in gpus[0].model)
     return {
         "nvidia.com/gpu.product": product[:63].strip("-_."),
         "nvidia.com/gpu.memory": str(gpus[0].memory_mib),
         "nvidia.com/gpu.count": str(len(gpus)),
-    }
+    } | (mixed if cut else {})
 
 
 def _plain(model: str) -> str:
@@ -92,22 +97,30 @@ class Devices:
         """As many whole cards as the pod asks for, the first that are free, and the slices that it was promised."""
         if not self._gpus:
             return {}
-        whole, slices = self._whole(pod), self._slices(pod)
+        shares = [
+            share_out(pod, resource, self._whole(pod, resource))
+            for resource in dict.fromkeys(gpu.resource for gpu in self._gpus.values() if not gpu.is_shared)
+        ]
+        slices = self._slices(pod)
+        given: Given = {each.name: () for each in (*pod.spec.init_containers, *pod.spec.containers)}
+        for parts_of in (*shares, slices):
+            for container, parts in parts_of.items():
+                given[container] += parts
+        whole = dict.fromkeys(part for share in shares for parts in share.values() for part in parts)
         self._held[pod.metadata.uid] = (*whole, *(part for parts in slices.values() for part in parts))
-        given = share_out(pod, whole)
-        for container, parts in slices.items():
-            given[container] += parts
         return given
 
     def give_back(self, uid: str) -> None:
         self._held.pop(uid, None)
 
-    def _whole(self, pod: Pod) -> tuple[Slice, ...]:
-        wanted = round(request_of(pod).amounts.get(GPU, 0) / amounts.MILLI)
+    def _whole(self, pod: Pod, resource: str) -> tuple[Slice, ...]:
+        wanted = round(request_of(pod).amounts.get(resource, 0) / amounts.MILLI)
         taken = {part.uuid for parts in self._held.values() for part in parts}
-        free = [gpu for gpu in self._gpus.values() if not gpu.is_shared and gpu.id not in taken]
+        free = [
+            gpu for gpu in self._gpus.values() if gpu.resource == resource and not gpu.is_shared and gpu.id not in taken
+        ]
         if len(free) < wanted:
-            raise NoDevice(f"pod {pod.metadata.key} was promised {wanted} GPUs, and {len(free)} are free")
+            raise NoDevice(f"pod {pod.metadata.key} was promised {wanted} {resource}, and {len(free)} are free")
         return tuple(Slice(gpu.id, gpu.memory_mib, CORES) for gpu in free[:wanted])
 
     def _slices(self, pod: Pod) -> Given:
@@ -138,8 +151,8 @@ class Devices:
                 )
 
 
-def share_out(pod: Pod, slices: tuple[Slice, ...]) -> Given:
-    """Which container sees which of the pod's whole GPUs, by its name.
+def share_out(pod: Pod, resource: str, slices: tuple[Slice, ...]) -> Given:
+    """Which container sees which of the pod's whole GPUs of one kind, by its name.
 
     Containers and sidecars run side by side and share nothing. An init container ends before the containers start, so
     it uses what will be theirs.
@@ -147,11 +160,11 @@ def share_out(pod: Pod, slices: tuple[Slice, ...]) -> Given:
     shares: Given = {}
     kept = 0
     for container in pod.spec.init_containers:
-        wanted = _gpu_count(container)
+        wanted = _count(container, resource)
         shares[container.name] = slices[kept : kept + wanted]
         kept += wanted if container.is_sidecar else 0
     for container in pod.spec.containers:
-        wanted = _gpu_count(container)
+        wanted = _count(container, resource)
         shares[container.name] = slices[kept : kept + wanted]
         kept += wanted
     return shares
@@ -170,10 +183,10 @@ def environment(slices: Sequence[Slice]) -> dict[str, str]:
     return told | ({"CUDA_DEVICE_SM_LIMIT": str(cores)} if cores else {})
 
 
-def _gpu_count(container: Container) -> int:
+def _count(container: Container, resource: str) -> int:
     needs = container.resources
-    text = needs.requests.get(GPU, needs.limits.get(GPU, 0))
-    return amounts.amount(GPU, text) // amounts.MILLI
+    text = needs.requests.get(resource, needs.limits.get(resource, 0))
+    return amounts.amount(resource, text) // amounts.MILLI
 
 
 def _wants_slices(container: Container) -> bool:

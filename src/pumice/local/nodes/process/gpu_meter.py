@@ -53,9 +53,11 @@ class GpuMeter:
             del self._samples[uid], self._memory[uid]
         for uid, parts in held.items():
             mine = [cards[uuid] for uuid in dict.fromkeys(part.uuid for part in parts) if uuid in cards]
-            if not mine:
-                continue
-            percent = sum(_percent(card, uid, owners, alone=holders[card.id] == 1) for card in mine) / len(mine)
+            percents = [_percent(card, uid, owners, alone=holders[card.id] == 1) for card in mine]
+            known = [each for each in percents if each is not None]
+            if not known or len(known) < len({part.uuid for part in parts}):
+                continue  # of a card that does not tell, nobody can say that it is idle
+            percent = sum(known) / len(known)
             samples = self._samples.setdefault(uid, collections.deque())
             samples.append(_Sample(now_s, percent))
             while samples[0].at_s < now_s - PEAK_OVER_S:
@@ -73,7 +75,7 @@ class GpuMeter:
         return found
 
 
-def _percent(card: CardUse, uid: str, owners: Mapping[int, str], *, alone: bool) -> float:
+def _percent(card: CardUse, uid: str, owners: Mapping[int, str], *, alone: bool) -> float | None:
     """The pod's part of what is used. Where that cannot be told apart it is all of it: better busy by mistake than idle by mistake."""
     if alone:
         return card.percent

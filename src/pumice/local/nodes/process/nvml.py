@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pumice.errors import BadInput
-from pumice.local.nodes.process.devices import Gpu
+from pumice.local.nodes.process.devices import GPU, MIG_PREFIX, Gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,10 +28,10 @@ class ProcessUse(NamedTuple):
 
 
 class CardUse(NamedTuple):
-    """A card at one moment."""
+    """A card or partition at one moment; no percent where the driver does not say."""
 
     id: str
-    percent: float
+    percent: float | None
     memory_mib: int
     processes: tuple[ProcessUse, ...] = ()
 
@@ -70,20 +70,34 @@ class Nvml:
             self._library.nvmlShutdown()
 
     def gpus(self) -> list[Gpu]:
-        """All cards that can be given away, in the driver's order. Cards that were cut (MIG) cannot."""
-        library, found = self._library, []
+        """All cards, in the driver's order; of those that were cut (MIG), the partitions."""
+        library, found = self._library, list[Gpu]()
         for index in range(min(library.nvmlDeviceGetCount(), CARDS_MAX)):
             handle = library.nvmlDeviceGetHandleByIndex(index)
-            uuid = _text(library.nvmlDeviceGetUUID(handle))
             if self._is_cut(handle):
-                self._log("gpu_left_out", gpu=uuid, why="MIG mode is on; turn it off to give this card away")
-                continue
-            self._handles[uuid] = handle
-            memory = library.nvmlDeviceGetMemoryInfo(handle).total
-            found.append(Gpu(uuid, memory // MIB, _text(library.nvmlDeviceGetName(handle))))
+                found += self._partitions(handle)
+            else:
+                found.append(self._gpu(handle, GPU))
         if not found:
             raise BadInput("--gpus auto: NVML finds no GPU that can be given away; `nvidia-smi` shows what there is")
         return found
+
+    def _gpu(self, handle: Any, resource: str) -> Gpu:
+        library, uuid = self._library, _text(self._library.nvmlDeviceGetUUID(handle))
+        self._handles[uuid] = handle
+        memory = library.nvmlDeviceGetMemoryInfo(handle).total
+        return Gpu(uuid, memory // MIB, _text(library.nvmlDeviceGetName(handle)), resource)
+
+    def _partitions(self, handle: Any) -> Iterable[Gpu]:
+        """The partitions that a card was cut into beforehand; their names end in their profiles, `NVIDIA H200 MIG 1g.18gb`."""
+        library = self._library
+        for index in range(library.nvmlDeviceGetMaxMigDeviceCount(handle)):
+            try:
+                part = library.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
+            except library.NVMLError:
+                continue  # there are fewer
+            profile = _text(library.nvmlDeviceGetName(part)).rpartition(" MIG ")[2]
+            yield self._gpu(part, MIG_PREFIX + profile.replace("+", "."))
 
     def _is_cut(self, handle: Any) -> bool:
         try:
@@ -107,9 +121,17 @@ class Nvml:
 
     def _look(self, uuid: str, handle: Any) -> CardUse:
         library = self._library
-        percent = float(library.nvmlDeviceGetUtilizationRates(handle).gpu)
+        percent = self._percent(handle)
         memory = library.nvmlDeviceGetMemoryInfo(handle).used // MIB
         return CardUse(uuid, percent, memory, tuple(self._processes(uuid, handle)))
+
+    def _percent(self, handle: Any) -> float | None:
+        try:
+            return float(self._library.nvmlDeviceGetUtilizationRates(handle).gpu)
+        except self._library.NVMLError as error:
+            if getattr(error, "value", None) != self._library.NVML_ERROR_NOT_SUPPORTED:
+                raise
+            return None  # a partition does not know
 
     def _processes(self, uuid: str, handle: Any) -> Iterable[ProcessUse]:
         shares = self._shares(uuid, handle)

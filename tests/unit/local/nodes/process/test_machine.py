@@ -65,7 +65,7 @@ def test_devices_are_given_to_one_pod_at_a_time():
     assert seen(devices.take(a_pod(1, uid="b"))) == {"c0": ("2",)}
     devices.give_back("a")
     assert seen(devices.take(a_pod(2, uid="c"))) == {"c0": ("0", "1")}
-    with pytest.raises(NoDevice, match="pod d was promised 2 GPUs, and 1 are free"):
+    with pytest.raises(NoDevice, match=r"pod d was promised 2 nvidia\.com/gpu, and 1 are free"):
         devices.take(a_pod(2, uid="d"))
 
 
