@@ -23,10 +23,11 @@ from pumice.cli.record_options import keeps_record, prices_of, record_settings
 from pumice.errors import BadInput, Conflict, NotFound, PumiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from pumice.local.nodes.process.machine import ProcessSettings
     from pumice.local.nodes.registration import NodeFacts
+    from pumice.local.up import Up
     from pumice.record.settings import RecordSettings
     from pumice.runtime import Log
 
@@ -112,7 +113,8 @@ class Wished:
 )
 @keeps_record
 @click.option("--kubeconfig-out", type=click.Path(dir_okay=False), help="Write the kubeconfig here as well.")
-@click.option("--no-browser", is_flag=True, help="Open no browser (there is no dashboard yet).")
+@click.option("--no-dashboard", is_flag=True, help="Serve no dashboard.")
+@click.option("--no-browser", is_flag=True, help="Open no browser.")
 @click.option("--verbose", "-v", is_flag=True, help="Log what the parts do.")
 def up(
     nodes: int | None,
@@ -122,6 +124,7 @@ def up(
     port: int,
     data_dir: str | None,
     kubeconfig_out: str | None,
+    no_dashboard: bool,
     no_browser: bool,
     verbose: bool,
     record: str,
@@ -129,7 +132,6 @@ def up(
     **kept_options: Any,
 ) -> None:
     """Start a cluster: API server, scheduler and nodes in one process, until Ctrl-C."""
-    del no_browser
     _check_target(kubeconfig_out)
     check_shared(gpus, shared_gpus)
     wished = Wished(NODES if nodes is None and gpus != AUTO else nodes or 0, gpus, shared_gpus)
@@ -151,6 +153,7 @@ def up(
                 out=kubeconfig_out,
                 verbose=verbose,
                 record=found,
+                pages=None if no_dashboard else not no_browser,
             )
         )
 
@@ -165,6 +168,7 @@ async def _run(
     out: str | None,
     verbose: bool,
     record: tuple[RecordSettings | None, dict[str, float]],
+    pages: bool | None,
 ) -> None:
     # Said inside the loop: before it runs, Ctrl-C would break it in the making.
     click.echo(f"starting a cluster of {wished}{f' in {folder}' if durable else ''} ...")
@@ -201,10 +205,32 @@ async def _run(
             click.echo(f"files    {folder}{'' if durable else ' (gone when it ends)'}")
             click.echo(f"use it   export KUBECONFIG={out or cluster.kubeconfig}")
             click.echo("         kubectl get nodes,queues")
+            if pages is not None:
+                await stack.enter_async_context(_pages(cluster, folder, opens=pages))
             click.echo("end it   Ctrl-C, or `pumice down`")
             sys.stdout.flush()
             await stop.wait()
     click.echo("cluster ended")
+
+
+@contextlib.asynccontextmanager
+async def _pages(cluster: Up, folder: Path, *, opens: bool) -> AsyncIterator[None]:
+    """The dashboard, for whoever has the one-time link: on the terminal, or in the file `dashboard` beside the kubeconfig."""
+    from pumice.cli import dashboard
+    from pumice.cli.cluster_command import ClusterAccess
+    from pumice.clock import RealClock
+    from pumice.dashboard.people import LinkDoor
+    from pumice.dashboard.server import Settings
+    from pumice.kube import config
+
+    clock = RealClock()
+    access = ClusterAccess(cluster.client, config.find(str(cluster.kubeconfig), clock=clock), clock, "kube-system")
+    links = dashboard.Links(folder / "dashboard", opens=opens)
+    door = LinkDoor(cluster.client, clock, name="you", tell=links.tell)
+    async with dashboard.serving(access, door, Settings(title="on this machine")) as served:
+        links.port = served.port
+        door.renew()
+        yield
 
 
 def _check_target(path: str | None) -> None:
