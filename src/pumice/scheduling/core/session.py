@@ -92,6 +92,7 @@ class Session:
             str, Sequence[str]
         ] = {}  # the queues above each, where plugins compare whole branches
         self.backoffs: dict[str, dict[str, Backoff]] = {}  # evictions that came to nothing, by action and gang
+        self.retry_at: dict[str, Instant] = {}  # by gang: evictions for it that come to nothing now may not, then
         self.changes_at: list[Instant] = []  # the clock alone may change a decision then
         self.published: dict[str, dict[tuple[str, ...], float]] = {}  # plugins' own metrics, by labels
         self.figures: dict[str, QueueFigures] = {}  # what plugins publish when they close
