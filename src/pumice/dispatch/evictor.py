@@ -12,6 +12,7 @@ from pumice import instant
 from pumice.api import changes, disruptions, names
 from pumice.api.changes import PodRef
 from pumice.api.pods import Pod
+from pumice.cluster import freshness
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 BUDGET_RETRY_S = 2.0
 RESEND_S_FIRST = 0.1
 RESEND_S_MAX = 5.0
+EVICTING_MAX = 20_000  # pods that are known to be on their way; one that is forgotten is asked to go again
 REFUSED_S = 2.0  # how long a refusal is believed before the next cycle may ask for the same again
 
 
@@ -57,7 +59,7 @@ class Evictor:
         self._fail_point = runtime.fail_point
         self._tracing = runtime.tracing
         self._eviction_settings = eviction_settings
-        self._evicting: set[str] = set()  # uids
+        self._evicting: dict[str, None] = {}  # uids, until they are asked to go in vain
         self._releasing: set[str] = set()  # uids: a pod that is gone already cannot be announced as leaving
 
     # ------------------------------------------------------------------------------------------------- evicting
@@ -70,13 +72,12 @@ class Evictor:
         """Until the pod is gone, each cycle says again of one that was given notice that it has to go."""
         if eviction.task.uid in self._evicting:
             return
-        self._evicting.add(eviction.task.uid)
-        try:
-            await self._evict(eviction)
-        finally:
-            self._evicting.discard(eviction.task.uid)
+        freshness.remember(self._evicting, eviction.task.uid, None, most=EVICTING_MAX)
+        if not await self._evict(eviction):
+            self._evicting.pop(eviction.task.uid, None)
 
-    async def _evict(self, eviction: Evict) -> None:
+    async def _evict(self, eviction: Evict) -> bool:
+        """Whether the pod goes."""
         task = eviction.task
         rule, cause = eviction.rule, eviction.cause
         self._recorder.record(task.pod, "Warning", "Evict", f"Pod is evicted, because of {rule}: {cause.text}")
@@ -97,6 +98,8 @@ class Evictor:
                 if not _is_gone(error):
                     span.fail(str(error))
                     await self._give_up(eviction, str(error))
+                    return False
+        return True
 
     async def _remove(self, task: Task) -> None:
         """Evict the pod; delete it where that is configured and evicting it is forbidden for too long or cannot be asked for."""

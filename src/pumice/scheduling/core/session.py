@@ -15,6 +15,7 @@ from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.shapes import ShapeBook
 from pumice.scheduling.core.statement import Eviction, Placement, Statement
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.evicting import notices
 from pumice.scheduling.evicting.reserved_room import ReservedRoom
 from pumice.scheduling.placing.line import Line
 from pumice.scheduling.placing.placement import Placer
@@ -161,9 +162,14 @@ class Session:
         return place[1] if place is not None else self.room.table.index[task.node]
 
     def promised_node(self, task: Task) -> str:
-        """The node that a claim or the pod's own status promises it; empty for most."""
+        """The node that a claim or the pod's own status promises it; empty for most.
+
+        And for one whose victims have only been told: what is free elsewhere is better, and lets them stay.
+        """
         claim = self.snapshot.claims.get(task.gang) if self.snapshot.claims else None
         if claim is not None:
+            if task.gang in self.shared(notices.claimants):
+                return ""
             return next((node for uid, node in claim.places if uid == task.uid), task.nominated_node)
         return task.nominated_node
 

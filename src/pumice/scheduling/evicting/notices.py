@@ -76,6 +76,13 @@ def _tell(session: Session, plan: Sequence[Evict], gangs: Iterable[GangState], u
 # ------------------------------------------------------------------------------------------------- earlier notices
 
 
+def claimants(session: Session) -> frozenset[str]:
+    """Gangs for which others were told to leave, and have not been sent away yet."""
+    return frozenset(
+        notice.story.claimant.gang for task, notice in _noticed(session) if notice.leaves and _may_go(task)
+    )
+
+
 def _earlier(session: Session, claimants_now: set[str]) -> tuple[list[Evict], list[Task]]:
     """Who has to go now because it has answered or its time is over, and who may stay."""
     standing: dict[str, list[tuple[Task, disruptions.Notice]]] = {}

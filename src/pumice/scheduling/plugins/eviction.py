@@ -259,7 +259,7 @@ class EvictionPlugin(Plugin):
 
     def notice(self, gang: GangState) -> Duration:
         """Only who has asked for a signal can make use of the time."""
-        asks = any(names.CHECKPOINT_SIGNAL in task.pod.metadata.annotations for task in gang.tasks_in(*OCCUPYING))
+        asks = any(names.CHECKPOINT_SIGNAL in task.pod.metadata.annotations for task in gang.tasks)
         return self.grace if asks else 0
 
     def objection(self, gang: GangState, statement: Statement) -> Reason | None:
