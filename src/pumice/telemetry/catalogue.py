@@ -197,6 +197,16 @@ PUMICE: tuple[Metric, ...] = (
         "Commits that no longer held when they were to be carried out.",
     ),
     Metric("pumice_evictions_total", MetricKind.COUNTER, "Pods evicted, by action.", ("action",)),
+    Metric(
+        "pumice_eviction_notices_total",
+        MetricKind.COUNTER,
+        "Pods that were told that they, or others of their gang, have to leave.",
+    ),
+    Metric(
+        "pumice_eviction_rings_total",
+        MetricKind.COUNTER,
+        "Evictions for a gang that had itself been evicted for the victim within an hour, or for one that was, and so on.",
+    ),
     Metric("pumice_nodes", MetricKind.GAUGE, "Nodes."),
     Metric(
         "pumice_capacity", MetricKind.GAUGE, "What all nodes may hand out, in units of the resource.", ("resource",)

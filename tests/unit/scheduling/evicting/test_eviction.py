@@ -21,6 +21,7 @@ from pumice.cluster.intake import Intake
 from pumice.processes import scheduler
 from pumice.scheduling.actions import preempt, reclaim
 from pumice.scheduling.core import build_decisions, cycle, memory
+from pumice.scheduling.core.build_decisions import OWN_MEMORY
 from pumice.scheduling.evicting import backoff
 from pumice.scheduling.evicting.backoff import PAUSE_FIRST, PAUSE_MAX
 
@@ -63,7 +64,8 @@ class Past:
         return decisions
 
     def keep(self, learned):
-        self.memory = memory.decode(memory.encode(learned, [backoff.SLOT]), [backoff.SLOT])
+        slots = [slot for slot, _ in OWN_MEMORY]
+        self.memory = memory.decode(memory.encode(learned, slots), slots)
 
     @property
     def gangs(self):
