@@ -28,7 +28,7 @@ from pumice.cluster.tasks import EVICTABLE, Status
 from pumice.scheduling.core.codes import Amount, Code, Facts
 from pumice.scheduling.core.memory import Slot, past
 from pumice.scheduling.core.verdict import Cause, Cure, Reason
-from pumice.scheduling.evicting import eviction, gang_eviction, mend, moving
+from pumice.scheduling.evicting import eviction, gang_eviction, lost_work, mend
 from pumice.scheduling.sharing import admitted
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Deadlocks:
         """Who might leave for whom, at the lowest loss of work first; nobody leaves for a gang of lower priority."""
         victims = [gang for gang in halves if self._may_leave(gang)]
         waiting = self._first_in_line() if victims else []
-        work = {gang.key: moving.lost_work(gang.tasks_in(*EVICTABLE), self.session.now) for gang in victims}
+        work = {gang.key: lost_work.card_seconds(gang.tasks_in(*EVICTABLE), self.session.now) for gang in victims}
         victims.sort(key=lambda gang: (work[gang.key], gang.priority, gang.key))
         for victim in victims[:VICTIMS_TRIED_MAX]:
             for gang in [*(half for half in halves if half is not victim), *waiting][:STARTS_TRIED_MAX]:
