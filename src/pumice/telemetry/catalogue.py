@@ -186,6 +186,13 @@ PUMICE: tuple[Metric, ...] = (
         ("queue",),
     ),
     Metric("pumice_waiting_gangs", MetricKind.GAUGE, "Gangs that wait, by queue and phase.", ("queue", "phase")),
+    Metric(
+        "pumice_deadlocked_gangs",
+        MetricKind.GAUGE,
+        "Gangs that hold room (HoldsWhileWaiting) or quota (QuotaHeld) while they wait for more; broken ones are in"
+        " pumice_evictions_total with the action deadlock.",
+        ("reason",),
+    ),
     Metric("pumice_binds_total", MetricKind.COUNTER, "Pods bound."),
     Metric("pumice_bind_failures_total", MetricKind.COUNTER, "Binds that were refused or never took effect."),
     Metric("pumice_gangs_committed_total", MetricKind.COUNTER, "Gangs whose binds were sent."),

@@ -25,6 +25,7 @@ NO_PLUGINS: Mapping[str, type[Plugin]] = {}
 
 TEXT = """\
 actions: "enqueue, allocate, preempt, reclaim, backfill"
+breakDeadlocks: true
 tiers:
 - plugins:
   - name: priority

@@ -282,7 +282,7 @@ class ShuffleVictims(Point["Callable[[Sequence[Task]], Sequence[Task]]"]):
     def __init__(self, registrar: Registrar, flag: str = "") -> None:
         super().__init__(registrar, flag)
         self.guard: Point[Callable[[Sequence[Task]], Sequence[Task]]] = Point(registrar, flag)
-        """Once per shuffle action, over those that others want evicted, in that order; what it leaves out stays."""
+        """Once per shuffle action or broken deadlock, over those that others want evicted, in that order; what it leaves out stays."""
 
     def of(self, running: Sequence[Task]) -> list[Task]:
         chosen: dict[str, Task] = {}
@@ -292,7 +292,10 @@ class ShuffleVictims(Point["Callable[[Sequence[Task]], Sequence[Task]]"]):
                 break
             tier = hook.tier
             chosen.update({task.uid: task for task in hook.call(running)})
-        victims = list(chosen.values())
+        return self.allowed(list(chosen.values()))
+
+    def allowed(self, victims: Sequence[Task]) -> list[Task]:
+        """Those that no guard leaves out."""
         for hook in self.guard.hooks:
-            victims = list(hook.call(victims))
-        return victims
+            victims = hook.call(victims)
+        return list(victims)
