@@ -134,6 +134,7 @@ USER_LIMITS = (
     "pumice.dev/user-limits"  # A Queue: how much one user may have in it, `running=4,submitted=100,nvidia.com/gpu=8`
 )
 PROGRESS = "pumice.dev/progress"  # in a Job's status.controlledResources: JSON, what its controller must not forget
+GPU_USE = "pumice.dev/gpu-use"  # A node: JSON, what its pods use of their GPUs, as its agent has measured it
 NODE_AGENT = "pumice.dev/node-agent"  # A node: the agent that keeps it, by its machine and its folder or process
 PRETEND_RUN = "pumice.dev/pretend-run"  # A pod on a pretend node: ends after this time, with success
 PRETEND_EXIT_CODE = "pumice.dev/pretend-exit-code"  # A pod on a pretend node: ... or with this exit code

@@ -45,6 +45,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "up": ("pumice.cli.up", "up", "Start a whole cluster on this machine, until Ctrl-C."),
     "down": ("pumice.cli.up", "down", "End a cluster that `pumice up` started."),
     "status": ("pumice.cli.up", "status", "List the clusters that run on this machine."),
+    "dashboard": ("pumice.cli.dashboard", "dashboard", "Serve pages that show queues, gangs, nodes and reasons."),
     "demo": ("pumice.cli.demo", "demo", "Show why gangs need a gang scheduler, on a cluster in this process."),
     "migrate": ("pumice.cli.migrate", "migrate", "Change over from Volcano: what will behave differently, and why."),
     "crds": ("pumice.cli.crds", "crds", "Print the CRD manifests, for kubectl apply."),

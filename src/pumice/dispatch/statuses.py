@@ -1,7 +1,7 @@
 """What users read: phases, conditions and reasons on groups, conditions on pods, holdings on queues; written once per change.
 
 Everything is compared with what stands in the API server, so that nothing is written twice. A gang whose members are still being
-created is left alone for a moment, and numbers alone are written when they have come to rest. Reasons are compared as data, by their
+created is left alone until no more of them come, and numbers alone are written when they have come to rest. Reasons are compared as data, by their
 topics: what stays equal while only numbers change. The PodGroup's verdict tells what was written before a restart.
 """
 
@@ -17,7 +17,7 @@ from pumice.api import names
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase, Queue
 from pumice.cluster import amounts
-from pumice.dispatch import reservation_note
+from pumice.dispatch import forming, reservation_note
 from pumice.dispatch.topics import Topics, verdict_of
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
@@ -28,12 +28,15 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from pumice.cluster.state import Cluster
+    from pumice.cluster.tasks import Task
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
     from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
 
-FORMING_S = 4.0  # with a second until the next look, five; a gang with fewer pods than its minimum is still being created for so long
+POD_EVENTS_MAX = (
+    3  # members of a gang that get an event when its reason changes (ADR 0026); all of them get the condition
+)
 QUIET_S = 2.0  # numbers that have not changed for so long have come to rest
 NUMBERS_S_MAX = 10.0  # how long numbers may be out of date while they never rest
 QUEUE_S = 1.0  # the shortest time between two writes of what a queue holds
@@ -87,7 +90,7 @@ class Statuses:
                 if patch is not None:
                     await self._window.acquire()
                     group.create_task(self._write_group(report, patch))
-                for verdict in report.pods:
+                for verdict in () if self._is_forming(report.gang) else report.pods:
                     if self._pod_differs(verdict, report):
                         await self._window.acquire()
                         group.create_task(self._write_pod(verdict))
@@ -112,8 +115,8 @@ class Statuses:
             return None
         status = group.status
         is_admitted = report.phase == PodGroupPhase.INQUEUE.value
-        if is_admitted and len(slot.tasks) < group.spec.min_member and self._is_new(group.metadata.creation_timestamp):
-            self.unwritten = True  # its members are still being created: its admission alone is worth a word
+        if is_admitted and self._is_forming(report.gang):
+            self.unwritten = True  # its admission alone is worth a word
             admission = {"metadata": {"uid": report.uid}, "status": {"phase": report.phase}}
             return admission if status.phase != report.phase else None
         patch: dict[str, Any] = {}
@@ -154,10 +157,9 @@ class Statuses:
         self.unwritten |= not rested
         return rested
 
-    def _is_new(self, created: str | None) -> bool:
-        """Whether an object is so young that what it lacks may simply be on its way; never by a clock that goes wrong."""
-        age = None if created is None else self._clock.now() - instant.parse_instant(created)
-        return age is not None and abs(age) < FORMING_S * instant.SECOND
+    def _is_forming(self, gang: str) -> bool:
+        group = self._group(gang)
+        return group is not None and forming.is_forming(group, self._cluster.gangs[gang].tasks, self._clock.now())
 
     def _merged_conditions(self, group: PodGroup, report: GangReport) -> list[dict[str, Any]] | None:
         """All conditions with the wanted ones in place; None where nothing but a number in a text would change."""
@@ -243,6 +245,8 @@ class Statuses:
             kind, reason = ("Warning", "Unschedulable") if waits else ("Normal", "Scheduled")
             text = report.message if waits else "pod group is ready"
             self._recorder.record(slot.group, kind, reason, text)  # type: ignore[arg-type]
+            for task in _first_members(report.pods) if waits else ():
+                self._recorder.record(task.pod, "Warning", "FailedScheduling", text)
 
     # ------------------------------------------------------------------------------------------------- pods
 
@@ -302,7 +306,7 @@ class Statuses:
     async def _write_orphans(self, group: asyncio.TaskGroup, key: str, verdicts: Sequence[PodVerdict]) -> None:
         """A condition on each pod whose group does not exist, and one event about all of them."""
         for verdict in verdicts:
-            if self._is_new(verdict.task.created):
+            if forming.is_new(verdict.task.created, self._clock.now()):
                 self.unwritten = True  # groups are made a moment after their pods, too
             elif self._pod_differs(verdict, None):
                 await self._window.acquire()
@@ -340,6 +344,13 @@ class Statuses:
             self._log("queue_status_failed", queue=name, reason=str(error))
         finally:
             self._window.release()
+
+
+def _first_members(verdicts: Sequence[PodVerdict]) -> list[Task]:
+    """Whom people look at first: the first member of each role, then the next ones; a few, because all would say the same."""
+    tasks = sorted((each.task for each in verdicts), key=lambda task: (task.index or 0, task.role, task.name))
+    firsts = {task.role: task for task in reversed(tasks)}
+    return sorted(tasks, key=lambda task: firsts[task.role] is not task)[:POD_EVENTS_MAX]
 
 
 def _is_scheduled(report: GangReport) -> bool:

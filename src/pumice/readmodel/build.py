@@ -16,6 +16,7 @@ from pumice.api.scheduling import PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.columns import SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.tasks import FINISHED, ON_A_NODE, Status
+from pumice.cluster.topology import ROOT
 from pumice.readmodel import model
 from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.sharing.limits import queue_limits
@@ -161,7 +162,7 @@ class Views:
         )
 
     def _all_nodes(self, cycle: Cycle) -> tuple[model.Node, ...]:
-        table, placed = cycle.snapshot.nodes, cycle.placed
+        table, placed, tree = cycle.snapshot.nodes, cycle.placed, cycle.snapshot.tree
         former, self._nodes = self._nodes, {}
         rows = [
             (row, name) for row, name in enumerate(table.axis.names) if row not in {SCORED_CPU_ROW, SCORED_MEMORY_ROW}
@@ -169,15 +170,18 @@ class Views:
         found = []
         for index, name in enumerate(table.names):
             own = placed.get(name, ())
-            basis = (table.tasks[index], table.objects[index], own)
+            home = "" if tree.is_flat or (found_home := tree.home(index)) == ROOT else found_home
+            basis = (table.tasks[index], table.objects[index], own, home)
             known = former.get(name)
             if known is None or not _same(known[0], basis):
                 allocatable = {each: int(table.allocatable[row, index]) for row, each in rows}
                 held = {each: int(table.used[row, index]) for row, each in rows}
                 for task in own:
                     amounts.add(held, task.request.amounts)  # type: ignore[arg-type]
-                gangs = collections.Counter(task.gang for task in (*table.tasks[index], *own))
-                known = (basis, _node(name, allocatable, held, gangs))
+                there = (*table.tasks[index], *own)
+                made = _node(name, allocatable, held, there)
+                closed = table.objects[index].spec.unschedulable
+                known = (basis, msgspec.structs.replace(made, hyper_node=home, closed=closed))
             self._nodes[name] = known
             found.append(known[1])
         return tuple(found)
@@ -248,9 +252,14 @@ def quantities(values: Mapping[str, float], *, pods: bool = False) -> model.Amou
     }
 
 
-def _node(
-    name: str, allocatable: Mapping[str, float], held: Mapping[str, float], gangs: Mapping[str, int]
-) -> model.Node:
+def _node(name: str, allocatable: Mapping[str, float], held: Mapping[str, float], there: Iterable[Task]) -> model.Node:
+    gangs: collections.Counter[str] = collections.Counter()
+    devices: dict[str, amounts.MutableAmounts] = {}
+    for task in there:
+        gangs[task.gang] += 1
+        asked = {each: value for each, value in task.request.amounts.items() if value and "/" in each}
+        if asked:
+            amounts.add(devices.setdefault(task.gang, {}), asked)
     names = {each for each, value in allocatable.items() if value or held.get(each)}
     free = {each: max(allocatable[each] - held.get(each, 0), 0) for each in names}
     return model.Node(
@@ -259,6 +268,7 @@ def _node(
         used=quantities({each: held.get(each, 0) for each in names}, pods=True),
         free=quantities(free, pods=True),
         gangs=dict(sorted(gangs.items())),
+        devices={gang: quantities(own) for gang, own in sorted(devices.items())},
     )
 
 

@@ -228,6 +228,9 @@ class Node(Struct):
     used: Amounts
     free: Amounts
     gangs: Mapping[str, int]
+    devices: Mapping[str, Amounts] = msgspec.field(default_factory=dict)  # held by each gang, beside cpu and memory
+    hyper_node: str = ""  # the lowest one that holds it; empty where none does
+    closed: bool = False  # it takes no pods: cordoned
 
 
 class Attempt(Struct):

@@ -48,6 +48,20 @@ def test_nodes_are_told_with_what_the_cycle_placed_there():
     assert [(each.gang, each.pods, each.nodes) for each in state.attempts] == [("default/new", 2, 1)]
 
 
+def test_nodes_tell_who_holds_their_devices_where_they_are_and_whether_they_are_closed():
+    state = views_of(
+        a_node("n1", gpu=8),
+        a_node("n2", gpu=8, spec={"unschedulable": True}),
+        a_hyper_node("left", 1, nodes=["n1"]),
+        a_gang("old", 1, gpu=1, running=["n1"]),
+        a_gang("new", 2, gpu=2),
+    ).state()
+    first, second = state.nodes
+    assert first.devices == {"default/new": {"nvidia.com/gpu": "4"}, "default/old": {"nvidia.com/gpu": "1"}}
+    assert (first.hyper_node, first.closed) == ("left", False)
+    assert (second.devices, second.hyper_node, second.closed) == ({}, "", True)
+
+
 def test_queues_are_told_with_limits_holdings_promises_and_what_they_borrow():
     state = views_of(
         a_node("n1", cpu="8"),

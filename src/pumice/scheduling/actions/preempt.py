@@ -52,7 +52,7 @@ def run(session: Session) -> None:
     arguments = read_action(Arguments, session.policy, NAME)
     starving: dict[str, list[GangState]] = {}
     for gang in turns.contenders(session):
-        if not gang.wants_closeness and session.points.starving.holds(gang):
+        if not gang.wants_closeness and eviction.may_evict(session, gang):
             starving.setdefault(gang.queue, []).append(gang)
     queues: Heap[QueueInfo] = Heap(session.queue_before, (session.queues[name] for name in starving))
     while queues:
@@ -95,10 +95,11 @@ class _Preempting:
         statement = session.statement(gang)
         self.free_came_first = False
         done = self._plan(statement, gang, pool, free_first=True)
-        if done or (self.free_came_first and self._plan(statement, gang, pool, free_first=False)):
+        done = done or (self.free_came_first and self._plan(statement, gang, pool, free_first=False))
+        if done:
             eviction.spare(session, statement, check_queue=True)
-            statement.commit()
-        else:
+            done = eviction.carry_out(session, statement, gang)
+        if not done:
             backoff.record(session, NAME, gang, budget)
 
     def _plan(self, statement: Statement, gang: GangState, pool: Pool, *, free_first: bool) -> bool:

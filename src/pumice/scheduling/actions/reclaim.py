@@ -31,7 +31,7 @@ _RUNNING = frozenset({Status.RUNNING})
 def run(session: Session) -> None:
     starving: dict[str, list[GangState]] = {}
     for gang in turns.contenders(session):
-        if session.points.starving.holds(gang):
+        if eviction.may_evict(session, gang):
             starving.setdefault(gang.queue, []).append(gang)
     queues: Heap[QueueInfo] = Heap(session.queue_before, (session.queues[name] for name in starving))
     while queues:
@@ -67,10 +67,10 @@ def _reclaim(session: Session, queue: QueueInfo, gang: GangState, pool: Pool) ->
             _reclaim_for(session, statement, gang, task, pool)
     if statement.operations and eviction.is_worth_it(session, statement, gang):
         eviction.spare(session, statement, check_queue=False)
-        statement.commit()
-    else:
-        statement.rollback()
-        backoff.record(session, NAME, gang, budget)
+        if eviction.carry_out(session, statement, gang):
+            return
+    statement.rollback()
+    backoff.record(session, NAME, gang, budget)
 
 
 def _reclaim_for(session: Session, statement: Statement, gang: GangState, task: Task, pool: Pool) -> bool:

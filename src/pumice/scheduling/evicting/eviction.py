@@ -39,14 +39,28 @@ def victim_order(session: Session, claimant: GangState | None, victims: Iterable
         if own is None or other is None:
             return -1 if own is None else 1
         if claimant is None or own.queue == other.queue:
-            mine, theirs = session.gang_key(own), session.gang_key(other)
-            if mine != theirs:
-                return 1 if mine < theirs else -1
-            return -session.task_compare(left, right)
+            return gang_compare(session, own, other) or -session.task_compare(left, right)
         order = queue_compare(session, session.queue_of(own), session.queue_of(other), session.queue_of(claimant))
         return -1 if order < 0 else 1
 
     return sorted(victims, key=cmp_to_key(compare))
+
+
+def gang_compare(session: Session, left: GangState, right: GangState) -> int:
+    """Between gangs of one queue; negative: the left one loses a member first, zero: the plugins see no difference."""
+    if order := victim_compare(session, left, right):
+        return order
+    mine, theirs = session.gang_key(left), session.gang_key(right)
+    return (mine < theirs) - (mine > theirs)
+
+
+def victim_compare(session: Session, left: GangState, right: GangState) -> int:
+    """The same, as far as plugins order victims as such."""
+    order = session.points.victim_order
+    if not order.hooks:
+        return 0
+    mine, theirs = order.of(left), order.of(right)
+    return (mine > theirs) - (mine < theirs)
 
 
 def queue_compare(session: Session, left: QueueInfo, right: QueueInfo, claimant: QueueInfo) -> float:
@@ -81,6 +95,28 @@ def in_need(session: Session, gang: GangState) -> list[Task]:
 
     waiting = [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
     return session.in_placement_order(task for task in waiting if not (task.is_best_effort and finds_a_slot(task)))
+
+
+def may_evict(session: Session, gang: GangState) -> bool:
+    """Whether others may have to leave for the gang; what it still has to wait for is noted."""
+    if not session.points.starving.holds(gang):
+        return False
+    reason = session.points.patience.of(gang)
+    if reason is not None and reason not in gang.reasons:
+        gang.reasons.append(reason)
+    return reason is None
+
+
+def carry_out(session: Session, statement: Statement, gang: GangState) -> bool:
+    """Commit a plan, unless a plugin objects to it: then nothing of it is left, and the gang is told why."""
+    reason = session.points.objection.of(gang, statement) if statement.evictions else None
+    if reason is None:
+        statement.commit()
+        return True
+    statement.rollback()
+    if reason not in gang.reasons:
+        gang.reasons.append(reason)
+    return False
 
 
 def is_lost(session: Session, gang: GangState, left: int) -> bool:

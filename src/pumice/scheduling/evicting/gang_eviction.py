@@ -73,7 +73,7 @@ def starving(session: Session) -> Iterator[tuple[QueueInfo, Heap[GangState]]]:
     """Queues in their order, each with the gangs that may evict for themselves in theirs."""
     found: dict[str, list[GangState]] = {}
     for gang in turns.contenders(session):
-        if session.points.starving.holds(gang):
+        if eviction.may_evict(session, gang):
             found.setdefault(gang.queue, []).append(gang)
     queues = Heap(session.queue_before, (session.queues[name] for name in found))
     while queues:
@@ -103,9 +103,9 @@ def pursue(session: Session, gang: GangState, rules: Rules, arguments: Arguments
         members.refuse(gang, Reason(rules.too_little, rules.kind.value, facts, cure=Cure.WAITING))
     for name in hopeful:
         statement = _Domain(session, gang, wanted, rules, name).plan(allow_whole=arguments.allow_whole)
-        if statement is not None:
-            rules.candidates.forget(statement.evictions)
-            statement.commit()
+        evictions = [] if statement is None else statement.evictions
+        if statement is not None and eviction.carry_out(session, statement, gang):
+            rules.candidates.forget(evictions)
             return True
     return False
 

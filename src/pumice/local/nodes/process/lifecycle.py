@@ -55,6 +55,11 @@ class PodLife:
     def _runners(self) -> list[ContainerRunner]:
         return [*self._inits, *self._mains]
 
+    @property
+    def inits(self) -> list[int]:
+        """The process ids of the inits of its containers that run."""
+        return [runner.init for runner in self._runners if runner.init is not None]
+
     # ------------------------------------------------------------------------------------------------------ from outside
 
     def stop(self, grace_s: float) -> None:
