@@ -85,6 +85,9 @@ class Session:
         self.shapes = ShapeBook(snapshot.nodes.axis)
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
+        self.moved_gangs: list[
+            GangState
+        ] = []  # in the order in which they changed: a memory of one is stale after that
         self.made_room_for: set[str] = set()  # gangs that others leave for, since this cycle or an earlier one
         self.releases: list[Release] = []
         self.ungated: list[Task] = []
