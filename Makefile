@@ -67,7 +67,7 @@ test-kube: $(VENV)/dev.stamp  ## tests on the real kube-apiserver, etcd, kubectl
 
 soak: $(VENV)/dev.stamp  ## the long rounds: crash tests, big random tests
 	$(BIN)/python tools/kube/build.py
-	$(BIN)/pytest -m soak --timeout=3600
+	$(BIN)/pytest -m soak
 
 bench: $(VENV)/dev.stamp  ## the benchmarks, one JSON line each, and which got worse than bench/ratios.json
 	$(BIN)/python -m bench
