@@ -141,6 +141,8 @@ class Observer:
 
     def _evictions(self, decisions: Decisions) -> None:
         meters = self._meters
+        meters.count("pumice_eviction_notices_total", len(decisions.notices))
+        meters.count("pumice_eviction_rings_total", len(decisions.rings))
         if not decisions.evictions:
             return
         meters.set("volcano_pod_preemption_victims", len(decisions.evictions))

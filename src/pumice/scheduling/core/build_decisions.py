@@ -26,7 +26,7 @@ from pumice.scheduling.core.decisions import (
 )
 from pumice.scheduling.core.failures import BadAnswer
 from pumice.scheduling.core.statement import Eviction, Placement
-from pumice.scheduling.evicting import backoff, deadlocks, mend, moving
+from pumice.scheduling.evicting import backoff, deadlocks, history, mend, moving, notices
 from pumice.scheduling.evicting.stories import Stories
 from pumice.scheduling.placing import feasibility
 from pumice.scheduling.time import accuracy, run_times
@@ -48,6 +48,7 @@ OWN_MEMORY: tuple[tuple[Slot[Any], Callable[[Session], msgspec.Struct]], ...] = 
     (accuracy.SLOT, accuracy.next_errors),
     (accuracy.SCORE, accuracy.next_score),
     (moving.SLOT, moving.next_value),
+    (history.SLOT, history.next_value),
     (deadlocks.SLOT, deadlocks.next_value),
 )
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is free for all gangs again
@@ -64,12 +65,16 @@ def close(session: Session, *, explain: bool = True) -> Decisions:
         if status is Status.PIPELINED
     }
     _give_up_hopes(session)
-    claims = _claims(session)
+    outcome = notices.settle(session, _evictions(session))
+    claims = _claims(session, outcome)
     memory, refused = session.memory.after(_learned(session))
     reports = _reports(session, explain=explain)
     return Decisions(
         commits=_commits(session),
-        evictions=_evictions(session),
+        evictions=outcome.evictions,
+        notices=outcome.notices,
+        withdrawn=outcome.withdrawn,
+        rings=tuple(history.rings(history.recent(session), history.of_this_cycle(session))),
         claims=claims,
         unclaims=dict(session.reserved_room.ended),
         admitted=_admitted(session, reports),
@@ -169,18 +174,18 @@ def _evictions(session: Session) -> tuple[Evict, ...]:
     return tuple(found)
 
 
-def _claims(session: Session) -> tuple[Claim, ...]:
+def _claims(session: Session, outcome: notices.Outcome) -> tuple[Claim, ...]:
     """Room that evictions make belongs to the gangs that it was made for, until they have it or time is up."""
     victims: dict[str, list[str]] = {}
     for operation, claimant in session.accepted:
         if isinstance(operation, Eviction) and claimant is not None:
             victims.setdefault(claimant.key, []).append(operation.task.uid)
     names = session.room.table.names
-    until = session.now + CLAIM_SECONDS * instant.SECOND
     claims = []
     for key, uids in victims.items():
         places = session.gangs[key].places.items()
         own = tuple((task.uid, names[node]) for task, (status, node) in places if status is Status.PIPELINED)
+        until = session.now + outcome.waits.get(key, 0) + CLAIM_SECONDS * instant.SECOND
         claims.append(Claim(gang=key, places=own, victims=tuple(uids), until=until))
     return tuple(claims)
 

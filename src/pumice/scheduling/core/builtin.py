@@ -32,6 +32,7 @@ tiers:
   - name: gang
     enablePreemptable: false
   - name: conformance
+  - name: eviction
   - name: reservation
     arguments: {patience: 5m}
 - plugins:

@@ -67,7 +67,10 @@ class Facts(Struct, frozen=True, omit_defaults=True, rename="camel"):
     user: Annotated[str, Meta(description="the user to whom the gang is charged")] = ""
     limit: Annotated[int | None, Meta(description="how many there may be")] = None
     holders: Annotated[tuple[str, ...], Meta(description="gangs that take up a limit, some of them")] = ()
-    until: Annotated[str, Meta(description="when room is expected for the gang that it is reserved for")] = ""
+    until: Annotated[
+        str,
+        Meta(description="a time: when room is expected for the gang that it is reserved for, or a protection ends"),
+    ] = ""
     former: Annotated[str, Meta(description="when that was expected before")] = ""
     wanted: Annotated[int | None, Meta(description="how many are needed")] = None
     free: Annotated[int | None, Meta(description="for how many there is room, or how many there are")] = None
@@ -288,6 +291,14 @@ class Code(enum.Enum):
         "no pods yet: 0 of {wanted} members are created")
     POD_COUNT = "PodCount", "fewer pods exist than must start together, as a listing shows", (
         "{free} of the {wanted} pods that must start together exist")
+    EVICTION_DELAYED = "EvictionDelayed", "others have to leave for the gang only once it has waited for a while", (
+        "may not evict others before {until}: the policy lets gangs wait for {seconds} s first")
+    VICTIMS_PROTECTED = "VictimsProtected", "pods that could make room are left alone for a while", (
+        "gang {gang}, which could make room, is protected from eviction until {until}")
+    EVICTION_BUDGET_USED = "EvictionBudgetUsed", "a queue whose gangs could make room has lost as many as it may in an hour", (
+        "queue {queue} has lost as many gangs within an hour as it may, {limit}; the next one may go at {until}")
+    EVICTION_UNDONE = "EvictionUndone", "those that would have to leave would win their room back by the same rule", (
+        "gang {gang} could make room, and would win it back at once: nobody is evicted for that")
     GATED = "Gated", "pods are held by a scheduling gate", "{free} of {wanted} pods are held by the scheduling gate {name}"
     PLACES_PROMISED = "PlacesPromised", "pods have places that others must leave first", (
         "{free} of its {wanted} pods have got a place that others must leave first")
