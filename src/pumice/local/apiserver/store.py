@@ -90,7 +90,7 @@ class Store:
         self._collections: dict[str, Collection] = {}
         self._unsettled: dict[str, int] = {}  # collections with changes that watches may not see yet, and the newest
         self.by_uid: dict[str, tuple[str, str, str]] = {}
-        self.dependents: dict[str, set[tuple[str, str, str]]] = {}
+        self.dependents: dict[str, dict[tuple[str, str, str], None]] = {}  # in the order in which they came
         self.failure: Exception | None = None  # of the journal: nothing that is not settled yet will ever be
         self.listeners: list[Callable[[Change], None]] = []
         self.settle_listeners: list[Callable[[], None]] = []
@@ -204,11 +204,11 @@ class Store:
     def _index_owners(self, key: tuple[str, str, str], before: tuple[str, ...], after: tuple[str, ...]) -> None:
         for uid in before:
             if uid not in after and uid in self.dependents:
-                self.dependents[uid].discard(key)
+                self.dependents[uid].pop(key, None)
                 if not self.dependents[uid]:
                     del self.dependents[uid]
         for uid in after:
-            self.dependents.setdefault(uid, set()).add(key)
+            self.dependents.setdefault(uid, {})[key] = None
 
 
 def _entry(obj: Object, body: bytes, field_paths: tuple[tuple[str, ...], ...], version: int = 0) -> Entry:

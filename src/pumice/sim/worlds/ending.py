@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pumice.api import changes, kinds
+from pumice.api import changes, kinds, names
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.kube.paging import read_object
@@ -33,9 +33,21 @@ def is_at_rest(witness: Witness, nodes: int) -> bool:
 
 
 def _unfinished(witness: Witness, nodes: int) -> list[str]:
-    return [
-        key for key, job in witness.jobs.items() if job.status.state.phase not in OVER and _fits(witness, job, nodes)
-    ]
+    left = {
+        key: job
+        for key, job in witness.jobs.items()
+        if job.status.state.phase not in OVER and _fits(witness, job, nodes)
+    }
+    is_idle = not any(each.node and not each.is_over for each in witness.pods.values())
+    # Gangs of several queues that are larger than their queues' shares wait for one another, as under Volcano: docs/reliability.md.
+    if is_idle and len({job.spec.queue for job in left.values()}) > 1 and all(_lacks_share(witness, key) for key in left):
+        return []
+    return list(left)
+
+
+def _lacks_share(witness: Witness, job: str) -> bool:
+    groups = (group for key, group in witness.groups.items() if key.startswith(f"{job}-"))
+    return any("QueueShareTooSmall" in group.metadata.annotations.get(names.VERDICT, "") for group in groups)
 
 
 def _fits(witness: Witness, job: Job, nodes: int) -> bool:

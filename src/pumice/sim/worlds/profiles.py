@@ -65,9 +65,9 @@ class Profile:
     rates: Rates = CALM
     schedulers: int = 1
     controllers: int = 1
-    jobs: int = 5
-    members: int = 5
-    faults_s: float = 60.0
+    jobs: int = 4
+    members: int = 4
+    faults_s: float = 45.0
     policies: tuple[str, ...] = POLICIES
 
 
