@@ -125,6 +125,11 @@ EVICTION = "pumice.dev/eviction"  # A pod: JSON, why our scheduler takes it away
 CHECKPOINTED_AT = (
     "pumice.dev/checkpointed-at"  # A pod: RFC 3339, its work up to then is safe; an eviction costs what came after
 )
+CHECKPOINT_SIGNAL = (
+    "pumice.dev/checkpoint-signal"  # A Job, pod: its processes get this signal when it is told that it has to leave
+)
+EVICTION_NOTICE = "pumice.dev/eviction-notice"  # A pod: JSON, it has to leave: since when it knows, until when it may stay, and for whom
+MIN_RUNTIME = "pumice.dev/min-runtime"  # A Queue: its gangs, and those of queues below it, run for so long before they may be evicted
 MOVABLE = (
     "pumice.dev/movable"  # A Job, PodGroup: true: its pods may be started again elsewhere to make room in one piece
 )

@@ -142,8 +142,8 @@ def world_of(objects: Iterable[Struct], policy_text: bytes | None, *, source: st
     intake = Intake(Cluster())
     for thing in objects:
         intake.apply(changes.Upserted(object=thing))
-    until = now + build_decisions.CLAIM_SECONDS * instant.SECOND
-    for claim in reserved_room.rebuilt(intake.cluster.snapshot(), until):
+    lasts = build_decisions.CLAIM_SECONDS * instant.SECOND
+    for claim in reserved_room.rebuilt(intake.cluster.snapshot(), now, lasts):
         intake.apply(changes.Claimed(claim=claim))
     return World(intake, chosen, now, extra_plugins=extra)
 

@@ -171,6 +171,11 @@ class Scheduler:
             if (mend.attempt_started(attempt) or 0) > now:
                 self._learn(AttemptSeen(attempt=attempt, at=now))
 
+    @property
+    def cluster(self) -> Cluster:
+        """What this scheduler holds to be true now; only its own intake may change it."""
+        return self._cluster
+
     # ------------------------------------------------------------------------------------------------- life
 
     async def run(self) -> None:
@@ -186,9 +191,8 @@ class Scheduler:
         if scheduling.ROOT_QUEUE in self._cluster.queues:  # else no scheduler has ever decided anything here
             await self.dispatcher.take_over(since=since)
         await self._make_queues()
-        for claim in reserved_room.rebuilt(
-            self._cluster.snapshot(), self._clock.now() + CLAIM_SECONDS * instant.SECOND
-        ):
+        lasts = CLAIM_SECONDS * instant.SECOND
+        for claim in reserved_room.rebuilt(self._cluster.snapshot(), self._clock.now(), lasts):
             self._learn(Claimed(claim=claim))
         self.pulse.ready = True
         self._log("scheduler_started", nodes=len(self._cluster.nodes), pods=len(self._cluster.tasks))

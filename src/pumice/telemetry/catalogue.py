@@ -186,6 +186,13 @@ PUMICE: tuple[Metric, ...] = (
         ("queue",),
     ),
     Metric("pumice_waiting_gangs", MetricKind.GAUGE, "Gangs that wait, by queue and phase.", ("queue", "phase")),
+    Metric(
+        "pumice_deadlocked_gangs",
+        MetricKind.GAUGE,
+        "Gangs that hold room (HoldsWhileWaiting) or quota (QuotaHeld) while they wait for more; broken ones are in"
+        " pumice_evictions_total with the action deadlock.",
+        ("reason",),
+    ),
     Metric("pumice_binds_total", MetricKind.COUNTER, "Pods bound."),
     Metric("pumice_bind_failures_total", MetricKind.COUNTER, "Binds that were refused or never took effect."),
     Metric("pumice_gangs_committed_total", MetricKind.COUNTER, "Gangs whose binds were sent."),
@@ -197,6 +204,16 @@ PUMICE: tuple[Metric, ...] = (
         "Commits that no longer held when they were to be carried out.",
     ),
     Metric("pumice_evictions_total", MetricKind.COUNTER, "Pods evicted, by action.", ("action",)),
+    Metric(
+        "pumice_eviction_notices_total",
+        MetricKind.COUNTER,
+        "Pods that were told that they, or others of their gang, have to leave.",
+    ),
+    Metric(
+        "pumice_eviction_rings_total",
+        MetricKind.COUNTER,
+        "Evictions for a gang that had itself been evicted for the victim within an hour, or for one that was, and so on.",
+    ),
     Metric("pumice_nodes", MetricKind.GAUGE, "Nodes."),
     Metric(
         "pumice_capacity", MetricKind.GAUGE, "What all nodes may hand out, in units of the resource.", ("resource",)
