@@ -5,7 +5,7 @@ one, `nodes` the points with a rule of their own.
 """
 
 from pumice.scheduling.core.points.combination import EvictionKind, Vote
-from pumice.scheduling.core.points.nodes import Freed, Indexes, Pull, Scores
+from pumice.scheduling.core.points.nodes import Beyond, Freed, Indexes, Pull, Scores
 from pumice.scheduling.core.points.table import Points
 
-__all__ = ["EvictionKind", "Freed", "Indexes", "Points", "Pull", "Scores", "Vote"]
+__all__ = ["Beyond", "EvictionKind", "Freed", "Indexes", "Points", "Pull", "Scores", "Vote"]
