@@ -43,7 +43,7 @@ def run(session: Session) -> None:
 
 
 def _drop_hopes(session: Session) -> None:
-    """preempt lets members that simply fit hold their places, also where the gang as a whole does not: of those nothing comes in this cycle."""
+    """Preempt lets members that simply fit hold their places, also where the gang as a whole does not: of those nothing comes in this cycle."""
     for statement in list(session.kept):
         gangs = {placement.gang.key: placement.gang for placement in statement.placements}
         if not any(session.is_ready(gang) or session.is_pipelined(gang) for gang in gangs.values()):

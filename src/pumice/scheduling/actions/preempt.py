@@ -148,6 +148,8 @@ class _Preempting:
         if not _may_preempt(session, task, shape) or session.placer.prefilter(shape) is not None:
             return False
         mask = session.placer.evictable(shape) & pool.could_open(shape)
+        if session.points.allocatable.of(self.queue, shape, 1) < 1:
+            mask &= pool.has_victims  # free room is of no use to a queue without a share: one of its own has to leave
         nodes = np.flatnonzero(mask)
         if not len(nodes):
             return False

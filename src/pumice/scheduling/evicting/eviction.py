@@ -41,24 +41,21 @@ class Pool:
         # come first, or each member would look at all of those again. By shape and priority.
         self.hopeless: dict[tuple[Shape, int], set[int]] = {}
         table = session.room.table
-        self.by_node: list[list[Task]] = []
+        self.by_node: dict[int, list[Task]] = {}
         self.most: Column = np.zeros_like(table.used)
-        axis = table.axis
-        for node, tasks in enumerate(table.tasks):
-            chosen = []
-            for task in tasks:
-                gang = session.gangs.get(task.gang)
-                if gang is not None and task.status in EVICTABLE and allows(task, gang):
-                    chosen.append(task)
-                    self.most[:, node] += axis.demand(task.request)
-            self.by_node.append(chosen)
+        for node, task, gang, demand in session.shared(_evictable):
+            if allows(task, gang):
+                self.by_node.setdefault(node, []).append(task)
+                self.most[:, node] += demand
+        self.has_victims: Mask = np.zeros(len(table), dtype=bool)
+        self.has_victims[list(self.by_node)] = True
 
     def candidates(self, node: int, statuses: frozenset[Status], claimant: GangState) -> list[Task]:
         """The pods that could go for the claimant; a gang that others leave for stays itself, unless the claimant ranks above it."""
         gangs, served = self.session.gangs, self.session.made_room_for
         return [
             task
-            for task in self.by_node[node]
+            for task in self.by_node.get(node, ())
             if gangs[task.gang].status(task) in statuses
             and not (task.gang in served and gangs[task.gang].priority >= claimant.priority)
         ]
@@ -75,6 +72,17 @@ class Pool:
     def could_open(self, shape: Shape) -> Mask:
         """Nodes that could take the pod if all pods of the pool left: the cheap first answer to "can eviction help?"."""
         return shape.fits(self.session.room.future + self.most)
+
+
+def _evictable(session: Session) -> list[tuple[int, Task, GangState, Column]]:
+    """All pods that could be evicted, with their nodes and what they take: found once for the pools of all queues."""
+    table = session.room.table
+    return [
+        (node, task, gang, table.axis.demand(task.request))
+        for node, tasks in enumerate(table.tasks)
+        for task in tasks
+        if task.status in EVICTABLE and (gang := session.gangs.get(task.gang)) is not None
+    ]
 
 
 def victim_order(session: Session, claimant: GangState | None, victims: Iterable[Task]) -> list[Task]:

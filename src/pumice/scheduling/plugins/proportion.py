@@ -47,6 +47,8 @@ class Proportion(Plugin):
         division.divide(session.total, list(self.accounts.values()))
         for account in self.accounts.values():
             account.share = quotas.share_of(account)
+        self.guaranteed = [queue for queue in session.queues.values() if queue.guarantee]
+        self.allocated = amounts.sum_of(account.allocated for account in self.accounts.values())
         on = session.on
         on.queue_order(self.compare)
         on.overused(self.overused)
@@ -111,11 +113,12 @@ class Proportion(Plugin):
 
     def allocatable_beyond(self, queue: QueueInfo, shape: Shape, count: int) -> int:
         """As allocatable, within the queue's ceiling, and beside what all others hold or are guaranteed, whichever is more."""
-        account, others = self.accounts[queue.name], dict[str, float]()
-        for other in self.session.queues.values():
+        account = self.accounts[queue.name]
+        others = amounts.surplus(self.allocated, account.allocated)
+        for other in self.guaranteed:
             if other is not queue:
                 books = self.accounts.get(other.name)
-                amounts.add(others, amounts.at_least(other.guarantee, books.allocated if books is not None else {}))
+                amounts.add(others, amounts.surplus(other.guarantee, books.allocated if books is not None else {}))
         limit = amounts.at_most(account.ceiling, amounts.surplus(self.session.total, others), absent=0)
         return max(self.allocatable(queue, shape, count), account.copies_within(limit, shape.request.amounts, count))
 
@@ -176,7 +179,8 @@ class Proportion(Plugin):
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
         del nodes
         account = self.accounts[gang.queue]
-        amounts.add(account.allocated, shape.request.amounts, len(tasks) * sign)
+        for books in (account.allocated, self.allocated):
+            amounts.add(books, shape.request.amounts, len(tasks) * sign)
         account.share = quotas.share_of(account)
 
 
