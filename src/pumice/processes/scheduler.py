@@ -38,6 +38,7 @@ from pumice.processes.extender_client import Extending
 from pumice.processes.forecasting import Forecasting
 from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
+from pumice.processes.recorded_runs import RecordedRuns
 from pumice.processes.requirements import STATE_KINDS, Requirements
 from pumice.processes.scheduler_metrics import Observer
 from pumice.readmodel.build import Cycle
@@ -124,6 +125,10 @@ class Scheduler:
         self._observer = Observer(self.meters, served.prices, runtime.tracing)
         self._extending = Extending()
         self._loads = MeasuredLoads(client, chosen, clock=runtime.clock, log=runtime.log, tell=self._news.set)
+        place = served.memory_place
+        self._recorded = RecordedRuns(
+            client, chosen, None if place is None else place.namespace, clock=runtime.clock, log=runtime.log
+        )
         self.forecasting = Forecasting(self._world, clock=runtime.clock, log=runtime.log)
         self._ports = Ports(measure=self._observer.measure)
         self._publish: Callable[[Cycle], None] = _unheard
@@ -189,7 +194,13 @@ class Scheduler:
             self._learn(Claimed(claim=claim))
         self.pulse.ready = True
         self._log("scheduler_started", nodes=len(self._cluster.nodes), pods=len(self._cluster.tasks))
-        works = (self._recorder.run(), self._loads.run(), self._store.run(), self.forecasting.run())
+        works = (
+            self._recorder.run(),
+            self._loads.run(),
+            self._store.run(),
+            self.forecasting.run(),
+            self._recorded.run(),
+        )
         beside = [asyncio.create_task(each) for each in works]
         try:
             while True:
@@ -277,6 +288,7 @@ class Scheduler:
             loads=self._loads.current,
             resting=self.dispatcher.resting(),
             forecasts=self.forecasting.take_fresh(),
+            run_times=self._recorded.current,
         )
         plan = functools.partial(
             cycle.plan,

@@ -39,6 +39,7 @@ STRETCH_MAX = 20.0
 USUAL: Mapping[Source, tuple[float, ...]] = {
     Source.LIMIT: (0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0),
     Source.DECLARED: (0.2, 0.5, 0.8, 0.95, 1.0, 1.05, 1.2, 1.6, 2.5),
+    Source.RECORDED: (0.3, 0.5, 0.7, 0.85, 1.0, 1.0, 1.2, 1.6),
     Source.LEARNED: (0.3, 0.5, 0.7, 0.85, 1.0, 1.0, 1.2, 1.6),
     Source.QUEUE: (0.05, 0.2, 0.5, 1.0, 1.5, 3.0),
     Source.POLICY: (0.02, 0.1, 0.3, 1.0, 2.0, 6.0),
@@ -86,6 +87,7 @@ class Open(msgspec.Struct, frozen=True, array_like=True):
     gang: str  # its uid
     made: int
     p90: int
+    p50: int = 0  # for the record; 0: not known
 
 
 class Score(msgspec.Struct, frozen=True):
@@ -109,7 +111,7 @@ class Score(msgspec.Struct, frozen=True):
         """With the first forecast of each gang that has a p90; later ones are easier, and do not count."""
         known = {each.gang for each in self.open}
         fresh = [
-            Open(each.uid, each.made // instant.SECOND, -(-each.p90 // instant.SECOND))
+            Open(each.uid, each.made // instant.SECOND, -(-each.p90 // instant.SECOND), _seconds(each.p50))
             for each in made
             if each.p90 is not None and each.uid not in known
         ]
@@ -137,6 +139,10 @@ class Score(msgspec.Struct, frozen=True):
             recent=(*self.recent, held)[-RECENT_MAX:],
             total=self.total + 1,
         )
+
+
+def _seconds(at: Instant | None) -> int:
+    return 0 if at is None else at // instant.SECOND
 
 
 SLOT = Slot("estimate-errors", Errors, persistent=True)
