@@ -73,8 +73,8 @@ def follow(thing, gang, suggestion, asked):
                 return replace(
                     thing, "spec", containers=(replace(thing.spec.containers[0], "resources", requests=requests),)
                 )
-            case Kind.PRIORITY:
-                return replace(thing, "spec", priority=suggestion.number + 1)
+            case Kind.PRIORITY:  # as admission does for a pod that names the class
+                return replace(thing, "spec", priority=asked["priority"])
     return thing
 
 
@@ -95,7 +95,9 @@ def test_every_suggestion_starts_the_gang(name, rounds):
 def check_suggestion(world, question, key, suggestion):
     if suggestion.kind is Kind.PRIORITY and not suggestion.name:
         return  # there is no class that one could name
-    changed = a_cluster(made(world.objects, key, suggestion, {"cpu": str(suggestion.number)})).snapshot()
+    values = {each.metadata.name: each.value for each in world.classes}
+    asked = {"cpu": str(suggestion.number), "priority": values.get(suggestion.name)}
+    changed = a_cluster(made(world.objects, key, suggestion, asked)).snapshot()
     start = start_of(changed, question.plan(changed), key)
     assert start is not None, f"{world}: {key} does not start {suggestion.text}"
     assert bool(start.victims) is bool(suggestion.victims), f"{world}: {key}, {suggestion.text}: {start}"

@@ -177,7 +177,7 @@ async def world(access: ClusterAccess, policy_file: str | None) -> World:
     """The cluster as it is listed, for the engine to be run ahead from, with the pods that Jobs will have."""
     from pumice.api.batch import Job
     from pumice.cli import offline, unborn
-    from pumice.scheduling.time.forecast import with_stand_ins
+    from pumice.scheduling.time.stand_ins import with_stand_ins
 
     objects, text = await _listing(access, policy_file)
     jobs = (await access.client.list(Job)).items

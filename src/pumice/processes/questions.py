@@ -41,7 +41,7 @@ class Questions:
         body = await self._plan(lambda: msgspec.json.encode(single_changes.suggestions(question, report)))
         if sees_all:
             return body
-        return msgspec.json.encode(_own(msgspec.json.decode(body, type=Suggestions), key))
+        return msgspec.json.encode(own_only(msgspec.json.decode(body, type=Suggestions), key))
 
     async def what_if(self, cycle: Cycle, query: Mapping[str, str]) -> bytes:
         """What one cycle would do in a different cluster."""
@@ -84,7 +84,7 @@ def scenario_of(query: Mapping[str, str]) -> scenario.Scenario:
     return scenario.Scenario(count, query.get("like", ""), lists["drain"], queues, lists["without"])
 
 
-def _own(found: Suggestions, key: str) -> Suggestions:
+def own_only(found: Suggestions, key: str) -> Suggestions:
     """Without what names gangs of other namespaces."""
     namespace = key.partition("/")[0]
     shown = []

@@ -36,6 +36,7 @@ from pumice.kube import errors
 from pumice.kube.recorder import Recorder
 from pumice.processes.extender_client import Extending
 from pumice.processes.forecasting import Forecasting
+from pumice.processes.gpu_loads import GangGpus, MeasuredGpus
 from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
 from pumice.processes.recorded_runs import RecordedRuns
@@ -129,6 +130,8 @@ class Scheduler:
         self._recorded = RecordedRuns(
             client, chosen, None if place is None else place.namespace, clock=runtime.clock, log=runtime.log
         )
+        self._gpus = MeasuredGpus(chosen, clock=runtime.clock, log=runtime.log)
+        self._gang_gpus = GangGpus(self._gpus, self.meters, served.prices)
         self.forecasting = Forecasting(self._world, clock=runtime.clock, log=runtime.log)
         self._ports = Ports(measure=self._observer.measure)
         self._publish: Callable[[Cycle], None] = _unheard
@@ -188,20 +191,13 @@ class Scheduler:
         if scheduling.ROOT_QUEUE in self._cluster.queues:  # else no scheduler has ever decided anything here
             await self.dispatcher.take_over(since=since)
         await self._make_queues()
-        for claim in reserved_room.rebuilt(
-            self._cluster.snapshot(), self._clock.now() + CLAIM_SECONDS * instant.SECOND
-        ):
+        lasts = CLAIM_SECONDS * instant.SECOND
+        for claim in reserved_room.rebuilt(self._cluster.snapshot(), self._clock.now(), lasts):
             self._learn(Claimed(claim=claim))
         self.pulse.ready = True
         self._log("scheduler_started", nodes=len(self._cluster.nodes), pods=len(self._cluster.tasks))
-        works = (
-            self._recorder.run(),
-            self._loads.run(),
-            self._store.run(),
-            self.forecasting.run(),
-            self._recorded.run(),
-        )
-        beside = [asyncio.create_task(each) for each in works]
+        works = (self._recorder, self._loads, self._gpus, self._store, self.forecasting, self._recorded)
+        beside = [asyncio.create_task(each.run()) for each in works]
         try:
             while True:
                 await self._wait_for_news()
@@ -340,6 +336,7 @@ class Scheduler:
                 ports=self._planned_with[1],
                 forecasts=self.forecasting.current,
                 extra_plugins=self._extra_plugins,
+                gpu_uses=self._gang_gpus.look(snapshot, now),
             )
         )
 

@@ -25,12 +25,14 @@ NO_PLUGINS: Mapping[str, type[Plugin]] = {}
 
 TEXT = """\
 actions: "enqueue, allocate, preempt, reclaim, lend, backfill"
+breakDeadlocks: true
 tiers:
 - plugins:
   - name: priority
   - name: gang
     enablePreemptable: false
   - name: conformance
+  - name: eviction
   - name: reservation
     arguments: {patience: 5m}
 - plugins:

@@ -10,7 +10,7 @@ from pumice.scheduling.core.failures import NOTHING_ASIDE, PLANS_MAX, failure_of
 from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.core.ports import Ports
 from pumice.scheduling.core.session import UNLIMITED_BUDGET, Session
-from pumice.scheduling.evicting import mend
+from pumice.scheduling.evicting import deadlocks, mend
 from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.pending import PendingMembers
 
@@ -70,6 +70,7 @@ def _plan(session: Session, extra_plugins: Mapping[str, type[Plugin]], grace_s: 
         for name in session.policy.actions:
             with session.ports.measure("action", name):
                 actions.NAMES[name](session)
+        deadlocks.run(session)
     with session.ports.measure("close", "session"):
         return build_decisions.close(session, explain=explain)
 

@@ -15,6 +15,7 @@ from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.shapes import ShapeBook
 from pumice.scheduling.core.statement import Eviction, Placement, Statement
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.evicting import notices
 from pumice.scheduling.evicting.reserved_room import ReservedRoom
 from pumice.scheduling.placing.line import Line
 from pumice.scheduling.placing.placement import Placer
@@ -84,6 +85,9 @@ class Session:
         self.shapes = ShapeBook(snapshot.nodes.axis)
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
+        self.moved_gangs: list[
+            GangState
+        ] = []  # in the order in which they changed: a memory of one is stale after that
         self.made_room_for: set[str] = set()  # gangs that others leave for, since this cycle or an earlier one
         self.releases: list[Release] = []
         self.ungated: list[Task] = []
@@ -92,6 +96,7 @@ class Session:
             str, Sequence[str]
         ] = {}  # the queues above each, where plugins compare whole branches
         self.backoffs: dict[str, dict[str, Backoff]] = {}  # evictions that came to nothing, by action and gang
+        self.retry_at: dict[str, Instant] = {}  # by gang: evictions for it that come to nothing now may not, then
         self.changes_at: list[Instant] = []  # the clock alone may change a decision then
         self.published: dict[str, dict[tuple[str, ...], float]] = {}  # plugins' own metrics, by labels
         self.figures: dict[str, QueueFigures] = {}  # what plugins publish when they close
@@ -160,9 +165,14 @@ class Session:
         return place[1] if place is not None else self.room.table.index[task.node]
 
     def promised_node(self, task: Task) -> str:
-        """The node that a claim or the pod's own status promises it; empty for most."""
+        """The node that a claim or the pod's own status promises it; empty for most.
+
+        And for one whose victims have only been told: what is free elsewhere is better, and lets them stay.
+        """
         claim = self.snapshot.claims.get(task.gang) if self.snapshot.claims else None
         if claim is not None:
+            if task.gang in self.shared(notices.claimants):
+                return ""
             return next((node for uid, node in claim.places if uid == task.uid), task.nominated_node)
         return task.nominated_node
 

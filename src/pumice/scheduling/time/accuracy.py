@@ -176,6 +176,6 @@ def next_score(session: Session) -> Score:
     for state in session.gangs.values():
         if any(state.gang.counts[status] for status in OCCUPYING) or run_times.is_over(state.gang):
             started[state.uid] = state.gang.started or session.now
-        elif state.gang.counts[Status.PENDING]:
+        elif state.gang.counts[Status.PENDING] or not state.gang.tasks:  # or it waits for its admission
             waiting.add(state.uid)
     return score.judged(started, waiting, session.now)

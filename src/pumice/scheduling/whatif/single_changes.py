@@ -233,10 +233,11 @@ class _Subject:
         }
         classes = sorted((each.value, name) for name, each in self.snapshot.objects(PriorityClass).items())
         for priority in sorted(above)[:CANDIDATES_MAX]:
-            name = next((name for value, name in classes if value > priority), "")
-            spec = dataclasses.replace(self.spec, priority=priority + 1)
+            # Tried with the value of the class that is named: a higher rank than is needed may have other victims, or none.
+            value, name = next((each for each in classes if each[0] > priority), (priority + 1, ""))
+            spec = dataclasses.replace(self.spec, priority=value)
             suggestion = Suggestion(Kind.PRIORITY, number=priority, name=name)
-            yield self._edited(suggestion, spec, _with_priority(priority + 1))
+            yield self._edited(suggestion, spec, _with_priority(value))
 
     # ------------------------------------------------------------------------------------------------- the others
 

@@ -42,7 +42,7 @@ class Question:
         policy = policy or self.policy
         if not evicts:
             actions = tuple(name for name in policy.actions if name not in EVICTING_ACTIONS)
-            policy = dataclasses.replace(policy, actions=actions)
+            policy = dataclasses.replace(policy, actions=actions, break_deadlocks=False)
         return cycle.plan(
             snapshot,
             policy,

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from tests.unit.scheduling.clusters import NOW, a_gang, a_node, a_queue, plan_for, policy, when
+from tests.unit.scheduling.clusters import NOW, a_gang, a_group, a_node, a_queue, plan_for, policy, when
 
 from pumice import instant
 from pumice.scheduling.core.memory import Memory
@@ -122,3 +122,12 @@ def test_cycles_remember_forecasts_and_judge_them():
     late = plan_for(*waits, policy=ASKS, memory=memory, now=NOW + 90 * SECOND).memory
     assert late.of(accuracy.SCORE).recent == (False,)
     assert isinstance(late, Memory)
+
+
+def test_the_forecast_of_a_gang_that_waits_for_its_admission_is_judged_too():
+    told = Forecast(gang="default/g", uid="default/g", made=NOW, p90=NOW + 60 * SECOND)
+    waits = [a_queue(), a_node(cpu="1"), a_group("g", 2, phase="Pending", minimum={"cpu": "2"})]
+    memory = plan_for(*waits, policy=ASKS, ports=Ports(forecasts={"default/g": told})).memory
+    assert [each.gang for each in memory.of(accuracy.SCORE).open] == ["default/g"]
+    late = plan_for(*waits, policy=ASKS, memory=memory, now=NOW + 90 * SECOND).memory
+    assert late.of(accuracy.SCORE).recent == (False,)
