@@ -216,7 +216,7 @@ class Statuses:
 
     async def _write_group(self, report: GangReport, patch: dict[str, Any]) -> None:
         namespace, _, name = report.gang.partition("/")
-        deadlock = self._new_deadlock(report)
+        deadlock = self._news_of_deadlock(report)
         try:
             self._fail_point("status")
             await self._client.patch(PodGroup, name, patch, how=PatchType.MERGE, namespace=namespace)
@@ -232,14 +232,17 @@ class Statuses:
         finally:
             self._window.release()
 
-    def _new_deadlock(self, report: GangReport) -> tuple[PodGroup, Literal["Warning"], str, str] | None:
-        """The event for a gang that the group does not yet say to be in a deadlock."""
+    def _news_of_deadlock(self, report: GangReport) -> tuple[PodGroup, Literal["Warning"], str, str] | None:
+        """The event for a gang that is in a deadlock, or gave its admission back, where its group does not say so yet."""
         kind, group = PodGroupConditionType.DEADLOCKED.value, self._group(report.gang)
-        told = next((each for each in report.conditions if each.type == kind and each.status), None)
+        told = next((each for each in report.conditions if each.type == kind and each.why is not None), None)
         if told is None or group is None:
             return None
-        was = any(each.type == kind and each.status == "True" for each in group.status.conditions)
-        return None if was else (group, "Warning", kind, told.message)
+        status = "True" if told.status else "False"
+        same = any(
+            (each.type, each.status, each.reason) == (kind, status, told.reason) for each in group.status.conditions
+        )
+        return None if same else (group, "Warning", kind if told.status else told.reason, told.message)
 
     def _tell(self, report: GangReport) -> None:
         """One event per change of what a person would call the reason."""

@@ -176,6 +176,11 @@ class Scheduler:
             if (mend.attempt_started(attempt) or 0) > now:
                 self._learn(AttemptSeen(attempt=attempt, at=now))
 
+    @property
+    def cluster(self) -> Cluster:
+        """What this scheduler holds to be true now; only its own intake may change it."""
+        return self._cluster
+
     # ------------------------------------------------------------------------------------------------- life
 
     async def run(self) -> None:

@@ -356,11 +356,11 @@ def _conditions(
 
 
 def _deadlocked(gang: GangState) -> tuple[Condition, ...]:
-    """Whether the gang holds what others could start with while it waits itself; both ways, once it was told."""
+    """Whether the gang holds what others could start with while it waits itself, or did; both ways, once it was told."""
     kind = PodGroupConditionType.DEADLOCKED.value
-    why = next((each for each in gang.reasons if each.code in DEADLOCKS), None)
+    why = next((each for each in gang.reasons if each.code in DEADLOCKS or each.code is Code.QUOTA_GIVEN_BACK), None)
     if why is not None:
-        return (Condition(kind, True, why.code.value, Shortage(0, 0, why)),)
+        return (Condition(kind, why.code in DEADLOCKS, why.code.value, Shortage(0, 0, why)),)
     was = any(each.type == kind for each in gang.spec.conditions)
     return (Condition(kind, False, "Resolved"),) if was else ()
 

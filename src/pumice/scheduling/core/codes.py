@@ -140,7 +140,7 @@ def _held(facts: Facts) -> str:
 def _holds_while_waiting(facts: Facts) -> str:
     text = (
         f"holds {_held(facts)} with {facts.free} of the {facts.wanted} members that must start together,"
-        " and there is no room for the others"
+        " and the others find no place"
     )
     if facts.names:
         text += f"; with that room {', '.join(facts.names)} would start"

@@ -84,7 +84,7 @@ def test_two_halves_are_named_with_numbers_and_the_one_that_loses_least_leaves_a
     assert victims(first) == []
     at = instant.format_instant(NOW + GRACE)
     assert texts(first, "b")[0] == (
-        "holds 4 nvidia.com/gpu with 4 of the 8 members that must start together, and there is no room for the others;"
+        "holds 4 nvidia.com/gpu with 4 of the 8 members that must start together, and the others find no place;"
         f" with that room default/a would start; unless that changes, it gives its room up at {at}"
     )
     assert texts(first, "a")[0].endswith(
@@ -144,7 +144,7 @@ def test_half_a_gang_leaves_for_one_that_waits_as_a_whole():
 
 def test_half_a_gang_that_is_in_nobodys_way_stays():
     first, second = over_time(gpu_node("n1"), half("a", ["n1"] * 4))
-    assert texts(first, "a")[0].endswith("and there is no room for the others")
+    assert texts(first, "a")[0].endswith("and the others find no place")
     assert victims(second) == []
 
 
@@ -209,7 +209,9 @@ def test_a_gang_that_was_admitted_in_vain_gives_its_admission_back():
     )
     assert first.gangs["default/stuck"].phase == "Inqueue"
     assert second.gangs["default/stuck"].phase == "Pending"
-    assert Code.QUOTA_GIVEN_BACK in codes(second, "stuck")
+    told = next(each for each in second.gangs["default/stuck"].conditions if each.type == "Deadlocked")
+    assert (told.status, told.reason) == (False, "QuotaGivenBack")
+    assert told.message.startswith("gave its admission back: it found no room for 300 s and kept default/next out")
 
 
 def test_who_gave_its_admission_back_stays_out_for_a_while_and_lets_others_in():
