@@ -173,6 +173,27 @@ EXAMPLES: dict[Code, tuple[Facts, tuple[Cure, ...]]] = {
     Code.EXTENDER_NOT_ADMITTED: (NO_FACTS, (WAITING,)),
     Code.VICTIM_BREAKS_GANG: (Facts(gang="team/large", free=3, wanted=4), ()),
     Code.VICTIM_SPARED_BY_GANG: (Facts(gang="team/large", free=5, wanted=4), ()),
+    Code.HOLDS_WHILE_WAITING: (
+        Facts(
+            amounts=(Amount("nvidia.com/gpu", held="4"),),
+            free=4,
+            wanted=8,
+            names=("team/small",),
+            until="2026-01-01T12:05:00Z",
+        ),
+        (WAITING,),
+    ),
+    Code.QUOTA_HELD: (
+        Facts(
+            queue="research",
+            amounts=(Amount("nvidia.com/gpu", held="8"),),
+            names=("team/small",),
+            until="2026-01-01T12:05:00Z",
+        ),
+        (WAITING,),
+    ),
+    Code.QUOTA_GIVEN_BACK: (Facts(names=("team/small",), seconds=300, until="2026-01-01T12:10:00Z"), (WAITING,)),
+    Code.VICTIM_OF_DEADLOCK: (Facts(gang="team/large", free=4, wanted=8, names=("team/small",), seconds=300), ()),
     Code.RELEASED_INCOMPLETE: (Facts(gang="team/large", free=6, wanted=8, seconds=60), ()),
     Code.RELEASED_NODE_FULL: (Facts(gang="team/large"), ()),
     Code.RELEASED_NODE_GONE: (Facts(gang="team/large"), ()),

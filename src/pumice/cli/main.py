@@ -80,6 +80,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "consolidate",
         "Show which gangs would be moved so that another one fits.",
     ),
+    "deadlocks": ("pumice.cli.deadlocks", "deadlocks", "Show who holds something while it waits for more."),
     "what-if": ("pumice.cli.what_if", "what_if", "Say what would start, wait or be evicted in a different cluster."),
     "version": ("pumice.cli.shell", "version", "Print the versions of this program and of the API server."),
     "completion": ("pumice.cli.shell", "completion", "Print the completion script for bash, zsh or fish."),

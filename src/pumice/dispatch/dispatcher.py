@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
     from typing import Any
 
+    from pumice.api.meta import Struct
     from pumice.cluster.state import Cluster
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
@@ -56,13 +57,18 @@ class Dispatcher:
         self._fail_point = runtime.fail_point
         self._binder = Binder(client, cluster, learn, runtime)
         self._recorder = recorder
-        self._evictor = Evictor(client, learn, recorder, runtime, eviction_settings or EvictionSettings())
+        eviction_settings = eviction_settings or EvictionSettings()
+        self._evictor = Evictor(client, learn, recorder, runtime, eviction_settings, self._group_of)
         self._gates = Gates(client, runtime)
         self._statuses = Statuses(client, cluster, recorder, runtime)
         self._under_way: set[asyncio.Task[None]] = set()
         self._dropped = 0
         self._unwritten: Decisions | None = None
         self._writing = False
+
+    def _group_of(self, gang: str) -> Struct | None:
+        slot = self._cluster.gangs.get(gang)
+        return slot.group if slot is not None else None
 
     def take_tally(self) -> Tally:
         """What happened since it was last asked."""

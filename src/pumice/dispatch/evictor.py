@@ -19,6 +19,7 @@ from pumice.kube.requests import PatchType
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from pumice.api.meta import Struct
     from pumice.cluster.tasks import Task
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
@@ -50,6 +51,7 @@ class Evictor:
         recorder: Recorder,
         runtime: Runtime,
         eviction_settings: EvictionSettings,
+        group_of: Callable[[str], Struct | None] = lambda _: None,
     ) -> None:
         self._client = client
         self._learn = learn
@@ -59,6 +61,7 @@ class Evictor:
         self._fail_point = runtime.fail_point
         self._tracing = runtime.tracing
         self._eviction_settings = eviction_settings
+        self._group_of = group_of
         self._evicting: dict[str, None] = {}  # uids, until they are asked to go in vain
         self._releasing: set[str] = set()  # uids: a pod that is gone already cannot be announced as leaving
 
@@ -133,6 +136,11 @@ class Evictor:
     async def _give_up(self, eviction: Evict, reason: str) -> None:
         task = eviction.task
         self._log("eviction_failed", pod=task.key, reason=reason)
+        if (group := self._group_of(eviction.claimant)) is not None:
+            # The one for whom it should have left waits for it; the same plan may be made again and again.
+            self._recorder.record(
+                group, "Warning", "EvictionRefused", f"pod {task.key} stays: {reason}; it is tried again"
+            )
         await self._clock.sleep(REFUSED_S)
         self._stays(task, reason)
         if eviction.claimant:

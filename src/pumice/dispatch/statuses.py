@@ -8,16 +8,16 @@ topics: what stays equal while only numbers change. The PodGroup's verdict tells
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
 from pumice import instant
 from pumice.api import names
 from pumice.api.pods import Pod
-from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase, Queue
-from pumice.cluster import amounts
+from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase
 from pumice.dispatch import forming, reservation_note
+from pumice.dispatch.queue_holdings import QueueHoldings
 from pumice.dispatch.topics import Topics, verdict_of
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
@@ -25,7 +25,7 @@ from pumice.scheduling.core.verdict import encode
 from pumice.scheduling.evicting import mend
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
     from pumice.cluster.state import Cluster
     from pumice.cluster.tasks import Task
@@ -39,7 +39,6 @@ POD_EVENTS_MAX = (
 )
 QUIET_S = 2.0  # numbers that have not changed for so long have come to rest
 NUMBERS_S_MAX = 10.0  # how long numbers may be out of date while they never rest
-QUEUE_S = 1.0  # the shortest time between two writes of what a queue holds
 WRITES_AT_ONCE = 32
 _WAITING = frozenset({PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value})
 
@@ -64,7 +63,7 @@ class Statuses:
         self._fail_point = runtime.fail_point
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
         self.unwritten = False  # something could not be written yet, or not so soon again: ask once more
-        self._written_at: dict[str, float] = {}  # queue -> when its holdings were last written
+        self._queues = QueueHoldings(client, cluster, runtime)
         self._unrest: dict[str, _Unrest] = {}  # gang -> numbers that are not written yet
         self._told: dict[str, Hashable] = {}  # gang -> the topic of the event that was last recorded for it
         self._topics = Topics()
@@ -77,7 +76,7 @@ class Statuses:
 
     async def write(self, decisions: Decisions) -> None:
         """Bring the API server in step with the decisions' reports."""
-        self.unwritten = False
+        self.unwritten = self._queues.postponed = False
         live = {*decisions.gangs, *decisions.orphans}
         self._topics.begin(live)
         for known in (self._told, self._unrest):
@@ -97,10 +96,11 @@ class Statuses:
             for key, verdicts in decisions.orphans.items():
                 await self._write_orphans(group, key, verdicts)
             for name, allocated in decisions.queues.items():
-                status = self._queue_status(name, allocated)
+                status = self._queues.due(name, allocated)
                 if status is not None:
                     await self._window.acquire()
                     group.create_task(self._write_queue(name, status))
+            self.unwritten |= self._queues.postponed
 
     # ------------------------------------------------------------------------------------------------- groups
 
@@ -216,6 +216,7 @@ class Statuses:
 
     async def _write_group(self, report: GangReport, patch: dict[str, Any]) -> None:
         namespace, _, name = report.gang.partition("/")
+        deadlock = self._news_of_deadlock(report)
         try:
             self._fail_point("status")
             await self._client.patch(PodGroup, name, patch, how=PatchType.MERGE, namespace=namespace)
@@ -223,11 +224,25 @@ class Statuses:
                 self._topics.note(report)
             if "annotations" in patch["metadata"] or "conditions" in patch.get("status", {}):
                 self._tell(report)
+            if deadlock is not None and "conditions" in patch.get("status", {}):
+                self._recorder.record(*deadlock)
         except errors.KubeError as error:
             self.unwritten = True
             self._log("group_status_failed", gang=report.gang, reason=str(error))
         finally:
             self._window.release()
+
+    def _news_of_deadlock(self, report: GangReport) -> tuple[PodGroup, Literal["Warning"], str, str] | None:
+        """The event for a gang that is in a deadlock, or gave its admission back, where its group does not say so yet."""
+        kind, group = PodGroupConditionType.DEADLOCKED.value, self._group(report.gang)
+        told = next((each for each in report.conditions if each.type == kind and each.why is not None), None)
+        if told is None or group is None:
+            return None
+        status = "True" if told.status else "False"
+        same = any(
+            (each.type, each.status, each.reason) == (kind, status, told.reason) for each in group.status.conditions
+        )
+        return None if same else (group, "Warning", kind if told.status else told.reason, told.message)
 
     def _tell(self, report: GangReport) -> None:
         """One event per change of what a person would call the reason."""
@@ -315,33 +330,9 @@ class Statuses:
                     self._told[key] = verdict.reason
                     self._recorder.record(verdict.task.pod, "Warning", verdict.reason, verdict.message)
 
-    # ------------------------------------------------------------------------------------------------- queues
-
-    def _queue_status(self, name: str, allocated: Mapping[str, float]) -> dict[str, str] | None:
-        queue = self._cluster.queues.get(name)
-        if queue is None:
-            return None
-        present = {"cpu": 0, "memory": 0, **allocated}
-        wanted = {key: amounts.quantity_text(key, value) for key, value in present.items()}
-        have = {
-            key: amounts.quantity_text(key, amounts.amount(key, value, unreadable=-1))  # which is written anew
-            for key, value in queue.written_allocated.items()
-        }
-        recent = self._clock.monotonic() - self._written_at.get(name, float("-inf")) < QUEUE_S
-        zeros = {key for key, value in have.items() if key not in wanted and value != "0"}
-        same = not zeros and all(have.get(key) == value for key, value in wanted.items())
-        if not same and recent:
-            self.unwritten = True
-        return None if same or recent else {**wanted, **dict.fromkeys(zeros, "0")}
-
     async def _write_queue(self, name: str, allocated: dict[str, str]) -> None:
         try:
-            self._written_at[name] = self._clock.monotonic()
-            body = {"status": {"allocated": allocated}}
-            await self._client.patch(Queue, name, body, how=PatchType.MERGE, subresource="status")
-        except errors.KubeError as error:
-            self.unwritten = True
-            self._log("queue_status_failed", queue=name, reason=str(error))
+            self.unwritten |= not await self._queues.write(name, allocated)
         finally:
             self._window.release()
 

@@ -36,6 +36,7 @@ from pumice.kube import errors
 from pumice.kube.recorder import Recorder
 from pumice.processes.extender_client import Extending
 from pumice.processes.forecasting import Forecasting
+from pumice.processes.gpu_loads import GangGpus, MeasuredGpus
 from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
 from pumice.processes.requirements import STATE_KINDS, Requirements
@@ -124,6 +125,8 @@ class Scheduler:
         self._observer = Observer(self.meters, served.prices, runtime.tracing)
         self._extending = Extending()
         self._loads = MeasuredLoads(client, chosen, clock=runtime.clock, log=runtime.log, tell=self._news.set)
+        self._gpus = MeasuredGpus(chosen, clock=runtime.clock, log=runtime.log)
+        self._gang_gpus = GangGpus(self._gpus, self.meters, served.prices)
         self.forecasting = Forecasting(self._world, clock=runtime.clock, log=runtime.log)
         self._ports = Ports(measure=self._observer.measure)
         self._publish: Callable[[Cycle], None] = _unheard
@@ -168,6 +171,11 @@ class Scheduler:
             if (mend.attempt_started(attempt) or 0) > now:
                 self._learn(AttemptSeen(attempt=attempt, at=now))
 
+    @property
+    def cluster(self) -> Cluster:
+        """What this scheduler holds to be true now; only its own intake may change it."""
+        return self._cluster
+
     # ------------------------------------------------------------------------------------------------- life
 
     async def run(self) -> None:
@@ -188,8 +196,8 @@ class Scheduler:
             self._learn(Claimed(claim=claim))
         self.pulse.ready = True
         self._log("scheduler_started", nodes=len(self._cluster.nodes), pods=len(self._cluster.tasks))
-        works = (self._recorder.run(), self._loads.run(), self._store.run(), self.forecasting.run())
-        beside = [asyncio.create_task(each) for each in works]
+        works = (self._recorder, self._loads, self._gpus, self._store, self.forecasting)
+        beside = [asyncio.create_task(each.run()) for each in works]
         try:
             while True:
                 await self._wait_for_news()
@@ -327,6 +335,7 @@ class Scheduler:
                 ports=self._planned_with[1],
                 forecasts=self.forecasting.current,
                 extra_plugins=self._extra_plugins,
+                gpu_uses=self._gang_gpus.look(snapshot, now),
             )
         )
 

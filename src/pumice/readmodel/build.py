@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
     from pumice.scheduling.core.decisions import Decisions, Expected, Factors, GangReport, Reserved, ShapeRoom
+    from pumice.scheduling.core.gpu_use import GangGpuUse
     from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.ports import Ports
@@ -61,6 +62,7 @@ class Cycle:
     ports: Ports | None = None
     forecasts: Mapping[str, Forecast] = dataclasses.field(default_factory=dict)  # the newest, by gang
     extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
+    gpu_uses: Mapping[str, GangGpuUse] = dataclasses.field(default_factory=dict)  # by gang, as last measured
 
     @functools.cached_property
     def question(self) -> Question:
@@ -195,12 +197,18 @@ class Views:
             bound = cycle.bound.get(key, 0)
             told = report.phase, report.position, report.reasons, report.reservation, report.expected
             forecast = cycle.forecasts.get(key)
-            basis = (gang, told, rests, bound, factors, user, forecast)
+            use = cycle.gpu_uses.get(key)
+            basis = (gang, told, rests, bound, factors, user, forecast, use)
             known = former.get(key)
             if known is None or known[0] != basis:
                 holds = amounts.sum_of([gang.occupied, cycle.taken.get(key, {})])
                 made = _gang(gang, report, rests, bound, holds)
-                more = {"user": user, "factors": _factors(factors), "forecast": _forecast(forecast)}
+                more = {
+                    "user": user,
+                    "factors": _factors(factors),
+                    "forecast": _forecast(forecast),
+                    "gpu_use": None if use is None else model.GpuUse(*use),
+                }
                 known = (basis, msgspec.structs.replace(made, **more))
             self._gangs[key] = known
             found.append(known[1])

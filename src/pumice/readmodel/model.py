@@ -96,6 +96,15 @@ class ForecastScore(Struct):
     held: float
 
 
+class GpuUse(Struct):
+    """What the pods of a gang use of their GPUs, where that is measured (NVML on process nodes, DCGM through Prometheus)."""
+
+    pods: int  # that were measured
+    percent: float  # the mean of their GPUs
+    memory_mib: int = 0
+    idle: bool = False  # all of its pods have GPUs and have used less than 5 % of them for ten minutes
+
+
 class Gang(Struct):
     """How a gang stands after the cycle."""
 
@@ -120,6 +129,7 @@ class Gang(Struct):
     expected: Expected | None = None  # its run time, where the last cycle wanted to know it
     factors: Factors | None = None  # where plugin fairshare is in force, and the gang waits
     forecast: Forecast | None = None  # of the first in line
+    gpu_use: GpuUse | None = None
 
 
 class Pod(Struct):

@@ -186,6 +186,13 @@ PUMICE: tuple[Metric, ...] = (
         ("queue",),
     ),
     Metric("pumice_waiting_gangs", MetricKind.GAUGE, "Gangs that wait, by queue and phase.", ("queue", "phase")),
+    Metric(
+        "pumice_deadlocked_gangs",
+        MetricKind.GAUGE,
+        "Gangs that hold room (HoldsWhileWaiting) or quota (QuotaHeld) while they wait for more; broken ones are in"
+        " pumice_evictions_total with the action deadlock.",
+        ("reason",),
+    ),
     Metric("pumice_binds_total", MetricKind.COUNTER, "Pods bound."),
     Metric("pumice_bind_failures_total", MetricKind.COUNTER, "Binds that were refused or never took effect."),
     Metric("pumice_gangs_committed_total", MetricKind.COUNTER, "Gangs whose binds were sent."),
@@ -231,6 +238,18 @@ PUMICE: tuple[Metric, ...] = (
         MetricKind.GAUGE,
         "What free GPUs cost that workers with so many each cannot use.",
         ("resource", "each"),
+    ),
+    Metric(
+        "pumice_idle_gang_gpus",
+        MetricKind.GAUGE,
+        "GPUs, partitions and slices that gangs hold and have used less than 5 % of for ten minutes, where that is measured.",
+        ("queue", "resource"),
+    ),
+    Metric(
+        "pumice_idle_gang_dollars_per_hour",
+        MetricKind.GAUGE,
+        "What GPUs cost that gangs hold and do not use.",
+        ("queue", "resource"),
     ),
     Metric("pumice_fragmented_dollars_per_hour", MetricKind.GAUGE, "What fragmented resources cost.", ("resource",)),
     Metric("pumice_queue_dollars_per_hour", MetricKind.GAUGE, "What each queue's pods cost.", ("queue", "resource")),

@@ -17,6 +17,7 @@ from tests.unit.scheduling.clusters import (
 from pumice.api import names
 from pumice.readmodel import build, changes, model
 from pumice.scheduling.core import builtin, cycle
+from pumice.scheduling.core.gpu_use import GangGpuUse
 
 POLICY = builtin.parse(builtin.TEXT, "built-in policy")
 
@@ -272,3 +273,11 @@ def test_a_stream_begins_with_everything_and_goes_on_with_what_differs():
     assert line.nodes == ()
     other = msgspec.structs.replace(after, leader="another")
     assert changes.between(before, other).nodes == after.nodes  # its numbers mean something else
+
+
+def test_what_a_gang_uses_of_its_gpus_is_told_and_told_anew_when_it_changes():
+    gang = a_gang("g", 1, running=["n1"], gpu=1)
+    views = views_of(a_node("n1", gpu=2), gang, gpu_uses={"default/g": GangGpuUse(1, 55.0, 2048, False)})
+    assert views.state().gangs[0].gpu_use == model.GpuUse(pods=1, percent=55.0, memory_mib=2048)
+    views.publish(cycle_of(a_node("n1", gpu=2), gang, number=2, gpu_uses={"default/g": GangGpuUse(1, 0.0, 9, True)}))
+    assert views.state().gangs[0].gpu_use.idle

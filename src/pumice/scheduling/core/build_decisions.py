@@ -13,7 +13,7 @@ from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPha
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core import idle, messages, verdict
-from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.codes import DEADLOCKS, Code, Facts
 from pumice.scheduling.core.decisions import (
     Bind,
     Condition,
@@ -26,7 +26,7 @@ from pumice.scheduling.core.decisions import (
 )
 from pumice.scheduling.core.failures import BadAnswer
 from pumice.scheduling.core.statement import Eviction, Placement
-from pumice.scheduling.evicting import backoff, history, mend, moving, notices
+from pumice.scheduling.evicting import backoff, deadlocks, history, mend, moving, notices
 from pumice.scheduling.evicting.stories import Stories
 from pumice.scheduling.placing import feasibility
 from pumice.scheduling.time import accuracy, run_times
@@ -49,6 +49,7 @@ OWN_MEMORY: tuple[tuple[Slot[Any], Callable[[Session], msgspec.Struct]], ...] = 
     (accuracy.SCORE, accuracy.next_score),
     (moving.SLOT, moving.next_value),
     (history.SLOT, history.next_value),
+    (deadlocks.SLOT, deadlocks.next_value),
 )
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is free for all gangs again
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
@@ -262,7 +263,7 @@ def _report(session: Session, gang: GangState, position: int) -> GangReport:
     why: GangSummary | verdict.Reason | None = next(iter(gang.reasons), None)
     if gang.tasks and not ready and has_queue:
         why = messages.summary(session, gang)
-    conditions = _conditions(session, gang, why, ready=ready)
+    conditions = (*_conditions(session, gang, why, ready=ready), *_deadlocked(gang))
     return GangReport(
         gang=gang.key,
         phase=_phase(
@@ -352,6 +353,16 @@ def _conditions(
     if scheduled in was:
         found.append(Condition(scheduled, False, "NotEnoughResources", shortage))
     return tuple(found)
+
+
+def _deadlocked(gang: GangState) -> tuple[Condition, ...]:
+    """Whether the gang holds what others could start with while it waits itself, or did; both ways, once it was told."""
+    kind = PodGroupConditionType.DEADLOCKED.value
+    why = next((each for each in gang.reasons if each.code in DEADLOCKS or each.code is Code.QUOTA_GIVEN_BACK), None)
+    if why is not None:
+        return (Condition(kind, why.code in DEADLOCKS, why.code.value, Shortage(0, 0, why)),)
+    was = any(each.type == kind for each in gang.spec.conditions)
+    return (Condition(kind, False, "Resolved"),) if was else ()
 
 
 def _conditions_before_pods(gang: GangState, why: GangSummary | verdict.Reason | None) -> tuple[Condition, ...]:

@@ -133,6 +133,28 @@ def _queue_share_too_small(facts: Facts) -> str:
     return f"queue {facts.queue} deserves {parts}; it starts only while other queues want less, or with more weight"
 
 
+def _held(facts: Facts) -> str:
+    return _amounts_text(facts, "{held} {resource}", ", ")
+
+
+def _holds_while_waiting(facts: Facts) -> str:
+    text = (
+        f"holds {_held(facts)} with {facts.free} of the {facts.wanted} members that must start together,"
+        " and the others find no place"
+    )
+    if facts.names:
+        text += f"; with that room {', '.join(facts.names)} would start"
+    if facts.gang:
+        text += f"; it would start with the room that {facts.gang} holds, which waits as well"
+    leaving = facts.gang or "it"
+    return f"{text}; unless that changes, {leaving} gives its room up at {facts.until}" if facts.until else text
+
+
+def _quota_held(facts: Facts) -> str:
+    text = f"was admitted, finds no room, and keeps {', '.join(facts.names)} out: {_held(facts)} are promised to it"
+    return f"{text}; unless that changes, it gives its admission back at {facts.until}" if facts.until else text
+
+
 def _holders(facts: Facts) -> str:
     more = (facts.free or 0) - len(facts.holders)
     return f"{', '.join(facts.holders)}{f' and {more} more' if more > 0 else ''}"
@@ -298,6 +320,14 @@ class Code(enum.Enum):
     CONSOLIDATION_FALLS_SHORT = "ConsolidationFallsShort", "moving all that may be moved would not be enough", (
         "moving everything that may be moved would make room for {free} of {wanted} members that must start together")
 
+    # Deadlocks.
+    HOLDS_WHILE_WAITING = "HoldsWhileWaiting", "a gang that lost members holds room, and finds none for them", (
+        _holds_while_waiting)
+    QUOTA_HELD = "QuotaHeld", "an admitted gang finds no room, and what it was promised keeps others out", _quota_held
+    QUOTA_GIVEN_BACK = "QuotaGivenBack", "the gang gave its admission back for others that have room", (
+        lambda facts: f"gave its admission back: it found no room for {facts.seconds} s and kept {', '.join(facts.names)} out; "
+        f"it may be admitted again from {facts.until} on")
+
     # Reservations.
     RESERVED = "Reserved", "room is reserved for the gang", (
         "room for its minimum is reserved on {free} nodes, from {until} on at the latest")
@@ -442,12 +472,18 @@ class Code(enum.Enum):
         "gang {gang} falls below its minimum: {free} of {wanted} members stay")
     VICTIM_SPARED_BY_GANG = "VictimSparedByGang", "a victim that its gang can spare", (
         "gang {gang} keeps its minimum: {free} of {wanted} members stay")
+    VICTIM_OF_DEADLOCK = "VictimOfDeadlock", "a member of a gang that held room while others of its members found none", (
+        lambda facts: f"gang {facts.gang} held its room with {facts.free} of {facts.wanted} members for {facts.seconds} s "
+        f"and could not become whole; {', '.join(facts.names)} can start with it")
     RELEASED_INCOMPLETE = "ReleasedIncomplete", "a member of a gang that was bound in part and could not be completed", (
         _released_incomplete)
     RELEASED_NODE_FULL = "ReleasedNodeFull", "a pod that its node refused", "its node had no room for it"
     RELEASED_NODE_GONE = "ReleasedNodeGone", "a pod that was bound to a node that is no more", "its node is gone"
     # fmt: on
 
+
+# What a gang is told while it holds something and waits for more.
+DEADLOCKS = frozenset({Code.HOLDS_WHILE_WAITING, Code.QUOTA_HELD})
 
 # Nothing but a change of the gang or of the cluster helps.
 HOPELESS = frozenset({Code.EXCEEDS_CLUSTER, Code.EXCEEDS_NODES})

@@ -9,10 +9,8 @@ from __future__ import annotations
 from functools import cmp_to_key
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pumice.cluster import amounts
-from pumice.cluster.tasks import EVICTABLE, Status
+from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.core.verdict import Cause
@@ -20,7 +18,6 @@ from pumice.scheduling.core.verdict import Cause
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pumice.cluster.columns import Column, Mask
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
@@ -30,51 +27,6 @@ if TYPE_CHECKING:
 
 # Sparing replays the plan once per victim that might stay: a larger plan is left as it is.
 SPARED_BY_REPLAY_MAX = 256
-
-
-class Pool:
-    """Tasks that some rule allows as victims, by node, and as columns: the most room that evictions could make."""
-
-    def __init__(self, session: Session, allows: Callable[[Task, GangState], bool]) -> None:
-        self.session = session
-        # Where not even all pods that may go made room for such a pod. Within one plan that hardly ever gets better: other nodes
-        # come first, or each member would look at all of those again. By shape and priority.
-        self.hopeless: dict[tuple[Shape, int], set[int]] = {}
-        table = session.room.table
-        self.by_node: list[list[Task]] = []
-        self.most: Column = np.zeros_like(table.used)
-        axis = table.axis
-        for node, tasks in enumerate(table.tasks):
-            chosen = []
-            for task in tasks:
-                gang = session.gangs.get(task.gang)
-                if gang is not None and task.status in EVICTABLE and allows(task, gang):
-                    chosen.append(task)
-                    self.most[:, node] += axis.demand(task.request)
-            self.by_node.append(chosen)
-
-    def candidates(self, node: int, statuses: frozenset[Status], claimant: GangState) -> list[Task]:
-        """The pods that could go for the claimant; a gang that others leave for stays itself, unless the claimant ranks above it."""
-        gangs, served = self.session.gangs, self.session.made_room_for
-        return [
-            task
-            for task in self.by_node[node]
-            if gangs[task.gang].status(task) in statuses
-            and not (task.gang in served and gangs[task.gang].priority >= claimant.priority)
-        ]
-
-    def give_up(self, node: int, task: Task) -> None:
-        """Look for victims for such a pod on this node again only after all others, until the next plan."""
-        self.hopeless.setdefault((self.session.shape(task), task.priority), set()).add(node)
-
-    def promising(self, nodes: list[int], task: Task) -> list[int]:
-        """The nodes in the given order, but those last that such a pod was given up on."""
-        hopeless = self.hopeless.get((self.session.shape(task), task.priority))
-        return sorted(nodes, key=hopeless.__contains__) if hopeless else nodes
-
-    def could_open(self, shape: Shape) -> Mask:
-        """Nodes that could take the pod if all pods of the pool left: the cheap first answer to "can eviction help?"."""
-        return shape.fits(self.session.room.future + self.most)
 
 
 def victim_order(session: Session, claimant: GangState | None, victims: Iterable[Task]) -> list[Task]:

@@ -15,7 +15,7 @@ import msgspec
 from pumice import instant
 from pumice.api.scheduling import ROOT_QUEUE
 from pumice.cluster import amounts
-from pumice.cluster.tasks import OCCUPYING, Status
+from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.decisions import Factors, QueueUsage, UserUsage
 from pumice.scheduling.core.plugin import Plugin
@@ -231,9 +231,8 @@ class Fairshare(Plugin):
         """What is held now, and since when; by queue and by user."""
         found: dict[Name, list[Held]] = {}
         for gang in self.session.gangs.values():
-            for task in gang.tasks_in(*OCCUPYING):
-                since = annotation_values.instant_of(task.pod.status.start_time)
-                held = Held(self.session.now if since is None else since, task.request.amounts)
+            for since, own in gang.gang.held_since:
+                held = Held(self.session.now if since is None else since, own)
                 found.setdefault((gang.queue, self.user_of(gang)), []).append(held)
                 for above in self.paths[gang.queue]:
                     found.setdefault((above, ""), []).append(held)

@@ -11,6 +11,7 @@ from pumice.scheduling.core.codes import Amount, Code, Facts
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.evicting import votes
 from pumice.scheduling.sharing import admitted, division, quotas
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.amounts import MutableAmounts
     from pumice.cluster.queues import QueueInfo
+    from pumice.cluster.requests import Request
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Freed
@@ -51,9 +53,11 @@ class Proportion(Plugin):
         on.queue_rights(self.compare_rights)
         on.allocatable(self.allocatable, why=self.why, later=self.allocatable_later)
         on.preemptive(self.preemptive)
-        on.reclaimable(self.reclaimable)
+        on.reclaimable(self.reclaimable, votes.by_kind(self._may_lose))
         books = {name: (account,) for name, account in self.accounts.items()}
-        on.reclaimable.shield(functools.partial(quotas.above_guarantees, session, books))
+        on.reclaimable.shield(
+            functools.partial(quotas.above_guarantees, session, books), quotas.guarantees_bound(session, books)
+        )
         on.enqueueable(self.enqueueable)
         on.enqueued(self.enqueued)
         on.moved(self.moved)
@@ -125,6 +129,13 @@ class Proportion(Plugin):
                 amounts.add(running, request, -1)
                 chosen.append(task)
         return chosen
+
+    def _may_lose(self, claimant: Task, queue: str, request: Request) -> bool:
+        del claimant
+        account = self.accounts[queue]
+        if amounts.within(account.allocated, account.deserved):
+            return False
+        return quotas.keeps_guarantee(account, account.allocated, request.amounts)
 
     def enqueueable(self, gang: GangState) -> Vote | Reason:
         queue = self.session.queue_of(gang)

@@ -123,6 +123,22 @@ SENTENCES = {
     Code.EXTENDER_FAILED: "extender failed: connection refused",
     Code.VICTIM_BREAKS_GANG: "gang team/large falls below its minimum: 3 of 4 members stay",
     Code.VICTIM_SPARED_BY_GANG: "gang team/large keeps its minimum: 5 of 4 members stay",
+    Code.HOLDS_WHILE_WAITING: (
+        "holds 4 nvidia.com/gpu with 4 of the 8 members that must start together, and the others find no place;"
+        " with that room team/small would start; unless that changes, it gives its room up at 2026-01-01T12:05:00Z"
+    ),
+    Code.QUOTA_HELD: (
+        "was admitted, finds no room, and keeps team/small out: 8 nvidia.com/gpu are promised to it;"
+        " unless that changes, it gives its admission back at 2026-01-01T12:05:00Z"
+    ),
+    Code.QUOTA_GIVEN_BACK: (
+        "gave its admission back: it found no room for 300 s and kept team/small out;"
+        " it may be admitted again from 2026-01-01T12:10:00Z on"
+    ),
+    Code.VICTIM_OF_DEADLOCK: (
+        "gang team/large held its room with 4 of 8 members for 300 s and could not become whole;"
+        " team/small can start with it"
+    ),
     Code.RELEASED_INCOMPLETE: "6 of 8 members were bound, 2 found no room within 60 s",
     Code.RELEASED_NODE_FULL: "its node had no room for it",
     Code.RELEASED_NODE_GONE: "its node is gone",

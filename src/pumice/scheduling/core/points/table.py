@@ -158,7 +158,8 @@ class Points:
     def _victims(self, registrar: Registrar) -> None:
         self.preemptable: TaskVictims = TaskVictims(registrar, "enablePreemptable")
         """Once per node that preempt tries. May read everything, changes nothing. Of the candidates, those that may be evicted
-        for the claimant, in the given order; None abstains. Always called with all candidates, whatever other plugins say.
+        for the claimant, in the given order; None abstains. Always called with all candidates, whatever other plugins say. With
+        a `Bound` beside it, nodes on which too few could go are passed over without a call.
         """
         self.reclaimable: TaskVictims = TaskVictims(registrar, "enableReclaimable")
         """As preemptable, once per node that reclaim tries."""
