@@ -59,7 +59,11 @@ def queues(chance, slots):
         a_queue(
             name,
             weight=chance.randint(1, 3),
-            deserved={"nvidia.com/gpu": str(chance.randint(0, slots)), "cpu": str(chance.randint(0, slots))},
+            deserved={
+                "nvidia.com/gpu": str(mine := chance.randint(0, slots)),
+                "cpu": str(mine),
+                "memory": f"{4 * mine}Gi",
+            },
         )
         for name in ("red", "green", "blue")
     ]
@@ -98,11 +102,11 @@ def test_nobody_is_evicted_back_and_forth(policy, examples, rounds):
 
 def test_without_the_plugin_gangs_do_take_turns_and_the_detector_says_so():
     """Else the property above would hold for want of rivals."""
-    two = [Submission(at_s=0, run_s=7200, size=2, queue=queue) for queue in ("red", "green")]
-    shares = [a_queue(name, deserved={"nvidia.com/gpu": "2", "cpu": "2"}) for name in ("red", "green")]
+    two = [Submission(at_s=at_s, run_s=7200, size=2, queue=queue) for at_s, queue in ((0, "red"), (60, "green"))]
+    shares = [a_queue(name, deserved={"nvidia.com/gpu": "2", "cpu": "2", "memory": "8Gi"}) for name in ("red", "green")]
     for policy, is_ring in ((BARE, True), (GUARDED, False)):
         world = Simulation(two, nodes("1x2"), policy=policy, queues=shares)
-        found = [ring for step in world.steps(until_s=4 * 3600) for ring in step.decisions.rings]
+        found = [ring for step in world.steps(until_s=5 * 3600) for ring in step.decisions.rings]
         assert bool(found) is is_ring
         if is_ring:
             assert set(found[0]) == {"sim/job-0000000", "sim/job-0000001"}
