@@ -26,7 +26,7 @@ NO_PLUGINS: Mapping[str, type[Plugin]] = {}
 # pods that exist can have a reservation.
 
 TEXT = """\
-actions: "enqueue, allocate, preempt, reclaim, backfill"
+actions: "enqueue, allocate, preempt, reclaim, lend, backfill"
 breakDeadlocks: true
 tiers:
 - plugins:

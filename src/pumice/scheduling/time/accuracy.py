@@ -42,6 +42,7 @@ WAITS_FEW = 10  # there is no ninth decile of fewer: the largest counts
 USUAL: Mapping[Source, tuple[float, ...]] = {
     Source.LIMIT: (0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0),
     Source.DECLARED: (0.2, 0.5, 0.8, 0.95, 1.0, 1.05, 1.2, 1.6, 2.5),
+    Source.RECORDED: (0.3, 0.5, 0.7, 0.85, 1.0, 1.0, 1.2, 1.6),
     Source.LEARNED: (0.3, 0.5, 0.7, 0.85, 1.0, 1.0, 1.2, 1.6),
     Source.QUEUE: (0.05, 0.2, 0.5, 1.0, 1.5, 3.0),
     Source.POLICY: (0.02, 0.1, 0.3, 1.0, 2.0, 6.0),
@@ -92,6 +93,7 @@ class Open(msgspec.Struct, frozen=True, array_like=True):
     p90: int
     found: int = 0  # seconds from then to the p90 that was found, before it was stretched; 0: not known
     late: bool = False  # it did not hold, and the gang waits on
+    p50: int = 0  # for the record; 0: not known
 
 
 class Score(msgspec.Struct, frozen=True):
@@ -119,7 +121,13 @@ class Score(msgspec.Struct, frozen=True):
         """With the first forecast of each gang that has a p90; later ones are easier, and do not count."""
         known = {each.gang for each in self.open}
         fresh = [
-            Open(each.uid, each.made // instant.SECOND, -(-each.p90 // instant.SECOND), _found(each))
+            Open(
+                each.uid,
+                each.made // instant.SECOND,
+                -(-each.p90 // instant.SECOND),
+                _found(each),
+                p50=_seconds(each.p50),
+            )
             for each in made
             if each.p90 is not None and each.uid not in known
         ]
@@ -160,6 +168,10 @@ class Score(msgspec.Struct, frozen=True):
 
 def _found(told: Forecast) -> int:
     return 0 if told.found is None else max((told.found - told.made) // instant.SECOND, 1)
+
+
+def _seconds(at: Instant | None) -> int:
+    return 0 if at is None else at // instant.SECOND
 
 
 SLOT = Slot("estimate-errors", Errors, persistent=True)
