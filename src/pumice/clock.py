@@ -75,14 +75,14 @@ class VirtualClock:
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Runs `main` to its end under this clock, as asyncio.run does under the real one."""
-        with asyncio.Runner(loop_factory=lambda: _VirtualLoop(self)) as runner:
+        with asyncio.Runner(loop_factory=lambda: VirtualLoop(self)) as runner:
             return runner.run(main)
 
     def jump(self, seconds: float) -> None:
         self._passed_s += seconds
 
 
-class _VirtualLoop(asyncio.SelectorEventLoop):
+class VirtualLoop(asyncio.SelectorEventLoop):
     """asyncio's loop, told another time and never made to wait for it."""
 
     def __init__(self, clock: VirtualClock) -> None:

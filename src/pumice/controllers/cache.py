@@ -238,17 +238,17 @@ class Cache:
 class _Index(Generic[T]):
     def __init__(self, values: Callable[[T], Iterable[str]]) -> None:
         self._values = values
-        self.keys: dict[str, set[Key]] = {}
+        self.keys: dict[str, dict[Key, None]] = {}  # in the order in which they came
 
     def add(self, key: Key, each: T) -> None:
         for value in self._values(each):
-            self.keys.setdefault(value, set()).add(key)
+            self.keys.setdefault(value, {})[key] = None
 
     def remove(self, key: Key, each: T) -> None:
         for value in self._values(each):
             keys = self.keys.get(value)
             if keys is not None:
-                keys.discard(key)
+                keys.pop(key, None)
                 if not keys:
                     del self.keys[value]
 

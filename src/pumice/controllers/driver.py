@@ -141,7 +141,7 @@ class Driver:
 
     def _receiver(self, wake: Wake) -> Callable[[Sequence[Any]], None]:
         def receive(changed: Sequence[Any]) -> None:
-            for key in {key for each in changed for key in self._keys(wake, each)}:
+            for key in dict.fromkeys(key for each in changed for key in self._keys(wake, each)):
                 if wake.gather_s:
                     self._queue.add_after(key, wake.gather_s)
                 else:

@@ -61,17 +61,17 @@ class Sleepers:
     """Informers that could not reach the server and sleep until they try again, unless one of them finds it back sooner."""
 
     def __init__(self) -> None:
-        self._woken: set[asyncio.Event] = set()
+        self._woken: dict[asyncio.Event, None] = {}  # in the order in which they fell asleep
 
     async def sleep(self, clock: Clock, seconds: float) -> None:
         """Returns after so many seconds, or when it is woken."""
         woken = asyncio.Event()
-        self._woken.add(woken)
+        self._woken[woken] = None
         waits = [asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(woken.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._woken.discard(woken)
+            self._woken.pop(woken, None)
             for wait in waits:
                 wait.cancel()
 

@@ -30,6 +30,7 @@ class Meters:
         volcano = self.registry if with_volcano_names else unread
         self._meters = {metric.name: _make(metric, volcano) for metric in VOLCANO}
         self._meters |= {metric.name: _make(metric, self.registry) for metric in PUMICE}
+        self._replaced: dict[str, tuple[tuple[tuple[str, ...], float], ...]] = {}  # as they were last given
 
     def add(self, metric: Metric) -> None:
         """One that is in no catalogue: a plugin's own gauge."""
@@ -61,8 +62,12 @@ class Meters:
         """All series of a gauge at once: what is no longer there is no longer exported."""
         meter = self._meters[name]
         assert isinstance(meter, Gauge)
+        wanted = tuple(itertools.islice(values, SERIES_MAX))
+        if self._replaced.get(name) == wanted:
+            return  # series are costly to make, and most are as they were in the last cycle
+        self._replaced[name] = wanted
         meter.clear()
-        for labels, value in itertools.islice(values, SERIES_MAX):
+        for labels, value in wanted:
             (meter.labels(*labels) if labels else meter).set(value)
 
     def text(self) -> bytes:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from typing import TYPE_CHECKING, Any
 
 from pumice import cel
 from pumice.local.apiserver.schema import StructuralSchema
+from pumice.local.apiserver.store import decode, encode
 from pumice.local.apiserver.structures import Resource, Subresource
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"  # holds a definition until its objects are gone
 COLLECTION = "customresourcedefinitions.apiextensions.k8s.io"
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+SCHEMAS_KEPT_MAX = 64
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 # What a schema may not contain if pruning and defaulting are to mean anything.
 _FORBIDDEN_WORDS = ("$ref", "definitions", "dependencies", "id", "patternProperties", "additionalItems")
@@ -75,7 +78,7 @@ def versions_of(crd: dict[str, Any]) -> list[CustomVersion]:
         found.append(
             CustomVersion(
                 resource=resource,
-                schema=StructuralSchema((version.get("schema") or {}).get("openAPIV3Schema") or {}),
+                schema=_compiled(encode((version.get("schema") or {}).get("openAPIV3Schema") or {})),
                 columns=_columns(version),
                 has_status="status" in declared,
                 scale=declared.get("scale"),
@@ -84,6 +87,12 @@ def versions_of(crd: dict[str, Any]) -> list[CustomVersion]:
             )
         )
     return found
+
+
+@functools.lru_cache(maxsize=SCHEMAS_KEPT_MAX)
+def _compiled(schema: bytes) -> StructuralSchema:
+    """Kept by its text: a server that starts again, or another one in this process, need not translate it anew."""
+    return StructuralSchema(decode(schema))
 
 
 def _columns(version: dict[str, Any]) -> tuple[Column, ...]:

@@ -5,14 +5,13 @@ body -> shape -> defaults -> mutating admission -> checks -> validating admissio
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 from pumice.local.apiserver import decoding, failures
 from pumice.local.apiserver.apply import managers
 from pumice.local.apiserver.behaviours import behaviour_of
 from pumice.local.apiserver.request_parsing import read_object
-from pumice.local.apiserver.store import encode
+from pumice.local.apiserver.store import copied, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,7 +133,7 @@ class Writer:
         for left in range(PATCH_TRIES_MAX - 1, -1, -1):
             entry = self.backend.entry(call.resource, call.namespace, call.name)
             old = self.backend.load(call.resource, entry)
-            obj = decoding.admit_shape(self.backend.registry, call, patched(copy.deepcopy(old)), tidy=True)
+            obj = decoding.admit_shape(self.backend.registry, call, patched(copied(old)), tidy=True)
             try:
                 return await self.replace(call, entry, old, obj)
             except failures.Failure as failure:
@@ -195,7 +194,7 @@ class Writer:
         if split:
             obj.pop("status", None)
             if "status" in old:
-                obj["status"] = copy.deepcopy(old["status"])
+                obj["status"] = copied(old["status"])
         return obj
 
     def _count_generation(self, call: Call, old: Object, obj: Object) -> None:
@@ -210,7 +209,7 @@ class Writer:
 
 
 def _status_only(old: Object, obj: Object, *, whole_metadata: bool) -> Object:
-    merged: dict[str, Any] = copy.deepcopy(old)
+    merged: dict[str, Any] = copied(old)
     if whole_metadata:
         for key in ("labels", "annotations", "finalizers"):
             merged["metadata"].pop(key, None)

@@ -76,7 +76,7 @@ class NodeLifecycle:
             str, Instant
         ] = {}  # when a NoExecute taint was first seen: not all say when they were added
         self._missing_since: dict[str, float] = {}  # nodes that pods name and that do not exist
-        self._tenants: dict[str, set[Key]] = {}  # pods by node
+        self._tenants: dict[str, dict[Key, None]] = {}  # pods by node, in the order in which they came
         self._node_queue: WorkQueue[str] = WorkQueue(chance)
         self._pod_queue: WorkQueue[Key] = WorkQueue(chance)
 
@@ -148,12 +148,12 @@ class NodeLifecycle:
             if isinstance(change, Deleted):
                 self._forget(node, key)
             else:
-                self._tenants.setdefault(node, set()).add(key)
+                self._tenants.setdefault(node, {})[key] = None
                 self._consider(node, key)
 
     def _forget(self, node: str, key: Key) -> None:
-        tenants = self._tenants.get(node, set())
-        tenants.discard(key)
+        tenants = self._tenants.get(node, {})
+        tenants.pop(key, None)
         if not tenants:
             self._tenants.pop(node, None)
             self._missing_since.pop(node, None)

@@ -77,7 +77,7 @@ class _PretendNode:
         self.facts = facts
         self.ledger = Ledger(node)
         self.uid = ""
-        self.pods: set[str] = set()
+        self.pods: dict[str, None] = {}  # in the order in which they came
         self.told = Trouble.NONE
 
     @property
@@ -217,7 +217,7 @@ class PretendAgent:
         )
         self._lives[uid] = life
         self._written[uid] = 0
-        node.pods.add(uid)
+        node.pods[uid] = None
         if life.stage is Stage.RUNNING:
             node.ledger.charge(pod)
         elif life.stage is Stage.STARTING and pod.metadata.deletion_timestamp is None:
@@ -235,7 +235,7 @@ class PretendAgent:
         uid = pod.metadata.uid
         node = self._nodes[pod.spec.node_name]
         node.ledger.release(uid)
-        node.pods.discard(uid)
+        node.pods.pop(uid, None)
         self._lives.pop(uid, None)
         self._written.pop(uid, None)
 

@@ -56,6 +56,9 @@ def _confirm(book: Book, recalled: Reservation, kept: Kept) -> None:
     lost = _closed_node(book, recalled)
     if lost:
         _renew(book, recalled.gang, kept, (Code.RESERVATION_NODE_LOST, lost))
+    elif not book.has_share(recalled, others):
+        # Its queue may not hold it any more, because another queue wants its own share: who waits there must not be kept out for it.
+        _renew(book, recalled.gang, kept, (Code.RESERVATION_ROOM_TAKEN, ""))
     else:
         book.enter(recalled)
 

@@ -236,6 +236,23 @@ def test_a_queue_keeps_what_a_reservation_will_need_of_its_quota():
     assert started(plan_for(*things, short, policy=rules("capacity"))) == {"short": 2}
 
 
+def test_a_reservation_that_its_queue_has_no_share_for_any_more_keeps_nobody_out():
+    """The whole cluster is reserved while nobody else wants any; then another queue does, and the two must not wait for each other."""
+    queues = [a_queue("ours"), a_queue("theirs")]
+    large = waits("large", 4, created=10, group={"queue": "ours"})
+    running = a_gang("x", 1, running=["n1"], status={"startTime": when(3000)}, group={
+        "annotations": {ESTIMATE: "1000s"}, "phase": "Running", "queue": "ours",
+    })  # fmt: skip
+    proportion = rules("proportion")
+    first = plan_for(*TWO, *queues, running, large, policy=proportion)
+    assert kept(first)["large"][0] == 4000
+    small = waits("small", 1, length="100h", created=20, group={"queue": "theirs"})
+    after = plan_for(*TWO, *queues, large, small, policy=proportion, memory=first.memory)
+    assert started(after) == {"small": 1}
+    assert kept(after) == {}
+    assert "ReservationRoomTaken" in codes(after, "large")
+
+
 def test_pods_that_ask_for_nothing_take_no_slot_that_is_reserved():
     node = a_node("n1", cpu="4", pods="2")
     slot = a_gang("free", 1, cpu=None, created=20, group={"annotations": {ESTIMATE: "100h"}})

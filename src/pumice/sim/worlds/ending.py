@@ -1,0 +1,136 @@
+"""What must hold when the faults have stopped and everything has come to rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pumice.api import changes, kinds, names
+from pumice.cluster.intake import Intake
+from pumice.cluster.state import Cluster
+from pumice.kube.paging import read_object
+from pumice.local.nodes.pretend import GPU
+from pumice.processes.requirements import STATE_KINDS
+from pumice.scheduling.core import cycle
+from pumice.sim.worlds.story import GPUS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pumice.api.batch import Job
+    from pumice.cluster.state import Snapshot
+    from pumice.processes.scheduler import Scheduler
+    from pumice.sim.worlds.apiserver import Bodies
+    from pumice.sim.worlds.witness import Witness
+
+OVER = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
+
+
+def is_at_rest(witness: Witness, nodes: int) -> bool:
+    """All that fits has ended."""
+    return not _unfinished(witness, nodes)
+
+
+def _unfinished(witness: Witness, nodes: int) -> list[str]:
+    left = {
+        key: job
+        for key, job in witness.jobs.items()
+        if job.status.state.phase not in OVER and _fits(witness, job, nodes)
+    }
+    is_idle = not any(each.node and not each.is_over for each in witness.pods.values())
+    # Gangs of several queues that are larger than their queues' shares wait for one another, as under Volcano: docs/reliability.md.
+    if (
+        is_idle
+        and len({job.spec.queue for job in left.values()}) > 1
+        and all(_lacks_share(witness, key) for key in left)
+    ):
+        return []
+    return list(left)
+
+
+def _lacks_share(witness: Witness, job: str) -> bool:
+    groups = (group for key, group in witness.groups.items() if key.startswith(f"{job}-"))
+    return any("QueueShareTooSmall" in group.metadata.annotations.get(names.VERDICT, "") for group in groups)
+
+
+def _fits(witness: Witness, job: Job, nodes: int) -> bool:
+    """Whether the gang has room in an empty cluster and an empty queue."""
+    gpus = int(msgspec.json.decode(job.spec.tasks[0].template)["spec"]["containers"][0]["resources"]["limits"][GPU])
+    wanted = job.spec.min_available
+    limit = witness.limits[job.spec.queue].now()
+    return wanted <= nodes * (GPUS // gpus) and wanted * gpus <= limit
+
+
+def complaints(
+    witness: Witness, bodies: Bodies, leader: Scheduler | None, *, nodes: int, now: int, grace_s: int, policy: Any
+) -> Iterator[str]:
+    """All that is wrong with the end."""
+    for key in _unfinished(witness, nodes):
+        yield f"job {key} is {witness.jobs[key].status.state.phase or 'new'} long after the faults, and would fit"
+    yield from _silent_gangs(witness)
+    if leader is None:
+        yield "no scheduler leads long after the faults"
+        return
+    fresh = afresh(bodies)
+    yield from differences(described(leader.cluster.snapshot()), described(fresh))
+    decisions = cycle.plan(fresh, policy, now=now, grace_s=grace_s)
+    for commit in decisions.commits:
+        yield f"a fresh scheduler would start gang {commit.gang}, and this one does not"
+
+
+def _silent_gangs(witness: Witness) -> Iterator[str]:
+    """Every gang that waits says why."""
+    for key, group in witness.groups.items():
+        if group.status.phase not in {"Pending", "Inqueue"} or key not in witness.gangs:
+            continue
+        said = [each for each in group.status.conditions if each.type == "Unschedulable" and each.status == "True"]
+        if not said or not said[0].message:
+            yield f"gang {key} waits ({group.status.phase}) and does not say why"
+
+
+def afresh(bodies: Bodies) -> Snapshot:
+    """The state of a scheduler that starts now."""
+    cluster = Cluster()
+    intake = Intake(cluster)
+    for kind in STATE_KINDS:
+        meta = kinds.by_struct(kind)
+        collection = f"{meta.plural}.{meta.group}" if meta.group else meta.plural
+        for (name, _, _), body in bodies.items():
+            if name == collection:
+                found = read_object(kind, msgspec.Raw(body), _no_bad)
+                if found is not None:
+                    intake.apply(changes.Upserted(object=found))
+    return cluster.snapshot()
+
+
+def _no_bad(*_: object) -> None:
+    """Every object of a world can be read."""
+
+
+def described(snapshot: Snapshot) -> dict[str, Any]:
+    """All that decides, as plain values; what is zero is left out."""
+    table = snapshot.nodes
+    columns = {"allocatable": table.allocatable, "used": table.used, "releasing": table.releasing}
+    found: dict[str, Any] = {
+        f"node {node} {what} {name}": int(column[row, where])
+        for what, column in columns.items()
+        for row, name in enumerate(table.axis.names)
+        for where, node in enumerate(table.names)
+        if column[row, where]
+    }
+    for key, gang in snapshot.gangs.items():
+        for task in gang.tasks:
+            found[f"gang {key} pod {task.name}"] = (task.uid, task.status.text, task.node)
+        found[f"gang {key}"] = (gang.spec, gang.counts)
+    for name, queue in snapshot.queues.items():
+        found[f"queue {name}"] = queue
+    for name, claim in snapshot.claims.items():
+        found[f"claim {name}"] = claim
+    return found
+
+
+def differences(known: dict[str, Any], true: dict[str, Any]) -> Iterator[str]:
+    for what in sorted({*known, *true}):
+        if known.get(what) != true.get(what):
+            yield f"the scheduler knows {what} as {known.get(what)}, and a fresh one as {true.get(what)}"

@@ -1,0 +1,223 @@
+"""What befalls a world, one function each. Everything that is broken here is mended by `mend_all` when the faults are over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from pumice.api.batch import Job
+from pumice.api.core import Node
+from pumice.api.pods import Pod
+from pumice.api.scheduling import Queue
+from pumice.kube import errors
+from pumice.kube.requests import PatchType
+from pumice.local.nodes.pretend import GPU, Trouble
+from pumice.sim.worlds import replicas
+from pumice.sim.worlds.story import GPUS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pumice.sim.worlds.story import Mishap
+    from pumice.sim.worlds.world import World
+
+FAIL_POINTS = ("assumed", "binding", "binding", "bound", "dispatched", "status", "evicting")
+PAUSE_S_MAX = 40.0  # well beyond a lease
+CUT_S_MAX = 40.0
+NODE_S_MAX = 50.0
+STORE_S_MAX = 6.0
+SKEW_S_MAX = 600.0
+
+
+async def befall(world: World, mishap: Mishap) -> None:
+    """Lets it happen, unless the faults are over."""
+    if world.is_calm:
+        return
+    world.note(f"mishap {mishap}")
+    world.network.done[mishap.what] += 1
+    with contextlib.suppress(errors.KubeError):  # of users: what they wanted to change is gone, or the server is down
+        await MISHAPS[mishap.what](world, mishap)
+
+
+async def mend_all(world: World) -> None:
+    """Nothing is broken any more."""
+    if not world.server.is_up:
+        await world.server.start()
+    world.server.journal.is_full = False
+    for machine in world.machines.values():
+        machine.line.is_cut = False
+        machine.replica.wake(world.loop)
+    for number in range(world.story.nodes):
+        name = f"node-{number}"
+        await _node(world, name, Trouble.NONE)
+        await _resize(world, name, GPUS)
+        await world.client.patch(Node, name, {"spec": {"unschedulable": None}})
+    for pod in list(world.witness.pods.values()):
+        if pod.key.startswith("default/intruder"):
+            with contextlib.suppress(errors.NotFound):
+                await world.client.delete(Pod, pod.key.partition("/")[2], namespace="default", grace_s=0)
+
+
+# ------------------------------------------------------------------------------------------------- processes
+
+
+def _leader(world: World) -> str:
+    holder, _ = world.witness.leases.get(f"{replicas.LEASE_NAMESPACE}/{replicas.SCHEDULER_LEASE}", ("", 0.0))
+    return holder.rpartition("-")[0] or f"{replicas.SCHEDULER}-0"
+
+
+async def _kill(world: World, mishap: Mishap) -> None:
+    world.kill(mishap.who or _leader(world))
+
+
+async def _kill_at(world: World, mishap: Mishap) -> None:
+    """The leader dies at one of its next fail points, or after so many steps of its event loop."""
+    number = round(mishap.amount * 1000)
+    if number % 3 == 0:
+        world.machines[_leader(world)].replica.dies_after(number, lambda: world.kill(_leader(world)))
+    else:
+        world.armed[FAIL_POINTS[number % len(FAIL_POINTS)]] = number % 4
+
+
+async def _stop(world: World, mishap: Mishap) -> None:
+    world.stop(mishap.who)
+
+
+async def _pause(world: World, mishap: Mishap) -> None:
+    """The machine sleeps, and wakes perhaps after its lease."""
+    replica = world.machines[mishap.who or _leader(world)].replica
+    replica.pause()
+    await asyncio.sleep(mishap.amount * PAUSE_S_MAX)
+    replica.wake(world.loop)
+
+
+async def _cut(world: World, mishap: Mishap) -> None:
+    line = world.machines[mishap.who].line
+    line.is_cut = True
+    await asyncio.sleep(mishap.amount * CUT_S_MAX)
+    line.is_cut = False
+
+
+async def _skew(world: World, mishap: Mishap) -> None:
+    world.machines[mishap.who].clock.skew_s = (mishap.amount - 0.5) * 2 * SKEW_S_MAX
+
+
+# ------------------------------------------------------------------------------------------------- the store
+
+
+async def _restart_store(world: World, mishap: Mishap) -> None:
+    await world.server.crash()
+    await asyncio.sleep(mishap.amount * STORE_S_MAX)
+    if not world.server.is_up:
+        await world.server.start()
+
+
+async def _disk_full(world: World, mishap: Mishap) -> None:
+    world.server.journal.is_full = True
+    await asyncio.sleep(mishap.amount * STORE_S_MAX)
+    world.server.journal.is_full = False
+
+
+# ------------------------------------------------------------------------------------------------- nodes
+
+
+async def _node(world: World, name: str, trouble: Trouble) -> None:
+    agent = world.machines["nodes"].worker
+    if agent is not None:
+        agent.trouble(name, trouble)
+
+
+async def _node_down(world: World, mishap: Mishap) -> None:
+    await _node(world, mishap.who, Trouble.NOT_READY)
+    await asyncio.sleep(mishap.amount * NODE_S_MAX)
+    await _node(world, mishap.who, Trouble.NONE)
+
+
+async def _node_gone(world: World, mishap: Mishap) -> None:
+    await _node(world, mishap.who, Trouble.GONE)
+    await asyncio.sleep(mishap.amount * NODE_S_MAX)
+    await _node(world, mishap.who, Trouble.NONE)
+
+
+async def _resize(world: World, name: str, gpus: int) -> None:
+    status = {"status": {"allocatable": {GPU: str(gpus)}, "capacity": {GPU: str(gpus)}}}
+    await world.client.patch(Node, name, status, how=PatchType.STRATEGIC, subresource="status")
+
+
+async def _node_shrinks(world: World, mishap: Mishap) -> None:
+    """Cards fall off the bus, and come back."""
+    await _resize(world, mishap.who, round(mishap.amount * (GPUS - 1)))
+    await asyncio.sleep(mishap.amount * NODE_S_MAX)
+    await _resize(world, mishap.who, GPUS)
+
+
+async def _node_cordoned(world: World, mishap: Mishap) -> None:
+    await world.client.patch(Node, mishap.who, {"spec": {"unschedulable": True}})
+    await asyncio.sleep(mishap.amount * NODE_S_MAX)
+    await world.client.patch(Node, mishap.who, {"spec": {"unschedulable": None}})
+
+
+async def _intruder(world: World, mishap: Mishap) -> None:
+    """Another scheduler puts a pod of its own onto a node."""
+    gpus = {GPU: str(1 + round(mishap.amount * (GPUS - 1)))}
+    name = f"intruder-{round(mishap.at_s * 100)}"
+    container = {"name": "main", "image": "theirs", "resources": {"limits": gpus, "requests": gpus}}
+    spec = {"schedulerName": "theirs", "nodeName": mishap.who, "restartPolicy": "Never", "containers": [container]}
+    await world.client.create(Pod, {"metadata": {"name": name}, "spec": spec}, namespace="default")
+    await asyncio.sleep(mishap.amount * NODE_S_MAX)
+    await world.client.delete(Pod, name, namespace="default", grace_s=0)
+
+
+# ------------------------------------------------------------------------------------------------- users
+
+
+async def _delete_job(world: World, mishap: Mishap) -> None:
+    await world.client.delete(Job, mishap.who, namespace="default")
+
+
+async def _recreate_job(world: World, mishap: Mishap) -> None:
+    """The same name again, at once, perhaps while pods of the former one are still there."""
+    from pumice.sim.worlds.world import manifest
+
+    await world.client.delete(Job, mishap.who, namespace="default")
+    for plan in world.story.jobs:
+        if plan.name == mishap.who:
+            await world.client.create(Job, manifest(plan), namespace="default")
+
+
+async def _delete_pod(world: World, mishap: Mishap) -> None:
+    own = sorted(each.key for each in world.witness.pods.values() if each.key.startswith(f"default/{mishap.who}-"))
+    if own:
+        name = own[round(mishap.amount * 1000) % len(own)].partition("/")[2]
+        await world.client.delete(Pod, name, namespace="default")
+
+
+async def _edit_queue(world: World, mishap: Mishap) -> None:
+    gpus = 2 + round(mishap.amount * 10)
+    await world.client.patch(Queue, "narrow", {"spec": {"capability": {GPU: str(gpus)}}})
+
+
+MISHAPS: dict[str, Callable[[World, Mishap], Awaitable[Any]]] = {
+    "kill-scheduler": _kill,
+    "kill-leader": _kill,
+    "kill-at": _kill_at,
+    "kill-controllers": _kill,
+    "stop-scheduler": _stop,
+    "pause-leader": _pause,
+    "pause-controllers": _pause,
+    "cut-scheduler": _cut,
+    "cut-controllers": _cut,
+    "skew": _skew,
+    "restart-store": _restart_store,
+    "disk-full": _disk_full,
+    "node-down": _node_down,
+    "node-gone": _node_gone,
+    "node-shrinks": _node_shrinks,
+    "node-cordoned": _node_cordoned,
+    "intruder": _intruder,
+    "delete-job": _delete_job,
+    "recreate-job": _recreate_job,
+    "delete-pod": _delete_pod,
+    "edit-queue": _edit_queue,
+}

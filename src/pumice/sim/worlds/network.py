@@ -1,0 +1,277 @@
+"""What lies between a process and the API server: a transport on which chance, partitions and the server's end have their way.
+
+A call may be refused before it leaves, answered with 409, 429 or 500, arrive late after its sender has given it up, or take effect while
+its answer is lost. A watch may lag, stutter, break off, end, fall silent or be told 410. The order of events within one watch stays as
+the server sent it, because every API server promises that much; between watches there is no order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
+
+from pumice.kube.errors import Unreachable
+from pumice.kube.transport import Request, Response, is_stream
+from pumice.local.apiserver import watching
+from pumice.sim.worlds.loop import is_dead
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import AsyncIterator, Callable
+
+    from pumice.local.apiserver.request_parsing import Caller
+    from pumice.sim.worlds.apiserver import ApiServer
+
+LATENCY_S = (0.0005, 0.004)
+LATE_S_MAX = 25.0  # beyond the lease, so that a dead leader's calls arrive in its successor's time
+SLOW_S_MAX = 4.0
+GIVE_UP_S_MAX = 8.0
+LAG_S_MAX = 3.0
+CONNECT_S = 1.0  # what a partitioned client waits for a connection
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rates:
+    """The chance of each fault: of a call, of one chunk of a watch, and how long watches live in seconds (0: as long as the server lets them)."""
+
+    refused: float = 0.0
+    conflict: float = 0.0
+    throttled: float = 0.0
+    error: float = 0.0
+    error_acted: float = 0.0
+    lost: float = 0.0
+    late: float = 0.0
+    slow: float = 0.0
+    lag: float = 0.0
+    twice: float = 0.0
+    watch_s: float = 0.0
+
+
+CALM = Rates()
+CALL_FAULTS = ("refused", "conflict", "throttled", "error", "error_acted", "lost", "late", "slow")
+WATCH_ENDS = ("closed", "broken", "silent", "expired")
+_STATUS = {
+    "conflict": (409, "Conflict"),
+    "throttled": (429, "TooManyRequests"),
+    "error": (500, "InternalError"),
+    "error_acted": (500, "InternalError"),
+}
+
+
+_NO_ANSWER = frozenset({"refused", "lost", "late"})
+
+
+class Network:
+    """Which faults are in force, and how many of each there were."""
+
+    def __init__(self, server: ApiServer, rates: Rates, note: Callable[[str], None]) -> None:
+        self.server = server
+        self.rates = rates
+        self.note = note
+        self.done: collections.Counter[str] = collections.Counter()
+        self.wires: list[Wire] = []
+        self.is_over = False  # the world has ended: nobody is answered any more
+        self.on_send: Callable[[str, Request], None] = lambda _who, _request: None
+        server.on_crash = self._server_died
+
+    def _server_died(self) -> None:
+        for wire in self.wires:
+            wire.server_died()
+
+    def count(self, fault: str, who: str, what: str) -> None:
+        self.done[fault] += 1
+        self.note(f"{fault} {who} {what}")
+
+    def calm(self) -> None:
+        """From now on everything arrives, at once and once."""
+        self.rates = CALM
+        for wire in self.wires:
+            wire.calm()
+
+
+class Line:
+    """A Transport of one process."""
+
+    def __init__(self, network: Network, who: str, caller: Caller, chance: random.Random, *, is_shaken: bool) -> None:
+        self._network = network
+        self._who = who
+        self._caller = caller
+        self._chance = chance
+        self._is_shaken = is_shaken  # machines that are not on trial have a quiet line
+        self.is_cut = False
+
+    async def call(self, request: Request) -> Response:
+        if is_dead() or self._network.is_over:
+            await asyncio.Event().wait()
+        self._network.on_send(self._who, request)
+        if self.is_cut:
+            await asyncio.sleep(CONNECT_S)
+            if self.is_cut:
+                raise Unreachable("no connection", acted=False)
+        fault = self._fault(request)
+        if fault in _STATUS:
+            return await self._answered_with(fault, request)
+        if fault in _NO_ANSWER:
+            await self._give_up(fault, request)
+        after_s = self._chance.uniform(*((0.1, SLOW_S_MAX) if fault == "slow" else LATENCY_S))
+        response = await self._network.server.serve(request, self._caller, after_s)
+        if response.stream is None:
+            return response
+        wire = Wire(self, self._network, f"{self._who} {request.path}", response.stream, self._chance)
+        return dataclasses.replace(response, stream=wire)
+
+    async def _answered_with(self, fault: str, request: Request) -> Response:
+        """A no of the server's, who has done it all the same where it failed late."""
+        after_s = self._chance.uniform(*LATENCY_S)
+        if fault == "error_acted":
+            await self._network.server.serve(request, self._caller, after_s)
+        else:
+            await asyncio.sleep(after_s)
+        return _failure(fault)
+
+    async def _give_up(self, fault: str, request: Request) -> NoReturn:
+        """No answer: it never left, it is done and nobody knows, or it is still on its way."""
+        if fault == "refused":
+            raise Unreachable("connection refused", acted=False)
+        after_s = self._chance.uniform(*((0.05, LATE_S_MAX) if fault == "late" else LATENCY_S))
+        arriving = self._network.server.serve(request, self._caller, after_s)
+        arriving.add_done_callback(_unheard)
+        if fault == "lost":
+            await asyncio.wait((arriving,))
+        await asyncio.sleep(self._chance.uniform(0.0, GIVE_UP_S_MAX))
+        raise Unreachable("the answer was lost, or the call is on its way")
+
+    def _fault(self, request: Request) -> str:
+        if not self._is_shaken or self._network.rates is CALM:
+            return ""
+        roll, rates = self._chance.random(), self._network.rates
+        for fault in CALL_FAULTS:
+            roll -= getattr(rates, fault)
+            if roll < 0:
+                break
+        else:
+            return ""
+        is_read = request.method == "GET"
+        if (is_read and fault in {"conflict", "error_acted", "late"}) or (is_stream(request) and fault == "lost"):
+            return ""
+        self._network.count(fault, self._who, f"{request.method} {request.path}")
+        return fault
+
+    @property
+    def is_shaken(self) -> bool:
+        return self._is_shaken
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class Wire:
+    """One watch on its way: a task brings chunks along, as late as chance wants, and the reader takes them."""
+
+    def __init__(
+        self, line: Line, network: Network, what: str, stream: AsyncIterator[bytes], chance: random.Random
+    ) -> None:
+        self._line = line
+        self._network = network
+        self._what = what
+        self._stream = stream
+        self._chance = chance
+        self._chunks: collections.deque[bytes | Unreachable | None] = collections.deque()
+        self._news = asyncio.Event()
+        self._ending = ""
+        loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        if line.is_shaken and network.rates.watch_s:
+            ending = chance.choice(WATCH_ENDS)
+            self._timer = loop.call_later(chance.expovariate(1.0 / network.rates.watch_s), self._end, ending)
+        self._pump = loop.create_task(self._bring())
+        network.wires.append(self)
+
+    async def _bring(self) -> None:
+        async for chunk in self._stream:
+            rates = self._network.rates
+            if self._line.is_shaken and rates.lag and self._chance.random() < rates.lag:
+                self._network.done["lag"] += 1
+                await asyncio.sleep(self._chance.uniform(0.0, LAG_S_MAX))
+            while self._line.is_cut:  # noqa: ASYNC110  polled by the second: a cut has many ends
+                await asyncio.sleep(CONNECT_S)
+            if self._ending:
+                return
+            self._put(chunk)
+            if self._line.is_shaken and rates.twice and self._chance.random() < rates.twice:
+                self._network.done["twice"] += 1
+                self._put(chunk)
+        self._put(None)
+
+    def _put(self, chunk: bytes | Unreachable | None) -> None:
+        self._chunks.append(chunk)
+        self._news.set()
+
+    def _end(self, how: str) -> None:
+        if self._ending or self._network.rates.watch_s == 0:
+            return
+        self._ending = how
+        self._network.count(how, "watch", self._what)
+        if how == "expired":
+            self._put(watching.line("ERROR", watching.too_old(1, 2)))
+        if how == "broken":
+            self._put(b'{"type":"MODI')
+            self._put(Unreachable("the connection broke"))
+        elif how != "silent":
+            self._put(None)
+
+    def server_died(self) -> None:
+        self._pump.cancel()
+        self._ending = self._ending or "broken"
+        self._put(Unreachable("the server died"))
+
+    def calm(self) -> None:
+        """A watch that fell silent is found out now; one that is well lives on."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._ending == "silent":
+            self._put(Unreachable("the connection broke"))
+
+    def __aiter__(self) -> Wire:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._chunks:
+            self._news.clear()
+            await self._news.wait()
+        chunk = self._chunks.popleft()
+        if chunk is None:
+            raise StopAsyncIteration
+        if isinstance(chunk, Unreachable):
+            raise chunk
+        return chunk
+
+    async def aclose(self) -> None:
+        self._pump.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self in self._network.wires:
+            self._network.wires.remove(self)
+
+
+def _unheard(reply: asyncio.Future[Response]) -> None:
+    """Nobody waits for the answer."""
+    if not reply.cancelled():
+        reply.exception()
+
+
+def _failure(fault: str) -> Response:
+    code, reason = _STATUS[fault]
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": f"a fault of the world: {fault}",
+    }
+    return Response(code, {"content-type": "application/json"}, msgspec.json.encode(status))

@@ -1,0 +1,85 @@
+"""Kinds of worlds: which faults there are, how likely, and how much goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pumice.sim.worlds.network import CALM, Rates
+
+# What a mishap is about, by its name (mishaps.py has what it does).
+SUBJECTS = {
+    "kill-scheduler": "scheduler",
+    "kill-leader": "leader",
+    "kill-at": "leader",
+    "kill-controllers": "controllers",
+    "stop-scheduler": "scheduler",
+    "pause-leader": "leader",
+    "pause-controllers": "controllers",
+    "cut-scheduler": "scheduler",
+    "cut-controllers": "controllers",
+    "skew": "scheduler",
+    "restart-store": "",
+    "disk-full": "",
+    "node-down": "node",
+    "node-gone": "node",
+    "node-shrinks": "node",
+    "node-cordoned": "node",
+    "intruder": "node",
+    "delete-job": "job",
+    "recreate-job": "job",
+    "delete-pod": "job",
+    "edit-queue": "",
+}
+_PROCESSES = (
+    "kill-scheduler",
+    "kill-leader",
+    "kill-at",
+    "kill-at",
+    "kill-controllers",
+    "stop-scheduler",
+    "pause-leader",
+)
+_NODES = ("node-down", "node-gone", "node-shrinks", "node-cordoned", "intruder")
+_USERS = ("delete-job", "recreate-job", "delete-pod", "edit-queue")
+_STORE = ("restart-store", "disk-full")
+_LINES = ("cut-scheduler", "cut-controllers", "pause-leader", "pause-controllers", "skew")
+
+STORM = Rates(
+    refused=0.03, conflict=0.03, throttled=0.03, error=0.02, error_acted=0.02, lost=0.03, late=0.03, slow=0.05,
+    lag=0.15, twice=0.05, watch_s=25.0,
+)  # fmt: skip
+BREEZE = Rates(refused=0.01, conflict=0.01, lost=0.01, late=0.01, slow=0.02, lag=0.05, watch_s=60.0)
+
+RESERVING = "reserving"
+BUILT_IN = "built-in"
+CAPACITY = "capacity"
+POLICIES = (BUILT_IN, BUILT_IN, RESERVING, CAPACITY)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Profile:
+    """`kinds` of mishaps, at most so many; the chances of faults; how many processes, jobs and members."""
+
+    kinds: tuple[str, ...] = ()
+    mishaps: int = 0
+    rates: Rates = CALM
+    schedulers: int = 1
+    controllers: int = 1
+    jobs: int = 4
+    members: int = 8
+    faults_s: float = 45.0
+    policies: tuple[str, ...] = POLICIES
+
+
+PROFILES = {
+    "calm": Profile(),
+    "storm": Profile(rates=STORM),
+    "processes": Profile(kinds=_PROCESSES, mishaps=4, rates=BREEZE, schedulers=2),
+    "lines": Profile(kinds=_LINES, mishaps=4, rates=BREEZE, schedulers=2),
+    "nodes": Profile(kinds=_NODES, mishaps=4, rates=BREEZE),
+    "users": Profile(kinds=_USERS, mishaps=5, rates=BREEZE),
+    "store": Profile(kinds=_STORE, mishaps=3, rates=BREEZE),
+    "all": Profile(
+        kinds=(*_PROCESSES, *_NODES, *_USERS, *_STORE, *_LINES), mishaps=6, rates=STORM, schedulers=2, controllers=2
+    ),
+}

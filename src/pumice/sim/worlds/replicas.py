@@ -1,0 +1,164 @@
+"""The processes of a world, as their commands put them together, over a Line instead of HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import random
+from typing import TYPE_CHECKING, Any
+
+from pumice import instant
+from pumice.api import names
+from pumice.dispatch.memory_store import MemoryPlace
+from pumice.kube.client import Client
+from pumice.kube.informer import Informers
+from pumice.kube.lease import Election
+from pumice.local.apiserver.request_parsing import Caller
+from pumice.local.nodes.lifecycle import NodeLifecycle
+from pumice.local.nodes.pretend import PretendAgent
+from pumice.processes.controller_settings import ControllerSettings
+from pumice.processes.controllers import Controllers
+from pumice.processes.scheduler import Scheduler, Served
+from pumice.runtime import Runtime
+from pumice.sim.worlds.loop import Replica
+from pumice.sim.worlds.network import Line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from pumice.clock import VirtualClock
+    from pumice.instant import Instant
+    from pumice.local.nodes.registration import NodeFacts
+    from pumice.scheduling.core.policy import Policy
+    from pumice.sim.worlds.network import Network
+
+LEASE_NAMESPACE = "kube-system"
+SCHEDULER_LEASE = names.SCHEDULER_LEASE
+SCHEDULER = "scheduler"
+CONTROLLERS = "controllers"
+ADMINISTRATORS = ("system:masters", "system:authenticated")
+CONTROLLERS_USED = frozenset({"job", "podgroup", "queue", "garbage"})
+
+
+class SkewedClock:
+    """The world's clock as one machine has it: its time of day is off by `skew_s`, its seconds are as long as everybody's."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self.skew_s = 0.0
+
+    def now(self) -> Instant:
+        return self._clock.now() + round(self.skew_s * instant.SECOND)
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Machine:
+    """Where one process lives: its name, clock and line stay when the process dies and starts again."""
+
+    name: str
+    clock: SkewedClock
+    line: Line
+    chance: random.Random
+    fail_point: Callable[[str], None]
+    log: Callable[..., None]
+    replica: Replica = dataclasses.field(default_factory=lambda: Replica(""))
+    lives: int = 0
+    restart: Callable[[], object] = lambda: None
+    main: asyncio.Task[None] | None = None
+    worker: Any = None  # the Scheduler or the Controllers, once it is there
+
+    def client(self) -> Client:
+        return Client(self.line, clock=self.clock, chance=self.chance)
+
+    def runtime(self) -> Runtime:
+        return Runtime(clock=self.clock, chance=self.chance, log=self.log, fail_point=self.fail_point)
+
+    @property
+    def identity(self) -> str:
+        return f"{self.name}-{self.lives}"
+
+
+def machine(
+    name: str,
+    network: Network,
+    clock: VirtualClock,
+    seed: str,
+    *,
+    is_shaken: bool,
+    fail_point: Callable[[str], None],
+    log: Callable[..., None],
+) -> Machine:
+    chance = random.Random(f"{seed}/{name}")  # noqa: S311  chance is what worlds are made of
+    line = Line(
+        network,
+        name,
+        Caller(name, ADMINISTRATORS),
+        random.Random(f"{seed}/{name}/line"),  # noqa: S311  as above
+        is_shaken=is_shaken,
+    )
+    return Machine(name, SkewedClock(clock), line, chance, fail_point, log)
+
+
+async def scheduler(own: Machine, policy: Policy, served: Served) -> None:
+    """As `pumice scheduler`."""
+
+    def work(client: Client, informers: Informers, runtime: Runtime) -> Coroutine[Any, Any, None]:
+        own.worker = Scheduler(client, informers, lambda: policy, runtime, served)
+        return own.worker.run()  # type: ignore[no-any-return]
+
+    await _lead(own, names.SCHEDULER_LEASE, work)
+
+
+async def controllers(own: Machine) -> None:
+    """As `pumice controllers`."""
+    settings = ControllerSettings(enabled=CONTROLLERS_USED, workers=dict.fromkeys(CONTROLLERS_USED, 2))
+
+    def work(client: Client, informers: Informers, runtime: Runtime) -> Coroutine[Any, Any, None]:
+        own.worker = Controllers(client, informers, runtime, settings)
+        return own.worker.run()  # type: ignore[no-any-return]
+
+    await _lead(own, names.CONTROLLERS_LEASE, work)
+
+
+async def _lead(
+    own: Machine, lease: str, work: Callable[[Client, Informers, Runtime], Coroutine[Any, Any, None]]
+) -> None:
+    client = own.client()
+    informers = Informers(client, clock=own.clock, chance=own.chance, log=own.log)
+    election = Election(
+        client,
+        namespace=LEASE_NAMESPACE,
+        name=lease,
+        identity=own.identity,
+        clock=own.clock,
+        chance=own.chance,
+        log=own.log,
+    )
+    runtime = dataclasses.replace(own.runtime(), guard=election.check)
+    watching = asyncio.create_task(informers.run())
+    try:
+        await election.lead(lambda: work(client, informers, runtime))
+    finally:
+        watching.cancel()
+        await asyncio.wait({watching})
+
+
+async def nodes(own: Machine, facts: list[NodeFacts]) -> None:
+    """The kubelets, and what watches over them."""
+    client = own.client()
+    informers = Informers(client, clock=own.clock, chance=own.chance, log=own.log)
+    own.worker = PretendAgent(client, informers, facts, own.runtime())
+    async with asyncio.TaskGroup() as crew:
+        crew.create_task(informers.run())
+        crew.create_task(own.worker.run())
+        crew.create_task(NodeLifecycle(client, informers, own.runtime()).run())
+
+
+def memory_place() -> MemoryPlace:
+    return MemoryPlace(LEASE_NAMESPACE, names.SCHEDULER_LEASE)

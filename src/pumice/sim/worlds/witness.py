@@ -1,0 +1,278 @@
+"""Sees every change that the store has kept, and says at once what must never be.
+
+It believes nobody but the store. What only holds in the end is in `ending`.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pumice.api import names
+from pumice.api.batch import Job
+from pumice.api.coordination import Lease
+from pumice.api.core import Node
+from pumice.api.pods import Pod
+from pumice.api.scheduling import PodGroup, Queue
+from pumice.local.nodes.pretend import GPU
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pumice.api.meta import Struct
+    from pumice.clock import VirtualClock
+    from pumice.local.apiserver.history import Change
+    from pumice.sim.worlds.loop import Replica
+
+SCHEDULER_LEASE = f"kube-system/{names.SCHEDULER_LEASE}"
+STALE_S = 150.0  # a process may know what was so this long ago: a silent watch is found out after 120 s
+MEND_S = 60.0  # beyond the grace time, for the steps that giving up a gang takes
+REPEATS_MAX = 20  # so many complaints tell enough
+WAKING_S = 0.5  # a process that has just woken up may send what it was about to send
+_ENDED = frozenset({"Succeeded", "Failed"})
+_STRUCTS: dict[str, type[Struct]] = {
+    "pods": Pod,
+    "nodes": Node,
+    "podgroups.scheduling.volcano.sh": PodGroup,
+    "queues.scheduling.volcano.sh": Queue,
+    "jobs.batch.volcano.sh": Job,
+    "leases.coordination.k8s.io": Lease,
+}
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class PodSeen:
+    key: str
+    group: str  # namespace/name of its PodGroup
+    node: str
+    gpus: int
+    is_over: bool
+    is_leaving: bool
+    is_ours: bool
+    since: float  # when it came to its node
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class GangSeen:
+    uid: str
+    minimum: int
+    queue: str
+    was_whole: bool = False
+    partial_since: float | None = None
+    promised: tuple[str, str] | None = None  # the time of its reservation, and who led when it was told
+
+
+class Recent:
+    """The largest that a number has been lately."""
+
+    def __init__(self) -> None:
+        self._values: list[tuple[float, int]] = []
+
+    def put(self, at: float, value: int) -> None:
+        self._values.append((at, value))
+
+    def now(self) -> int:
+        return self._values[-1][1] if self._values else 0
+
+    def most(self, now: float) -> int:
+        """The present value, and those that were true within STALE_S."""
+        while len(self._values) > 1 and self._values[1][0] < now - STALE_S:
+            self._values.pop(0)
+        return max((value for _, value in self._values), default=0)
+
+
+class Witness:
+    """`wrong` is what must not be, in sentences."""
+
+    def __init__(self, clock: VirtualClock, grace_s: int) -> None:
+        self._clock = clock
+        self._grace_s = grace_s
+        self.wrong: list[str] = []
+        self.is_over = False
+        self.calm_since: float | None = None
+        self.pods: dict[str, PodSeen] = {}
+        self.gangs: dict[str, GangSeen] = {}  # by namespace/name
+        self.groups: dict[str, PodGroup] = {}
+        self.jobs: dict[str, Job] = {}
+        self.room: dict[str, Recent] = collections.defaultdict(Recent)
+        self.limits: dict[str, Recent] = collections.defaultdict(Recent)
+        self.leases: dict[str, tuple[str, float]] = {}  # who holds it, and since when
+        self.binds = 0
+        self._decoders = {name: msgspec.json.Decoder(struct) for name, struct in _STRUCTS.items()}
+        self._seers: dict[str, Callable[[str, Struct], None]] = {
+            "pods": self._see_pod,  # type: ignore[dict-item]
+            "nodes": self._see_node,  # type: ignore[dict-item]
+            "podgroups.scheduling.volcano.sh": self._see_group,  # type: ignore[dict-item]
+            "queues.scheduling.volcano.sh": self._see_queue,  # type: ignore[dict-item]
+            "jobs.batch.volcano.sh": self._see_job,  # type: ignore[dict-item]
+            "leases.coordination.k8s.io": self._see_lease,  # type: ignore[dict-item]
+        }
+
+    def complain(self, text: str) -> None:
+        if len(self.wrong) < REPEATS_MAX:
+            self.wrong.append(f"at {self._clock.monotonic():.3f} s: {text}")
+
+    def calm(self) -> None:
+        """From now on nothing goes wrong by itself: what is half done has to be finished."""
+        now = self.calm_since = self._clock.monotonic()
+        for gang in self.gangs.values():
+            if gang.partial_since is not None:
+                gang.partial_since = now
+
+    # ------------------------------------------------------------------------------------------------- seeing
+
+    def see(self, change: Change) -> None:
+        see = self._seers.get(change.collection)
+        if see is None:
+            return
+        entry = change.after or change.before
+        assert entry is not None
+        key = f"{entry.namespace}/{entry.name}" if entry.namespace else entry.name
+        if change.after is None:
+            self._forget(change.collection, key, entry.uid)
+        else:
+            see(key, self._decoders[change.collection].decode(change.after.body))
+        self.look()
+
+    def _forget(self, collection: str, key: str, uid: str) -> None:
+        if collection == "pods":
+            gone = self.pods.pop(uid, None)
+            if gone is not None:
+                self._count(gone.group)
+        elif collection == "podgroups.scheduling.volcano.sh":
+            self.gangs.pop(key, None)
+            self.groups.pop(key, None)
+        elif collection == "jobs.batch.volcano.sh":
+            self.jobs.pop(key, None)
+        elif collection == "nodes":
+            self.room[key].put(self._clock.monotonic(), 0)
+
+    def _see_pod(self, key: str, pod: Pod) -> None:
+        uid, now = pod.metadata.uid, self._clock.monotonic()
+        before = self.pods.get(uid)
+        seen = PodSeen(
+            key=key,
+            group=f"{pod.metadata.namespace}/{pod.metadata.annotations.get(names.GROUP_NAME, '')}",
+            node=pod.spec.node_name,
+            gpus=_gpus(pod),
+            is_over=pod.status.phase in _ENDED,
+            is_leaving=pod.metadata.deletion_timestamp is not None,
+            is_ours=names.ATTEMPT in pod.metadata.annotations,
+            since=before.since if before is not None and before.node else now,
+        )
+        self.pods[uid] = seen
+        if before is not None and before.node and before.node != seen.node:
+            self.complain(f"pod {key} went from node {before.node} to {seen.node or 'none'}")
+        if seen.node and (before is None or not before.node):
+            self._bound(seen)
+        self._count(seen.group)
+
+    def _see_node(self, key: str, node: Node) -> None:
+        self.room[key].put(self._clock.monotonic(), int(node.status.allocatable.get(GPU, 0)))
+
+    def _see_group(self, key: str, group: PodGroup) -> None:
+        self.groups[key] = group
+        known = self.gangs.get(key)
+        if known is None or known.uid != group.metadata.uid:
+            known = self.gangs[key] = GangSeen(group.metadata.uid, 0, "")
+        known.minimum, known.queue = group.spec.min_member, group.spec.queue
+        self._check_reservation(key, known, group)
+        self._count(key)
+
+    def _check_reservation(self, key: str, gang: GangSeen, group: PodGroup) -> None:
+        """A time that a gang was told becomes later only for a cause that it is told, too; a new leader may know nothing of it."""
+        notes = group.metadata.annotations
+        text, leader = notes.get(names.RESERVATION, ""), self.leases.get(SCHEDULER_LEASE, ("", 0.0))[0]
+        if not text:
+            gang.promised = None
+            return
+        until = msgspec.json.decode(text)["time"]
+        if gang.promised is not None and gang.promised[1] == leader and until > gang.promised[0]:
+            causes = [each["code"] for each in msgspec.json.decode(notes.get(names.VERDICT) or "{}").get("reasons", ())]
+            if not any(each.startswith("Reservation") for each in causes):
+                self.complain(f"gang {key} was promised {gang.promised[0]}, then {until}, and not told why")
+        gang.promised = until, leader
+
+    def _see_queue(self, key: str, queue: Queue) -> None:
+        self.limits[key].put(self._clock.monotonic(), int(queue.spec.capability.get(GPU, 1_000_000)))
+
+    def _see_job(self, key: str, job: Job) -> None:
+        self.jobs[key] = job
+
+    def _see_lease(self, key: str, lease: Lease) -> None:
+        holder = lease.spec.holder_identity or ""
+        if self.leases.get(key, ("", 0.0))[0] != holder:
+            self.leases[key] = (holder, self._clock.monotonic())
+
+    # ------------------------------------------------------------------------------------------------- judging
+
+    def _bound(self, pod: PodSeen) -> None:
+        """A pod has come to a node: neither the node nor the queue may hold more than it has, by our doing."""
+        if not pod.is_ours:
+            return
+        self.binds += 1
+        now = self._clock.monotonic()
+        held = sum(
+            each.gpus
+            for each in self.pods.values()
+            if each.node == pod.node and not each.is_over and (each.is_ours or each.since < now - STALE_S)
+        )
+        room = self.room[pod.node].most(now)
+        if held > room:
+            self.complain(f"node {pod.node} holds pods of {held} GPUs and has {room}, with {pod.key} bound last")
+        gang = self.gangs.get(pod.group)
+        if gang is not None:
+            self._check_queue(gang.queue, pod, now)
+
+    def _check_queue(self, queue: str, pod: PodSeen, now: float) -> None:
+        used = sum(
+            each.gpus
+            for each in self.pods.values()
+            if each.node and not each.is_over and not each.is_leaving and self._queue_of(each) == queue
+        )
+        limit = self.limits[queue].most(now)
+        if used > limit:
+            self.complain(f"queue {queue} uses {used} GPUs and may use {limit}, with {pod.key} bound last")
+
+    def _queue_of(self, pod: PodSeen) -> str:
+        gang = self.gangs.get(pod.group)
+        return gang.queue if gang is not None else ""
+
+    def _count(self, group: str) -> None:
+        """Whether the gang is whole, or only a part of it has places."""
+        gang = self.gangs.get(group)
+        if gang is None or gang.was_whole:
+            return
+        placed = sum(bool(each.node) for each in self.pods.values() if each.group == group and not each.is_leaving)
+        if placed >= gang.minimum:
+            gang.was_whole, gang.partial_since = True, None
+        elif placed and gang.partial_since is None:
+            gang.partial_since = self._clock.monotonic()
+        elif not placed:
+            gang.partial_since = None
+
+    def look(self) -> None:
+        """What is wrong because it lasts: a gang in part, once nothing keeps it from being finished or given up."""
+        if self.calm_since is None:
+            return
+        limit = self._clock.monotonic() - self._grace_s - MEND_S
+        for key, gang in self.gangs.items():
+            if gang.partial_since is not None and gang.partial_since < limit:
+                self.complain(
+                    f"gang {key} is bound in part since {gang.partial_since:.3f} s, longer than its grace time"
+                )
+                gang.partial_since = None
+
+    def sends_bind(self, identity: str, lease: str, replica: Replica) -> None:
+        """Only who leads may send a bind; who has just woken up is forgiven what it was about to send."""
+        holder, since = self.leases.get(lease, ("", 0.0))
+        now = self._clock.monotonic()
+        if holder not in {"", identity} and since < now - WAKING_S and replica.woke_at < now - WAKING_S:
+            self.complain(f"{identity} sends a bind while {holder} leads since {since:.3f} s")
+
+
+def _gpus(pod: Pod) -> int:
+    return sum(int(each.resources.requests.get(GPU, each.resources.limits.get(GPU, 0))) for each in pod.spec.containers)

@@ -1,0 +1,352 @@
+"""One world: everything put together, played to its end, and looked at all the while."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import dataclasses
+import gc
+import hashlib
+import random
+from typing import TYPE_CHECKING
+
+from pumice.api import names
+from pumice.api.batch import Job
+from pumice.api.priority import PriorityClass
+from pumice.api.scheduling import Queue
+from pumice.clock import VirtualClock
+from pumice.kube import errors
+from pumice.local.nodes.pretend import GPU, pretend_nodes
+from pumice.processes.scheduler import Served
+from pumice.sim.worlds import ending, mishaps, policies, replicas
+from pumice.sim.worlds.apiserver import START, ApiServer
+from pumice.sim.worlds.loop import Replica, State, WorldLoop
+from pumice.sim.worlds.network import Network
+from pumice.sim.worlds.story import GPUS
+from pumice.sim.worlds.witness import Witness
+
+if TYPE_CHECKING:
+    import collections
+    from collections.abc import Awaitable, Callable, Coroutine
+    from typing import Any
+
+    from pumice.kube.transport import Request
+    from pumice.local.apiserver.history import Change
+    from pumice.processes.scheduler import Scheduler
+    from pumice.sim.worlds.replicas import Machine
+    from pumice.sim.worlds.story import JobPlan, Story
+
+GRACE_S = (
+    10  # a gang that is bound in part is released after so long: shorter than in production, so that worlds are short
+)
+REST_S_MAX = 600.0  # after the faults everything that fits has ended within so long
+LOOK_S = 5.0
+SETTLE_S = 15.0  # numbers that change late are written late
+ENDS_MAX = 20
+AGAIN_S = 1.0
+RESTART_S_MAX = 3.0  # a process that ended is started again within so long
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a world: what was wrong, if anything, and the digest of all that happened."""
+
+    wrong: tuple[str, ...]
+    digest: str
+    seconds: float
+    faults: collections.Counter[str]
+    points: frozenset[str]  # fail points that were passed
+    log: tuple[str, ...] = ()
+
+
+def play(story: Story, *, keeps_log: bool = False) -> Verdict:
+    """The same story ends the same way, byte for byte."""
+    clock = VirtualClock(START)
+    loop = WorldLoop(clock, random.Random(f"{story.seed}/threads"))  # noqa: S311  chance is what worlds are made of
+    asyncio.set_event_loop(loop)
+    is_collecting = gc.isenabled()
+    gc.disable()  # a task that is collected in the middle would run its `finally` then
+    world = World(story, clock, loop, keeps_log=keeps_log)
+    try:
+        loop.run_until_complete(world.run())
+        return world.verdict()
+    finally:
+        world.end()
+        asyncio.set_event_loop(None)
+        loop.close()
+        gc.unfreeze()  # what a scheduler froze at its start
+        if is_collecting:
+            gc.enable()
+
+
+class World:
+    """The parts of one world; mishaps reach into it."""
+
+    def __init__(self, story: Story, clock: VirtualClock, loop: WorldLoop, *, keeps_log: bool) -> None:
+        self.story = story
+        self.clock = clock
+        self.loop = loop
+        self.chance = random.Random(f"{story.seed}/world")  # noqa: S311  as above
+        self.witness = Witness(clock, GRACE_S)
+        self.server = ApiServer(clock, random.Random(f"{story.seed}/server"), self._settled)  # noqa: S311  as above
+        self.network = Network(self.server, story.rates, self.note)
+        self.network.on_send = self._sent
+        self.points: set[str] = set()
+        self.armed: dict[str, int] = {}  # fail points at which the leader dies, and after how many passes
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._log: list[str] | None = [] if keeps_log else None
+        self.machines: dict[str, Machine] = {}
+        self._replicas: list[Replica] = []
+        self.is_calm = False
+        self.user = self._machine("user", is_shaken=False)
+        self.client = self.user.client()
+
+    # ------------------------------------------------------------------------------------------------- the log
+
+    def note(self, text: str) -> None:
+        """Everything that happens leaves a line; their digest is the world's."""
+        line = f"{self.clock.monotonic():.6f} {text}"
+        self._digest.update(line.encode())
+        if self._log is not None:
+            self._log.append(line)
+
+    def _settled(self, change: Change) -> None:
+        entry = change.after or change.before
+        assert entry is not None
+        body = change.after.body if change.after is not None else change.last
+        self._digest.update(body)
+        what = "put" if change.after is not None else "gone"
+        self.note(f"{what} {change.collection} {entry.namespace}/{entry.name} v{change.version}")
+        self.witness.see(change)
+
+    def verdict(self) -> Verdict:
+        return Verdict(
+            tuple(self.witness.wrong),
+            self._digest.hexdigest(),
+            self.clock.monotonic(),
+            self.network.done,
+            frozenset(self.points),
+            tuple(self._log or ()),
+        )
+
+    # ------------------------------------------------------------------------------------------------- processes
+
+    def _machine(self, name: str, *, is_shaken: bool) -> Machine:
+        def fail_point(point: str) -> None:
+            self._pass(name, point)
+
+        def log(event: str, /, **facts: object) -> None:
+            if self._log is not None:
+                self.note(f"{name}: {event} {facts}")
+
+        made = replicas.machine(
+            name, self.network, self.clock, str(self.story.seed), is_shaken=is_shaken, fail_point=fail_point, log=log
+        )
+        self.machines[name] = made
+        return made
+
+    def _pass(self, name: str, point: str) -> None:
+        kind = name.partition("-")[0]
+        self.points.add(f"{kind}:{point.partition(' ')[0]}")
+        left = self.armed.get(point)
+        if left is None or kind != replicas.SCHEDULER:
+            return
+        if left > 0:
+            self.armed[point] = left - 1
+            return
+        del self.armed[point]
+        self.kill(name)
+        # The step that was to come does not happen: a dead process does not go on to its next await.
+        raise _Killed(point)
+
+    def launch(self, name: str, main: Callable[[Machine], Coroutine[Any, Any, None]]) -> None:
+        """Starts a process, and again whenever it has ended."""
+        own = self.machines[name]
+        own.lives += 1
+        own.worker = None
+        replica = own.replica = Replica(own.identity)
+        self._replicas.append(replica)
+        self.note(f"start {own.identity}")
+        task = own.main = self.loop.start(replica, main(own))
+
+        def again() -> None:
+            if own.replica is replica and not self.witness.is_over:
+                self.launch(name, main)
+
+        def ended(_: object) -> None:
+            error = None if task.cancelled() else task.exception()
+            if error is not None and not isinstance(error, errors.KubeError) and not self.witness.is_over:
+                self.witness.wrong.append(f"{own.identity} ended with {error!r}")
+            self.note(f"end {own.identity} {type(error).__name__}")
+            replica.die()
+            own.restart()
+
+        def restart() -> None:
+            """Not in the context of whoever dies at this moment: it would die with it."""
+            delay_s = self.chance.uniform(0.2, RESTART_S_MAX)
+            self.loop.call_later(delay_s, again, context=contextvars.Context())
+
+        own.restart = restart
+        task.add_done_callback(ended)
+
+    def kill(self, name: str) -> None:
+        """As `kill -9` does; somebody starts it again."""
+        own = self.machines[name]
+        if own.replica.state is State.DEAD:
+            return
+        self.note(f"kill {own.identity}")
+        own.replica.die()
+        own.restart()
+
+    def stop(self, name: str) -> None:
+        """SIGTERM: it ends in its own time, and gives its lease back."""
+        main = self.machines[name].main
+        if main is not None:
+            self.note(f"stop {name}")
+            main.cancel()
+
+    def _sent(self, who: str, request: Request) -> None:
+        if request.method == "POST" and request.path.endswith("/binding") and who.startswith(replicas.SCHEDULER):
+            own = self.machines[who]
+            lease = f"{replicas.LEASE_NAMESPACE}/{replicas.SCHEDULER_LEASE}"
+            self.witness.sends_bind(own.identity, lease, own.replica)
+
+    # ------------------------------------------------------------------------------------------------- life
+
+    async def run(self) -> None:
+        await self.server.start()
+        self._populate()
+        await self._furnish()
+        plan = [(each.at_s, self._submit(each)) for each in self.story.jobs]
+        plan += [(each.at_s, mishaps.befall(self, each)) for each in self.story.mishaps]
+        pending = [self.loop.create_task(_later(at_s, what)) for at_s, what in plan]
+        await asyncio.sleep(self.story.faults_s)
+        await self._calm()
+        await asyncio.gather(*pending)
+        await self._come_to_rest()
+
+    def _populate(self) -> None:
+        facts = pretend_nodes(self.story.nodes, gpus=GPUS)
+        facts = [dataclasses.replace(each, annotations={names.NODE_AGENT: "world"}) for each in facts]
+        chosen = policies.chosen(self.story.policy)
+        served = Served(grace_s=GRACE_S, memory_place=replicas.memory_place())
+        self._machine("nodes", is_shaken=False)
+        self.launch("nodes", lambda own: replicas.nodes(own, facts))
+        for number in range(self.story.schedulers):
+            self._machine(f"scheduler-{number}", is_shaken=True)
+            self.launch(f"scheduler-{number}", lambda own: replicas.scheduler(own, chosen, served))
+        for number in range(self.story.controllers):
+            self._machine(f"controllers-{number}", is_shaken=True)
+            self.launch(f"controllers-{number}", replicas.controllers)
+
+    async def _furnish(self) -> None:
+        await self.client.create(PriorityClass, {"metadata": {"name": "high"}, "value": 1000})
+        for name, limit in self.story.queues.items():
+            spec: dict[str, Any] = {"weight": 1, "reclaimable": True}
+            if limit:
+                spec["capability"] = {GPU: str(limit)}
+            if name != "default":
+                await insist(self.client.create, Queue, {"metadata": {"name": name}, "spec": spec})
+
+    async def _submit(self, plan: JobPlan) -> None:
+        await insist(self.client.create, Job, manifest(plan), namespace="default")
+
+    async def _calm(self) -> None:
+        """The faults are over: whatever is broken is mended, whoever sleeps wakes."""
+        self.note("calm")
+        self.is_calm = True
+        self.armed.clear()
+        self.network.calm()
+        await mishaps.mend_all(self)
+        self.witness.calm()
+
+    async def _come_to_rest(self) -> None:
+        until = self.clock.monotonic() + REST_S_MAX
+        while self.clock.monotonic() < until:
+            await asyncio.sleep(LOOK_S)
+            if ending.is_at_rest(self.witness, self.story.nodes) and self._leader() is not None:
+                break
+        await asyncio.sleep(SETTLE_S)
+        self._judge_the_end()
+
+    def _judge_the_end(self) -> None:
+        for text in ending.complaints(
+            self.witness,
+            self.server.journal.bodies,
+            self._leader(),
+            nodes=self.story.nodes,
+            now=self.clock.now(),
+            grace_s=GRACE_S,
+            policy=policies.chosen(self.story.policy),
+        ):
+            self.witness.complain(text)
+
+    def _leader(self) -> Scheduler | None:
+        holder, _ = self.witness.leases.get(f"{replicas.LEASE_NAMESPACE}/{replicas.SCHEDULER_LEASE}", ("", 0.0))
+        found = [each.worker for each in self.machines.values() if each.identity == holder]
+        return found[0] if found and found[0] is not None and found[0].pulse.ready else None
+
+    def end(self) -> None:
+        """Everything is cancelled, the dead too, so that nothing of it runs later."""
+        self.witness.is_over = True
+        self.network.is_over = True
+        for _ in range(ENDS_MAX):
+            tasks = asyncio.all_tasks(self.loop)
+            if not tasks:
+                return
+            for task in tasks:
+                task.cancel()
+            for replica in self._replicas:
+                replica.rise(self.loop)
+            self.loop.run_until_complete(asyncio.wait(tasks, timeout=60.0))
+        raise AssertionError(f"tasks of the world do not end: {asyncio.all_tasks(self.loop)}")
+
+
+class _Killed(BaseException):
+    """Raised where a process dies between two steps; nobody in it lives to see it."""
+
+
+async def _later(at_s: float, what: Coroutine[Any, Any, None]) -> None:
+    await asyncio.sleep(at_s)
+    await what
+
+
+async def insist(ask: Callable[..., Awaitable[object]], *what: Any, **named: Any) -> None:
+    """Users try again until it is done."""
+    while True:
+        try:
+            await ask(*what, **named)
+        except errors.AlreadyExists:
+            return
+        except (errors.Unreachable, errors.ServerError):
+            await asyncio.sleep(AGAIN_S)
+        else:
+            return
+
+
+def manifest(plan: JobPlan) -> dict[str, Any]:
+    amounts = {GPU: str(plan.gpus)}
+    template = {
+        "metadata": {"annotations": {names.PRETEND_RUN: f"{plan.run_s}s", names.PRETEND_STOP: "3s"}},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 5,
+            "containers": [{"name": "main", "image": "train", "resources": {"limits": amounts, "requests": amounts}}],
+        },
+    }
+    spec: dict[str, Any] = {
+        "schedulerName": "volcano",
+        "queue": plan.queue,
+        "minAvailable": plan.minimum,
+        "maxRetry": 100,
+        "policies": [{"event": "PodEvicted", "action": "RestartJob"}, {"event": "PodFailed", "action": "RestartJob"}],
+        "tasks": [{"name": "w", "replicas": plan.size, "template": template}],
+    }
+    if plan.priority:
+        spec["priorityClassName"] = plan.priority
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": plan.name},
+        "spec": spec,
+    }
