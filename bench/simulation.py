@@ -1,12 +1,14 @@
 """A published workload under each policy, and the wedge that users complain of; the figures beside those of a textbook.
 
-    python -m bench.simulation [TRACE.swf]
+    python -m bench.simulation [policies] [rare] [wedge] [--trace FILE.swf] [--policy NAME ...] [--cluster 256x1 ...]
 
-Without a trace the workload is drawn as the tests draw theirs. Some minutes of one core.
+Without a trace the workload is drawn as the tests draw theirs. Some minutes of one core each; `conservative` takes the longest.
 """
 
 from __future__ import annotations
 
+import argparse
+import dataclasses
 import io
 import json
 import sys
@@ -25,23 +27,34 @@ if TYPE_CHECKING:
 JOBS, SLOTS = 2000, 256
 TRACES = Path(__file__).parents[1].parent / "shared" / "traces"
 _RULES = {"fifo": textbook.first_come, "easy": textbook.easy, "conservative": textbook.conservative}
-LARGE = SLOTS // 2  # gangs of more than that are the largest
+LARGE = SLOTS // 2
 
 
 def main() -> None:
-    given = [Path(each) for each in sys.argv[1:]] or [each for each in [TRACES / "lublin_256.swf"] if each.exists()]
-    for path in given:
-        workload(read_swf(io.StringIO(path.read_text()), path.name, most=JOBS), path.name)
-    if not given:
-        workload(lublin.workload(1, JOBS, SLOTS), "drawn")
-    wedge()
+    given = argparse.ArgumentParser()
+    given.add_argument("parts", nargs="*", choices=[[], "policies", "rare", "wedge"])
+    given.add_argument("--trace", type=Path, default=TRACES / "lublin_256.swf")
+    given.add_argument("--policy", action="append", choices=list(NAMED))
+    given.add_argument("--cluster", action="append")
+    options = given.parse_args()
+    parts = options.parts or ["policies", "rare", "wedge"]
+    name = options.trace.name if options.trace.exists() else "drawn"
+    work: Sequence[Submission] = lublin.workload(1, JOBS, SLOTS)
+    if options.trace.exists():
+        work = read_swf(io.StringIO(options.trace.read_text()), name, most=JOBS)
+    if "policies" in parts:
+        workload(work, name, options.policy or list(NAMED), options.cluster or [f"{SLOTS}x1", f"{SLOTS // 8}x8"])
+    if "rare" in parts:
+        rare(work, name)
+    if "wedge" in parts:
+        wedge()
 
 
-def workload(work: Sequence[Submission], name: str) -> None:
-    for policy, rule in _RULES.items():
-        _say(bench="textbook", workload=name, policy=policy, **by_the_book(rule, work))
-    for cluster in (f"{SLOTS}x1", f"{SLOTS // 8}x8"):
-        for policy in NAMED:
+def workload(work: Sequence[Submission], name: str, policies: Sequence[str], clusters: Sequence[str]) -> None:
+    for policy in policies:
+        if policy in _RULES:
+            _say(bench="textbook", workload=name, policy=policy, **by_the_book(_RULES[policy], work))
+        for cluster in clusters:
             started = time.process_time()
             outcome = run(policy, work, cluster)
             took = time.process_time() - started
@@ -50,13 +63,34 @@ def workload(work: Sequence[Submission], name: str) -> None:
             )
 
 
+def rare(work: Sequence[Submission], name: str, load: float = 1.0) -> None:
+    """The smaller jobs of a workload, so dense that they ask for all slots, and ten gangs of half of them at even distances."""
+    small = [each for each in work if each.size <= SLOTS // 8][: JOBS // 2]
+    first, last = small[0].at_s, small[-1].at_s
+    dense = sum(each.size * each.run_s for each in small) / (load * SLOTS * (last - first))
+    mixed = [dataclasses.replace(each, at_s=round((each.at_s - first) * dense)) for each in small]
+    span = mixed[-1].at_s
+    mixed += [
+        Submission(at_s=round(span * (number + 1) / 12), run_s=600, size=LARGE, estimate_s=600) for number in range(10)
+    ]
+    for policy in ("greedy", "builtin"):
+        outcome = run(policy, mixed, f"{SLOTS}x1")
+        waits = [each.wait_s for each in outcome.runs[-10:] if each.wait_s is not None]
+        _say(
+            bench="rare", workload=name, policy=policy, load=load, mean_wait_of_gangs_s=sum(waits) / len(waits),
+            mean_wait_s=outcome.figures["mean_wait_s"], utilisation=outcome.figures["utilisation"],
+        )  # fmt: skip
+
+
 def run(policy: str, work: Sequence[Submission], cluster: str, **settings: Any) -> Outcome:
     named = NAMED[policy]
     return simulate(work, nodes(cluster), policy=named.text, source=policy, strict=named.strict, **settings)
 
 
 def told(outcome: Outcome) -> dict[str, Any]:
-    large = [each.wait_s for each in outcome.runs if each.job.size > LARGE and each.wait_s is not None]
+    """The largest gangs are the hundredth part with the most members."""
+    ranked = sorted(outcome.runs, key=lambda each: each.job.size, reverse=True)[: max(len(outcome.runs) // 100, 1)]
+    large = [each.wait_s for each in ranked if each.wait_s is not None]
     figures = {name: value for name, value in outcome.figures.items() if value is not None}
     return {**figures, "mean_wait_of_largest_s": sum(large) / len(large) if large else None}
 

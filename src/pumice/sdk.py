@@ -22,11 +22,12 @@ from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.gangstate import GangState, SubState
 from pumice.scheduling.core.memory import Memory, Slot
 from pumice.scheduling.core.plugin import Plugin, Watch
-from pumice.scheduling.core.points import EvictionKind, Indexes, Points, Pull, Scores, Vote
+from pumice.scheduling.core.points import Bound, EvictionKind, Indexes, Points, Pull, Scores, Vote
 from pumice.scheduling.core.policy import PluginOption, PolicyError
 from pumice.scheduling.core.session import Session
 from pumice.scheduling.core.shapes import Reads, Shape
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
+from pumice.scheduling.evicting.victim_columns import VictimColumns, View
 from pumice.scheduling.placing.placement import Pairs
 from pumice.telemetry.catalogue import Metric, MetricKind
 
@@ -36,6 +37,7 @@ __all__ = [
     "ENTRY_POINTS",
     "Amounts",
     "Args",
+    "Bound",
     "Code",
     "Column",
     "ConfigMap",
@@ -70,6 +72,8 @@ __all__ = [
     "Status",
     "SubState",
     "Task",
+    "VictimColumns",
+    "View",
     "Vote",
     "Watch",
 ]

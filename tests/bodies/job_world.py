@@ -218,7 +218,7 @@ class JobWorld:
 
 
 @contextlib.asynccontextmanager
-async def job_world(transport, other, namespace, *, nodes=2, gpus=8, controls=True):
+async def job_world(transport, other, namespace, *, nodes=2, gpus=8, controls=True, policy=builtin.TEXT):
     """A place over two transports to one server: one for us, whose writes are counted, and one for nodes and the test.
 
     Without `controls`, the controllers are somebody else's business.
@@ -229,9 +229,9 @@ async def job_world(transport, other, namespace, *, nodes=2, gpus=8, controls=Tr
     client = Client(other, clock=clock, chance=chance)
     informers = Informers(ours, clock=clock, chance=chance)
     watching = Informers(client, clock=clock, chance=chance)
-    policy = builtin.parse(builtin.TEXT, "built-in policy")
+    chosen = builtin.parse(policy, "test")
     runtime = Runtime(clock=clock, chance=chance)
-    scheduler = Scheduler(ours, informers, lambda: policy, runtime, Served())
+    scheduler = Scheduler(ours, informers, lambda: chosen, runtime, Served())
     controllers = Controllers(ours, informers, runtime, ControllerSettings(restore_s=RESTORE_S))
     facts = pretend_nodes(nodes, prefix=f"{namespace}-", gpus=gpus, labels={"test": namespace})
     agent = PretendAgent(client, watching, facts, Runtime(clock=clock, chance=chance))

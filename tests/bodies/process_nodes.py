@@ -20,6 +20,7 @@ from pumice.api.kinds import by_struct
 from pumice.api.pods import Pod
 from pumice.errors import Refused
 from pumice.kube import errors
+from pumice.local.nodes.process.devices import fake
 
 GPU = "nvidia.com/gpu"
 
@@ -109,7 +110,7 @@ async def gpus_are_handed_out_by_number_and_never_twice(world: World, folder: Pa
         container = python(f"print(os.environ['CUDA_VISIBLE_DEVICES']); wait('{word}')", gate=gate)
         return container | {"resources": {"limits": {GPU: str(count)}, "requests": {GPU: str(count)}}}
 
-    async with a_gate() as gate, running(an_agent(world, folder, "gpus", gpus=4)):
+    async with a_gate() as gate, running(an_agent(world, folder, "gpus", gpus=fake(4))):
         await world.submit("a", "gpus", container=asks("a", 2))
         await gate.arrival("a")
         await world.submit("b", "gpus", container=asks("b", 2))

@@ -30,6 +30,6 @@ async def test_real_gangs(body, process_plane, tmp_path):
     async with (
         HttpTransport(connection, user_agent="pumice") as transport,
         HttpTransport(connection, user_agent="pumice-test") as other,
-        jobs.job_world(transport, other, "team", nodes=0) as world,
+        jobs.job_world(transport, other, "team", nodes=0, policy=real_gangs.POLICY) as world,
     ):
         await body(world, machine, tmp_path)

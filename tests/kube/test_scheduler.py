@@ -36,7 +36,13 @@ def empty_plane(binaries):
 
 
 @pytest.fixture
-async def world(empty_plane, request):
+def policy():
+    """Of the scheduler beside the test; a file that wants another one has a fixture of this name."""
+    return builtin.parse(builtin.TEXT, "built-in policy")
+
+
+@pytest.fixture
+async def world(empty_plane, policy, request):
     clock, chance = RealClock(), random.Random(1)
     connection = config.find(str(empty_plane.kubeconfig), clock=clock)
     async with HttpTransport(connection, user_agent="pumice-test") as transport:
@@ -45,7 +51,6 @@ async def world(empty_plane, request):
         await client.create(Namespace, {"metadata": {"name": name}})
         await asyncio.sleep(0)
         informers = Informers(client, clock=clock, chance=chance)
-        policy = builtin.parse(builtin.TEXT, "built-in policy")
         scheduler = Scheduler(client, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
         tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
         here = bodies.World(client, name, scheduler)

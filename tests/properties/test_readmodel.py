@@ -7,7 +7,7 @@ from tests.properties.worlds import worlds
 from tests.unit.scheduling.clusters import NOW, a_cluster
 
 from pumice.cluster import amounts
-from pumice.readmodel import build, changes
+from pumice.readmodel import build, changes, selection
 from pumice.scheduling.core import builtin, cycle
 
 POLICY = builtin.parse(builtin.TEXT, "built-in policy")
@@ -61,16 +61,35 @@ def test_nodes_hold_what_their_pods_ask_for(world):
 
 @given(worlds(), worlds())
 def test_a_reader_of_changes_knows_what_a_reader_of_the_state_knows(first, second):
-    """Whoever keeps the lines of a stream by name has the whole state."""
-    views, known, former = build.Views(), {}, None
+    """Whoever applies the lines of a stream has the whole state, in whatever order."""
+    views, known, former = build.Views(), None, None
     for number, world in enumerate((first, second, first)):
         snapshot = a_cluster(*world.objects).snapshot()
         decisions = cycle.plan(snapshot, POLICY, now=NOW)
         views.publish(build.Cycle(number=number, at=NOW, snapshot=snapshot, decisions=decisions, policy=POLICY))
         state = views.state()
-        line = changes.between(former, state)
+        known = changes.apply(known, changes.between(former, state), kept=build.ATTEMPTS_KEPT_MAX)
         former = state
-        known.update({gang.key: gang for gang in line.gangs})
-        for gone in line.gone.gangs:
-            del known[gone]
-        assert known == {gang.key: gang for gang in state.gangs}
+        for part in ("nodes", "queues", "gangs", "claims"):
+            told = {changes._name(each): each for each in getattr(state, part)}
+            assert {changes._name(each): each for each in getattr(known, part)} == told
+        assert (known.attempts, known.evictions) == (state.attempts, state.evictions)
+        assert (known.cycle, known.totals, known.policy) == (state.cycle, state.totals, state.policy)
+
+
+@given(worlds())
+def test_who_sees_one_namespace_reads_no_name_of_another(world):
+    snapshot = a_cluster(*world.objects).snapshot()
+    decisions = cycle.plan(snapshot, POLICY, now=NOW)
+    views = build.Views()
+    views.publish(build.Cycle(number=1, at=NOW, snapshot=snapshot, decisions=decisions, policy=POLICY))
+    state = views.state()
+    for own in {each.namespace for each in state.gangs}:
+        seen = selection.Selection(namespaces=frozenset({own})).apply(state)
+        foreign = {each.key for each in state.gangs if each.namespace != own}
+        assert {each.key for each in seen.gangs} == {each.key for each in state.gangs} - foreign
+        named = {gang for node in seen.nodes for gang in (*node.gangs, *node.devices)}
+        named |= {each.gang for each in (*seen.claims, *seen.attempts, *seen.evictions)}
+        named |= {each.claimant for each in seen.evictions}
+        assert not named & foreign
+        assert [sum(node.gangs.values()) for node in seen.nodes] == [sum(node.gangs.values()) for node in state.nodes]

@@ -73,8 +73,8 @@ def follow(thing, gang, suggestion, asked):
                 return replace(
                     thing, "spec", containers=(replace(thing.spec.containers[0], "resources", requests=requests),)
                 )
-            case Kind.PRIORITY:
-                return replace(thing, "spec", priority=suggestion.number + 1)
+            case Kind.PRIORITY:  # as admission does for a pod that names the class
+                return replace(thing, "spec", priority=asked["priority"])
     return thing
 
 
@@ -86,7 +86,7 @@ def test_every_suggestion_starts_the_gang(name, rounds):
         decisions = question.plan(question.snapshot)
         for key, report in decisions.gangs.items():
             if report.reasons and start_of(question.snapshot, decisions, key) is None:
-                for each in single_changes.suggestions(question, report).found:
+                for each in single_changes.suggestions(question, decisions, key).found:
                     check_suggestion(world, question, key, each)
 
     rounds(check, 15)
@@ -95,7 +95,9 @@ def test_every_suggestion_starts_the_gang(name, rounds):
 def check_suggestion(world, question, key, suggestion):
     if suggestion.kind is Kind.PRIORITY and not suggestion.name:
         return  # there is no class that one could name
-    changed = a_cluster(made(world.objects, key, suggestion, {"cpu": str(suggestion.number)})).snapshot()
+    values = {each.metadata.name: each.value for each in world.classes}
+    asked = {"cpu": str(suggestion.number), "priority": values.get(suggestion.name)}
+    changed = a_cluster(made(world.objects, key, suggestion, asked)).snapshot()
     start = start_of(changed, question.plan(changed), key)
     assert start is not None, f"{world}: {key} does not start {suggestion.text}"
     assert bool(start.victims) is bool(suggestion.victims), f"{world}: {key}, {suggestion.text}: {start}"
@@ -110,5 +112,5 @@ def test_worlds_of_this_kind_have_gangs_with_suggestions_of_many_kinds():
         decisions = question.plan(question.snapshot)
         for report in decisions.gangs.values():
             if report.reasons and start_of(question.snapshot, decisions, report.gang) is None:
-                kinds |= {each.kind for each in single_changes.suggestions(question, report).found}
+                kinds |= {each.kind for each in single_changes.suggestions(question, decisions, report.gang).found}
     assert kinds >= {Kind.MINIMUM, Kind.GANG_ENDS, Kind.NODES, Kind.QUEUE, Kind.RESOURCE, Kind.PRIORITY}

@@ -26,6 +26,7 @@ tables and sentences, may change.
 | `pumice pod list`, `jobflow list`, `jobtemplate list` `-o json` | a `List` of such objects |
 | `pumice nodes -o json` | [Nodes](#nodes) |
 | `pumice prio -o json` | [Gangs that wait](#gangs-that-wait) |
+| `pumice deadlocks -o json` | [Deadlocks](#deadlocks) |
 | `pumice history -o json` | [Finished gangs](#finished-gangs); `-o csv` has the names of `gangs[]` as its heads |
 | `pumice explain ... -o json` | `source`, `job` and `events`, and a [GangDetail](read-model.md#gangdetail) |
 | `pumice schedule -f FILE -o json` | `binds`, `pipelined`, `evictions`, `podGroups`, and `volumesFirst` where volumes come first; [reasons](reasons.md) |
@@ -74,6 +75,26 @@ PRIO = {
     "gangs[].used": "part of the cluster that its user has used through the queue, recent use counting most; or null",
     "gangs[].factors": "by their names, each between 0 and 1; empty: the policy has none",
 }
+DEADLOCKS = {
+    "at": "time of the cycle, RFC 3339",
+    "source": "leader, or listing",
+    "policy": "file of the policy, or `built-in policy`",
+    "gangs[].namespace": "",
+    "gangs[].name": "of the PodGroup",
+    "gangs[].job": "of its Job; empty: it has none",
+    "gangs[].queue": "",
+    "gangs[].code": "HoldsWhileWaiting or QuotaHeld ([reasons](reasons.md))",
+    "gangs[].reason": "the sentence for people",
+    "gangs[].members": "pods that run",
+    "gangs[].minimum": "pods that must start together",
+    "gangs[].holds": "what it holds, or was promised, by resource; cards alone where it has any",
+    "gangs[].blocks": "gangs that could start with that, as namespace/name; at most four",
+    "gangs[].waitsFor": "a gang in the same plight with whose room it would start, as namespace/name; empty: for room of any kind",
+    "gangs[].givesUpAt": "time, RFC 3339, at which it has to give up what it holds; empty: never",
+    "flows[].namespace": "of a JobFlow whose parts wait for one another",
+    "flows[].name": "",
+    "flows[].ring": "names of parts, each of which waits for the next, the first one again at the end",
+}
 HISTORY = {
     "prices": "dollars per hour and unit of a resource, as configured",
     "gangs[].namespace": "",
@@ -112,7 +133,12 @@ def reference() -> str:
         for field in msgspec.structs.fields(struct):
             kind, meaning = _parts(hints[field.name])
             parts.append(f"| `{field.encode_name}` | {kind} | {meaning} |\n")
-    for title, names in (("Nodes", NODES), ("Gangs that wait", PRIO), ("Finished gangs", HISTORY)):
+    for title, names in (
+        ("Nodes", NODES),
+        ("Gangs that wait", PRIO),
+        ("Deadlocks", DEADLOCKS),
+        ("Finished gangs", HISTORY),
+    ):
         parts.append(f"\n## {title}\n\n| name | meaning |\n| --- | --- |\n")
         parts += [f"| `{name}` | {meaning} |\n" for name, meaning in names.items()]
     return "".join(parts)

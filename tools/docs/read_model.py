@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from pumice.processes import questions, view_server
-from pumice.readmodel import build, model
+from pumice.readmodel import build, model, selection
 from pumice.scheduling.core import codes
 from pumice.scheduling.whatif import outcome, single_changes, suggestion
 from tools.docs.type_text import type_text
@@ -44,7 +44,7 @@ def reference() -> str:
     parts = [
         _HEAD.format(
             version=model.VERSION,
-            kinds=", ".join(f"`{kind}`" for kind in view_server.KINDS),
+            kinds=", ".join(f"`{kind}`" for kind in selection.KINDS),
             about=inspect.cleandoc(model.__doc__ or "").partition("\n\n")[2],
             answers=view_server.ANSWERS_AT_ONCE,
             streams=view_server.STREAMS_MAX,

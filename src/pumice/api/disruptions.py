@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from pumice import instant
 from pumice.api import names
 from pumice.api.meta import Struct
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 CONDITION = "DisruptionTarget"
 PREEMPTED = "PreemptionByScheduler"
+NOTICE = "pumice.dev/EvictionNotice"  # condition: it is going to be evicted
 RELEASED = "GangReleased"  # not a failure: it neither costs a retry nor fires a policy
 
 
@@ -74,6 +76,15 @@ class Story(Struct, omit_defaults=True):
         return f"; {self.lost_seconds} s of run time are lost" if self.lost_seconds else ""
 
 
+class Notice(Struct, omit_defaults=True):
+    """What stands in `pumice.dev/eviction-notice`: the pod's gang loses members soon. Instants are RFC 3339 texts."""
+
+    since: str
+    until: str  # at the latest: a gang that has made its work safe before goes then
+    story: Story
+    leaves: bool = True  # this pod goes; else others of its gang do, which falls below its minimum by that
+
+
 class Disruption(NamedTuple):
     story: Story
     since: str = ""  # RFC 3339
@@ -81,6 +92,7 @@ class Disruption(NamedTuple):
 
 
 _DECODER = msgspec.json.Decoder(Story)
+_NOTICES = msgspec.json.Decoder(Notice)
 
 
 def of_pod(pod: Pod) -> Disruption | None:
@@ -91,6 +103,20 @@ def of_pod(pod: Pod) -> Disruption | None:
             story = _story(pod) if each.reason == PREEMPTED else None
             return Disruption(story or Story(each.reason, why=each.message), since, each.reason == RELEASED)
     return None
+
+
+def notice_of(pod: Pod) -> Notice | None:
+    """The notice that the pod was given; None where it has none, or nothing that can be read."""
+    text = pod.metadata.annotations.get(names.EVICTION_NOTICE)
+    if text is None:
+        return None
+    try:
+        notice = _NOTICES.decode(text)
+        for each in (notice.since, notice.until):
+            instant.parse_instant(each)
+    except (msgspec.MsgspecError, instant.InstantError):
+        return None  # somebody else wrote it
+    return notice
 
 
 def _story(pod: Pod) -> Story | None:

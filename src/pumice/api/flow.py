@@ -1,7 +1,7 @@
 """JobFlow and JobTemplate (flow.volcano.sh/v1alpha1): jobs that wait for one another."""
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -66,6 +66,11 @@ class Flow(Struct):
     name: str = ""
     depends_on: FlowDependency | None = None
     patch: FlowPatch | None = None
+
+
+def dependencies(parts: Sequence[Flow]) -> dict[str, tuple[str, ...]]:
+    """Which parts each of them waits for, by name."""
+    return {part.name: part.depends_on.targets if part.depends_on is not None else () for part in parts}
 
 
 class JobFlowSpec(Struct):

@@ -106,6 +106,8 @@ VIEW_HEADER = "pumice-token"  # carries such a token through the API server, whi
 VIEWER_ACCOUNT = "pumice-viewer"  # the ServiceAccount whose tokens the command line asks for
 SCHEDULER_LEASE = "pumice-scheduler"
 CONTROLLERS_LEASE = "pumice-controllers"
+RECORDED_RUN_TIMES = "pumice-recorded-run-times"  # A ConfigMap: what the record has learned, for the scheduler
+MEMORY_KEY = "memory.json"  # of ConfigMaps in which the scheduler and the record tell each other what they know
 VERDICT = "pumice.dev/verdict"  # A PodGroup: JSON, why the gang waits, in classes of reasons with counts
 SUBMITTED_BY = "pumice.dev/submitted-by"  # A Job, CronJob, JobFlow, PodGroup, pod: the user to whom its use of the queue is charged
 SUBMITTER_GROUPS = "pumice.dev/submitter-groups"  # A, beside the one above: that user's groups, one a line
@@ -125,6 +127,11 @@ EVICTION = "pumice.dev/eviction"  # A pod: JSON, why our scheduler takes it away
 CHECKPOINTED_AT = (
     "pumice.dev/checkpointed-at"  # A pod: RFC 3339, its work up to then is safe; an eviction costs what came after
 )
+CHECKPOINT_SIGNAL = (
+    "pumice.dev/checkpoint-signal"  # A Job, pod: its processes get this signal when it is told that it has to leave
+)
+EVICTION_NOTICE = "pumice.dev/eviction-notice"  # A pod: JSON, it has to leave: since when it knows, until when it may stay, and for whom
+MIN_RUNTIME = "pumice.dev/min-runtime"  # A Queue: its gangs, and those of queues below it, run for so long before they may be evicted
 MOVABLE = (
     "pumice.dev/movable"  # A Job, PodGroup: true: its pods may be started again elsewhere to make room in one piece
 )
@@ -134,6 +141,7 @@ USER_LIMITS = (
     "pumice.dev/user-limits"  # A Queue: how much one user may have in it, `running=4,submitted=100,nvidia.com/gpu=8`
 )
 PROGRESS = "pumice.dev/progress"  # in a Job's status.controlledResources: JSON, what its controller must not forget
+GPU_USE = "pumice.dev/gpu-use"  # A node: JSON, what its pods use of their GPUs, as its agent has measured it
 NODE_AGENT = "pumice.dev/node-agent"  # A node: the agent that keeps it, by its machine and its folder or process
 PRETEND_RUN = "pumice.dev/pretend-run"  # A pod on a pretend node: ends after this time, with success
 PRETEND_EXIT_CODE = "pumice.dev/pretend-exit-code"  # A pod on a pretend node: ... or with this exit code

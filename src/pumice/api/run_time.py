@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pumice.instant import Duration, Instant
 
 TIMES = (names.TIME_LIMIT, names.TIME_LIMIT_WARNING, names.RUNNING_ESTIMATE)  # what is handed on from a Job to its gang
-HANDED_ON = (*TIMES, names.TIME_LIMIT_SIGNAL)  # ... and from a JobTemplate to its Jobs
+HANDED_ON = (*TIMES, names.TIME_LIMIT_SIGNAL, names.CHECKPOINT_SIGNAL)  # ... and from a JobTemplate to its Jobs
 SIGNALS = ("SIGUSR1", "SIGUSR2", "SIGHUP", "SIGINT", "SIGTERM")  # that a pod may ask for
 MOMENTS_CACHED_MAX = 4_096  # the members of a gang start in few different seconds
 

@@ -38,8 +38,9 @@ class PodGroupPhase(enum.StrEnum):
 class PodGroupConditionType(enum.StrEnum):
     SCHEDULED = "Scheduled"
     UNSCHEDULABLE = "Unschedulable"
-    TIME_LIMIT_WARNING = "TimeLimitWarning"  # Pumice's own, as is the next
+    TIME_LIMIT_WARNING = "TimeLimitWarning"  # Pumice's own, as are the next
     TIME_LIMIT_EXCEEDED = "TimeLimitExceeded"
+    DEADLOCKED = "Deadlocked"
 
 
 class QueueState(enum.StrEnum):

@@ -47,7 +47,7 @@ async def consolidate(access: ClusterAccess, policy_file: str | None, *, dry_run
 
 def moves_of(decisions: Decisions, now: Instant) -> list[dict[str, Any]]:
     """By the gang that others move for: who has to go from where, and the GPU-hours of work that are lost by it."""
-    from pumice.scheduling.evicting import moving
+    from pumice.scheduling.evicting import lost_work
 
     found: dict[str, list[Task]] = {}
     for each in decisions.evictions:
@@ -56,7 +56,7 @@ def moves_of(decisions: Decisions, now: Instant) -> list[dict[str, Any]]:
         {
             "for": claimant,
             "moved": [{"pod": task.key, "gang": task.gang, "from": task.node} for task in tasks],
-            "lostGpuHours": round(moving.lost_work(tasks, now) / 3600, 2),
+            "lostGpuHours": round(lost_work.card_seconds(tasks, now) / 3600, 2),
         }
         for claimant, tasks in found.items()
     ]

@@ -198,12 +198,13 @@ async def _backfill() -> str:
 
 async def _real_processes() -> str:
     """A Volcano Job with the pytorch plugin whose pods are processes of this machine."""
+    from pumice.local.nodes.process.devices import fake
     from pumice.local.nodes.process.machine import ProcessSettings
 
     with tempfile.TemporaryDirectory(prefix="pumice-demo-") as folder:
         async with start_cluster(gpus=0, nodes=0) as cluster:
             root = Path(folder)
-            settings = ProcessSettings(name="this-machine", folder=root / "node", gpus=4, host_roots=(root,))
+            settings = ProcessSettings(name="this-machine", folder=root / "node", gpus=fake(4), host_roots=(root,))
             try:
                 await cluster.add_process_node(settings)
             except PumiceError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from pumice.api import cells, names
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
 
 EVENTS_SHOWN_MAX = 20
+_WAITS = "Unschedulable"  # the group's reason
+_WAITING = frozenset({_WAITS, "FailedScheduling", "PodGroupPending"})
+_PREFIX = re.compile(r"^(PodGroup \S+ \w+, reason: )?(\d+/\d+ tasks in gang unschedulable: )?")
 _SECONDS = len("2026-01-01T00:00:00")  # what timestamps with and without fractions have in common
 
 
@@ -64,13 +68,24 @@ def merge(events: Sequence[Json]) -> list[Json]:
     for each in sorted(events, key=_when):
         about = each.get("involvedObject") or {}
         named = f"{about.get('kind', '').lower()}/{about.get('name', '')}"
-        message = (
-            (each.get("message") or "").replace(f"{about.get('namespace', '')}/{about.get('name', '')}", "").strip()
-        )
-        same = said.pop((each.get("reason") or "", message), {})
+        topic = _topic(each, f"{about.get('namespace', '')}/{about.get('name', '')}")
+        same = said.pop(topic, {})
         same.pop(named, None)  # so that it stands last now
-        said[each.get("reason") or "", message] = {**same, named: each}
-    return [{**next(reversed(found.values())), "about": _subjects(list(found))} for found in said.values()]
+        said[topic] = {**same, named: each}
+    return [{**_spokesman(list(found.values())), "about": _subjects(list(found))} for found in said.values()]
+
+
+def _topic(event: Json, own_name: str) -> tuple[str, str]:
+    """Equal for what says the same: why a gang waits is told on its group, its first pods and its Job, each in its own words."""
+    reason, message = event.get("reason") or "", (event.get("message") or "").replace(own_name, "").strip()
+    return (_WAITS, _PREFIX.sub("", message)) if reason in _WAITING else (reason, message)
+
+
+def _spokesman(events: Sequence[Json]) -> Json:
+    """The group's own word where there is one, else the latest."""
+    of_group = [each for each in events if each.get("reason") == _WAITS]
+    latest: Json = (of_group or events)[-1]
+    return {**latest, "lastTimestamp": max(_when(each) for each in events)}
 
 
 def _subjects(named: Sequence[str]) -> str:
@@ -107,7 +122,7 @@ def job_text(job: Json, events: Sequence[Json], now: Instant, paint: Paint = PLA
                 ("Queue", spec.get("queue") or "default"),
                 ("Scheduler", spec.get("schedulerName")),
                 ("Priority class", spec.get("priorityClassName")),
-                ("Min available", spec.get("minAvailable", 0)),
+                ("Min available", f"{spec.get('minAvailable', 0)} of {_total(spec)}"),
                 ("Max retry", spec.get("maxRetry", 0)),
                 *([("Time limit", limit)] if (limit := _time_limit(meta)) else []),
                 ("Plugins", ", ".join(sorted(spec.get("plugins") or {}))),
@@ -123,6 +138,11 @@ def job_text(job: Json, events: Sequence[Json], now: Instant, paint: Paint = PLA
         parts.append("\nConditions:\n" + _indent(align([("PHASE", "AGE"), *rows])))
     parts.append("\n" + events_text(events, now))
     return "".join(parts).rstrip("\n")
+
+
+def _total(spec: Json) -> int:
+    """Members of all tasks together; of these, minAvailable must start together."""
+    return sum(task.get("replicas", 0) for task in spec.get("tasks") or ())
 
 
 def _time_limit(metadata: Json) -> str:

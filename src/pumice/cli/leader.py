@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import ipaddress
 import os
+import random
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -25,11 +26,12 @@ from pumice.kube.one_shot import BriefTransport
 from pumice.kube.transport import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import AsyncGenerator, Iterator, Sequence
 
     from pumice.cli.cluster_command import ClusterAccess
 
 LEADERS_MAX = 3  # leases that name a leader; more are no accident
+LINE_BYTES_MAX = 128 * 2**20  # the whole view of the largest cluster is a line
 TOKEN_S = 600  # the shortest that an API server gives
 TOKEN_USED_S = 480.0  # then another one is asked for
 _JSON = {"content-type": "application/json"}
@@ -89,6 +91,25 @@ class Leader:
                 return answer
         raise Unanswered("; ".join(causes) or _nobody(self._role))
 
+    async def lines(self, question: Question) -> AsyncGenerator[bytes, None]:
+        """The lines of an answer that goes on, until the leader ends it. Raises Unanswered where none begins or it breaks off."""
+        causes = []
+        for lease in await _leases(self._access, self._role):
+            address, begun = lease["metadata"]["annotations"][names.VIEW_ADDRESS], False
+            try:
+                token = await _token(self._access, lease["metadata"]["namespace"])
+                async with contextlib.aclosing(_lines(self._access, address, question, token)) as lines:
+                    async for line in lines:
+                        begun = True
+                        yield line
+            except (PumiceError, msgspec.MsgspecError) as error:
+                causes.append(f"{address}: {error}")
+                if begun:
+                    break
+            else:
+                return
+        raise Unanswered("; ".join(causes) or _nobody(self._role))
+
     async def _answer(self, address: str, token: str, questions: Sequence[Question]) -> bytes:
         for question in questions[:-1]:
             with contextlib.suppress(Forbidden):
@@ -134,21 +155,51 @@ async def _token(access: ClusterAccess, namespace: str) -> str:
     raise Unanswered(f"no account {names.VIEWER_ACCOUNT} gives a token")
 
 
+async def _lines(access: ClusterAccess, address: str, question: Question, token: str) -> AsyncGenerator[bytes, None]:
+    from pumice.kube.client import Client
+    from pumice.kube.http import HttpTransport
+
+    path, query = question
+    async with contextlib.AsyncExitStack() as stack:
+        if address.startswith("pods/"):
+            client, path = access.client, _proxied(address, path)
+        else:
+            connection = _direct(address, token)
+            transport = await stack.enter_async_context(HttpTransport(connection, user_agent="pumice-cli"))
+            client = Client(transport, clock=access.clock, chance=random.Random())  # noqa: S311  jitter, not secrets
+        request = Request("GET", path, query, {names.VIEW_HEADER: token})
+        chunks = await stack.enter_async_context(client.stream(request))
+        rest = b""
+        async for chunk in chunks:
+            *whole, rest = (rest + chunk).split(b"\n")
+            if len(rest) > LINE_BYTES_MAX:
+                raise Unanswered(f"it sends a line of more than {LINE_BYTES_MAX} bytes")
+            for line in whole:
+                yield line
+
+
+def _proxied(address: str, path: str) -> str:
+    """The path through the API server to the pod that leads."""
+    _, namespace, pod = address.split("/", 2)
+    return f"/api/v1/namespaces/{namespace}/pods/{pod}/proxy{path}"
+
+
+def _direct(address: str, token: str) -> Connection:
+    """To a leader that is no pod."""
+    if not _is_here(urlsplit(address).hostname or ""):
+        raise Unanswered("it is not on this machine, and no pod")
+    return Connection(server=address, credentials=_Token(f"Bearer {token}"), origin="the leader's lease")
+
+
 async def _through(access: ClusterAccess, address: str, question: Question, token: str) -> bytes:
     path, query = question
     if address.startswith("pods/"):
-        _, namespace, pod = address.split("/", 2)
-        where = f"/api/v1/namespaces/{namespace}/pods/{pod}/proxy{path}"
-        request = Request("GET", where, query, {names.VIEW_HEADER: token})
+        request = Request("GET", _proxied(address, path), query, {names.VIEW_HEADER: token})
         try:
             return (await access.client.call(request, retry=False)).body
         except Refused as error:
             raise Forbidden(str(error)) from error
-    host = urlsplit(address).hostname or ""
-    if not _is_here(host):
-        raise Unanswered("it is not on this machine, and no pod")
-    connection = Connection(server=address, credentials=_Token(f"Bearer {token}"), origin="the leader's lease")
-    async with BriefTransport(connection, user_agent="pumice-cli") as transport:
+    async with BriefTransport(_direct(address, token), user_agent="pumice-cli") as transport:
         response = await transport.call(Request("GET", path, query))
     if response.status != 200:
         kind = Forbidden if response.status == 403 else Unanswered

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from pumice import quantity
+from pumice.cli.gpu_options import AUTO, Count, check_shared, find, shared_option
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pumice.runtime import Log
 
 NODES_MAX = 100_000  # that one command pretends to have
-GPUS_MAX = 1_024  # of one node; a process node keeps a list of them
 PREFIX = "pretend-"  # other than that of `pumice up`, whose nodes are node-0 and so on
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -36,7 +36,8 @@ class Wishes:
     """What the command line says."""
 
     name: str
-    gpus: int
+    gpus: int | str
+    shared_gpus: int | str
     capacity: dict[str, str]
     labels: dict[str, str]
     taints: list[dict[str, str]]
@@ -63,8 +64,13 @@ class Wishes:
     "--pretend", type=click.IntRange(1, NODES_MAX), metavar="COUNT", help="COUNT nodes that only pretend to run pods."
 )
 @click.option(
-    "--gpus", type=click.IntRange(0, GPUS_MAX), default=0, show_default=True, help="GPUs of each node, all fake."
+    "--gpus",
+    type=Count(AUTO),
+    default=0,
+    show_default=True,
+    help="GPUs of each node, all fake; auto: the NVIDIA GPUs of this machine.",
 )
+@shared_option
 @click.option("--capacity", multiple=True, metavar="NAME=QUANTITY", help="What each node has, such as cpu=64.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of each node.")
 @click.option("--taint", "taints", multiple=True, metavar="KEY[=VALUE]:EFFECT", help="A taint of each node.")
@@ -112,6 +118,9 @@ def node(
     )
     if wishes.pretend is None and sys.platform != "linux":
         raise BadInput("process nodes need Linux; use --pretend COUNT here")
+    if wishes.pretend is not None and wishes.gpus == AUTO:
+        raise BadInput("--gpus auto is for a process node; give pretend nodes a number of GPUs")
+    check_shared(wishes.gpus, wishes.shared_gpus)
     _start(kubeconfig, context, wishes, log_level)
 
 
@@ -167,7 +176,7 @@ def _pretend(here: Process, wishes: Wishes) -> PretendAgent:
     nodes = pretend_nodes(
         wishes.pretend or 0,
         prefix=wishes.name or PREFIX,
-        gpus=wishes.gpus,
+        gpus=int(wishes.gpus),
         capacity=wishes.capacity,
         labels=wishes.labels,
         taints=wishes.taints,
@@ -179,13 +188,16 @@ def _pretend(here: Process, wishes: Wishes) -> PretendAgent:
 
 def _process(here: Process, connection: Connection, wishes: Wishes) -> ProcessAgent:
     from pumice.local.nodes.process.agent import ProcessAgent
+    from pumice.local.nodes.process.devices import fake
     from pumice.local.nodes.process.machine import ProcessSettings
 
+    nvml, gpus = find(wishes.shared_gpus, here.runtime.log) if wishes.gpus == AUTO else (None, fake(int(wishes.gpus)))
     name = wishes.name or socket.gethostname().lower()
     settings = ProcessSettings(
         name=name,
         folder=Path(wishes.data_dir) if wishes.data_dir else _state_folder() / name,
-        gpus=wishes.gpus,
+        gpus=gpus,
+        nvml=nvml,
         capacity=wishes.capacity,
         labels=wishes.labels,
         taints=wishes.taints,

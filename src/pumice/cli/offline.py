@@ -12,6 +12,7 @@ import msgspec
 
 from pumice import instant, yamltext
 from pumice.api import changes, decoding, kinds
+from pumice.cluster.gpu_use import reported
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.errors import BadInput, NotFound
@@ -20,6 +21,7 @@ from pumice.processes.entry_points import plugins_from_outside
 from pumice.readmodel.build import Cycle, Views
 from pumice.scheduling.core import build_decisions, builtin, cycle, verdict
 from pumice.scheduling.core.decisions import VolumeChoice
+from pumice.scheduling.core.gpu_use import gang_uses
 from pumice.scheduling.evicting import reserved_room
 from pumice.scheduling.time.forecast import World
 from pumice.scheduling.whatif.trial import Question
@@ -120,8 +122,9 @@ def plan_view(objects: Iterable[Struct], policy_text: bytes | None, *, source: s
     """The view of one cycle over objects that were listed."""
     asked = question_of(objects, policy_text, source=source, now=now)
     decisions = asked.plan(asked.snapshot)
-    views = Views()
-    views.publish(Cycle(number=1, at=now, snapshot=asked.snapshot, decisions=decisions, policy=asked.policy))
+    snapshot, views = asked.snapshot, Views()
+    uses = gang_uses(snapshot.gangs.values(), reported(snapshot.nodes.objects, now), now)
+    views.publish(Cycle(number=1, at=now, snapshot=snapshot, decisions=decisions, policy=asked.policy, gpu_uses=uses))
     return views
 
 
@@ -139,8 +142,8 @@ def world_of(objects: Iterable[Struct], policy_text: bytes | None, *, source: st
     intake = Intake(Cluster())
     for thing in objects:
         intake.apply(changes.Upserted(object=thing))
-    until = now + build_decisions.CLAIM_SECONDS * instant.SECOND
-    for claim in reserved_room.rebuilt(intake.cluster.snapshot(), until):
+    lasts = build_decisions.CLAIM_SECONDS * instant.SECOND
+    for claim in reserved_room.rebuilt(intake.cluster.snapshot(), now, lasts):
         intake.apply(changes.Claimed(claim=claim))
     return World(intake, chosen, now, extra_plugins=extra)
 

@@ -96,7 +96,7 @@ def _waits(found: model.GangDetail) -> bool:
 def _suggestions(cycle: Cycle, key: str) -> Suggestions:
     from pumice.scheduling.whatif import single_changes
 
-    return single_changes.suggestions(cycle.question, cycle.decisions.gangs[key])
+    return single_changes.suggestions(cycle.question, cycle.decisions, key)
 
 
 class States:
@@ -177,7 +177,7 @@ async def world(access: ClusterAccess, policy_file: str | None) -> World:
     """The cluster as it is listed, for the engine to be run ahead from, with the pods that Jobs will have."""
     from pumice.api.batch import Job
     from pumice.cli import offline, unborn
-    from pumice.scheduling.time.forecast import with_stand_ins
+    from pumice.scheduling.time.stand_ins import with_stand_ins
 
     objects, text = await _listing(access, policy_file)
     jobs = (await access.client.list(Job)).items

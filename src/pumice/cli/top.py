@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from pumice.cli.cluster_command import ClusterAccess, asks
+from pumice.cli.record_options import price_option, prices_of
 from pumice.cli.results import Live, Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pumice.cli.colours import Paint
-    from pumice.cli.usage import Usage
+    from pumice.cli.usage import JobUsage, Usage
     from pumice.instant import Instant
 
     Number = Callable[[float | None], str]
@@ -30,6 +31,12 @@ AGAIN_LISTED_S = 10.0  # a listing of the whole cluster costs more than a questi
 @click.option("-u", "--user", default="", help="Only this user, and its jobs.")
 @click.option("--resource", default="", help="What to count; else the GPU that the nodes have most of, else cpu.")
 @click.option(
+    "--idle",
+    is_flag=True,
+    help="Only jobs that hold GPUs and have used less than 5 % of them for ten minutes, as far as that is measured.",
+)
+@price_option
+@click.option(
     "--rows", type=click.IntRange(min=1), default=ROWS_SHOWN, show_default=True, help="Users and jobs shown, at most."
 )
 @click.option(
@@ -39,7 +46,15 @@ AGAIN_LISTED_S = 10.0  # a listing of the whole cluster costs more than a questi
     help="Ask no scheduler: plan one cycle over a listing of the cluster with this policy file, and write nothing.",
 )
 async def top(
-    access: ClusterAccess, by: str | None, queue: str, user: str, resource: str, rows: int, policy_file: str | None
+    access: ClusterAccess,
+    by: str | None,
+    queue: str,
+    user: str,
+    resource: str,
+    idle: bool,
+    prices: tuple[str, ...],
+    rows: int,
+    policy_file: str | None,
 ) -> Live:
     """Show who uses the GPUs, by queue, by user and by job.
 
@@ -47,16 +62,25 @@ async def top(
     is what its gangs may still start: what is free within its limit, and at least what it can take back of what it deserves. The
     leading scheduler is asked; where none answers, the same engine plans one cycle over a listing. Who may see one namespace only
     sees its users and jobs, and the sums of the rest; -n asks for that.
+
+    What jobs use of their GPUs is shown where it is measured: by the agents of nodes that give out this machine's own (--gpus auto), and by
+    DCGM where the policy names a Prometheus. --idle names those who use next to nothing, and with --price what that costs.
     """
     from pumice.cli import sources, usage
 
+    known_prices = prices_of(prices)
     states = sources.States(access, "queues,gangs", policy_file)
     namespace = access.namespace if access.named_namespace else ""
 
     async def report() -> Report:
         state, source = await states.state()
-        found = usage.usage(state, source, resource=resource, queue=queue, user=user, namespace=namespace)
+        found = usage.usage(
+            state, source, resource=resource, queue=queue, user=user, namespace=namespace, prices=known_prices
+        )
         now = access.clock.now()
+        if idle:
+            lazy = usage.idle(found)
+            return Report(lambda paint: idle_text(lazy, now, rows=rows, paint=paint), usage.data(lazy, "job"))
         return Report(lambda paint: text(found, now, by=by or "", rows=rows, paint=paint), usage.data(found, by or ""))
 
     return Live(report, AGAIN_S if policy_file is None else AGAIN_LISTED_S)
@@ -80,6 +104,19 @@ def text(found: Usage, now: Instant, *, by: str, rows: int, paint: Paint) -> str
     if by in {"", "job"}:
         parts.append(_jobs(found, number, now, rows, paint))
     return "\n".join(parts).rstrip("\n")
+
+
+def idle_text(found: Usage, now: Instant, *, rows: int, paint: Paint) -> str:
+    """Who holds GPUs for nothing, the most expensive first."""
+    from pumice.cli.usage import shown
+
+    if not found.jobs:
+        return "No job that is measured holds GPUs for nothing."
+    jobs = _jobs(found, lambda value: shown(found.resource, value), now, rows, paint)
+    dollars = [each.dollars_per_hour for each in found.jobs if each.dollars_per_hour is not None]
+    cost = f", ${sum(dollars):,.2f} an hour" if dollars else ""
+    many = "1 job" if len(found.jobs) == 1 else f"{len(found.jobs)} jobs"
+    return f"{jobs}\n{many} below 5 % of their GPUs for ten minutes{cost}"
 
 
 def percent(share: float) -> str:
@@ -131,7 +168,11 @@ def _jobs(found: Usage, number: Number, now: Instant, most: int, paint: Paint) -
     def age(created: str) -> str:
         return instant.human_duration(now - instant.parse_instant(created)) if created else "-"
 
-    heads = ("JOB", "NAMESPACE", "USER", "QUEUE", "PHASE", "HELD", "SHARE", "PODS", "POSITION", "AGE")
+    heads: tuple[str, ...] = ("JOB", "NAMESPACE", "USER", "QUEUE", "PHASE", "HELD", "SHARE", "PODS", "POSITION", "AGE")
+    measured = any(each.gpu_percent is not None for each in found.jobs)
+    priced = any(each.dollars_per_hour is not None for each in found.jobs)
+    heads += ("GPU", "GPU-MEMORY") if measured else ()
+    heads += ("$/HOUR",) if priced else ()
     rows = [
         (
             each.name,
@@ -144,10 +185,22 @@ def _jobs(found: Usage, number: Number, now: Instant, most: int, paint: Paint) -
             f"{each.running}/{each.running + each.waiting}",
             str(each.position or "-"),
             age(each.created),
+            *(_gpu_cells(each) if measured else ()),
+            *((_dollars_cell(each),) if priced else ()),
         )
         for each in found.jobs[:most]
     ]
     return _table(heads, rows, paint, {4}) + _more(found.jobs, most)
+
+
+def _gpu_cells(job: JobUsage) -> tuple[str, str]:
+    if job.gpu_percent is None or job.gpu_memory_mib is None:
+        return "-", "-"
+    return f"{job.gpu_percent:.0f}%", f"{job.gpu_memory_mib / 1024:.1f}Gi"
+
+
+def _dollars_cell(job: JobUsage) -> str:
+    return "-" if job.dollars_per_hour is None else f"{job.dollars_per_hour:,.2f}"
 
 
 def _table(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -16,18 +18,22 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 import msgspec
 
+from pumice.cli.gpu_options import AUTO, Count, check_shared, find, shared_option
 from pumice.cli.record_options import keeps_record, prices_of, record_settings
 from pumice.errors import BadInput, Conflict, NotFound, PumiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
+    from pumice.local.nodes.process.machine import ProcessSettings
+    from pumice.local.nodes.registration import NodeFacts
+    from pumice.local.up import Up
     from pumice.record.settings import RecordSettings
     from pumice.runtime import Log
 
 DOWN_S_MAX = 15.0
 NODES_MAX = 100_000
-GPUS_MAX = 1_024  # of one node
+NODES = 4
 PORT_MAX = 65_535
 
 
@@ -41,9 +47,50 @@ class Running(msgspec.Struct, frozen=True):
     nodes: int
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wished:
+    """The nodes that the command line asks for: pretend ones, and this machine where its GPUs are to be found."""
+
+    pretend: int
+    gpus: int | str
+    shared: int | str
+
+    @property
+    def count(self) -> int:
+        return self.pretend + (self.gpus == AUTO)
+
+    def __str__(self) -> str:
+        if self.gpus != AUTO:
+            return f"{self.pretend} nodes with {self.gpus} GPUs each"
+        return "this machine with its GPUs" + (f" and {self.pretend} pretend nodes" if self.pretend else "")
+
+    def pretend_nodes(self) -> Sequence[NodeFacts]:
+        from pumice.local.nodes.pretend import pretend_nodes
+
+        return pretend_nodes(self.pretend, gpus=0 if isinstance(self.gpus, str) else self.gpus)
+
+    def machine(self, folder: Path, log: Log) -> ProcessSettings | None:
+        """The node that this machine is; None where its GPUs are not asked for."""
+        from pumice.local.nodes.process.machine import ProcessSettings
+
+        if self.gpus != AUTO:
+            return None
+        nvml, gpus = find(self.shared, log)
+        return ProcessSettings(name=socket.gethostname().lower(), folder=folder / "node", gpus=gpus, nvml=nvml)
+
+
 @click.command()
-@click.option("--nodes", type=click.IntRange(0, NODES_MAX), default=4, show_default=True, help="Pretend nodes.")
-@click.option("--gpus", type=click.IntRange(0, GPUS_MAX), default=8, show_default=True, help="GPUs of each node.")
+@click.option(
+    "--nodes", type=click.IntRange(0, NODES_MAX), default=None, help="Pretend nodes; 4, or none with --gpus auto."
+)
+@click.option(
+    "--gpus",
+    type=Count(AUTO),
+    default=8,
+    show_default=True,
+    help="GPUs of each pretend node; auto: one node that is this machine, with its NVIDIA GPUs.",
+)
+@shared_option
 @click.option(
     "--policy", "policy_file", type=click.Path(dir_okay=False), help="Policy file; without it the built-in policy."
 )
@@ -66,15 +113,18 @@ class Running(msgspec.Struct, frozen=True):
 )
 @keeps_record
 @click.option("--kubeconfig-out", type=click.Path(dir_okay=False), help="Write the kubeconfig here as well.")
-@click.option("--no-browser", is_flag=True, help="Open no browser (there is no dashboard yet).")
+@click.option("--no-dashboard", is_flag=True, help="Serve no dashboard.")
+@click.option("--no-browser", is_flag=True, help="Open no browser.")
 @click.option("--verbose", "-v", is_flag=True, help="Log what the parts do.")
 def up(
-    nodes: int,
-    gpus: int,
+    nodes: int | None,
+    gpus: int | str,
+    shared_gpus: int | str,
     policy_file: str | None,
     port: int,
     data_dir: str | None,
     kubeconfig_out: str | None,
+    no_dashboard: bool,
     no_browser: bool,
     verbose: bool,
     record: str,
@@ -82,8 +132,9 @@ def up(
     **kept_options: Any,
 ) -> None:
     """Start a cluster: API server, scheduler and nodes in one process, until Ctrl-C."""
-    del no_browser
     _check_target(kubeconfig_out)
+    check_shared(gpus, shared_gpus)
+    wished = Wished(NODES if nodes is None and gpus != AUTO else nodes or 0, gpus, shared_gpus)
     with contextlib.ExitStack() as stack:
         folder = (
             Path(data_dir) if data_dir else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pumice-up-")))
@@ -95,22 +146,21 @@ def up(
         asyncio.run(
             _run(
                 folder,
-                nodes,
-                gpus,
+                wished,
                 port,
                 policy=policy_file,
                 durable=kept,
                 out=kubeconfig_out,
                 verbose=verbose,
                 record=found,
+                pages=None if no_dashboard else not no_browser,
             )
         )
 
 
 async def _run(
     folder: Path,
-    nodes: int,
-    gpus: int,
+    wished: Wished,
     port: int,
     *,
     policy: str | None,
@@ -118,13 +168,13 @@ async def _run(
     out: str | None,
     verbose: bool,
     record: tuple[RecordSettings | None, dict[str, float]],
+    pages: bool | None,
 ) -> None:
     # Said inside the loop: before it runs, Ctrl-C would break it in the making.
-    click.echo(f"starting a cluster of {nodes} nodes with {gpus} GPUs each{f' in {folder}' if durable else ''} ...")
+    click.echo(f"starting a cluster of {wished}{f' in {folder}' if durable else ''} ...")
     sys.stdout.flush()
     from pumice.cli import progress
     from pumice.local.apiserver.serving import Place
-    from pumice.local.nodes.pretend import pretend_nodes
     from pumice.local.up import Up
     from pumice.processes import lifecycle
     from pumice.processes.controller_settings import ControllerSettings
@@ -134,26 +184,53 @@ async def _run(
 
     log = cast("Log", logs.configure(as_json=False).info) if verbose else silent
     began = time.perf_counter()
+    machine = wished.machine(folder, log)
     chosen = PolicyFile(policy, extra={}, log=log).current
     place = Place(folder, port=port, durable=durable)
     settings = ControllerSettings(record=record[0], prices=record[1])
     async with contextlib.AsyncExitStack() as stack:
         stop = stack.enter_context(lifecycle.stop_signals())
-        with progress.show(f"starting a cluster of {nodes} nodes"):
-            made = Up(place, pretend_nodes(nodes, gpus=gpus), log=log, policy=lambda: chosen, settings=settings)
+        with progress.show(f"starting a cluster of {wished}"):
+            made = Up(place, wished.pretend_nodes(), log=log, policy=lambda: chosen, settings=settings)
             cluster = await stack.enter_async_context(made)
+            if machine is not None:
+                await cluster.add_process_node(machine)
         took = time.perf_counter() - began
         if out:
             _copy_kubeconfig(cluster.kubeconfig, Path(out))
-        with _record_running(Running(os.getpid(), _start_of(os.getpid()), cluster.url, str(cluster.kubeconfig), nodes)):
-            click.echo(f"cluster ready after {took:.1f} s: {nodes} nodes with {gpus} GPUs each, {cluster.url}")
+        with _record_running(
+            Running(os.getpid(), _start_of(os.getpid()), cluster.url, str(cluster.kubeconfig), wished.count)
+        ):
+            click.echo(f"cluster ready after {took:.1f} s: {wished}, {cluster.url}")
             click.echo(f"files    {folder}{'' if durable else ' (gone when it ends)'}")
             click.echo(f"use it   export KUBECONFIG={out or cluster.kubeconfig}")
             click.echo("         kubectl get nodes,queues")
+            if pages is not None:
+                await stack.enter_async_context(_pages(cluster, folder, opens=pages))
             click.echo("end it   Ctrl-C, or `pumice down`")
             sys.stdout.flush()
             await stop.wait()
     click.echo("cluster ended")
+
+
+@contextlib.asynccontextmanager
+async def _pages(cluster: Up, folder: Path, *, opens: bool) -> AsyncIterator[None]:
+    """The dashboard, for whoever has the one-time link: on the terminal, or in the file `dashboard` beside the kubeconfig."""
+    from pumice.cli import dashboard
+    from pumice.cli.cluster_command import ClusterAccess
+    from pumice.clock import RealClock
+    from pumice.dashboard.people import LinkDoor
+    from pumice.dashboard.server import Settings
+    from pumice.kube import config
+
+    clock = RealClock()
+    access = ClusterAccess(cluster.client, config.find(str(cluster.kubeconfig), clock=clock), clock, "kube-system")
+    links = dashboard.Links(folder / "dashboard", opens=opens)
+    door = LinkDoor(cluster.client, clock, name="you", tell=links.tell)
+    async with dashboard.serving(access, door, Settings(title="on this machine")) as served:
+        links.port = served.port
+        door.renew()
+        yield
 
 
 def _check_target(path: str | None) -> None:

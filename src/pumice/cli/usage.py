@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from pumice.api import names
 from pumice.api.meta import Struct
 from pumice.cluster import amounts
 from pumice.errors import NotFound
 from pumice.readmodel import model
+from pumice.scheduling.core.gpu_use import gpus_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 GPU_SUFFIX = "/gpu"
+NO_PRICES: Mapping[str, float] = MappingProxyType({})
 _BYTES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
@@ -81,6 +85,12 @@ class JobUsage(Struct, omit_defaults=False):
     waiting: Annotated[int, _said("pods that wait")]
     position: Annotated[int, _said("place in its queue, from 1; 0: it does not wait")]
     created: Annotated[str, _said("time, RFC 3339")]
+    gpu_percent: Annotated[float | None, _said("what it uses of its GPUs, the mean; null: not measured")]
+    gpu_memory_mib: Annotated[int | None, _said("memory of its GPUs that is in use; null: not measured")]
+    idle: Annotated[bool, _said("it has used less than 5 % of its GPUs for ten minutes")]
+    dollars_per_hour: Annotated[
+        float | None, _said("what the GPUs that it holds cost, at the prices given; null: no price is known")
+    ]
 
 
 class Others(Struct, omit_defaults=False):
@@ -180,13 +190,14 @@ def share_of(queue: model.Queue) -> dict[str, Any]:
 
 
 def resource_of(totals: model.Totals, wanted: str = "") -> Of:
-    """The resource that is wanted, else the GPU that there is most of, else cpu."""
+    """The resource that is wanted, else the GPU that there is most of, else memory of shared GPUs, else cpu."""
     have = amounts.read(totals.allocatable)
     if wanted and not have.get(wanted):
         known = ", ".join(sorted(name for name, value in have.items() if value)) or "nothing at all"
         raise NotFound(f"--resource {wanted}: no node has any; the nodes have {known}")
     gpus = [name for name, value in have.items() if name.endswith(GPU_SUFFIX) and value]
-    name = wanted or max(gpus, key=lambda each: (have[each], each), default=amounts.CPU)
+    otherwise = names.VGPU_MEMORY if have.get(names.VGPU_MEMORY) else amounts.CPU
+    name = wanted or max(gpus, key=lambda each: (have[each], each), default=otherwise)
     return Of(name, _units(name, have.get(name, 0)))
 
 
@@ -210,7 +221,14 @@ def queue_usage(queue: model.Queue, of: Of) -> QueueUsage:
 
 
 def usage(
-    state: model.State, source: str, *, resource: str = "", queue: str = "", user: str = "", namespace: str = ""
+    state: model.State,
+    source: str,
+    *,
+    resource: str = "",
+    queue: str = "",
+    user: str = "",
+    namespace: str = "",
+    prices: Mapping[str, float] = NO_PRICES,
 ) -> Usage:
     """Rows by queue, user and job, the largest first; `queue` and `user` leave out all others."""
     of = resource_of(state.totals, resource)
@@ -233,7 +251,9 @@ def usage(
         policy=state.policy.source,
         queues=tuple(sorted((queue_usage(each, of) for each in state.queues if queue in {"", each.name}), key=_rank)),
         users=tuple(sorted(_users(gangs, of), key=_rank)),
-        jobs=tuple(sorted(_jobs(gangs, of), key=lambda each: (-each.held, each.queue, each.position, each.gang))),
+        jobs=tuple(
+            sorted(_jobs(gangs, of, prices), key=lambda each: (-each.held, each.queue, each.position, each.gang))
+        ),
         others=Others(
             gangs=max(sum(of.number(each.allocated) for each in top) - seen, 0),
             pods=max(used - sum(of.number(each.allocated) for each in top), 0),
@@ -267,9 +287,19 @@ def _users(gangs: Iterable[model.Gang], of: Of) -> Iterable[UserUsage]:
         )
 
 
-def _jobs(gangs: Iterable[model.Gang], of: Of) -> Iterable[JobUsage]:
+def _dollars(gang: model.Gang, prices: Mapping[str, float]) -> float | None:
+    """Of the GPUs that a gang holds, however they are counted."""
+    costs = [
+        value / amounts.MILLI * prices[name]
+        for name, value in gpus_of(amounts.read(gang.holds)).items()
+        if name in prices
+    ]
+    return round(sum(costs), 2) if costs else None
+
+
+def _jobs(gangs: Iterable[model.Gang], of: Of, prices: Mapping[str, float]) -> Iterable[JobUsage]:
     for gang in gangs:
-        held = of.number(gang.holds)
+        held, use = of.number(gang.holds), gang.gpu_use
         if not gang.holds and not gang.position:
             continue
         yield JobUsage(
@@ -286,7 +316,19 @@ def _jobs(gangs: Iterable[model.Gang], of: Of) -> Iterable[JobUsage]:
             waiting=gang.members.waiting,
             position=gang.position,
             created=gang.created,
+            gpu_percent=use.percent if use is not None else None,
+            gpu_memory_mib=use.memory_mib if use is not None else None,
+            idle=use is not None and use.idle,
+            dollars_per_hour=_dollars(gang, prices),
         )
+
+
+def idle(found: Usage) -> Usage:
+    """Only jobs that hold GPUs for nothing, the most expensive first."""
+    jobs = [each for each in found.jobs if each.idle]
+    return msgspec.structs.replace(
+        found, jobs=tuple(sorted(jobs, key=lambda each: (-(each.dollars_per_hour or 0), -each.held, each.gang)))
+    )
 
 
 def data(found: Usage, by: str = "") -> dict[str, Any]:

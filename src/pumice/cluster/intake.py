@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from pumice.api import changes, names
+from pumice.api import changes, disruptions, names
 from pumice.api.core import Node
 from pumice.api.groups import group_of
 from pumice.api.native import NativePodGroup
@@ -231,7 +231,7 @@ class Intake:
             task = dataclasses.replace(
                 task, status=Status.BINDING, node=assumed.node, pod=_with_annotations(pod, assumed)
             )
-        elif uid in self._evicting and task.status in EVICTABLE:
+        elif task.status in EVICTABLE and (uid in self._evicting or _has_to_leave(pod)):
             task = dataclasses.replace(task, status=Status.RELEASING)
         elif task.status is Status.BOUND and self._is_nowhere(task):
             task = dataclasses.replace(task, status=Status.UNKNOWN)
@@ -400,6 +400,12 @@ def _awaits_admission(group: PodGroup | NativePodGroup | None, uid: str) -> bool
     if not isinstance(group, PodGroup) or group.metadata.uid != uid:
         return False
     return group.status.phase in {"", PodGroupPhase.PENDING.value}
+
+
+def _has_to_leave(pod: Pod) -> bool:
+    """Whether it was given notice, by us or by a former leader."""
+    notice = disruptions.notice_of(pod)
+    return notice is not None and notice.leaves
 
 
 def _with_annotations(pod: Pod, assumed: changes.Assumed) -> Pod:

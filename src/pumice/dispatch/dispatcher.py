@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
     from typing import Any
 
+    from pumice.api.meta import Struct
     from pumice.cluster.state import Cluster
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
@@ -56,13 +57,18 @@ class Dispatcher:
         self._fail_point = runtime.fail_point
         self._binder = Binder(client, cluster, learn, runtime)
         self._recorder = recorder
-        self._evictor = Evictor(client, learn, recorder, runtime, eviction_settings or EvictionSettings())
+        eviction_settings = eviction_settings or EvictionSettings()
+        self._evictor = Evictor(client, learn, recorder, runtime, eviction_settings, self._group_of)
         self._gates = Gates(client, runtime)
         self._statuses = Statuses(client, cluster, recorder, runtime)
         self._under_way: set[asyncio.Task[None]] = set()
         self._dropped = 0
         self._unwritten: Decisions | None = None
         self._writing = False
+
+    def _group_of(self, gang: str) -> Struct | None:
+        slot = self._cluster.gangs.get(gang)
+        return slot.group if slot is not None else None
 
     def take_tally(self) -> Tally:
         """What happened since it was last asked."""
@@ -108,15 +114,35 @@ class Dispatcher:
     def _make_room(self, decisions: Decisions) -> None:
         evictions = [each for each in decisions.evictions if revalidation.still_evictable(self._cluster, each)]
         for eviction in evictions:
-            self._evictor.announce(eviction)
+            self._evictor.announce(eviction.task, claimant=eviction.claimant, reason=eviction.rule)
         for claim in decisions.claims:
             self._learn(changes.Claimed(claim=claim))
         self._tell_groups(evictions)
         for eviction in evictions:
             self._start(self._evictor.evict(eviction))
+        self._give_notice(decisions)
         for release in decisions.releases:
             self._evictor.announce_release(release)
             self._start(self._evictor.release(release))
+
+    def _give_notice(self, decisions: Decisions) -> None:
+        for notice in decisions.notices:
+            if notice.about.leaves:
+                story = notice.about.story
+                self._evictor.announce(notice.task, claimant=story.claimant.gang, reason=story.rule)
+            self._start(self._evictor.give_notice(notice))
+        for task in decisions.withdrawn:
+            self._start(self._evictor.withdraw(task))
+        told = {notice.task.gang: notice.about for notice in decisions.notices}
+        for gang, about in told.items():
+            text = f"members leave at {about.until}, or once they have written a checkpoint: {about.story.text}"
+            self._tell_group(gang, "EvictionNotice", text)
+        for gang in dict.fromkeys(task.gang for task in decisions.withdrawn):
+            self._tell_group(gang, "EvictionWithdrawn", "nobody has to leave: the room is no longer needed")
+        for ring in decisions.rings:
+            names = ", ".join(ring)
+            self._log("eviction_ring", gangs=names)
+            self._tell_group(ring[0], "EvictionRing", f"gangs have evicted one another within an hour: {names}")
 
     def _tell_groups(self, evictions: Iterable[Evict]) -> None:
         """One event on each group that loses members: pods are gone soon, and their events are hard to find then."""
@@ -124,10 +150,13 @@ class Dispatcher:
         for eviction in evictions:
             together.setdefault((eviction.task.gang, eviction.rule, eviction.claimant), []).append(eviction)
         for (gang, _, _), those in together.items():
-            slot = self._cluster.gangs.get(gang)
-            if slot is not None and slot.group is not None:
-                pods = f"{len(those)} pod{'s are' if len(those) > 1 else ' is'} evicted"
-                self._recorder.record(slot.group, "Warning", "MembersEvicted", f"{pods}: {those[0].story.text}")
+            pods = f"{len(those)} pod{'s are' if len(those) > 1 else ' is'} evicted"
+            self._tell_group(gang, "MembersEvicted", f"{pods}: {those[0].story.text}")
+
+    def _tell_group(self, gang: str, reason: str, text: str) -> None:
+        slot = self._cluster.gangs.get(gang)
+        if slot is not None and slot.group is not None:
+            self._recorder.record(slot.group, "Warning", reason, text)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -12,21 +12,24 @@ from pumice import instant
 from pumice.api import changes, disruptions, names
 from pumice.api.changes import PodRef
 from pumice.api.pods import Pod
+from pumice.cluster import freshness
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from pumice.api.meta import Struct
     from pumice.cluster.tasks import Task
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
     from pumice.runtime import Runtime
-    from pumice.scheduling.core.decisions import Evict, Release
+    from pumice.scheduling.core.decisions import Evict, Notice, Release
 
 BUDGET_RETRY_S = 2.0
 RESEND_S_FIRST = 0.1
 RESEND_S_MAX = 5.0
+EVICTING_MAX = 20_000  # pods that are known to be on their way; one that is forgotten is asked to go again
 REFUSED_S = 2.0  # how long a refusal is believed before the next cycle may ask for the same again
 
 
@@ -48,6 +51,7 @@ class Evictor:
         recorder: Recorder,
         runtime: Runtime,
         eviction_settings: EvictionSettings,
+        group_of: Callable[[str], Struct | None] = lambda _: None,
     ) -> None:
         self._client = client
         self._learn = learn
@@ -57,15 +61,26 @@ class Evictor:
         self._fail_point = runtime.fail_point
         self._tracing = runtime.tracing
         self._eviction_settings = eviction_settings
+        self._group_of = group_of
+        self._evicting: dict[str, None] = {}  # uids, until they are asked to go in vain
         self._releasing: set[str] = set()  # uids: a pod that is gone already cannot be announced as leaving
 
     # ------------------------------------------------------------------------------------------------- evicting
 
-    def announce(self, eviction: Evict) -> None:
+    def announce(self, task: Task, *, claimant: str, reason: str) -> None:
         """From now on the victim's room is on its way out, and claimed."""
-        self._leaves(eviction.task, claimant=eviction.claimant, reason=eviction.rule)
+        self._leaves(task, claimant=claimant, reason=reason)
 
     async def evict(self, eviction: Evict) -> None:
+        """Until the pod is gone, each cycle says again of one that was given notice that it has to go."""
+        if eviction.task.uid in self._evicting:
+            return
+        freshness.remember(self._evicting, eviction.task.uid, None, most=EVICTING_MAX)
+        if not await self._evict(eviction):
+            self._evicting.pop(eviction.task.uid, None)
+
+    async def _evict(self, eviction: Evict) -> bool:
+        """Whether the pod goes."""
         task = eviction.task
         rule, cause = eviction.rule, eviction.cause
         self._recorder.record(task.pod, "Warning", "Evict", f"Pod is evicted, because of {rule}: {cause.text}")
@@ -86,6 +101,8 @@ class Evictor:
                 if not _is_gone(error):
                     span.fail(str(error))
                     await self._give_up(eviction, str(error))
+                    return False
+        return True
 
     async def _remove(self, task: Task) -> None:
         """Evict the pod; delete it where that is configured and evicting it is forbidden for too long or cannot be asked for."""
@@ -119,10 +136,60 @@ class Evictor:
     async def _give_up(self, eviction: Evict, reason: str) -> None:
         task = eviction.task
         self._log("eviction_failed", pod=task.key, reason=reason)
+        if (group := self._group_of(eviction.claimant)) is not None:
+            # The one for whom it should have left waits for it; the same plan may be made again and again.
+            self._recorder.record(
+                group, "Warning", "EvictionRefused", f"pod {task.key} stays: {reason}; it is tried again"
+            )
         await self._clock.sleep(REFUSED_S)
         self._stays(task, reason)
         if eviction.claimant:
             self._learn(changes.Unclaimed(gang=eviction.claimant))
+
+    # ------------------------------------------------------------------------------------------------- notice
+
+    async def give_notice(self, notice: Notice) -> None:
+        """Tell the pod that it, or others of its gang, will have to go; what it says of its work afterwards is its answer."""
+        task, about = notice.task, notice.about
+        story = about.story
+        who = "the pod" if about.leaves else "its gang"
+        text = f"{who} has to leave at {about.until}, or once its work is safe: {story.text}"
+        self._recorder.record(task.pod, "Warning", "EvictionNotice", text)
+        try:
+            written = msgspec.json.encode(about).decode()
+            await self._mark(
+                task, {"type": disruptions.NOTICE, "status": "True", "reason": "Told", "message": text}, written
+            )
+            self._log("notice_given", pod=task.key, by=story.rule, claimant=story.claimant.gang, until=about.until)
+        except errors.KubeError as error:
+            if not _is_gone(error) and about.leaves:
+                self._log("notice_failed", pod=task.key, reason=str(error))
+                await self._clock.sleep(REFUSED_S)
+                self._stays(task, str(error))
+                if story.claimant.gang:
+                    self._learn(changes.Unclaimed(gang=story.claimant.gang))
+
+    async def withdraw(self, task: Task) -> None:
+        """Tell a pod that was given notice that it stays; where that fails, the next cycle says so again."""
+        if task.uid in self._evicting:
+            return  # too late
+        text = "the room is no longer needed"
+        try:
+            await self._mark(
+                task, {"type": disruptions.NOTICE, "status": "False", "reason": "Withdrawn", "message": text}, None
+            )
+            self._log("notice_withdrawn", pod=task.key)
+        except errors.KubeError as error:
+            if not _is_gone(error):
+                self._log("notice_not_withdrawn", pod=task.key, reason=str(error))
+                await self._clock.sleep(REFUSED_S)
+        self._stays(task, text)
+
+    async def _mark(self, task: Task, condition: dict[str, str], notice: str | None) -> None:
+        condition["lastTransitionTime"] = instant.format_instant(self._clock.now())
+        metadata = {"uid": task.uid, "annotations": {names.EVICTION_NOTICE: notice}}
+        body = {"metadata": metadata, "status": {"conditions": [condition]}}
+        await self._patch_status(task, body)
 
     # ------------------------------------------------------------------------------------------------- releasing
 
@@ -208,6 +275,9 @@ class Evictor:
         if story is not None:
             metadata["annotations"] = {names.EVICTION: msgspec.json.encode(story).decode()}
         body = {"metadata": metadata, "status": {"conditions": [condition]}}
+        await self._patch_status(task, body)
+
+    async def _patch_status(self, task: Task, body: dict[str, object]) -> None:
         await self._client.patch(
             Pod, task.name, body, how=PatchType.STRATEGIC, namespace=task.namespace, subresource="status"
         )

@@ -48,4 +48,8 @@ def why_stale(cluster: Cluster, commit: GangCommit) -> str:
 
 def still_evictable(cluster: Cluster, eviction: Evict) -> bool:
     task = cluster.tasks.get(eviction.task.uid)
-    return task is not None and task.status in EVICTABLE
+    if task is None:
+        return False
+    if eviction.after_notice and task.status is Status.RELEASING:
+        return task.pod.metadata.deletion_timestamp is None
+    return task.status in EVICTABLE

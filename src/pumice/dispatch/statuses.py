@@ -1,23 +1,23 @@
 """What users read: phases, conditions and reasons on groups, conditions on pods, holdings on queues; written once per change.
 
 Everything is compared with what stands in the API server, so that nothing is written twice. A gang whose members are still being
-created is left alone for a moment, and numbers alone are written when they have come to rest. Reasons are compared as data, by their
+created is left alone until no more of them come, and numbers alone are written when they have come to rest. Reasons are compared as data, by their
 topics: what stays equal while only numbers change. The PodGroup's verdict tells what was written before a restart.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
 from pumice import instant
 from pumice.api import names
 from pumice.api.pods import Pod
-from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase, Queue
-from pumice.cluster import amounts
-from pumice.dispatch import reservation_note
+from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase
+from pumice.dispatch import forming, reservation_note
+from pumice.dispatch.queue_holdings import QueueHoldings
 from pumice.dispatch.topics import Topics, verdict_of
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
@@ -25,18 +25,20 @@ from pumice.scheduling.core.verdict import encode
 from pumice.scheduling.evicting import mend
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
     from pumice.cluster.state import Cluster
+    from pumice.cluster.tasks import Task
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
     from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
 
-FORMING_S = 4.0  # with a second until the next look, five; a gang with fewer pods than its minimum is still being created for so long
+POD_EVENTS_MAX = (
+    3  # members of a gang that get an event when its reason changes (ADR 0026); all of them get the condition
+)
 QUIET_S = 2.0  # numbers that have not changed for so long have come to rest
 NUMBERS_S_MAX = 10.0  # how long numbers may be out of date while they never rest
-QUEUE_S = 1.0  # the shortest time between two writes of what a queue holds
 WRITES_AT_ONCE = 32
 _WAITING = frozenset({PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value})
 
@@ -61,7 +63,7 @@ class Statuses:
         self._fail_point = runtime.fail_point
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
         self.unwritten = False  # something could not be written yet, or not so soon again: ask once more
-        self._written_at: dict[str, float] = {}  # queue -> when its holdings were last written
+        self._queues = QueueHoldings(client, cluster, runtime)
         self._unrest: dict[str, _Unrest] = {}  # gang -> numbers that are not written yet
         self._told: dict[str, Hashable] = {}  # gang -> the topic of the event that was last recorded for it
         self._topics = Topics()
@@ -74,7 +76,7 @@ class Statuses:
 
     async def write(self, decisions: Decisions) -> None:
         """Bring the API server in step with the decisions' reports."""
-        self.unwritten = False
+        self.unwritten = self._queues.postponed = False
         live = {*decisions.gangs, *decisions.orphans}
         self._topics.begin(live)
         for known in (self._told, self._unrest):
@@ -87,17 +89,18 @@ class Statuses:
                 if patch is not None:
                     await self._window.acquire()
                     group.create_task(self._write_group(report, patch))
-                for verdict in report.pods:
+                for verdict in () if self._is_forming(report.gang) else report.pods:
                     if self._pod_differs(verdict, report):
                         await self._window.acquire()
                         group.create_task(self._write_pod(verdict))
             for key, verdicts in decisions.orphans.items():
                 await self._write_orphans(group, key, verdicts)
             for name, allocated in decisions.queues.items():
-                status = self._queue_status(name, allocated)
+                status = self._queues.due(name, allocated)
                 if status is not None:
                     await self._window.acquire()
                     group.create_task(self._write_queue(name, status))
+            self.unwritten |= self._queues.postponed
 
     # ------------------------------------------------------------------------------------------------- groups
 
@@ -112,8 +115,8 @@ class Statuses:
             return None
         status = group.status
         is_admitted = report.phase == PodGroupPhase.INQUEUE.value
-        if is_admitted and len(slot.tasks) < group.spec.min_member and self._is_new(group.metadata.creation_timestamp):
-            self.unwritten = True  # its members are still being created: its admission alone is worth a word
+        if is_admitted and self._is_forming(report.gang):
+            self.unwritten = True  # its admission alone is worth a word
             admission = {"metadata": {"uid": report.uid}, "status": {"phase": report.phase}}
             return admission if status.phase != report.phase else None
         patch: dict[str, Any] = {}
@@ -154,10 +157,9 @@ class Statuses:
         self.unwritten |= not rested
         return rested
 
-    def _is_new(self, created: str | None) -> bool:
-        """Whether an object is so young that what it lacks may simply be on its way; never by a clock that goes wrong."""
-        age = None if created is None else self._clock.now() - instant.parse_instant(created)
-        return age is not None and abs(age) < FORMING_S * instant.SECOND
+    def _is_forming(self, gang: str) -> bool:
+        group = self._group(gang)
+        return group is not None and forming.is_forming(group, self._cluster.gangs[gang].tasks, self._clock.now())
 
     def _merged_conditions(self, group: PodGroup, report: GangReport) -> list[dict[str, Any]] | None:
         """All conditions with the wanted ones in place; None where nothing but a number in a text would change."""
@@ -214,6 +216,7 @@ class Statuses:
 
     async def _write_group(self, report: GangReport, patch: dict[str, Any]) -> None:
         namespace, _, name = report.gang.partition("/")
+        deadlock = self._news_of_deadlock(report)
         try:
             self._fail_point("status")
             await self._client.patch(PodGroup, name, patch, how=PatchType.MERGE, namespace=namespace)
@@ -221,11 +224,25 @@ class Statuses:
                 self._topics.note(report)
             if "annotations" in patch["metadata"] or "conditions" in patch.get("status", {}):
                 self._tell(report)
+            if deadlock is not None and "conditions" in patch.get("status", {}):
+                self._recorder.record(*deadlock)
         except errors.KubeError as error:
             self.unwritten = True
             self._log("group_status_failed", gang=report.gang, reason=str(error))
         finally:
             self._window.release()
+
+    def _news_of_deadlock(self, report: GangReport) -> tuple[PodGroup, Literal["Warning"], str, str] | None:
+        """The event for a gang that is in a deadlock, or gave its admission back, where its group does not say so yet."""
+        kind, group = PodGroupConditionType.DEADLOCKED.value, self._group(report.gang)
+        told = next((each for each in report.conditions if each.type == kind and each.why is not None), None)
+        if told is None or group is None:
+            return None
+        status = "True" if told.status else "False"
+        same = any(
+            (each.type, each.status, each.reason) == (kind, status, told.reason) for each in group.status.conditions
+        )
+        return None if same else (group, "Warning", kind if told.status else told.reason, told.message)
 
     def _tell(self, report: GangReport) -> None:
         """One event per change of what a person would call the reason."""
@@ -243,6 +260,8 @@ class Statuses:
             kind, reason = ("Warning", "Unschedulable") if waits else ("Normal", "Scheduled")
             text = report.message if waits else "pod group is ready"
             self._recorder.record(slot.group, kind, reason, text)  # type: ignore[arg-type]
+            for task in _first_members(report.pods) if waits else ():
+                self._recorder.record(task.pod, "Warning", "FailedScheduling", text)
 
     # ------------------------------------------------------------------------------------------------- pods
 
@@ -302,7 +321,7 @@ class Statuses:
     async def _write_orphans(self, group: asyncio.TaskGroup, key: str, verdicts: Sequence[PodVerdict]) -> None:
         """A condition on each pod whose group does not exist, and one event about all of them."""
         for verdict in verdicts:
-            if self._is_new(verdict.task.created):
+            if forming.is_new(verdict.task.created, self._clock.now()):
                 self.unwritten = True  # groups are made a moment after their pods, too
             elif self._pod_differs(verdict, None):
                 await self._window.acquire()
@@ -311,35 +330,18 @@ class Statuses:
                     self._told[key] = verdict.reason
                     self._recorder.record(verdict.task.pod, "Warning", verdict.reason, verdict.message)
 
-    # ------------------------------------------------------------------------------------------------- queues
-
-    def _queue_status(self, name: str, allocated: Mapping[str, float]) -> dict[str, str] | None:
-        queue = self._cluster.queues.get(name)
-        if queue is None:
-            return None
-        present = {"cpu": 0, "memory": 0, **allocated}
-        wanted = {key: amounts.quantity_text(key, value) for key, value in present.items()}
-        have = {
-            key: amounts.quantity_text(key, amounts.amount(key, value, unreadable=-1))  # which is written anew
-            for key, value in queue.written_allocated.items()
-        }
-        recent = self._clock.monotonic() - self._written_at.get(name, float("-inf")) < QUEUE_S
-        zeros = {key for key, value in have.items() if key not in wanted and value != "0"}
-        same = not zeros and all(have.get(key) == value for key, value in wanted.items())
-        if not same and recent:
-            self.unwritten = True
-        return None if same or recent else {**wanted, **dict.fromkeys(zeros, "0")}
-
     async def _write_queue(self, name: str, allocated: dict[str, str]) -> None:
         try:
-            self._written_at[name] = self._clock.monotonic()
-            body = {"status": {"allocated": allocated}}
-            await self._client.patch(Queue, name, body, how=PatchType.MERGE, subresource="status")
-        except errors.KubeError as error:
-            self.unwritten = True
-            self._log("queue_status_failed", queue=name, reason=str(error))
+            self.unwritten |= not await self._queues.write(name, allocated)
         finally:
             self._window.release()
+
+
+def _first_members(verdicts: Sequence[PodVerdict]) -> list[Task]:
+    """Whom people look at first: the first member of each role, then the next ones; a few, because all would say the same."""
+    tasks = sorted((each.task for each in verdicts), key=lambda task: (task.index or 0, task.role, task.name))
+    firsts = {task.role: task for task in reversed(tasks)}
+    return sorted(tasks, key=lambda task: firsts[task.role] is not task)[:POD_EVENTS_MAX]
 
 
 def _is_scheduled(report: GangReport) -> bool:

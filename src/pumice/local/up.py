@@ -113,7 +113,13 @@ class Up:
         informers = Informers(self.client, clock=clock, chance=chance, log=self._runtime.log)
         self._reviewer = Reviewer(InformerLookup(informers))
         self._run(informers.run())
-        self.scheduler = Scheduler(self.client, informers, self._policy, runtime, Served(memory_place=MEMORY_PLACE))
+        self.scheduler = Scheduler(
+            self.client,
+            informers,
+            self._policy,
+            runtime,
+            Served(memory_place=MEMORY_PLACE, prices=self._settings.prices),
+        )
         self.controllers = Controllers(self.client, informers, runtime, self._settings)
         self._stack.callback(self.controllers.close)
         await self._serve_view()

@@ -36,15 +36,16 @@ class Reviewer:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def user(self, token: str) -> Mapping[str, Any]:
-        """Whose token it is; raises Denied."""
+    async def user(self, token: str, *, audiences: tuple[str, ...] = (names.VIEW_AUDIENCE,)) -> Mapping[str, Any]:
+        """Whose token it is, for one of the audiences or (without any) for the API server itself; raises Denied."""
+        wanted = f"for the audience {names.VIEW_AUDIENCE}"
         if not token:
-            raise Denied(
-                401, f"send a bearer token for the audience {names.VIEW_AUDIENCE}; see `pumice explain --help`"
-            )
-        status = await self._review("TokenReview", {"token": token, "audiences": [names.VIEW_AUDIENCE]})
-        if not status.get("authenticated") or names.VIEW_AUDIENCE not in (status.get("audiences") or ()):
-            raise Denied(401, f"the API server knows no such token for the audience {names.VIEW_AUDIENCE}")
+            raise Denied(401, f"send a bearer token {wanted}; see `pumice explain --help`")
+        spec = {"token": token, **({"audiences": list(audiences)} if audiences else {})}
+        status = await self._review("TokenReview", spec)
+        # A server that knows no audiences answers without them; then the token is good for itself only.
+        if not status.get("authenticated") or (audiences and not {*audiences} & {*(status.get("audiences") or ())}):
+            raise Denied(401, f"the API server knows no such token{f' {wanted}' if audiences else ''}")
         user: dict[str, Any] = status["user"]
         return user
 

@@ -12,7 +12,8 @@ import numpy as np
 from pumice.errors import PumiceError
 from pumice.processes import fork
 from pumice.scheduling.time.accuracy import Forecast
-from pumice.scheduling.time.forecast import Effort, first_in_line, forecast, with_stand_ins
+from pumice.scheduling.time.forecast import Effort, first_in_line, forecast
+from pumice.scheduling.time.stand_ins import with_stand_ins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -123,11 +123,8 @@ class Prometheus:
         return await self._query(CPU_QUERY), await self._query(MEMORY_QUERY)
 
     async def _query(self, query: str) -> Mapping[str, float]:
-        answer = await _fetch(self._settings, "GET", "/api/v1/query", query={"query": query})
-        found = _read(_PrometheusAnswer, answer)
-        if found.status != "success":
-            raise NotMeasured(f"the query failed: {found.error or found.status}")
-        return _percentages((item.metric.get("instance", ""), item.value[1]) for item in found.data.result)
+        found = await ask_prometheus(self._settings, query)
+        return _percentages((item.metric.get("instance", ""), item.value[1]) for item in found)
 
 
 class CustomMetrics:
@@ -186,13 +183,15 @@ _SOURCES: dict[str, Callable[[Settings, Client], Percentages]] = {
 }
 
 
-class _Sample(msgspec.Struct):
+class Sample(msgspec.Struct):
+    """One series of a Prometheus answer at one moment."""
+
     metric: dict[str, str]
     value: tuple[float, str]
 
 
 class _Vector(msgspec.Struct):
-    result: list[_Sample] = []
+    result: list[Sample] = []
 
 
 class _PrometheusAnswer(msgspec.Struct):
@@ -247,6 +246,16 @@ def _percentages(pairs: Iterable[tuple[str, str | float]]) -> Mapping[str, float
     """What is a number between 0 and 100, or a rounding error outside; a node that was not measured says NaN."""
     found = ((node, float(value)) for node, value in pairs)
     return {node: min(100.0, max(0.0, value)) for node, value in found if node and math.isfinite(value)}
+
+
+async def ask_prometheus(settings: Settings, query: str) -> list[Sample]:
+    """The answer to an instant query, within a time and a size."""
+    answer = await _fetch(settings, "GET", "/api/v1/query", query={"query": query})
+    found = _read(_PrometheusAnswer, answer)
+    if found.status != "success":
+        raise NotMeasured(f"the query failed: {found.error or found.status}")
+    samples: list[Sample] = found.data.result
+    return samples
 
 
 async def _fetch(

@@ -35,13 +35,13 @@ class Questions:
 
     async def suggestions(self, cycle: Cycle, key: str, *, sees_all: bool) -> bytes:
         """Single changes that would start a gang; who may not list others' gangs is not told their names."""
-        question, report = cycle.question, cycle.decisions.gangs.get(key)
-        if report is None or key not in cycle.snapshot.gangs:
+        question, decisions = cycle.question, cycle.decisions
+        if key not in decisions.gangs or key not in cycle.snapshot.gangs:
             raise Denied(404, f"no gang {key} was seen in the last cycle of this scheduler")
-        body = await self._plan(lambda: msgspec.json.encode(single_changes.suggestions(question, report)))
+        body = await self._plan(lambda: msgspec.json.encode(single_changes.suggestions(question, decisions, key)))
         if sees_all:
             return body
-        return msgspec.json.encode(_own(msgspec.json.decode(body, type=Suggestions), key))
+        return msgspec.json.encode(own_only(msgspec.json.decode(body, type=Suggestions), key))
 
     async def what_if(self, cycle: Cycle, query: Mapping[str, str]) -> bytes:
         """What one cycle would do in a different cluster."""
@@ -84,7 +84,7 @@ def scenario_of(query: Mapping[str, str]) -> scenario.Scenario:
     return scenario.Scenario(count, query.get("like", ""), lists["drain"], queues, lists["without"])
 
 
-def _own(found: Suggestions, key: str) -> Suggestions:
+def own_only(found: Suggestions, key: str) -> Suggestions:
     """Without what names gangs of other namespaces."""
     namespace = key.partition("/")[0]
     shown = []

@@ -36,8 +36,10 @@ from pumice.kube import errors
 from pumice.kube.recorder import Recorder
 from pumice.processes.extender_client import Extending
 from pumice.processes.forecasting import Forecasting
+from pumice.processes.gpu_loads import GangGpus, MeasuredGpus
 from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
+from pumice.processes.recorded_runs import RecordedRuns
 from pumice.processes.requirements import STATE_KINDS, Requirements
 from pumice.processes.scheduler_metrics import Observer
 from pumice.readmodel.build import Cycle
@@ -124,6 +126,12 @@ class Scheduler:
         self._observer = Observer(self.meters, served.prices, runtime.tracing)
         self._extending = Extending()
         self._loads = MeasuredLoads(client, chosen, clock=runtime.clock, log=runtime.log, tell=self._news.set)
+        place = served.memory_place
+        self._recorded = RecordedRuns(
+            client, chosen, None if place is None else place.namespace, clock=runtime.clock, log=runtime.log
+        )
+        self._gpus = MeasuredGpus(chosen, clock=runtime.clock, log=runtime.log)
+        self._gang_gpus = GangGpus(self._gpus, self.meters, served.prices)
         self.forecasting = Forecasting(self._world, clock=runtime.clock, log=runtime.log)
         self._ports = Ports(measure=self._observer.measure)
         self._publish: Callable[[Cycle], None] = _unheard
@@ -188,14 +196,13 @@ class Scheduler:
         if scheduling.ROOT_QUEUE in self._cluster.queues:  # else no scheduler has ever decided anything here
             await self.dispatcher.take_over(since=since)
         await self._make_queues()
-        for claim in reserved_room.rebuilt(
-            self._cluster.snapshot(), self._clock.now() + CLAIM_SECONDS * instant.SECOND
-        ):
+        lasts = CLAIM_SECONDS * instant.SECOND
+        for claim in reserved_room.rebuilt(self._cluster.snapshot(), self._clock.now(), lasts):
             self._learn(Claimed(claim=claim))
         self.pulse.ready = True
         self._log("scheduler_started", nodes=len(self._cluster.nodes), pods=len(self._cluster.tasks))
-        works = (self._recorder.run(), self._loads.run(), self._store.run(), self.forecasting.run())
-        beside = [asyncio.create_task(each) for each in works]
+        works = (self._recorder, self._loads, self._gpus, self._store, self.forecasting, self._recorded)
+        beside = [asyncio.create_task(each.run()) for each in works]
         try:
             while True:
                 await self._wait_for_news()
@@ -282,6 +289,7 @@ class Scheduler:
             loads=self._loads.current,
             resting=self.dispatcher.resting(),
             forecasts=self.forecasting.take_fresh(),
+            run_times=self._recorded.current,
         )
         plan = functools.partial(
             cycle.plan,
@@ -333,6 +341,7 @@ class Scheduler:
                 ports=self._planned_with[1],
                 forecasts=self.forecasting.current,
                 extra_plugins=self._extra_plugins,
+                gpu_uses=self._gang_gpus.look(snapshot, now),
             )
         )
 

@@ -10,6 +10,7 @@ from pumice import __version__, instant
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.scheduling.core import idle
+from pumice.scheduling.core.codes import DEADLOCKS
 from pumice.telemetry.traces import OFF, Tracing
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class Observer:
             by_queue[spec.queue, report.phase] = by_queue.get((spec.queue, report.phase), 0) + 1
             lacking[spec.name,] = float(len(report.pods))
         meters.replace("pumice_waiting_gangs", by_queue.items())
+        meters.replace("pumice_deadlocked_gangs", _deadlocked(decisions).items())
         meters.replace("volcano_unschedule_task_count", lacking.items())
         meters.set("volcano_unschedule_job_count", len(waiting))
         shares = {
@@ -139,6 +141,8 @@ class Observer:
 
     def _evictions(self, decisions: Decisions) -> None:
         meters = self._meters
+        meters.count("pumice_eviction_notices_total", len(decisions.notices))
+        meters.count("pumice_eviction_rings_total", len(decisions.rings))
         if not decisions.evictions:
             return
         meters.set("volcano_pod_preemption_victims", len(decisions.evictions))
@@ -221,6 +225,14 @@ class Observer:
     def _dollars(self, name: str, value: float) -> float:
         units = value / 2**30 if amounts.in_bytes(name) else value / amounts.MILLI
         return units * self._prices[name]
+
+
+def _deadlocked(decisions: Decisions) -> dict[tuple[str, ...], float]:
+    found: dict[tuple[str, ...], float] = {(code.value,): 0.0 for code in DEADLOCKS}
+    for report in decisions.gangs.values():
+        for code in DEADLOCKS & {reason.code for reason in report.reasons}:
+            found[code.value,] += 1
+    return found
 
 
 def _units(name: str, value: float) -> float:

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from aiohttp import web
 
-from pumice.api.disruptions import Party
 from pumice.processes import lifecycle
 from pumice.processes.access import NODES, PODGROUPS, Denied, Reviewer, token_of
 from pumice.processes.questions import Questions
 from pumice.readmodel import changes
+from pumice.readmodel.selection import KINDS, Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from pumice.kube.client import Client
     from pumice.kube.lease import Election
@@ -37,7 +37,6 @@ ANSWERS_AT_ONCE = 8  # more wait for their turn
 STREAMS_MAX = 32
 STREAM_S_MAX = 600.0  # then the reader comes again, and is reviewed again
 HEARTBEAT_S = 30.0  # an empty line at least so often: readers that are gone are noticed
-KINDS = ("nodes", "queues", "gangs", "claims", "attempts", "evictions")
 _JSON = "application/json"
 
 
@@ -107,8 +106,8 @@ class ViewServer:
         return state
 
     async def _state(self, request: web.Request, user: Mapping[str, Any]) -> web.StreamResponse:
-        wanted = _Filter(request.query)
-        await self._demand_lists(user, wanted.namespace)
+        wanted = _selection(request.query)
+        await self._demand_lists(user, request.query.get("namespace", ""))
         async with self._turns:
             body = msgspec.json.encode(wanted.apply(await self._current()))
         return web.Response(body=body, content_type=_JSON)
@@ -179,44 +178,14 @@ class ViewServer:
                 await response.write(b"\n")
 
 
-class _Filter:
+def _selection(query: Mapping[str, str]) -> Selection:
     """What of the view is wanted."""
-
-    def __init__(self, query: Mapping[str, str]) -> None:
-        unknown = sorted(set(query) - {"kind", "queue", "namespace"})
-        if unknown:
-            raise Denied(400, f"unknown parameter {unknown[0]!r}; there are kind, queue and namespace")
-        self.kinds = frozenset(query["kind"].split(",") if query.get("kind") else KINDS)
-        if strange := sorted(self.kinds - set(KINDS)):
-            raise Denied(400, f"kind {strange[0]!r}: there are {', '.join(KINDS)}")
-        self.queue = query.get("queue", "")
-        self.namespace = query.get("namespace", "")
-
-    def apply(self, state: model.State) -> model.State:
-        gangs = [each for each in state.gangs if self._concerns(each)]
-        keys = {each.key for each in gangs}
-        is_all = not self.queue and not self.namespace
-        parts = {
-            "nodes": () if self.namespace else state.nodes,
-            "queues": tuple(each for each in state.queues if self.queue in {"", each.name}),
-            "gangs": tuple(gangs),
-            "claims": tuple(each for each in state.claims if is_all or each.gang in keys),
-            "attempts": tuple(each for each in state.attempts if is_all or each.gang in keys),
-            "evictions": tuple(self._evictions(state, keys)),
-        }
-        return msgspec.structs.replace(
-            state,
-            namespace=self.namespace,
-            **{name: part if name in self.kinds else () for name, part in parts.items()},
-        )
-
-    def _evictions(self, state: model.State, keys: set[str]) -> Iterator[model.Eviction]:
-        """Victims that are wanted; the gang that they left for is named only where that gang may be seen, too."""
-        for each in state.evictions:
-            if not self.namespace and (not self.queue or each.gang in keys):
-                yield each
-            elif each.gang in keys:
-                yield each if each.claimant in keys else msgspec.structs.replace(each, claimant="", room_for=Party())
-
-    def _concerns(self, gang: model.Gang) -> bool:
-        return self.queue in {"", gang.queue} and self.namespace in {"", gang.namespace}
+    unknown = sorted(set(query) - {"kind", "queue", "namespace"})
+    if unknown:
+        raise Denied(400, f"unknown parameter {unknown[0]!r}; there are kind, queue and namespace")
+    kinds = frozenset(query["kind"].split(",") if query.get("kind") else KINDS)
+    if strange := sorted(kinds - set(KINDS)):
+        raise Denied(400, f"kind {strange[0]!r}: there are {', '.join(KINDS)}")
+    namespace = query.get("namespace", "")
+    namespaces = frozenset({namespace}) if namespace else None
+    return Selection(kinds, query.get("queue", ""), namespaces, nodes=not namespace)

@@ -16,6 +16,7 @@ from pumice.api.scheduling import PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.columns import SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.cluster.tasks import FINISHED, ON_A_NODE, Status
+from pumice.cluster.topology import ROOT
 from pumice.readmodel import model
 from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.sharing.limits import queue_limits
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
     from pumice.scheduling.core.decisions import Decisions, Expected, Factors, GangReport, Reserved, ShapeRoom
+    from pumice.scheduling.core.gpu_use import GangGpuUse
     from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.ports import Ports
@@ -60,6 +62,7 @@ class Cycle:
     ports: Ports | None = None
     forecasts: Mapping[str, Forecast] = dataclasses.field(default_factory=dict)  # the newest, by gang
     extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
+    gpu_uses: Mapping[str, GangGpuUse] = dataclasses.field(default_factory=dict)  # by gang, as last measured
 
     @functools.cached_property
     def question(self) -> Question:
@@ -161,7 +164,7 @@ class Views:
         )
 
     def _all_nodes(self, cycle: Cycle) -> tuple[model.Node, ...]:
-        table, placed = cycle.snapshot.nodes, cycle.placed
+        table, placed, tree = cycle.snapshot.nodes, cycle.placed, cycle.snapshot.tree
         former, self._nodes = self._nodes, {}
         rows = [
             (row, name) for row, name in enumerate(table.axis.names) if row not in {SCORED_CPU_ROW, SCORED_MEMORY_ROW}
@@ -169,15 +172,18 @@ class Views:
         found = []
         for index, name in enumerate(table.names):
             own = placed.get(name, ())
-            basis = (table.tasks[index], table.objects[index], own)
+            home = "" if tree.is_flat or (found_home := tree.home(index)) == ROOT else found_home
+            basis = (table.tasks[index], table.objects[index], own, home)
             known = former.get(name)
             if known is None or not _same(known[0], basis):
                 allocatable = {each: int(table.allocatable[row, index]) for row, each in rows}
                 held = {each: int(table.used[row, index]) for row, each in rows}
                 for task in own:
                     amounts.add(held, task.request.amounts)  # type: ignore[arg-type]
-                gangs = collections.Counter(task.gang for task in (*table.tasks[index], *own))
-                known = (basis, _node(name, allocatable, held, gangs))
+                there = (*table.tasks[index], *own)
+                made = _node(name, allocatable, held, there)
+                closed = table.objects[index].spec.unschedulable
+                known = (basis, msgspec.structs.replace(made, hyper_node=home, closed=closed))
             self._nodes[name] = known
             found.append(known[1])
         return tuple(found)
@@ -191,12 +197,18 @@ class Views:
             bound = cycle.bound.get(key, 0)
             told = report.phase, report.position, report.reasons, report.reservation, report.expected
             forecast = cycle.forecasts.get(key)
-            basis = (gang, told, rests, bound, factors, user, forecast)
+            use = cycle.gpu_uses.get(key)
+            basis = (gang, told, rests, bound, factors, user, forecast, use)
             known = former.get(key)
             if known is None or known[0] != basis:
                 holds = amounts.sum_of([gang.occupied, cycle.taken.get(key, {})])
                 made = _gang(gang, report, rests, bound, holds)
-                more = {"user": user, "factors": _factors(factors), "forecast": _forecast(forecast)}
+                more = {
+                    "user": user,
+                    "factors": _factors(factors),
+                    "forecast": _forecast(forecast),
+                    "gpu_use": None if use is None else model.GpuUse(*use),
+                }
                 known = (basis, msgspec.structs.replace(made, **more))
             self._gangs[key] = known
             found.append(known[1])
@@ -248,9 +260,14 @@ def quantities(values: Mapping[str, float], *, pods: bool = False) -> model.Amou
     }
 
 
-def _node(
-    name: str, allocatable: Mapping[str, float], held: Mapping[str, float], gangs: Mapping[str, int]
-) -> model.Node:
+def _node(name: str, allocatable: Mapping[str, float], held: Mapping[str, float], there: Iterable[Task]) -> model.Node:
+    gangs: collections.Counter[str] = collections.Counter()
+    devices: dict[str, amounts.MutableAmounts] = {}
+    for task in there:
+        gangs[task.gang] += 1
+        asked = {each: value for each, value in task.request.amounts.items() if value and "/" in each}
+        if asked:
+            amounts.add(devices.setdefault(task.gang, {}), asked)
     names = {each for each, value in allocatable.items() if value or held.get(each)}
     free = {each: max(allocatable[each] - held.get(each, 0), 0) for each in names}
     return model.Node(
@@ -259,6 +276,7 @@ def _node(
         used=quantities({each: held.get(each, 0) for each in names}, pods=True),
         free=quantities(free, pods=True),
         gangs=dict(sorted(gangs.items())),
+        devices={gang: quantities(own) for gang, own in sorted(devices.items())},
     )
 
 

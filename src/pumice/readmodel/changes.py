@@ -30,7 +30,29 @@ def between(former: model.State | None, state: model.State) -> model.Changes:
         claims=_different(former.claims if former else (), state.claims),
         attempts=_newer(former, state.attempts),
         evictions=_newer(former, state.evictions),
+        forecasts=state.forecasts,
         gone=_removals(former, state) if former is not None else model.Gone(),
+    )
+
+
+def apply(former: model.State | None, line: model.Changes, *, kept: int) -> model.State:
+    """The view after a line of the stream; of each history the newest `kept` entries."""
+    if former is None or former.leader != line.leader:
+        former = model.State(line.version, line.leader, line.cycle, line.at, line.policy, line.totals)
+    return model.State(
+        version=line.version,
+        leader=line.leader,
+        cycle=line.cycle,
+        at=line.at,
+        policy=line.policy,
+        totals=line.totals,
+        nodes=_renewed(former.nodes, line.nodes, line.gone.nodes),
+        queues=_renewed(former.queues, line.queues, line.gone.queues),
+        gangs=_renewed(former.gangs, line.gangs, line.gone.gangs),
+        claims=_renewed(former.claims, line.claims, line.gone.claims),
+        attempts=(*former.attempts, *line.attempts)[-kept:],
+        evictions=(*former.evictions, *line.evictions)[-kept:],
+        forecasts=line.forecasts,
     )
 
 
@@ -49,6 +71,17 @@ def _name(thing: model.Node | model.Queue | model.Gang | model.Claim) -> str:
 def _different(former: Iterable[T], now: tuple[T, ...]) -> tuple[T, ...]:
     known = {_name(each): each for each in former}
     return tuple(each for each in now if (old := known.get(_name(each))) is not each and old != each)
+
+
+def _renewed(former: tuple[T, ...], news: tuple[T, ...], gone: Iterable[str]) -> tuple[T, ...]:
+    """What is new stands behind what was there."""
+    if not news and not gone:
+        return former
+    known = {_name(each): each for each in former}
+    known.update((_name(each), each) for each in news)
+    for name in gone:
+        known.pop(name, None)
+    return tuple(known.values())
 
 
 def _newer(former: model.State | None, now: tuple[H, ...]) -> tuple[H, ...]:

@@ -66,8 +66,8 @@ class Expected(Struct):
     """How long a gang is expected to run: by its limit, as declared, as learned of past runs, by its queue's or the policy's default."""
 
     length: str  # a duration
-    source: str  # limit, declared, learned, queue or policy
-    right: float | None = None  # learned: the part of past runs that ended in time
+    source: str  # limit, declared, recorded, learned, queue or policy
+    right: float | None = None  # recorded, learned: the part of past runs that ended in time
     end: str = ""  # when it is expected to end, if it runs
 
 
@@ -96,6 +96,15 @@ class ForecastScore(Struct):
     held: float
 
 
+class GpuUse(Struct):
+    """What the pods of a gang use of their GPUs, where that is measured (NVML on process nodes, DCGM through Prometheus)."""
+
+    pods: int  # that were measured
+    percent: float  # the mean of their GPUs
+    memory_mib: int = 0
+    idle: bool = False  # all of its pods have GPUs and have used less than 5 % of them for ten minutes
+
+
 class Gang(Struct):
     """How a gang stands after the cycle."""
 
@@ -120,6 +129,7 @@ class Gang(Struct):
     expected: Expected | None = None  # its run time, where the last cycle wanted to know it
     factors: Factors | None = None  # where plugin fairshare is in force, and the gang waits
     forecast: Forecast | None = None  # of the first in line
+    gpu_use: GpuUse | None = None
 
 
 class Pod(Struct):
@@ -228,6 +238,9 @@ class Node(Struct):
     used: Amounts
     free: Amounts
     gangs: Mapping[str, int]
+    devices: Mapping[str, Amounts] = msgspec.field(default_factory=dict)  # held by each gang, beside cpu and memory
+    hyper_node: str = ""  # the lowest one that holds it; empty where none does
+    closed: bool = False  # it takes no pods: cordoned
 
 
 class Attempt(Struct):

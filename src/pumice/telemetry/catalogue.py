@@ -186,6 +186,13 @@ PUMICE: tuple[Metric, ...] = (
         ("queue",),
     ),
     Metric("pumice_waiting_gangs", MetricKind.GAUGE, "Gangs that wait, by queue and phase.", ("queue", "phase")),
+    Metric(
+        "pumice_deadlocked_gangs",
+        MetricKind.GAUGE,
+        "Gangs that hold room (HoldsWhileWaiting) or quota (QuotaHeld) while they wait for more; broken ones are in"
+        " pumice_evictions_total with the action deadlock.",
+        ("reason",),
+    ),
     Metric("pumice_binds_total", MetricKind.COUNTER, "Pods bound."),
     Metric("pumice_bind_failures_total", MetricKind.COUNTER, "Binds that were refused or never took effect."),
     Metric("pumice_gangs_committed_total", MetricKind.COUNTER, "Gangs whose binds were sent."),
@@ -197,6 +204,16 @@ PUMICE: tuple[Metric, ...] = (
         "Commits that no longer held when they were to be carried out.",
     ),
     Metric("pumice_evictions_total", MetricKind.COUNTER, "Pods evicted, by action.", ("action",)),
+    Metric(
+        "pumice_eviction_notices_total",
+        MetricKind.COUNTER,
+        "Pods that were told that they, or others of their gang, have to leave.",
+    ),
+    Metric(
+        "pumice_eviction_rings_total",
+        MetricKind.COUNTER,
+        "Evictions for a gang that had itself been evicted for the victim within an hour, or for one that was, and so on.",
+    ),
     Metric("pumice_nodes", MetricKind.GAUGE, "Nodes."),
     Metric(
         "pumice_capacity", MetricKind.GAUGE, "What all nodes may hand out, in units of the resource.", ("resource",)
@@ -221,6 +238,18 @@ PUMICE: tuple[Metric, ...] = (
         MetricKind.GAUGE,
         "What free GPUs cost that workers with so many each cannot use.",
         ("resource", "each"),
+    ),
+    Metric(
+        "pumice_idle_gang_gpus",
+        MetricKind.GAUGE,
+        "GPUs, partitions and slices that gangs hold and have used less than 5 % of for ten minutes, where that is measured.",
+        ("queue", "resource"),
+    ),
+    Metric(
+        "pumice_idle_gang_dollars_per_hour",
+        MetricKind.GAUGE,
+        "What GPUs cost that gangs hold and do not use.",
+        ("queue", "resource"),
     ),
     Metric("pumice_fragmented_dollars_per_hour", MetricKind.GAUGE, "What fragmented resources cost.", ("resource",)),
     Metric("pumice_queue_dollars_per_hour", MetricKind.GAUGE, "What each queue's pods cost.", ("queue", "resource")),

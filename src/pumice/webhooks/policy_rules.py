@@ -102,9 +102,11 @@ def _is_duration(key: str) -> str:
 
 def _times(unless: str = "false") -> tuple[Rule, ...]:
     """What annotations say about time."""
-    limit, warning, signal = names.TIME_LIMIT, names.TIME_LIMIT_WARNING, names.TIME_LIMIT_SIGNAL
+    limit, warning = names.TIME_LIMIT, names.TIME_LIMIT_WARNING
     is_shorter = f"({_has_annotation(limit)} && duration({_value(warning)}) < duration({_value(limit)}))"
-    wanted = annotation("object", signal)
+    signals = (names.TIME_LIMIT_SIGNAL, names.CHECKPOINT_SIGNAL)
+    wanted = [annotation("object", signal) for signal in signals]
+    are_known = " && ".join(f"({each} == '' || {each} in {texts(SIGNALS)})" for each in wanted)
     return (
         Rule(
             f"({unless}) || ({' && '.join(map(_is_duration, TIMES))})",
@@ -115,8 +117,8 @@ def _times(unless: str = "false") -> tuple[Rule, ...]:
             f"{warning}: must be shorter than {limit}; write a shorter one",
         ),
         Rule(
-            f"({unless}) || {wanted} == '' || {wanted} in {texts(SIGNALS)}",
-            f"{signal}: unsupported value; use one of {', '.join(SIGNALS)}",
+            f"({unless}) || ({are_known})",
+            f"{', '.join(signals)}: unsupported value; use one of {', '.join(SIGNALS)}",
         ),
     )
 

@@ -26,5 +26,7 @@ async def test_real_gangs(body, namespaces, tmp_path):
         await install_kinds(Client(transport, clock=RealClock(), chance=random.Random(0)))
         authority = (tmp_path / "server" / "ca.crt").read_bytes()
         machine = types.SimpleNamespace(authority=authority, server=served.url)
-        async with jobs.job_world(transport, LocalTransport(served.server), "default", nodes=0) as world:
+        async with jobs.job_world(
+            transport, LocalTransport(served.server), "default", nodes=0, policy=real_gangs.POLICY
+        ) as world:
             await body(world, machine, tmp_path)

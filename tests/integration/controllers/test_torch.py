@@ -56,7 +56,7 @@ async def test_a_gang_of_torch_ranks_resumes_from_its_checkpoint_after_an_evicti
         authority = (tmp_path / "server" / "ca.crt").read_bytes()
         machine = types.SimpleNamespace(authority=authority, server=served.url)
         async with jobs.job_world(transport, LocalTransport(served.server), "default", nodes=0) as world:
-            (body,) = real_gangs.BODIES
+            body = real_gangs.BODIES[0]
             await body(world, machine, tmp_path, program=PROGRAM, interpreter=TORCH)
 
 

@@ -2,9 +2,11 @@
 
 import random
 
+import msgspec
 import pytest
 
 from pumice import instant
+from pumice.api import disruptions
 from pumice.api.changes import Evicting, Forgotten, Unclaimed, Upserted
 from pumice.api.core import Node
 from pumice.api.pods import Pod
@@ -23,7 +25,7 @@ from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 from pumice.runtime import Runtime
 from pumice.scheduling.core.codes import Code, Facts
-from pumice.scheduling.core.decisions import Decisions, Evict, Release
+from pumice.scheduling.core.decisions import Decisions, Evict, Notice, Release
 from pumice.scheduling.core.verdict import Cause
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
@@ -294,5 +296,80 @@ def test_a_member_that_the_server_keeps_is_bound_again_after_a_while():
         assert (await place.is_there(), await place.is_there("mate")) == (True, False)
         assert place.task("victim").status is Status.BOUND
         assert place.clock.monotonic() == REFUSED_S
+
+    play(body)
+
+
+# ------------------------------------------------------------------------------------------------- notice
+
+STORY = disruptions.Story("preempt", claimant=disruptions.Party(gang="default/boss"))
+TOLD = disruptions.Notice("2026-01-31T12:00:00Z", "2026-01-31T12:02:00Z", STORY)
+
+
+async def seen(place):
+    """What the scheduler's watch brings."""
+    found = (await place.client.get(Pod, "victim", namespace="default")).into(Pod)
+    place.intake.apply(Upserted(object=found))
+    return found
+
+
+def test_a_pod_is_told_and_its_room_is_on_its_way_out_and_both_are_taken_back():
+    async def body(place):
+        task = place.task("victim")
+        await place.carry_out(notices=(Notice(task, TOLD),))
+        assert place.outcomes() == [Evicting]
+        found = await seen(place)
+        assert disruptions.notice_of(found) == TOLD
+        assert {each.type: each.status for each in found.status.conditions}[disruptions.NOTICE] == "True"
+        assert place.task("victim").status is Status.RELEASING
+        await place.carry_out(withdrawn=(place.task("victim"),))
+        found = await seen(place)
+        assert disruptions.notice_of(found) is None
+        assert {each.type: each.status for each in found.status.conditions}[disruptions.NOTICE] == "False"
+        assert place.task("victim").status is Status.BOUND
+        assert await place.is_there()
+
+    play(body)
+
+
+def test_a_member_that_stays_is_told_and_keeps_its_room():
+    async def body(place):
+        stays = msgspec.structs.replace(TOLD, leaves=False)
+        await place.carry_out(notices=(Notice(place.task("victim"), stays),))
+        assert place.outcomes() == []
+        assert disruptions.notice_of(await seen(place)) == stays
+        assert place.task("victim").status is Status.BOUND
+
+    play(body)
+
+
+def test_a_pod_that_cannot_be_told_stays_and_the_claim_ends():
+    async def body(place):
+        refusal = b'{"kind":"Status","reason":"Forbidden","code":403}'
+        place.transport.answer = lambda request: Response(403, {}, refusal) if request.method == "PATCH" else None
+        await place.carry_out(notices=(Notice(place.task("victim"), TOLD),))
+        assert place.outcomes() == [Evicting, Forgotten, Unclaimed]
+        assert place.task("victim").status is Status.BOUND
+
+    play(body)
+
+
+def test_one_whose_time_is_over_is_evicted_once_however_often_that_is_decided():
+    async def body(place):
+        await place.forbid()
+        await place.carry_out(notices=(Notice(place.task("victim"), TOLD),))
+        await seen(place)
+        due = Evict(place.task("victim"), "preempt", "default/boss", COST, STORY, after_notice=True)
+        for _ in range(3):
+            place.dispatcher.carry_out(Decisions(evictions=(due,), withdrawn=(place.task("victim"),)))
+            await place.clock.sleep(1)
+        await place.client.delete(PodDisruptionBudget, "web", namespace="default")
+        await place.dispatcher.settle()
+        assert not await place.is_there()
+        asked = [call for call in place.transport.calls if call == "POST victim/eviction"]
+        assert len(asked) < 6, asked  # one asks again every two seconds
+        place.dispatcher.carry_out(Decisions(evictions=(due,)))
+        await place.dispatcher.settle()
+        assert place.transport.calls.count("POST victim/eviction") == len(asked)
 
     play(body)

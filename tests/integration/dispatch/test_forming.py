@@ -12,7 +12,8 @@ from pumice.api.scheduling import PodGroup, Queue
 from pumice.clock import VirtualClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.dispatch.statuses import FORMING_S, Statuses
+from pumice.dispatch.forming import FORMING_S, FORMING_S_MAX
+from pumice.dispatch.statuses import POD_EVENTS_MAX, Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
 from pumice.local.apiserver.local import LocalTransport
@@ -55,10 +56,11 @@ class Place:
         body = {"metadata": {"name": "train"}, "spec": {"minMember": minimum, **spec}, "status": {"phase": "Pending"}}
         await self.see(PodGroup, body, namespace="default")
 
-    async def pod(self, name, gang="train"):
+    async def pod(self, name, gang="train", role=""):
         limits = {"limits": {"nvidia.com/gpu": "1"}}
+        of_job = {names.TASK_SPEC: role} if role else {}
         body = {
-            "metadata": {"name": name, "annotations": {names.GROUP_NAME: gang}},
+            "metadata": {"name": name, "annotations": {names.GROUP_NAME: gang, **of_job}},
             "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "image": "i", "resources": limits}]},
         }
         await self.see(Pod, body, namespace="default")
@@ -112,8 +114,64 @@ def test_of_a_gang_whose_pods_are_on_their_way_only_its_admission_is_written():
         phase, conditions, reasons = await place.written()
         assert (phase, conditions) == ("Inqueue", ["Unschedulable"])
         assert reasons[0] == "Not enough valid tasks for gang-scheduling, valid: 1, min: 3"
-        assert [(name, reason) for name, reason, _ in place.recorder.said] == [("train", "Unschedulable")]
+        said = [("train", "Unschedulable"), ("train-0", "FailedScheduling")]
+        assert [(name, reason) for name, reason, _ in place.recorder.said] == said
         assert not place.statuses.unwritten
+
+    play(body)
+
+
+def test_while_pods_still_come_nothing_is_said_however_long_that_takes():
+    """A gang of thousands takes a minute to create; a condition on each pod that is there already would double the work."""
+
+    async def body(place):
+        await place.group(9)
+        for number in range(5):
+            await place.pod(f"train-{number}")
+            await place.turn()
+            await place.clock.sleep(FORMING_S - 1)
+        assert place.clock.monotonic() > 2 * FORMING_S
+        await place.turn()
+        assert await place.written() == ("Inqueue", [], [])
+        assert [await place.condition(f"train-{number}") for number in range(5)] == [None] * 5
+        assert (place.recorder.said, place.statuses.unwritten) == ([], True)
+        await place.clock.sleep(1)
+        await place.turn()
+        assert (await place.written())[1] == ["Unschedulable"]
+        assert (await place.condition("train-4"))[0] == "Unschedulable"
+
+    play(body)
+
+
+def test_pods_that_come_and_go_for_ever_do_not_keep_their_group_silent():
+    async def body(place):
+        await place.group(3)
+        await place.turn()
+        await place.clock.sleep(FORMING_S_MAX)
+        await place.pod("train-0")
+        await place.turn()
+        assert (await place.written())[1] == ["Unschedulable"]
+
+    play(body)
+
+
+def test_the_first_members_of_a_gang_have_an_event_with_the_reason_of_the_gang():
+    """`kubectl describe pod` shows events; of a gang of thousands a few pods have one, the first of each role among them."""
+
+    async def body(place):
+        await place.group(9)
+        for role in ("worker", "ps"):
+            for number in range(6):
+                await place.pod(f"train-{role}-{number}", role=role)
+        await place.turn()
+        (_, _, text), *of_pods = place.recorder.said
+        assert " tasks in gang unschedulable: pod group is not ready" in text
+        named = ["train-ps-0", "train-worker-0", "train-ps-1"]
+        assert of_pods == [(name, "FailedScheduling", text) for name in named]
+        assert len(named) == POD_EVENTS_MAX
+        for _ in range(3):
+            await place.turn()
+        assert len(place.recorder.said) == 1 + POD_EVENTS_MAX
 
     play(body)
 

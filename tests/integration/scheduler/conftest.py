@@ -35,11 +35,16 @@ async def client():
 
 
 @pytest.fixture
-async def world(client):
+def policy():
+    """Of the scheduler beside the test; a folder or file that wants another one has a fixture of this name."""
+    return builtin.parse(builtin.TEXT, "built-in policy")
+
+
+@pytest.fixture
+async def world(client, policy):
     await client.create(Namespace, {"metadata": {"name": "team"}})
     clock, chance = RealClock(), random.Random(1)
     informers = Informers(client, clock=clock, chance=chance)
-    policy = builtin.parse(builtin.TEXT, "built-in policy")
     scheduler = Scheduler(client, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
     tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
     here = bodies.World(client, "team", scheduler)

@@ -3,7 +3,8 @@
 import msgspec
 from tools.docs import listings
 
-from pumice.cli import history, prio, room, usage
+from pumice.api.flow import Flow, FlowDependency, JobFlow, JobFlowSpec
+from pumice.cli import deadlocks, history, prio, room, usage
 from pumice.readmodel import model
 from pumice.record.model import GangRow
 from pumice.scheduling.core.decisions import Stranded
@@ -56,6 +57,17 @@ def test_the_names_of_gangs_that_wait_stay_and_are_all_told():
     totals = model.Totals(nodes=0, allocatable={}, used={})
     state = model.State(version=1, leader="", cycle=1, at="", policy=policy, totals=totals, gangs=(gang,))
     assert names_in(prio.data(state, [gang], "leader")) == set(listings.PRIO)
+
+
+def test_the_names_of_deadlocks_stay_and_are_all_told():
+    members = model.Members(minimum=8, running=4)
+    why = model.Reason(code="HoldsWhileWaiting", plugin="deadlock", reason="holds")
+    gang = model.Gang(key="a/b", namespace="a", name="b", queue="q", phase="Unknown", members=members, reasons=(why,))
+    policy = model.Policy(source="", actions=(), plugins=())
+    totals = model.Totals(nodes=0, allocatable={}, used={})
+    state = model.State(version=1, leader="", cycle=1, at="", policy=policy, totals=totals, gangs=(gang,))
+    ring = JobFlow(spec=JobFlowSpec(flows=(Flow(name="x", depends_on=FlowDependency(targets=("x",))),)))
+    assert names_in(deadlocks.data(state, [ring], "leader")) == set(listings.DEADLOCKS)
 
 
 def test_the_names_of_finished_gangs_stay_and_are_all_told():

@@ -181,7 +181,7 @@ def test_a_job_is_described_with_its_tasks_conditions_and_events():
             "maxRetry": 3,
             "schedulerName": "volcano",
             "plugins": {"svc": [], "env": []},
-            "tasks": [{"name": "worker", "replicas": 2, "minAvailable": 2}],
+            "tasks": [{"name": "worker", "replicas": 4, "minAvailable": 2}],
         },
         "status": {
             "state": {"phase": "Running"},
@@ -205,7 +205,7 @@ def test_a_job_is_described_with_its_tasks_conditions_and_events():
         "Queue:            default\n"
         "Scheduler:        volcano\n"
         "Priority class:   <none>\n"
-        "Min available:    2\n"
+        "Min available:    2 of 4\n"
         "Max retry:        3\n"
         "Plugins:          env, svc\n"
         "Phase:            Running\n"
@@ -214,7 +214,7 @@ def test_a_job_is_described_with_its_tasks_conditions_and_events():
         "\n"
         "Tasks:\n"
         "  NAME     REPLICAS   MIN   PENDING   RUNNING   SUCCEEDED   FAILED   UNKNOWN\n"
-        "  worker   2          2     0         2         0           0        0\n"
+        "  worker   4          2     0         2         0           0        0\n"
         "\n"
         "Conditions:\n"
         "  PHASE     AGE\n"

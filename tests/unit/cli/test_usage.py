@@ -157,3 +157,40 @@ def test_the_table_says_who_says_so():
 )
 def test_numbers_are_short(resource, value, text):
     assert usage.shown(resource, value) == text
+
+
+def test_what_jobs_use_of_their_gpus_is_shown_where_it_is_measured_and_what_is_held_for_nothing_is_named():
+    lazy = model.GpuUse(pods=2, percent=0.4, memory_mib=2048, idle=True)
+    busy = model.GpuUse(pods=4, percent=87.6, memory_mib=40960)
+    gangs = [
+        a_gang("lazy", "a", "mia", 2, gpu_use=lazy),
+        a_gang("lazier", "a", "mia", 4, gpu_use=lazy),
+        a_gang("busy", "a", "ben", 4, gpu_use=busy),
+        a_gang("unseen", "a", "ben", 1),
+    ]
+    found = usage.usage(a_state([a_queue("a", 11)], gangs), "leader", prices={GPU: 2.5})
+    table = top.text(found, NOW, by="job", rows=9, paint=PLAIN)
+    assert table.splitlines()[2].split()[-3:] == ["GPU", "GPU-MEMORY", "$/HOUR"]
+    cells = {line.split()[0]: line.split()[-3:] for line in table.splitlines()[3:]}
+    assert cells == {
+        "lazier": ["0%", "2.0Gi", "10.00"],
+        "busy": ["88%", "40.0Gi", "10.00"],
+        "lazy": ["0%", "2.0Gi", "5.00"],
+        "unseen": ["-", "-", "2.50"],
+    }
+    idle = usage.idle(found)
+    assert [each["name"] for each in usage.data(idle, "job")["jobs"]] == ["lazier", "lazy"]
+    shown = top.idle_text(idle, NOW, rows=9, paint=PLAIN)
+    assert shown.endswith("2 jobs below 5 % of their GPUs for ten minutes, $15.00 an hour")
+    assert "busy" not in shown
+
+
+def test_nobody_who_is_measured_is_idle():
+    found = usage.idle(usage.usage(STATE, "leader"))
+    assert top.idle_text(found, NOW, rows=9, paint=PLAIN) == "No job that is measured holds GPUs for nothing."
+    assert "GPU-MEMORY" not in top.text(usage.usage(STATE, "leader"), NOW, by="", rows=9, paint=PLAIN)
+
+
+def test_where_gpus_are_only_shared_their_memory_is_counted():
+    totals = model.Totals(nodes=1, allocatable={"cpu": "8", "volcano.sh/vgpu-memory": "143771"}, used={})
+    assert usage.resource_of(totals) == usage.Of("volcano.sh/vgpu-memory", 143771)

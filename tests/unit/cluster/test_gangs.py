@@ -3,6 +3,7 @@
 import pytest
 from tests.unit.scheduling.clusters import a_cluster, a_gang, a_group, a_pod, a_priority_class, an_object
 
+from pumice import instant
 from pumice.api import names
 from pumice.cluster.gangs import NO_POLICY, USER_CHARS_MAX, Closeness
 from pumice.cluster.tasks import Status
@@ -193,6 +194,17 @@ def test_a_sub_gang_ranks_by_its_highest_member_and_never_below_zero():
     assert rank() == 0
 
 
+def test_members_that_started_together_hold_together():
+    def member(name, since, **more):
+        status = {} if since is None else {"startTime": since}
+        return a_pod(name, gang="g", node="n1", phase="Running", cpu="2", status=status, **more)
+
+    noon = "2026-01-01T12:00:00Z"
+    found = gang(a_group("g", 1), member("a", noon), member("b", noon), member("c", None), a_pod("d", gang="g"))
+    held = {since: own["cpu"] for since, own in found.held_since}
+    assert held == {instant.parse_instant(noon): 4000, None: 2000}
+
+
 # ------------------------------------------------------------------------------------------------------ native, lone
 
 
@@ -218,6 +230,14 @@ def test_kubernetes_own_groups_are_gangs_that_need_no_admission():
     assert [task.name for task in found.tasks] == ["a", "b"]
     assert (found.spec.min_member, found.spec.queue, found.spec.phase) == (2, "q", "Inqueue")
     assert found.spec.native
+
+
+@pytest.mark.parametrize(("estimate", "minutes"), [(None, 120), ("30m", 30)])
+def test_the_time_limit_of_a_native_group_is_an_estimate_because_nobody_ends_it(estimate, minutes):
+    said = {names.TIME_LIMIT: "2h", **({names.RUNNING_ESTIMATE: estimate} if estimate else {})}
+    pod = a_pod("a", spec={"schedulingGroup": {"podGroupName": "g"}}, annotations=said)
+    found = gang(native_group(), pod, key="default/native:g").spec
+    assert (found.time_limit, found.running_estimate) == (None, minutes * instant.MINUTE)
 
 
 def test_a_native_group_without_a_gang_policy_places_pods_one_by_one():

@@ -17,6 +17,7 @@ from tests.unit.scheduling.clusters import (
 from pumice.api import names
 from pumice.readmodel import build, changes, model
 from pumice.scheduling.core import builtin, cycle
+from pumice.scheduling.core.gpu_use import GangGpuUse
 
 POLICY = builtin.parse(builtin.TEXT, "built-in policy")
 
@@ -46,6 +47,20 @@ def test_nodes_are_told_with_what_the_cycle_placed_there():
     assert node.gangs == {"default/new": 2, "default/old": 1}
     assert state.totals.used["nvidia.com/gpu"] == "4"
     assert [(each.gang, each.pods, each.nodes) for each in state.attempts] == [("default/new", 2, 1)]
+
+
+def test_nodes_tell_who_holds_their_devices_where_they_are_and_whether_they_are_closed():
+    state = views_of(
+        a_node("n1", gpu=8),
+        a_node("n2", gpu=8, spec={"unschedulable": True}),
+        a_hyper_node("left", 1, nodes=["n1"]),
+        a_gang("old", 1, gpu=1, running=["n1"]),
+        a_gang("new", 2, gpu=2),
+    ).state()
+    first, second = state.nodes
+    assert first.devices == {"default/new": {"nvidia.com/gpu": "4"}, "default/old": {"nvidia.com/gpu": "1"}}
+    assert (first.hyper_node, first.closed) == ("left", False)
+    assert (second.devices, second.hyper_node, second.closed) == ({}, "", True)
 
 
 def test_queues_are_told_with_limits_holdings_promises_and_what_they_borrow():
@@ -258,3 +273,11 @@ def test_a_stream_begins_with_everything_and_goes_on_with_what_differs():
     assert line.nodes == ()
     other = msgspec.structs.replace(after, leader="another")
     assert changes.between(before, other).nodes == after.nodes  # its numbers mean something else
+
+
+def test_what_a_gang_uses_of_its_gpus_is_told_and_told_anew_when_it_changes():
+    gang = a_gang("g", 1, running=["n1"], gpu=1)
+    views = views_of(a_node("n1", gpu=2), gang, gpu_uses={"default/g": GangGpuUse(1, 55.0, 2048, False)})
+    assert views.state().gangs[0].gpu_use == model.GpuUse(pods=1, percent=55.0, memory_mib=2048)
+    views.publish(cycle_of(a_node("n1", gpu=2), gang, number=2, gpu_uses={"default/g": GangGpuUse(1, 0.0, 9, True)}))
+    assert views.state().gangs[0].gpu_use.idle

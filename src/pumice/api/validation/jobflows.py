@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pumice.api.flow import JobFlow
+from pumice.api.flow import JobFlow, dependencies
 from pumice.api.validation.field_errors import Findings
 from pumice.api.validation.graphs import cycle, unknown_targets
 from pumice.api.validation.jobs import name_of
@@ -33,7 +33,7 @@ def review_job_flow(request: Request) -> Findings:
 
 def _check_graph(findings: Findings, flow: JobFlow) -> None:
     flows = flow.spec.flows
-    graph = {part.name: part.depends_on.targets if part.depends_on else () for part in flows}
+    graph = dependencies(flows)
     position = {part.name: index for index, part in enumerate(flows)}
     for name, target in unknown_targets(graph):
         where = f"spec.flows[{position[name]}].dependsOn.targets"

@@ -14,6 +14,7 @@ from pumice.api.validation.queue_entry import warn_if_too_large
 from pumice.api.validation.queue_tree import CAPABILITY, SHARES, check_amounts_in_tree, check_parent
 from pumice.api.validation.request import Lookup, Operation, Request
 from pumice.digits import is_number
+from pumice.instant import DurationError, parse_duration
 
 PROTECTED: Final = (DEFAULT_QUEUE, ROOT_QUEUE)
 STATES: Final = ("", QueueState.OPEN.value, QueueState.CLOSED.value)
@@ -38,6 +39,9 @@ def review_queue(request: Request) -> Findings:
     limits = new.metadata.annotations.get(names.USER_LIMITS)
     if limits is not None and (old is None or old.metadata.annotations.get(names.USER_LIMITS) != limits):
         _check_user_limits(findings, limits)
+    runtime = new.metadata.annotations.get(names.MIN_RUNTIME)
+    if runtime is not None and (old is None or old.metadata.annotations.get(names.MIN_RUNTIME) != runtime):
+        _check_min_runtime(findings, runtime)
     resized = old is None or not all(_alike(amounts(new), amounts(old)) for amounts in AMOUNTS.values())
     if resized:
         _check_own_amounts(findings, new)
@@ -55,6 +59,17 @@ def _check_user_limits(findings: Findings, limits: str) -> None:
         findings.refuse(
             f"metadata.annotations[{names.USER_LIMITS}]", str(error), "correct it, or remove it", limits[:100]
         )
+
+
+def _check_min_runtime(findings: Findings, runtime: str) -> None:
+    path = f"metadata.annotations[{names.MIN_RUNTIME}]"
+    try:
+        is_negative = parse_duration(runtime) < 0
+    except DurationError as error:
+        findings.refuse_as(path, error)
+    else:
+        if is_negative:
+            findings.refuse(path, "must not be negative", "write for example 30m, or 0s for none", runtime[:100])
 
 
 def _check_place(findings: Findings, new: Queue, old: Queue | None, request: Request, *, resized: bool) -> None:

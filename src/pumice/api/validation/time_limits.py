@@ -1,4 +1,4 @@
-"""How long a gang may run, as annotations and fields say it: durations that can be read, longer than 0, and a warning before the end."""
+"""How long a gang may run, as annotations and fields say it: durations that can be read, longer than 0, and a warning before the end, a known signal."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,8 @@ def check_times(findings: Findings, path: str, annotations: Mapping[str, str]) -
             limit_of(annotations)
         except DurationError as error:
             findings.refuse_as(f"{path}[{names.TIME_LIMIT_WARNING}]", error)
-    findings.choose(f"{path}[{names.TIME_LIMIT_SIGNAL}]", annotations.get(names.TIME_LIMIT_SIGNAL, ""), SIGNALS)
+    for key in (names.TIME_LIMIT_SIGNAL, names.CHECKPOINT_SIGNAL):
+        findings.choose(f"{path}[{key}]", annotations.get(key, ""), SIGNALS)
 
 
 def check_new_times(findings: Findings, path: str, new: Mapping[str, str], old: Mapping[str, str]) -> None:

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from pumice.api.meta import Json
     from pumice.controllers.job.plugins import JobPlugin
 
-_FROM_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE, names.TIME_LIMIT_SIGNAL)
+_FROM_ANNOTATIONS = (
+    names.PREEMPTABLE,
+    names.COOLDOWN_TIME,
+    names.REVOCABLE_ZONE,
+    names.TIME_LIMIT_SIGNAL,
+    names.CHECKPOINT_SIGNAL,
+)
 _FROM_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from pumice import instant, selectors
 from pumice.api import names
 from pumice.api.batch import ABSENT, Job, JobPhase
-from pumice.api.flow import JobRetainPolicy
+from pumice.api.flow import JobRetainPolicy, dependencies
 from pumice.api.kinds import type_meta
 from pumice.api.run_time import HANDED_ON
 from pumice.api.validation.graphs import cycle, unknown_targets
@@ -168,7 +168,7 @@ def _may_start(view: View, part: Flow) -> probes.Verdict:
 
 def _ill(parts: Sequence[Flow]) -> list[str]:
     """Why some Jobs can never start, where no webhook has said so."""
-    graph = {part.name: part.depends_on.targets if part.depends_on is not None else () for part in parts}
+    graph = dependencies(parts)
     found = [f"{name} waits for {target}, which is no part of the flow" for name, target in unknown_targets(graph)]
     if circle := cycle(graph):
         found.append(f"these wait for one another: {' -> '.join(circle)}; remove one of the dependencies")

@@ -12,7 +12,7 @@ from pumice import __version__, instant
 from pumice.api.coordination import Lease
 from pumice.api.core import Node
 from pumice.api.kinds import type_meta
-from pumice.api.names import HOSTNAME, NODE_AGENT
+from pumice.api.names import GPU_USE, HOSTNAME, NODE_AGENT, VGPU_NODE_REGISTER
 from pumice.errors import Refused
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
@@ -35,6 +35,7 @@ CALLS_AT_ONCE = 32  # registrations and renewals in flight
 RUNTIME_PREFIX = "pumice-"  # by it a node is known as ours
 
 _ARCHITECTURES = MappingProxyType({"x86_64": "amd64", "aarch64": "arm64"})
+_OUR_NOTES = (GPU_USE, VGPU_NODE_REGISTER)  # of what the node had; a successor may have less
 _GOOD_CONDITIONS = (
     ("MemoryPressure", "KubeletHasSufficientMemory", "there is enough memory"),
     ("DiskPressure", "KubeletHasNoDiskPressure", "there is enough room on the disk"),
@@ -132,6 +133,8 @@ async def _take_over(client: Client, name: str, manifest: Json, now: Instant) ->
         raise Refused(
             f"node {name!r} is kept by an agent that is alive ({keeper}); stop that one, or join with another --name"
         )
+    notes = manifest["metadata"]["annotations"]
+    notes |= {gone: None for gone in _OUR_NOTES if gone in before.metadata.annotations and gone not in notes}
     await client.patch(Node, name, {"metadata": manifest["metadata"]})
     status = manifest["status"]
     for amounts in (status["capacity"], status["allocatable"]):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Reason
+from pumice.scheduling.evicting import deadlocks
 
 if TYPE_CHECKING:
     from pumice.scheduling.core.gangstate import GangState
@@ -37,6 +38,9 @@ def run(session: Session) -> None:
 def admit(session: Session, gang: GangState) -> None:
     """Admit the gang if no plugin objects. A gang that names no minimum is not asked for (Volcano parity)."""
     if gang.spec.minimum is not None:
+        if (pause := deadlocks.pause_of(session, gang)) is not None:
+            gang.reasons.append(pause)
+            return
         outcome = session.points.enqueueable.outcome(gang)
         if outcome is not Vote.PERMIT:
             if isinstance(outcome, Reason):

@@ -8,7 +8,7 @@ from pumice.cluster.tasks import EVICTABLE
 from pumice.scheduling.core.arguments import read_action
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.points import EvictionKind
-from pumice.scheduling.evicting import gang_eviction
+from pumice.scheduling.evicting import eviction, gang_eviction
 from pumice.scheduling.evicting.bundles import Candidates
 from pumice.scheduling.evicting.gang_eviction import Arguments
 
@@ -30,7 +30,7 @@ def run(session: Session) -> None:
 
 def _rules(session: Session, queue: QueueInfo) -> gang_eviction.Rules:
     def served_last_first(left: GangState, right: GangState) -> float:
-        return 1 if session.gang_before(left, right) else -1
+        return eviction.gang_compare(session, left, right) or (1 if session.gang_before(left, right) else -1)
 
     return gang_eviction.Rules(
         kind=EvictionKind.PREEMPT,

@@ -38,7 +38,7 @@ def _rules(session: Session, queue: QueueInfo) -> gang_eviction.Rules:
 
     def queue_that_bears_it_first(left: GangState, right: GangState) -> float:
         if left.queue == right.queue:
-            return 0
+            return eviction.victim_compare(session, left, right)
         return eviction.queue_compare(session, session.queue_of(left), session.queue_of(right), queue)
 
     return gang_eviction.Rules(

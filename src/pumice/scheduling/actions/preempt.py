@@ -17,20 +17,22 @@ from pumice.cluster.tasks import EVICTABLE, Status
 from pumice.scheduling.core.arguments import CachingArgs, read_action
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.evicting import backoff, eviction
-from pumice.scheduling.evicting.eviction import Pool
+from pumice.scheduling.evicting.pool import Pool, Shut
 from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from pumice.cluster.columns import Mask
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Indexes
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Statement
+    from pumice.scheduling.evicting.pool import Screen
 
 NAME = "preempt"
 PREEMPTED_BY_SCHEDULER = "PreemptionByScheduler"
@@ -50,7 +52,7 @@ def run(session: Session) -> None:
     arguments = read_action(Arguments, session.policy, NAME)
     starving: dict[str, list[GangState]] = {}
     for gang in turns.contenders(session):
-        if not gang.wants_closeness and session.points.starving.holds(gang):
+        if not gang.wants_closeness and eviction.may_evict(session, gang):
             starving.setdefault(gang.queue, []).append(gang)
     queues: Heap[QueueInfo] = Heap(session.queue_before, (session.queues[name] for name in starving))
     while queues:
@@ -70,7 +72,7 @@ class _Preempting:
 
     def run(self) -> None:
         session = self.session
-        pool = Pool(session, lambda task, gang: task.preemptable and gang.queue == self.queue.name)
+        pool = Pool(session, session.points.preemptable, {self.queue.name}, EVICTABLE, is_preempting=True)
         heap = Heap(session.gang_before, self.gangs)
         while heap and session.spend(1):
             gang = heap.pop()
@@ -93,21 +95,22 @@ class _Preempting:
         statement = session.statement(gang)
         self.free_came_first = False
         done = self._plan(statement, gang, pool, free_first=True)
-        if done or (self.free_came_first and self._plan(statement, gang, pool, free_first=False)):
+        done = done or (self.free_came_first and self._plan(statement, gang, pool, free_first=False))
+        if done:
             eviction.spare(session, statement, check_queue=True)
-            statement.commit()
-        else:
+            done = eviction.carry_out(session, statement, gang)
+        if not done:
             backoff.record(session, NAME, gang, budget)
 
     def _plan(self, statement: Statement, gang: GangState, pool: Pool, *, free_first: bool) -> bool:
         """Whether victims were found in the statement that are worth it; if not, nothing is left in it."""
         session = self.session
         needy = eviction.in_need(session, gang)
-        pool.hopeless.clear()
+        pool.start_plan()
         for left, task in zip(range(len(needy), 0, -1), needy, strict=True):
             if not session.points.starving.holds(gang) or eviction.is_lost(session, gang, left):
                 break
-            self._make_room(statement, gang, task, pool, lambda victim: victim.gang != gang.key, free_first=free_first)
+            self._make_room(statement, gang, task, pool, free_first=free_first)
         if statement.operations and eviction.is_worth_it(session, statement, gang):
             return True
         statement.rollback()
@@ -116,14 +119,10 @@ class _Preempting:
     def _within(self, gang: GangState, pool: Pool) -> None:
         """A member for a lower-ranked member, where the gang has its minimum also afterwards."""
         session, index = self.session, self.session.room.table.index
-        own = np.zeros(len(session.room.table), dtype=bool)
-        own[[index[mate.node] for mate in gang.tasks if mate.status in EVICTABLE and mate.node in index]] = True
+        own = [index[mate.node] for mate in gang.tasks_in(*EVICTABLE) if mate.node in index]
         for task in eviction.in_need(session, gang):
             statement = session.statement(gang)
-            pool.hopeless.clear()
-            # No member of the gang could go elsewhere: no use to look there.
-            where = session.shape(task).fits(session.room.future) | own
-            made = self._make_room(statement, gang, task, pool, lambda victim: victim.gang == gang.key, where=where)
+            made = self._swap(statement, gang, task, pool, own)
             if not made or (statement.evictions and not eviction.is_worth_it(session, statement, gang)):
                 statement.rollback(remember=True)
                 return
@@ -132,36 +131,63 @@ class _Preempting:
             else:
                 session.kept.append(statement)  # it simply fits: a hope, not a decision
 
-    def _make_room(
-        self,
-        statement: Statement,
-        gang: GangState,
-        task: Task,
-        pool: Pool,
-        of: Callable[[Task], bool],
-        *,
-        where: Mask | None = None,
-        free_first: bool = True,
-    ) -> bool:
+    def _swap(self, statement: Statement, gang: GangState, task: Task, pool: Pool, own: Sequence[int]) -> bool:
+        """Room for the task where members of its own gang could go; elsewhere only where it simply fits."""
         session = self.session
         shape = session.shape(task)
-        if not _may_preempt(session, task, shape) or session.placer.prefilter(shape) is not None:
+        if not (own or pool.has_room(shape)) or not _may_preempt(session, task, shape):
             return False
-        mask = session.placer.evictable(shape) & pool.could_open(shape)
-        nodes = np.flatnonzero(mask)
-        if not len(nodes):
+        question = _Question(task, shape, self._nodes(shape, pool))
+        if not len(question.nodes):
             return False
-        scores = session.placer.scores(shape, task, nodes)
-        trial = _Trial(session, statement, gang, task, pool, of)
+        trial = _Trial(session, statement, gang, task, pool, within=True)
         if self.arguments.topology_aware:
-            return trial.on_gentlest(pool.promising(nodes.tolist(), task), self._candidates(len(nodes)))
-        # Free room, which means free of evictions: a node with room that some filter refuses costs victims all the same.
-        costs = ~session.placer.feasible(shape, None)[nodes]
-        if free_first and costs.any() and not costs.all():
-            self.free_came_first = True
-        order = np.lexsort((-scores, costs)) if free_first else np.argsort(-scores, kind="stable")
-        ordered = pool.promising(nodes[order].tolist(), task)
-        return any(session.spend(1) and trial.on(node) for node in ordered if where is None or where[node])
+            return trial.on_gentlest(question.nodes, self._candidates(len(question.nodes)))
+        where = shape.fits(session.room.future)
+        where[own] = True
+        nodes = question.in_order(session, free_first=True)
+        return any(session.spend(1) and trial.on(node) for node in nodes[where[nodes]].tolist())
+
+    def _make_room(self, statement: Statement, gang: GangState, task: Task, pool: Pool, *, free_first: bool) -> bool:
+        """Room for the task where members of other gangs could go."""
+        session = self.session
+        shape = session.shape(task)
+        if not _may_preempt(session, task, shape) or not session.spend(1):
+            return False
+        screen = pool.screen(gang, task)
+        if (shut := pool.shut(screen)) is None:
+            question = _Question(task, shape, self._nodes(shape, pool))
+            if pool.is_open(screen)[question.nodes].any():
+                return self._try_in_order(_Trial(session, statement, gang, task, pool, screen), question, free_first)
+            mixed = not self.arguments.topology_aware and question.is_mixed(session)
+            shut = screen.shut = Shut(pool.columns.moves, question.nodes, mixed)
+        self.free_came_first |= free_first and shut.mixed
+        pool.give_up(shut.nodes, task)
+        return False
+
+    def _try_in_order(self, trial: _Trial, question: _Question, free_first: bool) -> bool:  # noqa: FBT001
+        session, pool, task = self.session, trial.pool, trial.task
+        if self.arguments.topology_aware:
+            return trial.on_gentlest(pool.promising(question.nodes, task), self._candidates(len(question.nodes)))
+        self.free_came_first |= free_first and question.is_mixed(session)
+        nodes = pool.promising(question.in_order(session, free_first=free_first), task)
+        assert trial.screen is not None
+        is_open = pool.is_open(trial.screen)[nodes]
+        for position in np.flatnonzero(is_open).tolist():
+            if not session.spend(1):
+                return False
+            if trial.on(int(nodes[position])):
+                pool.give_up(nodes[:position][~is_open[:position]], task)
+                return True
+        pool.give_up(nodes[~is_open], task)
+        return False
+
+    def _nodes(self, shape: Shape, pool: Pool) -> Indexes:
+        """Those that evictions could open for such a pod."""
+        mask = self.session.placer.evictable(shape) & pool.could_open(shape)
+        if self.session.points.allocatable.of(self.queue, shape, 1) < 1:
+            mask &= pool.has_members  # free room is of no use to a queue without a share: one of its own has to leave
+        return np.flatnonzero(mask)
 
     def _candidates(self, feasible: int) -> int:
         arguments = self.arguments
@@ -169,12 +195,36 @@ class _Preempting:
         return min(wanted, arguments.candidates_most, feasible)
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class _Question:
+    """A task, and the nodes that evictions could open for it."""
+
+    task: Task
+    shape: Shape
+    nodes: Indexes
+
+    def _costs(self, session: Session) -> Mask:
+        """Free room means free of evictions: a node with room that some filter refuses costs victims all the same."""
+        costs: Mask = ~session.placer.feasible(self.shape, None)[self.nodes]
+        return costs
+
+    def is_mixed(self, session: Session) -> bool:
+        """Whether there is free room as well as room that costs victims."""
+        costs = self._costs(session)
+        return bool(costs.any() and not costs.all())
+
+    def in_order(self, session: Session, *, free_first: bool) -> Indexes:
+        scores = session.placer.scores(self.shape, self.task, self.nodes)
+        order = np.lexsort((-scores, self._costs(session))) if free_first else np.argsort(-scores, kind="stable")
+        return self.nodes[order]
+
+
 def _may_preempt(session: Session, task: Task, shape: Shape) -> bool:
-    """Not while an earlier preemption for this very pod is still under way on the node that it was promised.
+    """Not if it can be placed nowhere, nor while an earlier preemption for this very pod is under way on the node that it was promised.
 
     A nomination alone proves nothing: the scheduler that made it may have died before it had evicted all victims.
     """
-    if task.pod.spec.preemption_policy == "Never":
+    if task.pod.spec.preemption_policy == "Never" or session.placer.prefilter(shape) is not None:
         return False
     node = session.room.table.index.get(task.nominated_node)
     if node is None or not session.placer.evictable(shape)[node]:
@@ -203,21 +253,24 @@ class _Trial:
     gang: GangState
     task: Task
     pool: Pool
-    of: Callable[[Task], bool]
+    screen: Screen | None = None  # where it may be known beforehand that nothing comes of it
+    within: bool = False  # only members of the gang itself may go, else only those of others
 
     def victims(self, node: int) -> list[Task] | None:
         """The pods that the plugins let go on this node, first one first; None where even all of them are not enough."""
         session, task = self.session, self.task
         candidates = [
             each
-            for each in self.pool.candidates(node, EVICTABLE, self.gang)
-            if self.of(each) and (not task.is_best_effort or each.is_best_effort)
+            for each in self.pool.candidates(node, self.gang)
+            if (each.gang == self.gang.key) is self.within and (not task.is_best_effort or each.is_best_effort)
         ]
         # Pods are asked about in the order of eviction: a surplus is spent on those that would be evicted anyway.
         candidates = eviction.victim_order(session, self.gang, candidates)
         victims = session.points.preemptable.of(task, candidates) if candidates else []
         if not eviction.enough(session, session.shape(task), node, victims):
             self.pool.give_up(node, task)
+            if self.screen is not None:
+                self.pool.refuse(self.screen, node)
             return None
         return eviction.victim_order(session, self.gang, victims)
 
@@ -262,10 +315,14 @@ class _Trial:
         after_eviction = eviction.has_evicted_requests(evicted)
         self.statement.place(Placement(self.gang, shape, [self.task], [node], Status.PIPELINED, after_eviction))
 
-    def on_gentlest(self, nodes: Sequence[int], enough: int) -> bool:
+    def on_gentlest(self, nodes: Indexes, enough: int) -> bool:
         """Topology-aware mode: of some nodes that work, the one whose victims matter least."""
         found: list[tuple[tuple[float, ...], int, list[Task]]] = []
-        for node in nodes:
+        is_open = np.ones_like(nodes, dtype=bool) if self.screen is None else self.pool.is_open(self.screen)[nodes]
+        for node, may_work in zip(nodes.tolist(), is_open.tolist(), strict=True):
+            if not may_work:
+                self.pool.give_up(node, self.task)
+                continue
             victims = self.victims(node)
             if not victims:
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,16 +10,19 @@ import numpy as np
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.evicting import backoff, eviction
-from pumice.scheduling.evicting.eviction import Pool
+from pumice.scheduling.evicting.pool import Pool, Shut
 from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
+    from pumice.cluster.columns import Mask
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Indexes
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Statement
+    from pumice.scheduling.evicting.pool import Screen
 
 NAME = "reclaim"
 _RUNNING = frozenset({Status.RUNNING})
@@ -27,7 +31,7 @@ _RUNNING = frozenset({Status.RUNNING})
 def run(session: Session) -> None:
     starving: dict[str, list[GangState]] = {}
     for gang in turns.contenders(session):
-        if session.points.starving.holds(gang):
+        if eviction.may_evict(session, gang):
             starving.setdefault(gang.queue, []).append(gang)
     queues: Heap[QueueInfo] = Heap(session.queue_before, (session.queues[name] for name in starving))
     while queues:
@@ -49,13 +53,13 @@ def run(session: Session) -> None:
 def _pool(session: Session, queue: QueueInfo) -> Pool:
     """Preemptable tasks of other queues that let others reclaim from them."""
     reclaimable = {name for name, other in session.queues.items() if other.reclaimable and name != queue.name}
-    return Pool(session, lambda task, gang: task.preemptable and gang.queue in reclaimable)
+    return Pool(session, session.points.reclaimable, reclaimable, _RUNNING, is_preempting=False)
 
 
 def _reclaim(session: Session, queue: QueueInfo, gang: GangState, pool: Pool) -> None:
     statement, budget = session.statement(gang), session.budget
     needy = eviction.in_need(session, gang)
-    pool.hopeless.clear()
+    pool.start_plan()
     for left, task in zip(range(len(needy), 0, -1), needy, strict=True):
         if not session.points.starving.holds(gang) or eviction.is_lost(session, gang, left):
             break
@@ -63,40 +67,67 @@ def _reclaim(session: Session, queue: QueueInfo, gang: GangState, pool: Pool) ->
             _reclaim_for(session, statement, gang, task, pool)
     if statement.operations and eviction.is_worth_it(session, statement, gang):
         eviction.spare(session, statement, check_queue=False)
-        statement.commit()
-    else:
-        statement.rollback()
-        backoff.record(session, NAME, gang, budget)
+        if eviction.carry_out(session, statement, gang):
+            return
+    statement.rollback()
+    backoff.record(session, NAME, gang, budget)
 
 
 def _reclaim_for(session: Session, statement: Statement, gang: GangState, task: Task, pool: Pool) -> bool:
     shape = session.shape(task)
     if session.placer.prefilter(shape) is not None:
         return False
-    mask = session.placer.evictable(shape) & pool.could_open(shape)
-    nodes = pool.promising(np.flatnonzero(mask).tolist(), task)
-    return any(session.spend(1) and _try_node(session, statement, gang, task, pool, node) for node in nodes)
+    if not session.spend(1):
+        return False
+    screen = pool.screen(gang, task)
+    if (shut := pool.shut(screen)) is None:
+        nodes = pool.promising(np.flatnonzero(session.placer.evictable(shape) & pool.could_open(shape)), task)
+        is_open = pool.is_open(screen)[nodes]
+        if is_open.any():
+            return _try_in_order(_Trial(session, statement, gang, task, pool, screen), nodes, is_open)
+        shut = screen.shut = Shut(pool.columns.moves, nodes, mixed=False)
+    pool.give_up(shut.nodes, task)
+    return False
 
 
-def _try_node(session: Session, statement: Statement, gang: GangState, task: Task, pool: Pool, node: int) -> bool:
-    candidates = pool.candidates(node, _RUNNING, gang)
-    if not candidates:
-        pool.give_up(node, task)
-        return False
-    shape = session.shape(task)
-    candidates = eviction.victim_order(session, gang, candidates)
-    victims = session.points.reclaimable.of(task, candidates)
-    if not eviction.enough(session, shape, node, victims):
-        pool.give_up(node, task)
-        return False
-    mark = statement.checkpoint()
-    for victim in eviction.victim_order(session, gang, victims):
-        if eviction.enough(session, shape, node, ()):
-            break
-        statement.evict(victim, NAME, eviction.cost(session, victim))
-    if not session.placer.passes(shape, node):  # the victims were what drew the pod here, or others keep it away
-        statement.rollback(mark)
-        return False
-    after_eviction = statement.checkpoint() > mark
-    statement.place(Placement(gang, shape, [task], [node], Status.PIPELINED, after_eviction))
-    return True
+def _try_in_order(trial: _Trial, nodes: Indexes, is_open: Mask) -> bool:
+    for position in np.flatnonzero(is_open).tolist():
+        if not trial.session.spend(1):
+            return False
+        if trial.on(int(nodes[position])):
+            trial.pool.give_up(nodes[:position][~is_open[:position]], trial.task)
+            return True
+    trial.pool.give_up(nodes[~is_open], trial.task)
+    return False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Trial:
+    """Tries one node after the other for one pod; what it leaves behind in the statement is one working place, or nothing."""
+
+    session: Session
+    statement: Statement
+    gang: GangState
+    task: Task
+    pool: Pool
+    screen: Screen
+
+    def on(self, node: int) -> bool:
+        session, statement, shape = self.session, self.statement, self.session.shape(self.task)
+        candidates = eviction.victim_order(session, self.gang, self.pool.candidates(node, self.gang))
+        victims = session.points.reclaimable.of(self.task, candidates) if candidates else []
+        if not candidates or not eviction.enough(session, shape, node, victims):
+            self.pool.give_up(node, self.task)
+            self.pool.refuse(self.screen, node)
+            return False
+        mark = statement.checkpoint()
+        for victim in eviction.victim_order(session, self.gang, victims):
+            if eviction.enough(session, shape, node, ()):
+                break
+            statement.evict(victim, NAME, eviction.cost(session, victim))
+        if not session.placer.passes(shape, node):  # the victims were what drew the pod here, or others keep it away
+            statement.rollback(mark)
+            return False
+        after_eviction = statement.checkpoint() > mark
+        statement.place(Placement(self.gang, shape, [self.task], [node], Status.PIPELINED, after_eviction))
+        return True

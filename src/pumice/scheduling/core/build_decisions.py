@@ -13,7 +13,7 @@ from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPha
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core import idle, messages, verdict
-from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.codes import DEADLOCKS, Code, Facts
 from pumice.scheduling.core.decisions import (
     Bind,
     Condition,
@@ -26,7 +26,7 @@ from pumice.scheduling.core.decisions import (
 )
 from pumice.scheduling.core.failures import BadAnswer
 from pumice.scheduling.core.statement import Eviction, Placement
-from pumice.scheduling.evicting import backoff, mend, moving
+from pumice.scheduling.evicting import backoff, deadlocks, history, mend, moving, notices
 from pumice.scheduling.evicting.stories import Stories
 from pumice.scheduling.placing import feasibility
 from pumice.scheduling.time import accuracy, run_times
@@ -48,6 +48,8 @@ OWN_MEMORY: tuple[tuple[Slot[Any], Callable[[Session], msgspec.Struct]], ...] = 
     (accuracy.SLOT, accuracy.next_errors),
     (accuracy.SCORE, accuracy.next_score),
     (moving.SLOT, moving.next_value),
+    (history.SLOT, history.next_value),
+    (deadlocks.SLOT, deadlocks.next_value),
 )
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is free for all gangs again
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
@@ -63,12 +65,16 @@ def close(session: Session, *, explain: bool = True) -> Decisions:
         if status is Status.PIPELINED
     }
     _give_up_hopes(session)
-    claims = _claims(session)
+    outcome = notices.settle(session, _evictions(session))
+    claims = _claims(session, outcome)
     memory, refused = session.memory.after(_learned(session))
     reports = _reports(session, explain=explain)
     return Decisions(
         commits=_commits(session),
-        evictions=_evictions(session),
+        evictions=outcome.evictions,
+        notices=outcome.notices,
+        withdrawn=outcome.withdrawn,
+        rings=tuple(history.rings(history.recent(session), history.of_this_cycle(session))),
         claims=claims,
         unclaims=dict(session.reserved_room.ended),
         admitted=_admitted(session, reports),
@@ -168,18 +174,18 @@ def _evictions(session: Session) -> tuple[Evict, ...]:
     return tuple(found)
 
 
-def _claims(session: Session) -> tuple[Claim, ...]:
+def _claims(session: Session, outcome: notices.Outcome) -> tuple[Claim, ...]:
     """Room that evictions make belongs to the gangs that it was made for, until they have it or time is up."""
     victims: dict[str, list[str]] = {}
     for operation, claimant in session.accepted:
         if isinstance(operation, Eviction) and claimant is not None:
             victims.setdefault(claimant.key, []).append(operation.task.uid)
     names = session.room.table.names
-    until = session.now + CLAIM_SECONDS * instant.SECOND
     claims = []
     for key, uids in victims.items():
         places = session.gangs[key].places.items()
         own = tuple((task.uid, names[node]) for task, (status, node) in places if status is Status.PIPELINED)
+        until = session.now + outcome.waits.get(key, 0) + CLAIM_SECONDS * instant.SECOND
         claims.append(Claim(gang=key, places=own, victims=tuple(uids), until=until))
     return tuple(claims)
 
@@ -257,7 +263,7 @@ def _report(session: Session, gang: GangState, position: int) -> GangReport:
     why: GangSummary | verdict.Reason | None = next(iter(gang.reasons), None)
     if gang.tasks and not ready and has_queue:
         why = messages.summary(session, gang)
-    conditions = _conditions(session, gang, why, ready=ready)
+    conditions = (*_conditions(session, gang, why, ready=ready), *_deadlocked(gang))
     return GangReport(
         gang=gang.key,
         phase=_phase(
@@ -347,6 +353,16 @@ def _conditions(
     if scheduled in was:
         found.append(Condition(scheduled, False, "NotEnoughResources", shortage))
     return tuple(found)
+
+
+def _deadlocked(gang: GangState) -> tuple[Condition, ...]:
+    """Whether the gang holds what others could start with while it waits itself, or did; both ways, once it was told."""
+    kind = PodGroupConditionType.DEADLOCKED.value
+    why = next((each for each in gang.reasons if each.code in DEADLOCKS or each.code is Code.QUOTA_GIVEN_BACK), None)
+    if why is not None:
+        return (Condition(kind, why.code in DEADLOCKS, why.code.value, Shortage(0, 0, why)),)
+    was = any(each.type == kind for each in gang.spec.conditions)
+    return (Condition(kind, False, "Resolved"),) if was else ()
 
 
 def _conditions_before_pods(gang: GangState, why: GangSummary | verdict.Reason | None) -> tuple[Condition, ...]:

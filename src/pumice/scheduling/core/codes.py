@@ -67,7 +67,10 @@ class Facts(Struct, frozen=True, omit_defaults=True, rename="camel"):
     user: Annotated[str, Meta(description="the user to whom the gang is charged")] = ""
     limit: Annotated[int | None, Meta(description="how many there may be")] = None
     holders: Annotated[tuple[str, ...], Meta(description="gangs that take up a limit, some of them")] = ()
-    until: Annotated[str, Meta(description="when room is expected for the gang that it is reserved for")] = ""
+    until: Annotated[
+        str,
+        Meta(description="a time: when room is expected for the gang that it is reserved for, or a protection ends"),
+    ] = ""
     former: Annotated[str, Meta(description="when that was expected before")] = ""
     wanted: Annotated[int | None, Meta(description="how many are needed")] = None
     free: Annotated[int | None, Meta(description="for how many there is room, or how many there are")] = None
@@ -128,6 +131,28 @@ def _none_left(what: str) -> Callable[[Facts], str]:
 def _queue_share_too_small(facts: Facts) -> str:
     parts = _amounts_text(facts, "{limit} {resource}, the gang's minimum is {wanted}", " and ")
     return f"queue {facts.queue} deserves {parts}; it starts only while other queues want less, or with more weight"
+
+
+def _held(facts: Facts) -> str:
+    return _amounts_text(facts, "{held} {resource}", ", ")
+
+
+def _holds_while_waiting(facts: Facts) -> str:
+    text = (
+        f"holds {_held(facts)} with {facts.free} of the {facts.wanted} members that must start together,"
+        " and the others find no place"
+    )
+    if facts.names:
+        text += f"; with that room {', '.join(facts.names)} would start"
+    if facts.gang:
+        text += f"; it would start with the room that {facts.gang} holds, which waits as well"
+    leaving = facts.gang or "it"
+    return f"{text}; unless that changes, {leaving} gives its room up at {facts.until}" if facts.until else text
+
+
+def _quota_held(facts: Facts) -> str:
+    text = f"was admitted, finds no room, and keeps {', '.join(facts.names)} out: {_held(facts)} are promised to it"
+    return f"{text}; unless that changes, it gives its admission back at {facts.until}" if facts.until else text
 
 
 def _holders(facts: Facts) -> str:
@@ -266,6 +291,14 @@ class Code(enum.Enum):
         "no pods yet: 0 of {wanted} members are created")
     POD_COUNT = "PodCount", "fewer pods exist than must start together, as a listing shows", (
         "{free} of the {wanted} pods that must start together exist")
+    EVICTION_DELAYED = "EvictionDelayed", "others have to leave for the gang only once it has waited for a while", (
+        "may not evict others before {until}: the policy lets gangs wait for {seconds} s first")
+    VICTIMS_PROTECTED = "VictimsProtected", "pods that could make room are left alone for a while", (
+        "gang {gang}, which could make room, is protected from eviction until {until}")
+    EVICTION_BUDGET_USED = "EvictionBudgetUsed", "a queue whose gangs could make room has lost as many as it may in an hour", (
+        "queue {queue} has lost as many gangs within an hour as it may, {limit}; the next one may go at {until}")
+    EVICTION_UNDONE = "EvictionUndone", "those that would have to leave would win their room back by the same rule", (
+        "gang {gang} could make room, and would win it back at once: nobody is evicted for that")
     GATED = "Gated", "pods are held by a scheduling gate", "{free} of {wanted} pods are held by the scheduling gate {name}"
     PLACES_PROMISED = "PlacesPromised", "pods have places that others must leave first", (
         "{free} of its {wanted} pods have got a place that others must leave first")
@@ -286,6 +319,14 @@ class Code(enum.Enum):
 
     CONSOLIDATION_FALLS_SHORT = "ConsolidationFallsShort", "moving all that may be moved would not be enough", (
         "moving everything that may be moved would make room for {free} of {wanted} members that must start together")
+
+    # Deadlocks.
+    HOLDS_WHILE_WAITING = "HoldsWhileWaiting", "a gang that lost members holds room, and finds none for them", (
+        _holds_while_waiting)
+    QUOTA_HELD = "QuotaHeld", "an admitted gang finds no room, and what it was promised keeps others out", _quota_held
+    QUOTA_GIVEN_BACK = "QuotaGivenBack", "the gang gave its admission back for others that have room", (
+        lambda facts: f"gave its admission back: it found no room for {facts.seconds} s and kept {', '.join(facts.names)} out; "
+        f"it may be admitted again from {facts.until} on")
 
     # Reservations.
     RESERVED = "Reserved", "room is reserved for the gang", (
@@ -431,12 +472,18 @@ class Code(enum.Enum):
         "gang {gang} falls below its minimum: {free} of {wanted} members stay")
     VICTIM_SPARED_BY_GANG = "VictimSparedByGang", "a victim that its gang can spare", (
         "gang {gang} keeps its minimum: {free} of {wanted} members stay")
+    VICTIM_OF_DEADLOCK = "VictimOfDeadlock", "a member of a gang that held room while others of its members found none", (
+        lambda facts: f"gang {facts.gang} held its room with {facts.free} of {facts.wanted} members for {facts.seconds} s "
+        f"and could not become whole; {', '.join(facts.names)} can start with it")
     RELEASED_INCOMPLETE = "ReleasedIncomplete", "a member of a gang that was bound in part and could not be completed", (
         _released_incomplete)
     RELEASED_NODE_FULL = "ReleasedNodeFull", "a pod that its node refused", "its node had no room for it"
     RELEASED_NODE_GONE = "ReleasedNodeGone", "a pod that was bound to a node that is no more", "its node is gone"
     # fmt: on
 
+
+# What a gang is told while it holds something and waits for more.
+DEADLOCKS = frozenset({Code.HOLDS_WHILE_WAITING, Code.QUOTA_HELD})
 
 # Nothing but a change of the gang or of the cluster helps.
 HOPELESS = frozenset({Code.EXCEEDS_CLUSTER, Code.EXCEEDS_NODES})

@@ -17,6 +17,7 @@ from pumice.scheduling.core.verdict import Cause, FitError, Reason
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from pumice.api import disruptions
     from pumice.api.changes import Claim
     from pumice.instant import Instant
     from pumice.scheduling.core.failures import Failure
@@ -76,6 +77,7 @@ class Evict:
     claimant: str
     cause: Cause
     about: Story | None = None
+    after_notice: bool = False  # it was told, and its room counts as leaving already
 
     @property
     def story(self) -> Story:
@@ -83,6 +85,14 @@ class Evict:
         if self.about is not None:
             return self.about
         return Story(self.rule, self.cause.code.value, self.cause.text, claimant=Party(gang=self.claimant))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Notice:
+    """A pod is told that it, or others of its gang, will have to go."""
+
+    task: Task
+    about: disruptions.Notice
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -304,6 +314,9 @@ class Decisions:
 
     commits: tuple[GangCommit, ...] = ()
     evictions: tuple[Evict, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    withdrawn: tuple[Task, ...] = ()  # pods that were told, and stay after all
+    rings: tuple[tuple[str, ...], ...] = ()  # gangs that have evicted one another within an hour, and do so again
     claims: tuple[Claim, ...] = ()
     unclaims: Mapping[str, str] = dataclasses.field(default_factory=dict)  # gang -> why its claim is over
     admitted: Mapping[str, str] = dataclasses.field(

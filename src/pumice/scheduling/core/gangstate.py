@@ -196,6 +196,11 @@ class GangState:
         self.phase = PodGroupPhase.INQUEUE.value
         self.version += 1
 
+    def send_back(self) -> None:
+        """Take the admission back: the gang asks for it again."""
+        self.phase = PodGroupPhase.PENDING.value
+        self.version += 1
+
     # ------------------------------------------------------------------------------------------------- gang rules
 
     @property

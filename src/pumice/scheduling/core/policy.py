@@ -11,8 +11,10 @@
     configurations:
     - name: preempt
       arguments: {enableTopologyAwarePreemption: true}
+    breakDeadlocks: true
+    deadlockGrace: 5m
 
-Volcano skips what it does not understand; a typo there silently turns a guarantee off. Here it is an error that names the
+The last two are Pumice's own; Volcano skips them. It skips whatever it does not understand; a typo there silently turns a guarantee off. Here it is an error that names the
 place and the likely meaning, and a reload that fails leaves the last good policy in force.
 """
 
@@ -24,10 +26,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pumice import yamltext
+from pumice import instant, yamltext
+from pumice.api.run_time import positive_duration
 from pumice.errors import BadInput
 
 POLICY_BYTES_MAX = 2**20
+DEADLOCK_GRACE = 5 * instant.MINUTE  # a machine that went is often back by then, and an autoscaler has made another
 
 # Flag of a plugin option -> its meaning when the file does not mention it. The mixed spelling is Volcano's.
 FLAGS: Mapping[str, bool] = {
@@ -59,7 +63,7 @@ FLAGS: Mapping[str, bool] = {
 }
 # It is hard to remember which flags are spelt `enable` and which `enabled`, or how they are capitalised: all spellings count.
 _FLAG_BY_STEM = {re.sub("^enabled?", "", flag.lower()): flag for flag in FLAGS}
-_TOP_KEYS = ("actions", "tiers", "configurations", "metrics")
+_TOP_KEYS = ("actions", "tiers", "configurations", "metrics", "breakDeadlocks", "deadlockGrace")
 _OPTION_KEYS = ("name", "arguments", *FLAGS)
 
 
@@ -95,6 +99,8 @@ class Policy:
     configurations: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     metrics: Mapping[str, str] = dataclasses.field(default_factory=dict)
     source: str = "built-in policy"
+    break_deadlocks: bool = False  # what holds while it waits has to leave where others would start by that
+    deadlock_grace: instant.Duration = DEADLOCK_GRACE  # after so long
 
     def option(self, plugin: str) -> PluginOption | None:
         return next((option for option in self.options if option.name == plugin), None)
@@ -134,7 +140,20 @@ class _Reader:
             configurations=self._configurations(document.get("configurations")),
             metrics={str(key): str(value) for key, value in metrics.items()},
             source=self.source,
+            break_deadlocks=self._break_deadlocks(document.get("breakDeadlocks", False)),
+            deadlock_grace=self._grace(document.get("deadlockGrace")),
         )
+
+    def _break_deadlocks(self, written: Any) -> bool:
+        if not isinstance(written, bool):
+            raise self.fail("breakDeadlocks", f"expected true or false, not {written!r}")
+        return written
+
+    def _grace(self, written: Any) -> instant.Duration:
+        try:
+            return DEADLOCK_GRACE if written is None else positive_duration(str(written))
+        except instant.DurationError as error:
+            raise self.fail("deadlockGrace", str(error)) from error
 
     def _actions(self, written: Any) -> tuple[str, ...]:
         if not isinstance(written, str) or not written.strip():

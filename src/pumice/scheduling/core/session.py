@@ -15,12 +15,13 @@ from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.shapes import ShapeBook
 from pumice.scheduling.core.statement import Eviction, Placement, Statement
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.scheduling.evicting import notices
 from pumice.scheduling.evicting.reserved_room import ReservedRoom
 from pumice.scheduling.placing.line import Line
 from pumice.scheduling.placing.placement import Placer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pumice.cluster.amounts import MutableAmounts
     from pumice.cluster.queues import QueueInfo
@@ -58,6 +59,7 @@ class Session:
         ports: Ports,
         budget: int,
         aside: Aside = NOTHING_ASIDE,
+        passed_over: Collection[str] = frozenset(),
     ) -> None:
         self.snapshot = snapshot
         self.policy = policy
@@ -65,6 +67,7 @@ class Session:
         self.ports = ports
         self.memory = memory  # of the cycles before; what this one learns is in the decisions
         self.aside = aside  # gangs and plugins on which an earlier attempt at this cycle broke
+        self.passed_over = passed_over  # gangs that have no turn: a question is asked in which they could not start
         self.closed_by: Failure | None = None  # of a plugin that this cycle cannot do without
         self.turn: GangState | None = None  # the gang that is worked on
         self.queues = snapshot.queues
@@ -84,6 +87,9 @@ class Session:
         self.shapes = ShapeBook(snapshot.nodes.axis)
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
+        self.moved_gangs: list[
+            GangState
+        ] = []  # in the order in which they changed: a memory of one is stale after that
         self.made_room_for: set[str] = set()  # gangs that others leave for, since this cycle or an earlier one
         self.releases: list[Release] = []
         self.ungated: list[Task] = []
@@ -92,6 +98,7 @@ class Session:
             str, Sequence[str]
         ] = {}  # the queues above each, where plugins compare whole branches
         self.backoffs: dict[str, dict[str, Backoff]] = {}  # evictions that came to nothing, by action and gang
+        self.retry_at: dict[str, Instant] = {}  # by gang: evictions for it that come to nothing now may not, then
         self.changes_at: list[Instant] = []  # the clock alone may change a decision then
         self.published: dict[str, dict[tuple[str, ...], float]] = {}  # plugins' own metrics, by labels
         self.figures: dict[str, QueueFigures] = {}  # what plugins publish when they close
@@ -160,9 +167,14 @@ class Session:
         return place[1] if place is not None else self.room.table.index[task.node]
 
     def promised_node(self, task: Task) -> str:
-        """The node that a claim or the pod's own status promises it; empty for most."""
+        """The node that a claim or the pod's own status promises it; empty for most.
+
+        And for one whose victims have only been told: what is free elsewhere is better, and lets them stay.
+        """
         claim = self.snapshot.claims.get(task.gang) if self.snapshot.claims else None
         if claim is not None:
+            if task.gang in self.shared(notices.claimants):
+                return ""
             return next((node for uid, node in claim.places if uid == task.uid), task.nominated_node)
         return task.nominated_node
 
@@ -247,7 +259,7 @@ class Session:
     def takes_part(self, gang: GangState) -> bool:
         """Whether the gang was admitted, and has members to place or room that is kept for it."""
         waits = gang.tally[Status.PENDING] > 0 or gang.key in self.reserved_room.held
-        return waits and not gang.is_waiting_for_admission
+        return waits and not gang.is_waiting_for_admission and gang.key not in self.passed_over
 
     def obstacle(self, gang: GangState) -> Reason | None:
         """Why no action may work on the gang in this cycle; None where all may."""

@@ -124,12 +124,14 @@ class Statement:
         else:
             session.room.pipeline(placement.shape.demand, placement.nodes, sign)
         gang.move(placement.tasks, placement.status if sign > 0 else Status.PENDING, placement.nodes)
+        session.moved_gangs.append(gang)
         session.points.moved.tell(gang, placement.shape, placement.tasks, placement.nodes, sign)
 
     def _apply_eviction(self, eviction: Eviction, sign: int) -> None:
         session = self.session
         session.room.evict(eviction.shape.demand, eviction.node, sign)
         eviction.gang.move([eviction.task], Status.RELEASING if sign > 0 else eviction.former, [eviction.node])
+        session.moved_gangs.append(eviction.gang)
         session.points.moved.tell(eviction.gang, eviction.shape, [eviction.task], [eviction.node], -sign)
 
 

@@ -77,6 +77,8 @@ def backoff_after(session: Session, action: str, gang: GangState, budget: int) -
     pause: Duration = PAUSE_FIRST
     if known is not None and known.gang == current and (memory.is_behind or _is_same(session, known)):
         pause = min(2 * known.pause, PAUSE_BEHIND_MAX if memory.is_behind else PAUSE_MAX)
+    if (better := session.retry_at.get(gang.key)) is not None:
+        pause = min(pause, max(better - session.now, 1))
     return Backoff(
         current,
         session.shared(_rules),

@@ -9,10 +9,8 @@ from __future__ import annotations
 from functools import cmp_to_key
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pumice.cluster import amounts
-from pumice.cluster.tasks import EVICTABLE, Status
+from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.core.verdict import Cause
@@ -20,7 +18,6 @@ from pumice.scheduling.core.verdict import Cause
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pumice.cluster.columns import Column, Mask
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
@@ -30,51 +27,6 @@ if TYPE_CHECKING:
 
 # Sparing replays the plan once per victim that might stay: a larger plan is left as it is.
 SPARED_BY_REPLAY_MAX = 256
-
-
-class Pool:
-    """Tasks that some rule allows as victims, by node, and as columns: the most room that evictions could make."""
-
-    def __init__(self, session: Session, allows: Callable[[Task, GangState], bool]) -> None:
-        self.session = session
-        # Where not even all pods that may go made room for such a pod. Within one plan that hardly ever gets better: other nodes
-        # come first, or each member would look at all of those again. By shape and priority.
-        self.hopeless: dict[tuple[Shape, int], set[int]] = {}
-        table = session.room.table
-        self.by_node: list[list[Task]] = []
-        self.most: Column = np.zeros_like(table.used)
-        axis = table.axis
-        for node, tasks in enumerate(table.tasks):
-            chosen = []
-            for task in tasks:
-                gang = session.gangs.get(task.gang)
-                if gang is not None and task.status in EVICTABLE and allows(task, gang):
-                    chosen.append(task)
-                    self.most[:, node] += axis.demand(task.request)
-            self.by_node.append(chosen)
-
-    def candidates(self, node: int, statuses: frozenset[Status], claimant: GangState) -> list[Task]:
-        """The pods that could go for the claimant; a gang that others leave for stays itself, unless the claimant ranks above it."""
-        gangs, served = self.session.gangs, self.session.made_room_for
-        return [
-            task
-            for task in self.by_node[node]
-            if gangs[task.gang].status(task) in statuses
-            and not (task.gang in served and gangs[task.gang].priority >= claimant.priority)
-        ]
-
-    def give_up(self, node: int, task: Task) -> None:
-        """Look for victims for such a pod on this node again only after all others, until the next plan."""
-        self.hopeless.setdefault((self.session.shape(task), task.priority), set()).add(node)
-
-    def promising(self, nodes: list[int], task: Task) -> list[int]:
-        """The nodes in the given order, but those last that such a pod was given up on."""
-        hopeless = self.hopeless.get((self.session.shape(task), task.priority))
-        return sorted(nodes, key=hopeless.__contains__) if hopeless else nodes
-
-    def could_open(self, shape: Shape) -> Mask:
-        """Nodes that could take the pod if all pods of the pool left: the cheap first answer to "can eviction help?"."""
-        return shape.fits(self.session.room.future + self.most)
 
 
 def victim_order(session: Session, claimant: GangState | None, victims: Iterable[Task]) -> list[Task]:
@@ -87,14 +39,28 @@ def victim_order(session: Session, claimant: GangState | None, victims: Iterable
         if own is None or other is None:
             return -1 if own is None else 1
         if claimant is None or own.queue == other.queue:
-            mine, theirs = session.gang_key(own), session.gang_key(other)
-            if mine != theirs:
-                return 1 if mine < theirs else -1
-            return -session.task_compare(left, right)
+            return gang_compare(session, own, other) or -session.task_compare(left, right)
         order = queue_compare(session, session.queue_of(own), session.queue_of(other), session.queue_of(claimant))
         return -1 if order < 0 else 1
 
     return sorted(victims, key=cmp_to_key(compare))
+
+
+def gang_compare(session: Session, left: GangState, right: GangState) -> int:
+    """Between gangs of one queue; negative: the left one loses a member first, zero: the plugins see no difference."""
+    if order := victim_compare(session, left, right):
+        return order
+    mine, theirs = session.gang_key(left), session.gang_key(right)
+    return (mine < theirs) - (mine > theirs)
+
+
+def victim_compare(session: Session, left: GangState, right: GangState) -> int:
+    """The same, as far as plugins order victims as such."""
+    order = session.points.victim_order
+    if not order.hooks:
+        return 0
+    mine, theirs = order.of(left), order.of(right)
+    return (mine > theirs) - (mine < theirs)
 
 
 def queue_compare(session: Session, left: QueueInfo, right: QueueInfo, claimant: QueueInfo) -> float:
@@ -129,6 +95,28 @@ def in_need(session: Session, gang: GangState) -> list[Task]:
 
     waiting = [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
     return session.in_placement_order(task for task in waiting if not (task.is_best_effort and finds_a_slot(task)))
+
+
+def may_evict(session: Session, gang: GangState) -> bool:
+    """Whether others may have to leave for the gang; what it still has to wait for is noted."""
+    if not session.points.starving.holds(gang):
+        return False
+    reason = session.points.patience.of(gang)
+    if reason is not None and reason not in gang.reasons:
+        gang.reasons.append(reason)
+    return reason is None
+
+
+def carry_out(session: Session, statement: Statement, gang: GangState) -> bool:
+    """Commit a plan, unless a plugin objects to it: then nothing of it is left, and the gang is told why."""
+    reason = session.points.objection.of(gang, statement) if statement.evictions else None
+    if reason is None:
+        statement.commit()
+        return True
+    statement.rollback()
+    if reason not in gang.reasons:
+        gang.reasons.append(reason)
+    return False
 
 
 def is_lost(session: Session, gang: GangState, left: int) -> bool:

@@ -73,7 +73,7 @@ def starving(session: Session) -> Iterator[tuple[QueueInfo, Heap[GangState]]]:
     """Queues in their order, each with the gangs that may evict for themselves in theirs."""
     found: dict[str, list[GangState]] = {}
     for gang in turns.contenders(session):
-        if session.points.starving.holds(gang):
+        if eviction.may_evict(session, gang):
             found.setdefault(gang.queue, []).append(gang)
     queues = Heap(session.queue_before, (session.queues[name] for name in found))
     while queues:
@@ -103,9 +103,9 @@ def pursue(session: Session, gang: GangState, rules: Rules, arguments: Arguments
         members.refuse(gang, Reason(rules.too_little, rules.kind.value, facts, cure=Cure.WAITING))
     for name in hopeful:
         statement = _Domain(session, gang, wanted, rules, name).plan(allow_whole=arguments.allow_whole)
-        if statement is not None:
-            rules.candidates.forget(statement.evictions)
-            statement.commit()
+        evictions = [] if statement is None else statement.evictions
+        if statement is not None and eviction.carry_out(session, statement, gang):
+            rules.candidates.forget(evictions)
             return True
     return False
 
@@ -114,6 +114,19 @@ def _domains(session: Session, gang: GangState, most: int) -> list[str]:
     """Where evictions are considered, widest first."""
     groups = topology.gradients(session, gang, ROOT, evicting=True)
     return [name for group in groups for name in group][:most]
+
+
+def promise_places(session: Session, statement: Statement, gang: GangState) -> bool:
+    """Places for the gang in what is free and in what the statement's victims leave; False: nothing was added to it."""
+    wanted = Wanted(session, gang)
+    if not wanted.tasks or topology.prepare(session, gang) is not None:
+        return False
+    mark = statement.checkpoint()
+    for name in _domains(session, gang, DOMAINS_MAX):
+        if Places(session, gang, wanted, name).promise(statement):
+            return True
+        statement.rollback(mark)
+    return False
 
 
 class Wanted:
@@ -131,6 +144,63 @@ class Wanted:
         self.tasks = [task for tasks in self.by_sub.values() for task in tasks]
         self.least = len(self.tasks) if self.was_ready else session.shortfall(gang)
         self.need = amounts.sum_of(task.request.amounts for task in self.tasks)
+
+
+class Places:
+    """Places in one hyper node for members that others leave for."""
+
+    def __init__(self, session: Session, gang: GangState, wanted: Wanted, name: str) -> None:
+        self.session = session
+        self.gang = gang
+        self.wanted = wanted
+        self.name = name
+        self.tree = session.snapshot.tree
+
+    def promise(self, statement: Statement) -> bool:
+        """Whether there are enough; they are in the statement then."""
+        records = [sub.hyper_node for sub in self.gang.subs]
+        works = self._place(statement)
+        for sub, record in zip(self.gang.subs, records, strict=True):
+            sub.hyper_node = record
+        return works
+
+    def _place(self, statement: Statement) -> bool:
+        session, gang = self.session, self.gang
+        turns = topology.line(session, gang, self.wanted.by_sub)
+        while turns:
+            sub = turns.pop()
+            groups = topology.gradients(session, sub, self.name, evicting=True)
+            placed = any(self._place_sub(statement, sub, name) for group in groups for name in group)
+            if self.wanted.was_ready:
+                return placed
+            if placed and session.is_pipelined(gang):
+                return True
+        return False
+
+    def _place_sub(self, statement: Statement, sub: SubState, hyper_node: str) -> bool:
+        """Promise places in the hyper node to as many members as the sub gang needs; False: nothing has happened."""
+        session = self.session
+        waiting = list(self.wanted.by_sub[sub.sub.key])
+        mark = statement.checkpoint()
+        where = None if hyper_node == ROOT else self.tree.mask(hyper_node)
+        while waiting and (self.wanted.was_ready or not session.sub_is_pipelined(sub)):
+            task, shape = waiting[0], session.shape(waiting[0])
+            if (
+                session.points.allocatable.of(session.queue_of(self.gang), shape, 1) < 1
+                or session.placer.prefilter(shape) is not None
+            ):
+                break
+            places = session.placer.fill(shape, 1, where, task)
+            if not places.nodes:
+                break
+            statement.place(Placement(self.gang, shape, [task], places.nodes, Status.PIPELINED, after_eviction=True))
+            del waiting[0]
+        done = not waiting if self.wanted.was_ready else session.sub_is_pipelined(sub)
+        if done and statement.checkpoint() > mark:
+            sub.hyper_node = self.tree.common(sub.hyper_node, hyper_node)
+            return True
+        statement.rollback(mark)
+        return False
 
 
 class _Domain:
@@ -199,52 +269,11 @@ class _Domain:
         for bundle in chosen:
             for task in bundle.victims:
                 statement.evict(task, self.rules.kind.value, eviction.cost(session, task))
-        records = [sub.hyper_node for sub in gang.subs]
-        works = self._place(statement)
-        for sub, record in zip(gang.subs, records, strict=True):
-            sub.hyper_node = record
+        works = Places(session, gang, self.wanted, self.name).promise(statement)
         if works and self.rules.accepts(statement):
             return statement
         statement.rollback()
         return None
-
-    def _place(self, statement: Statement) -> bool:
-        session, gang = self.session, self.gang
-        turns = topology.line(session, gang, self.wanted.by_sub)
-        while turns:
-            sub = turns.pop()
-            groups = topology.gradients(session, sub, self.name, evicting=True)
-            placed = any(self._place_sub(statement, sub, name) for group in groups for name in group)
-            if self.wanted.was_ready:
-                return placed
-            if placed and session.is_pipelined(gang):
-                return True
-        return False
-
-    def _place_sub(self, statement: Statement, sub: SubState, hyper_node: str) -> bool:
-        """Promise places in the hyper node to as many members as the sub gang needs; False: nothing has happened."""
-        session = self.session
-        waiting = list(self.wanted.by_sub[sub.sub.key])
-        mark = statement.checkpoint()
-        where = None if hyper_node == ROOT else self.tree.mask(hyper_node)
-        while waiting and (self.wanted.was_ready or not session.sub_is_pipelined(sub)):
-            task, shape = waiting[0], session.shape(waiting[0])
-            if (
-                session.points.allocatable.of(session.queue_of(self.gang), shape, 1) < 1
-                or session.placer.prefilter(shape) is not None
-            ):
-                break
-            places = session.placer.fill(shape, 1, where, task)
-            if not places.nodes:
-                break
-            statement.place(Placement(self.gang, shape, [task], places.nodes, Status.PIPELINED, after_eviction=True))
-            del waiting[0]
-        done = not waiting if self.wanted.was_ready else session.sub_is_pipelined(sub)
-        if done and statement.checkpoint() > mark:
-            sub.hyper_node = self.tree.common(sub.hyper_node, hyper_node)
-            return True
-        statement.rollback(mark)
-        return False
 
     # ------------------------------------------------------------------------------------------------- sparing
 

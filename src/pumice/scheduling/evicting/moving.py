@@ -1,7 +1,6 @@
 """Moving gangs: who may be moved, what that costs, and whether all that has to go finds room elsewhere at once.
 
-Work is counted in card-seconds: what a pod has done since it started, or since its last checkpoint, times its GPUs. Eight CPUs count as
-one GPU for pods that have none.
+Work is counted in card-seconds (`lost_work`).
 """
 
 from __future__ import annotations
@@ -11,27 +10,25 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from pumice import instant
-from pumice.api import names, run_time
-from pumice.cluster import amounts
+from pumice.api import names
 from pumice.cluster.tasks import OCCUPYING, go_bool
-from pumice.scheduling.core.idle import is_gpu
 from pumice.scheduling.core.memory import Slot, past
 from pumice.scheduling.core.statement import Eviction
 from pumice.scheduling.evicting.gang_eviction import Arguments as Domains
+from pumice.scheduling.evicting.lost_work import card_seconds, cards
 from pumice.scheduling.placing import annotation_values
 from pumice.scheduling.placing.constraints.card_book import CardBook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from pumice.cluster.tasks import Task
-    from pumice.instant import Duration, Instant
+    from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Statement
 
 RULE = "consolidate"
-CPUS_PER_CARD = 8
 WINDOW = instant.HOUR
 _CARD_HOUR = 3600
 
@@ -97,13 +94,13 @@ class Moves:
     def lost(self, gang: GangState) -> int:
         """Card-seconds that moving the whole gang costs."""
         if gang.key not in self._lost:
-            self._lost[gang.key] = lost_work(gang.tasks_in(*OCCUPYING), self.session.now)
+            self._lost[gang.key] = card_seconds(gang.tasks_in(*OCCUPYING), self.session.now)
         return self._lost[gang.key]
 
     def is_worth_it(self, statement: Statement) -> bool:
         """Whether the plan costs less than it gains, within the budget, and everyone finds room elsewhere at once."""
         victims = [each.task for each in statement.evictions]
-        lost = lost_work(victims, self.session.now)
+        lost = card_seconds(victims, self.session.now)
         placed = [task for placement in statement.placements for task in placement.tasks]
         gained = sum(cards(task) for task in placed) * self.arguments.gain_hours * _CARD_HOUR
         allowed = self.arguments.lost_max * _CARD_HOUR - self._spent()
@@ -136,26 +133,6 @@ class Moves:
         return len(done) == len(victims)
 
 
-# ----------------------------------------------------------------------------------------------------- work
-
-
-def cards(task: Task) -> float:
-    """GPUs that the pod asks for, or what its CPUs count for."""
-    asked = task.request.amounts
-    gpus = sum(value for name, value in asked.items() if is_gpu(name))
-    return float(gpus or asked.get(amounts.CPU, 0) / CPUS_PER_CARD) / amounts.MILLI
-
-
-def lost_work(tasks: Iterable[Task], now: Instant) -> int:
-    """Card-seconds since each pod's start, or its last checkpoint."""
-    return int(sum(cards(task) * _lost(task, now) / instant.SECOND for task in tasks))
-
-
-def _lost(task: Task, now: Instant) -> Duration:
-    told = annotation_values.instant_of(task.pod.metadata.annotations.get(names.CHECKPOINTED_AT))
-    return run_time.lost(_started(task), now, told)
-
-
 def _started(task: Task) -> Instant:
     return annotation_values.instant_of(task.pod.status.start_time or task.pod.metadata.creation_timestamp) or 0
 
@@ -165,7 +142,7 @@ def _moved_now(session: Session) -> list[Task]:
 
 
 def _lost_now(session: Session) -> int:
-    return lost_work(_moved_now(session), session.now)
+    return card_seconds(_moved_now(session), session.now)
 
 
 def _holds(known: Spent, now: Instant) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pumice import instant
+from pumice.api import disruptions
 from pumice.api.changes import Claim
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.statement import Placement
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pumice.cluster.state import Snapshot
-    from pumice.instant import Instant
+    from pumice.cluster.tasks import Task
+    from pumice.instant import Duration, Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Statement
@@ -97,21 +100,29 @@ class ReservedRoom:
         return {other.key: self.lift(other) for other in lower}
 
 
-def rebuilt(snapshot: Snapshot, until: Instant) -> list[Claim]:
+def rebuilt(snapshot: Snapshot, now: Instant, lasts: Duration) -> list[Claim]:
     """The claims of a former leader, which kept them in memory: pods' nominated nodes tell which room was promised to which pod.
 
     Only where a pod is leaving such a node: a nomination outlives its claim, and proves nothing once all victims have left.
+    Each claim `lasts` for so long, from when its victims have to leave on.
     """
-    leaving: dict[str, list[str]] = {}
+    leaving: dict[str, list[Task]] = {}
     for gang in snapshot.gangs.values():
         for task in gang.tasks:
             if task.status is Status.RELEASING:
-                leaving.setdefault(task.node, []).append(task.uid)
+                leaving.setdefault(task.node, []).append(task)
     claims = []
     for key, gang in snapshot.gangs.items():
         waiting = (task for task in gang.tasks if task.status is Status.PENDING)
         places = tuple((task.uid, task.nominated_node) for task in waiting if task.nominated_node)
-        victims = tuple(uid for node in dict.fromkeys(node for _, node in places) for uid in leaving.get(node, ()))
+        victims = [each for node in dict.fromkeys(node for _, node in places) for each in leaving.get(node, ())]
         if victims:
-            claims.append(Claim(gang=key, places=places, victims=victims, until=until))
+            begins = max([now, *(_has_to_leave_at(task) for task in victims)])
+            uids = tuple(task.uid for task in victims)
+            claims.append(Claim(gang=key, places=places, victims=uids, until=begins + lasts))
     return claims
+
+
+def _has_to_leave_at(task: Task) -> Instant:
+    notice = disruptions.notice_of(task.pod)
+    return 0 if notice is None else instant.parse_instant(notice.until)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice import instant
-from pumice.api import names, run_time
 from pumice.api.disruptions import Party, Story
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
-from pumice.scheduling.placing import annotation_values
+from pumice.scheduling.evicting import lost_work
 
 if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
-    from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.verdict import Cause
@@ -36,7 +34,7 @@ class Stories:
             victim=self._party(victim, resource),
             claimant=self._party(claimant, resource),
             resource=resource,
-            lost_seconds=lost_seconds(task, self._session.now),
+            lost_seconds=lost_work.lost(task, self._session.now) // instant.SECOND,
         )
 
     def _party(self, gang: GangState | None, resource: str) -> Party:
@@ -80,10 +78,3 @@ def contested(request: amounts.Amounts) -> str:
     """The resource that a pod is evicted for, most likely: its cards, else its cores."""
     cards = sorted(name for name, value in request.items() if value and "/" in name)
     return cards[0] if cards else amounts.CPU
-
-
-def lost_seconds(task: Task, now: Instant) -> int:
-    """Run time of a pod that would be lost with it now."""
-    started = annotation_values.instant_of(run_time.start_time(task.pod))
-    told = annotation_values.instant_of(task.pod.metadata.annotations.get(names.CHECKPOINTED_AT))
-    return run_time.lost(started, now, told) // instant.SECOND

@@ -3,7 +3,7 @@
 Read `gang` (the smallest) and `priority` first. Which nodes: `predicates` and `nodegroup`. Which of them first: `nodeorder`, `binpack`,
 `resource_strategy_fit`, `usage`. Shares of queues: `proportion` or `capacity`, `drf`, `fairshare`, `overcommit`, `resourcequota`,
 `user_limits`. Places within the hardware: `deviceshare`, `numa_aware`, `network_topology_aware`, `task_topology`. Time: `reservation`,
-`sla`, `tdm`, `cdp`, `rescheduling`. Limits of evictions: `conformance`, `pdb`.
+`sla`, `tdm`, `cdp`, `rescheduling`. Limits of evictions: `conformance`, `pdb`, `eviction`.
 `extender` asks a program of the operator's.
 """
 
@@ -19,6 +19,7 @@ from pumice.scheduling.plugins import (
     conformance,
     deviceshare,
     drf,
+    eviction,
     extender,
     fairshare,
     fragmentation,
@@ -56,6 +57,7 @@ NAMES: Mapping[str, type[Plugin]] = {
     "conformance": conformance.Conformance,
     "deviceshare": deviceshare.DeviceShare,
     "drf": drf.Drf,
+    "eviction": eviction.EvictionPlugin,
     "extender": extender.Extender,
     "fairshare": fairshare.Fairshare,
     "fragmentation": fragmentation.Fragmentation,

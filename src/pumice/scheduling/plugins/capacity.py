@@ -21,16 +21,17 @@ from pumice.scheduling.core.plugin import Plugin, Watch
 from pumice.scheduling.core.points import EvictionKind, Vote
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.evicting import eviction
+from pumice.scheduling.evicting import eviction, votes
 from pumice.scheduling.sharing import admitted, quotas
 from pumice.scheduling.sharing.device_quotas import Claims, DeviceAccount, device_limits
 from pumice.scheduling.sharing.queue_tree import QueueTree, queue_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from pumice.cluster.amounts import Amounts, MutableAmounts
     from pumice.cluster.queues import QueueInfo
+    from pumice.cluster.requests import Request
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Freed
@@ -96,8 +97,11 @@ class Capacity(Plugin):
         on.queue_rights(self.compare_rights)
         on.allocatable(self.allocatable, why=self.why, later=self.allocatable_later)
         on.preemptive(self.preemptive)
-        on.reclaimable(self.reclaimable)
-        on.reclaimable.shield(functools.partial(quotas.above_guarantees, session, self.paths))
+        on.reclaimable(self.reclaimable, votes.by_kind(self._may_lose, self._rights))
+        on.reclaimable.shield(
+            functools.partial(quotas.above_guarantees, session, self.paths),
+            quotas.guarantees_bound(session, self.paths),
+        )
         on.evictable(self.evictable)
         on.enqueueable(self.enqueueable)
         on.enqueued(self.enqueued)
@@ -285,6 +289,19 @@ class Capacity(Plugin):
         related = (task for task in ordered if wanted & _kinds(task.request.amounts))
         return _Reclaiming(self, gang.queue, claimant.request.amounts).victims(related)
 
+    def _rights(self, claimant: Task) -> Hashable:
+        """What of a claimant decides whom it may take from."""
+        return self.session.gangs[claimant.gang].queue, claimant.request
+
+    def _may_lose(self, claimant: Task, queue: str, request: Request) -> bool:
+        """Whether such a pod of the queue may go for the claimant, if it is the first."""
+        own = self.session.gangs[claimant.gang].queue
+        if self._refusal(self.session.queues[own]) is not None:
+            return False
+        if not _kinds(claimant.request.amounts) & _kinds(request.amounts):
+            return False
+        return _Reclaiming(self, own, claimant.request.amounts).may_lose(queue, request.amounts)
+
     def evictable(self, kind: EvictionKind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
         if kind is not EvictionKind.RECLAIM:
             return candidates
@@ -308,15 +325,18 @@ class _Reclaiming:
         chosen = []
         for task in candidates:
             gang = self.capacity.session.gangs.get(task.gang)
-            if gang is None or (self.capacity.tree is not None and gang.queue in self.capacity.tree.faults):
-                continue  # no pod is evicted because of a fault in the tree
-            path = self.capacity.paths[gang.queue]
             request = task.request.amounts
-            if self._may_lose(path, request):
+            if gang is not None and self.may_lose(gang.queue, request):
                 chosen.append(task)
-                for account in path:
+                for account in self.capacity.paths[gang.queue]:
                     amounts.add(self._held_by(account), request, -1)
         return chosen
+
+    def may_lose(self, queue: str, request: Amounts) -> bool:
+        """Whether the queue may lose such a pod after those that were chosen before."""
+        if self.capacity.tree is not None and queue in self.capacity.tree.faults:
+            return False  # no pod is evicted because of a fault in the tree
+        return self._may_lose(self.capacity.paths[queue], request)
 
     def _held_by(self, account: Account) -> MutableAmounts:
         return self.held.setdefault(account.queue.name, dict(account.allocated))

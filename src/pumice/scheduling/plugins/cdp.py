@@ -11,17 +11,20 @@ from pumice.api import names
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.points import Bound
 from pumice.scheduling.placing import annotation_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pumice.cluster.columns import Mask
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import EvictionKind
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.evicting.victim_columns import View
 
 
 class Cdp(Plugin):
@@ -41,9 +44,10 @@ class Cdp(Plugin):
         self.now = session.now
         self.next_end: Instant | None = None
         on = session.on
+        bound = Bound(lambda _claimant, _columns: None, self.have_cooled_down, exact=True)
         for point in (on.preemptable, on.reclaimable):
-            point(lambda _, candidates: self.cooled_down(candidates))
-            point.shield(lambda _, candidates: self.cooled_down(candidates))
+            point(lambda _, candidates: self.cooled_down(candidates), bound)
+            point.shield(lambda _, candidates: self.cooled_down(candidates), bound)
         on.evictable(self.of_gangs)
         on.evictable.shield(self.of_gangs)
         on.shuffled.guard(self.cooled_down)
@@ -58,6 +62,20 @@ class Cdp(Plugin):
         known = [end for _, end in ends if end is not None]
         self.next_end = min(known if self.next_end is None else [*known, self.next_end], default=None)
         return [task for task, end in ends if end is None]
+
+    def have_cooled_down(self, key: None, view: View) -> Mask:
+        """As `cooled_down`, in columns."""
+        del key
+        ends = view.of_tasks(self._protected_until)
+        waiting = ends[view.asked & (ends > self.now)]
+        if len(waiting):
+            first = int(waiting.min())
+            self.next_end = first if self.next_end is None else min(first, self.next_end)
+        return ends <= self.now
+
+    def _protected_until(self, task: Task) -> Instant:
+        end = self.protection_ends(task)
+        return self.now if end is None else end
 
     def next_change(self, session: Session) -> Instant | None:
         """Only pods that this cycle would have evicted otherwise make a difference."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.points import Bound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,9 +33,10 @@ class Conformance(Plugin):
 
     def open(self, session: Session) -> None:
         on = session.on
+        bound = Bound(lambda _claimant, _columns: None, lambda _key, view: view.of_tasks(is_ordinary) > 0, exact=True)
         for point in (on.preemptable, on.reclaimable):
-            point(lambda _, candidates: ordinary(candidates))
-            point.shield(lambda _, candidates: ordinary(candidates))
+            point(lambda _, candidates: ordinary(candidates), bound)
+            point.shield(lambda _, candidates: ordinary(candidates), bound)
         on.evictable(self.of_gangs)
         on.evictable.shield(self.of_gangs)
         on.shuffled.guard(ordinary)
@@ -45,8 +47,8 @@ class Conformance(Plugin):
 
 
 def ordinary(candidates: Sequence[Task]) -> list[Task]:
-    return [
-        task
-        for task in candidates
-        if task.namespace != PROTECTED_NAMESPACE and task.pod.spec.priority_class_name not in PROTECTED_CLASSES
-    ]
+    return [task for task in candidates if is_ordinary(task)]
+
+
+def is_ordinary(task: Task) -> bool:
+    return task.namespace != PROTECTED_NAMESPACE and task.pod.spec.priority_class_name not in PROTECTED_CLASSES

@@ -7,21 +7,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pumice.cluster import amounts
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.points import Bound
 from pumice.scheduling.sharing import hdrf
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pumice.cluster.amounts import MutableAmounts
+    from pumice.cluster.amounts import Amounts, MutableAmounts
+    from pumice.cluster.columns import Mask
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Scores
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.evicting.victim_columns import VictimColumns, View
 
 SHARE_NOISE = 1e-6  # shares closer than this count as equal between preemptor and victim
 
@@ -39,8 +45,10 @@ class Drf(Plugin):
         self.session = session
         self.total = session.total
         self.held: dict[str, MutableAmounts] = {}
+        self._moved: set[str] = set()  # gangs whose parts are out of date
+        self._parts: tuple[Scores, Scores] | None = None  # of what gangs hold and candidates ask for
         session.on.gang_order(self.share)
-        session.on.preemptable(self.preemptable)
+        session.on.preemptable(self.preemptable, Bound(self._share_with, self._holds_more, doubtful=True))
         session.on.moved(self.moved)
         session.on.close(self.publish)
         self.tree: hdrf.ShareTree | None = None
@@ -110,7 +118,7 @@ class Drf(Plugin):
         own = self.session.gangs.get(claimant.gang)
         if own is None:
             return []
-        mine = amounts.dominant_share(amounts.sum_of([self._held_by(own), claimant.request.amounts]), self.total)
+        mine = self._share_with(claimant)
         left: dict[str, MutableAmounts] = {}
         chosen = []
         for task in candidates:
@@ -123,8 +131,38 @@ class Drf(Plugin):
                 chosen.append(task)
         return chosen
 
+    def _share_with(self, claimant: Task, columns: VictimColumns | None = None) -> float:
+        """The share of the claimant's gang with its new member."""
+        del columns
+        held = self._held_by(self.session.gangs[claimant.gang])
+        return amounts.dominant_share(amounts.sum_of([held, claimant.request.amounts]), self.total)
+
+    def _holds_more(self, mine: float, view: View) -> Mask:
+        """Candidates whose gang, if it lost this one alone, would hold as much; which of several may go, the vote on a node says."""
+        held, asked = self._holdings(view.columns)
+        left: Scores = (held[:, view.gang] - asked[:, view.kind]).max(axis=0, initial=-np.inf)
+        return mine <= left + 2 * SHARE_NOISE
+
+    def _holdings(self, columns: VictimColumns) -> tuple[Scores, Scores]:
+        """What gangs hold, and what each kind of candidate asks for, as parts of the whole."""
+        wholes = [(name, whole) for name, whole in self.total.items() if whole >= amounts.EPSILON]
+
+        def parts(held: Amounts) -> list[float]:
+            return [held.get(name, 0) / whole for name, whole in wholes]
+
+        if self._parts is None:
+            held = np.array([parts(self.held.get(gang.key) or gang.gang.occupied) for gang in columns.gangs])
+            asked = np.array([parts(request.amounts) for _, request in columns.kinds])
+            self._parts = held.reshape(-1, len(wholes)).T, asked.reshape(-1, len(wholes)).T
+        else:
+            for key in self._moved & columns.position.keys():
+                self._parts[0][:, columns.position[key]] = parts(self.held[key])
+        self._moved.clear()
+        return self._parts
+
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
         del nodes
         amounts.add(self._held_by(gang), shape.request.amounts, len(tasks) * sign)
+        self._moved.add(gang.key)
         if self.tree is not None:
             self.tree.hold(gang.key, shape.request.amounts, len(tasks) * sign)

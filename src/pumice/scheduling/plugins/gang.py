@@ -8,7 +8,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.plugin import Plugin
-from pumice.scheduling.core.points import EvictionKind, Vote
+from pumice.scheduling.core.points import Bound, EvictionKind, Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 
 if TYPE_CHECKING:
@@ -42,8 +42,9 @@ class GangPlugin(Plugin):
         on.pipelined(lambda gang: _vote(yes=pipelined(gang)))
         on.sub_pipelined(lambda sub: _vote(yes=sub.is_pipelined))
         on.starving(lambda gang: gang.is_starving)
-        on.preemptable(self.surplus)
-        on.reclaimable(self.surplus)
+        beyond_minimum = Bound(lambda _claimant, _columns: None, lambda _key, view: view.surplus > 0)
+        on.preemptable(self.surplus, beyond_minimum)
+        on.reclaimable(self.surplus, beyond_minimum)
         on.evictable(self.all_of)
 
     def surplus(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pumice.api.policy import PodDisruptionBudget
 from pumice.cluster.matching import compile_selector
 from pumice.cluster.tasks import EVICTABLE
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.plugin import Plugin, Watch
+from pumice.scheduling.core.points import Bound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice import selectors
+    from pumice.cluster.columns import Mask
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import EvictionKind
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.evicting.victim_columns import VictimColumns, View
 
 
 class _Budget:
@@ -53,10 +58,12 @@ class Pdb(Plugin):
         for key, budget in sorted(session.snapshot.objects(PodDisruptionBudget).items()):
             self.budgets.setdefault(key.partition("/")[0], []).append(_Budget(budget))
         self._of: dict[str, tuple[_Budget, ...]] = {}
+        self._combinations: dict[tuple[_Budget, ...], int] = {}
         on = session.on
+        bound = Bound(self._spent, self.not_spent)
         for point in (on.preemptable, on.reclaimable):
-            point(lambda _, candidates: self.within_budgets(candidates))
-            point.shield(lambda _, candidates: self.within_budgets(candidates))
+            point(lambda _, candidates: self.within_budgets(candidates), bound)
+            point.shield(lambda _, candidates: self.within_budgets(candidates), bound)
         on.evictable(self.of_gangs)
         on.evictable.shield(self.of_gangs)
         on.shuffled.guard(self.within_budgets)
@@ -78,6 +85,23 @@ class Pdb(Plugin):
                 for budget in own:
                     left[id(budget)] -= 1
         return chosen
+
+    def _spent(self, claimant: Task, columns: VictimColumns) -> tuple[bool, ...]:
+        """Which budgets allow no eviction at all."""
+        del claimant, columns
+        return tuple(budget.left <= 0 for budgets in self.budgets.values() for budget in budgets)
+
+    def not_spent(self, spent: tuple[bool, ...], view: View) -> Mask:
+        """Pods of which every budget allows one more."""
+        kinds = view.of_tasks(self._budgets_of)
+        numbers = {id(each): at for at, each in enumerate(one for own in self.budgets.values() for one in own)}
+        free = [not any(spent[numbers[id(budget)]] for budget in budgets) for budgets in self._combinations]
+        mask: Mask = np.array(free, dtype=bool)[kinds]
+        return mask
+
+    def _budgets_of(self, task: Task) -> int:
+        """A number for the budgets that the pod is under."""
+        return self._combinations.setdefault(self.of(task), len(self._combinations))
 
     def of_gangs(self, kind: EvictionKind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
         del kind, claimant

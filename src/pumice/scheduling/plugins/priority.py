@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.plugin import Plugin
-from pumice.scheduling.core.points import EvictionKind
+from pumice.scheduling.core.points import Bound, EvictionKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.evicting.victim_columns import VictimColumns
 
 
 class Priority(Plugin):
@@ -32,9 +33,13 @@ class Priority(Plugin):
         on.task_order(lambda task: -task.priority)
         on.gang_order(lambda gang: -gang.priority)
         on.sub_order(lambda sub: -sub.sub.priority)
-        on.preemptable(self.lower)
+        on.preemptable(self.lower, Bound(self._rank, lambda rank, view: view.gang_priority < rank, exact=True))
         on.evictable(self.of_lower_gangs)
         on.starving(has_unplaced)
+
+    def _rank(self, claimant: Task, columns: VictimColumns) -> int:
+        del columns
+        return self.session.gangs[claimant.gang].priority
 
     def lower(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
         gangs = self.session.gangs

@@ -96,7 +96,7 @@ class ReservationPlugin(Plugin):
         on.veto(self.veto)
         on.detour(self.detour)
         on.unplaced(self.unplaced)
-        on.moved(self.book.profile.moved)
+        on.moved(self.book.moved)
         on.enqueueable(self.admit)
         on.close(self.close)
 

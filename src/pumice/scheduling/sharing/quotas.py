@@ -10,6 +10,7 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Amount
 from pumice.scheduling.core.decisions import QueueFigures
+from pumice.scheduling.evicting import votes
 from pumice.scheduling.sharing import admitted
 
 if TYPE_CHECKING:
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
 
     from pumice.cluster.amounts import Amounts, MutableAmounts
     from pumice.cluster.queues import QueueInfo
+    from pumice.cluster.requests import Request
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Bound
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.sharing.queue_tree import QueueTree
 
@@ -179,6 +182,21 @@ def above_guarantees(
             for account in books:
                 amounts.add(held[account.queue.name], request, -1)
     return chosen
+
+
+def guarantees_bound(session: Session, paths: Mapping[str, Sequence[Account]]) -> Bound:
+    """`above_guarantees` in columns; without any guarantee it is the vote itself."""
+
+    def queue_of(claimant: Task) -> str:
+        return session.gangs[claimant.gang].queue
+
+    def may_lose(claimant: Task, queue: str, request: Request) -> bool:
+        spared = paths[queue_of(claimant)]
+        books = [account for account in paths[queue] if account not in spared]
+        return all(keeps_guarantee(account, account.allocated, request.amounts) for account in books)
+
+    guaranteed = any(account.queue.guarantee for path in paths.values() for account in path)
+    return votes.by_kind(may_lose, queue_of, exact=not guaranteed)
 
 
 def publish(session: Session, accounts: Iterable[Account]) -> None:

@@ -12,12 +12,6 @@ import math
 from typing import TYPE_CHECKING
 
 from pumice import instant
-from pumice.api import names
-from pumice.api.changes import Upserted
-from pumice.api.meta import ObjectMeta
-from pumice.api.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
-from pumice.api.scheduling import VOLCANO, PodGroup
-from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core import cycle
 from pumice.scheduling.core.memory import EMPTY
@@ -32,7 +26,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from pumice.api.meta import ResourceList
     from pumice.cluster.intake import Intake
     from pumice.instant import Duration, Instant
     from pumice.scheduling.core.memory import Memory
@@ -45,7 +38,6 @@ if TYPE_CHECKING:
 
 DAY = 24 * instant.HOUR
 BLUR = 0.05  # of the time from now to an event: what ends within it is taken together
-STAND_INS_MAX = 10_000  # pods of one gang that has none yet
 NAMES_TOLD_MAX = 64  # nodes and victims of one forecast
 
 
@@ -70,47 +62,6 @@ class World:
     memory: Memory = EMPTY
     ports: Ports | None = None
     extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
-
-
-def with_stand_ins(world: World) -> World:
-    """The same with pods for groups that wait for their admission and so have none: equal parts of what their minimum asks for."""
-    intake = world.intake.copy()
-    offered = intake.cluster.snapshot().nodes.total()
-    for slot in list(intake.cluster.gangs.values()):
-        group = slot.group
-        if isinstance(group, PodGroup) and not slot.tasks and group.spec.min_resources and group.spec.min_member > 0:
-            for pod in _stand_ins(group, group.spec.min_resources, offered):
-                intake.apply(Upserted(object=pod))
-    return dataclasses.replace(world, intake=intake)
-
-
-def _stand_ins(group: PodGroup, minimum: ResourceList, offered: Collection[str]) -> list[Pod]:
-    meta, count = group.metadata, min(group.spec.min_member, STAND_INS_MAX)
-    total = amounts.read_minimum(minimum)
-    asks = {  # a minimum also has names that only quotas know, such as limits.cpu
-        name: amounts.quantity_text(name, value / count)
-        for name, value in total.items()
-        if name in offered and name != amounts.PODS
-    }
-    spec = PodSpec(
-        containers=(Container(name="stand-in", resources=ResourceRequirements(requests=asks)),),
-        scheduler_name=VOLCANO,
-        priority_class_name=group.spec.priority_class_name,
-    )
-    return [
-        Pod(
-            metadata=ObjectMeta(
-                namespace=meta.namespace,
-                name=f"{meta.name}-{number}",
-                uid=f"{meta.uid}-{number}",
-                creation_timestamp=meta.creation_timestamp,
-                annotations={names.GROUP_NAME: meta.name},
-            ),
-            spec=spec,
-            status=PodStatus(phase="Pending"),
-        )
-        for number in range(count)
-    ]
 
 
 def first_in_line(world: World, most: int) -> list[str]:
@@ -174,6 +125,7 @@ def _told(key: str, known: _Known, runs: Sequence[_Run], stretch: float) -> Fore
     first, now = runs[0], known.now
     starts = sorted(run.starts.get(key, math.inf) for run in runs)
     p50, p90 = (starts[math.ceil(len(starts) * part) - 1] for part in (0.5, 0.9))
+    found = p90
     if math.isfinite(p90):
         p90 = max(p50, now + (p90 - now) * stretch)
     front = [gang for gang, at in first.ends.items() if at <= first.starts.get(key, -math.inf)]
@@ -183,6 +135,7 @@ def _told(key: str, known: _Known, runs: Sequence[_Run], stretch: float) -> Fore
         made=now,
         p50=None if math.isinf(p50) else round(p50),
         p90=None if math.isinf(p90) else round(p90),
+        found=None if math.isinf(found) else round(found),
         runs=len(runs),
         ahead=len(front),
         unknown=sum(known.estimates[gang].source is Source.POLICY for gang in front),

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from pumice import instant
+from pumice.api import names
 from pumice.api.changes import Claimed, Deleted, Evicting, PodRef, Unclaimed, Upserted
 from pumice.api.scheduling import PodGroup, PodGroupPhase
 from pumice.cluster import edits
@@ -215,6 +216,10 @@ class Forward:
             leaving.setdefault(release.gang, []).extend(release.tasks)
         for gang, tasks in leaving.items():
             self._evict(gang, tasks)
+        for notice in decisions.notices:
+            self._mark(notice.task, msgspec.json.encode(notice.about).decode())
+        for task in decisions.withdrawn:
+            self._mark(task, "")
         for claim in decisions.claims:
             self.intake.apply(Claimed(claim=claim))
         for task in decisions.ungated:
@@ -246,6 +251,14 @@ class Forward:
         for task in tasks:
             self.intake.apply(Evicting(pod=PodRef.of(task.pod.metadata), node=task.node, at=self.now))
         self._foresee(self.now + self._leaving, Departure(gang, tuple(task.pod for task in tasks)))
+
+    def _mark(self, task: Task, notice: str) -> None:
+        """Pods do not answer here: who is given notice leaves when its time is over."""
+        notes = {key: text for key, text in task.pod.metadata.annotations.items() if key != names.EVICTION_NOTICE}
+        metadata = msgspec.structs.replace(
+            task.pod.metadata, annotations={**notes, names.EVICTION_NOTICE: notice} if notice else notes
+        )
+        self.intake.apply(Upserted(object=msgspec.structs.replace(task.pod, metadata=metadata)))
 
     def _end(self, gang: str) -> None:
         """Its pods have succeeded; one cycle sees that, and may learn from it, before they are gone."""

@@ -49,12 +49,10 @@ def _confirm(book: Book, recalled: Reservation, kept: Kept) -> None:
     recalled.length = book.estimates.of(recalled.gang).length
     recalled.time = max(recalled.time, book.now)
     others = book.binding(recalled.gang)
-    moments = [recalled.time, *(each.time for each in others if recalled.time < each.time < recalled.end)]
-    for at in moments:
-        short = recalled.lacks(book.left(at, recalled.nodes, others))
-        if short.any():
-            _renew(book, recalled.gang, kept, _cause(book, recalled, short))
-            return
+    short = book.shortage(recalled, others)
+    if short is not None:
+        _renew(book, recalled.gang, kept, _cause(book, recalled, short))
+        return
     lost = _closed_node(book, recalled)
     if lost:
         _renew(book, recalled.gang, kept, (Code.RESERVATION_NODE_LOST, lost))

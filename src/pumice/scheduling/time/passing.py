@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pumice import instant
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
@@ -20,6 +18,7 @@ from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.pending import PendingMembers, is_placeable
 from pumice.scheduling.time.keeping import NAME
+from pumice.scheduling.time.timeline import MANY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.time.planning import Book
     from pumice.scheduling.time.reservations import Reservation
 
-_MANY = np.iinfo(np.int64).max
 DETOURS_MAX = 64  # in one cycle that come to nothing
 
 
@@ -42,7 +40,6 @@ class Passing:
     def __init__(self, book: Book) -> None:
         self.book = book
         self.session = book.session
-        self._limit: tuple[object, Column | None] = (None, None)
         self._detours = 0
         self._too_many: dict[object, int] = {}  # numbers of members for which there was no room
 
@@ -64,26 +61,8 @@ class Passing:
         respected = self.outlived(gang)
         if not respected:
             return None
-        # The same for every gang that stays for as long, until something is placed or reserved.
-        others = self.book.binding(gang)
-        state = (
-            [id(each) for each in (*respected, *others)],
-            len(respected),
-            id(shape),
-            len(self.session.room.touched),
-        )
-        if self._limit[0] != state:
-            self._limit = (state, self._find_limit(shape, respected, others))
-        return self._limit[1]
-
-    def _find_limit(
-        self, shape: Shape, respected: Sequence[Reservation], others: Sequence[Reservation]
-    ) -> Column | None:
-        column: Column = np.full(len(self.session.room.table), _MANY, dtype=np.int64)
-        for start in sorted({each.time for each in respected}):
-            nodes = np.unique(np.concatenate([each.nodes for each in respected if each.time == start]))
-            column[nodes] = np.minimum(column[nodes], shape.copies(self.book.left(start, nodes, others)))
-        return column
+        self.book.timeline.beside(self.book.binding(gang))
+        return self.book.timeline.limit(shape, MANY if gang is None else self.book.estimates.end(gang))
 
     # ------------------------------------------------------------------------------------------------- other nodes for reservations
 
@@ -119,7 +98,7 @@ class Passing:
         about = (book.version, frozenset(map(id, shapes)), tuple(map(id, respected)), len(others))
         if needed >= self._too_many.get(about, needed + 1):
             return False
-        suffices = book.counts_suffice(gang, book.now, book.estimates.end(gang) - book.now, others)
+        suffices = bool(book.sufficient(gang, [book.now], book.estimates.end(gang) - book.now, others))
         if not suffices:
             self._too_many[about] = needed
         return suffices

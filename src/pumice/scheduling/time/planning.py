@@ -13,8 +13,6 @@ import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Code
@@ -23,15 +21,18 @@ from pumice.scheduling.time import reservations
 from pumice.scheduling.time.later import Later, freed_beside
 from pumice.scheduling.time.profile import ReleaseProfile, merged
 from pumice.scheduling.time.reservations import Ended
+from pumice.scheduling.time.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pumice.cluster.columns import Column
+    from pumice.cluster.columns import Column, Mask
+    from pumice.cluster.tasks import Task
     from pumice.instant import Duration, Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Freed, Indexes
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.time.estimates import Estimates
     from pumice.scheduling.time.later import Seat
     from pumice.scheduling.time.reservations import Reservation
@@ -59,7 +60,9 @@ class Book:
         self.estimates = estimates
         self.rules = rules
         self.profile = ReleaseProfile(session, estimates)
+        self.timeline = Timeline(self.profile)
         self.later = Later(session, self.profile)
+        self._wanted: dict[str, tuple[list[tuple[Shape, int]], int]] = {}
         self.standing: dict[str, Reservation] = {}
         self.ended: dict[str, Ended] = {}  # by gang: reservations that could not be kept
         self.version = 0  # rises with every change
@@ -104,20 +107,18 @@ class Book:
             weakest = self._weakest(gang)
             assert weakest is not None, f"the book is full, and {gang.key} outranks nobody in it"
             self.drop(weakest.gang.key, Code.RESERVATION_OUTRANKED, gang.key)
-        self.standing[gang.key] = reservation
         self.ended.pop(gang.key, None)
-        self._sort()
-
-    def _sort(self) -> None:
-        """By rank within a queue; between queues as they came."""
-        placed: list[Reservation] = []
-        for each in self.standing.values():
-            place = len(placed)
-            while place > 0 and self.outranks(each.gang, placed[place - 1].gang):
-                place -= 1
-            placed.insert(place, each)
-        self.standing = {each.gang.key: each for each in placed}
         self.version += 1
+        if gang.key in self.standing:
+            self.standing[gang.key] = reservation
+            return
+        ranked = list(self.standing.values())
+        place = len(ranked)
+        while place > 0 and self.outranks(gang, ranked[place - 1].gang):
+            place -= 1
+        self.standing[gang.key] = reservation
+        for each in ranked[place:]:
+            self.standing[each.gang.key] = self.standing.pop(each.gang.key)
 
     def drop(self, key: str, code: Code | None = None, culprit: str = "") -> None:
         gone = self.standing.pop(key, None)
@@ -130,25 +131,19 @@ class Book:
 
     def left(self, at: Instant, nodes: Indexes, others: Sequence[Reservation]) -> Column:
         """What some nodes have free at a moment beside the other reservations."""
-        free = self.profile.free_on(at, nodes)
-        place = np.full(len(self.session.room.table), -1, dtype=np.intp)
-        place[nodes] = np.arange(len(nodes))
-        for each in others:
-            if each.is_active(at):
-                there = place[each.nodes]
-                free[:, there[there >= 0]] -= each.taken[:, there >= 0]
-        return free
+        self.timeline.beside(others)
+        return self.timeline.at(at, nodes)
 
     def window(self, when: Instant, length: Duration, others: Sequence[Reservation]) -> Column:
         """What each node has free from then on for so long, beside the other reservations."""
-        free = self.profile.free(when)
-        for each in others:
-            if each.is_active(when):
-                free[:, each.nodes] -= each.taken
-        for start in starts(when, length, others):
-            nodes = np.unique(np.concatenate([each.nodes for each in others if each.time == start]))
-            free[:, nodes] = np.minimum(free[:, nodes], self.left(start, nodes, others))
-        return free
+        self.timeline.beside(others)
+        return self.timeline.through(when, length)
+
+    def shortage(self, reservation: Reservation, others: Sequence[Reservation]) -> Mask | None:
+        """On which of its nodes the reservation has too little room beside the others; None: on none."""
+        self.timeline.beside(others)
+        short = reservation.lacks(self.timeline.through(reservation.time, reservation.length, reservation.nodes))
+        return short if short.any() else None
 
     def has_share(self, reservation: Reservation, others: Iterable[Reservation], given: Freed = NOTHING) -> bool:
         """Whether its queue may hold the reservation at its time, beside others; `given`: if queues had so much more."""
@@ -168,42 +163,65 @@ class Book:
             point.freed = None
         return True
 
+    def wanted(self, gang: GangState) -> tuple[list[tuple[Shape, int]], int]:
+        """How many members of each shape wait, and how many of them it needs to start."""
+        known = self._wanted.get(gang.key)
+        if known is None:
+            waiting = (task for task in gang.tasks_in(Status.PENDING) if is_placeable(task))
+            shapes = Counter(self.session.shape(task) for task in waiting)
+            known = self._wanted[gang.key] = (list(shapes.items()), self.session.shortfall(gang))
+        return known
+
+    def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
+        self._wanted.pop(gang.key, None)
+        self.profile.moved(gang, shape, tasks, nodes, sign)
+
     def is_enough(self, gang: GangState, free: Column) -> bool:
         """Whether the gang's minimum may fit, by columns alone: a bound, exact where all members are equal and may go anywhere."""
-        session, needed = self.session, self.session.shortfall(gang)
-        shapes = Counter(session.shape(task) for task in gang.tasks_in(Status.PENDING) if is_placeable(task))
+        shapes, needed = self.wanted(gang)
         found = 0
-        for shape, count in shapes.items():
-            allowed = session.placer.allowed(shape)
+        for shape, count in shapes:
+            allowed = self.session.placer.allowed(shape)
             found += min(int(shape.copies(free)[allowed].sum()), count)
             if found >= needed:
                 return True
         return False
 
-    def counts_suffice(self, gang: GangState, when: Instant, length: Duration, others: Sequence[Reservation]) -> bool:
-        """Whether the gang may fit from then on for so long, if reservations could lie on any nodes."""
-        for at in (when, *starts(when, length, others)):
-            free = self.profile.free(at)
-            for each in others:
-                if each.is_active(at):
-                    free[:, each.nodes] -= each.taken
-            if not self.is_enough(gang, free):
-                return False
-        return True
+    def sufficient(
+        self, gang: GangState, moments: Sequence[Instant], length: Duration, others: Sequence[Reservation]
+    ) -> list[Instant]:
+        """Moments from which on the gang may fit for so long, if reservations could lie on any nodes."""
+        self.timeline.beside(others)
+        shapes, needed = self.wanted(gang)
+        return self.timeline.suffices(shapes, needed, moments, length)
 
     def resettled(self, fixed: Sequence[Reservation], others: Sequence[Reservation]) -> list[Reservation] | None:
-        """The other reservations at their times, on whatever nodes the real placer finds for them beside the fixed ones; None: not all.
+        """The other reservations at their times, on whatever nodes there is room for them beside the fixed ones; None: not all.
 
-        One after the other by their times, so that only what began before is in the way of any of them.
+        Those that are in nobody's way stay where they are; only where that does not do, all are placed anew.
         """
+        return self._settled(fixed, others, anew=False) or self._settled(fixed, others, anew=True)
+
+    def _settled(
+        self, fixed: Sequence[Reservation], others: Sequence[Reservation], *, anew: bool
+    ) -> list[Reservation] | None:
+        """One after the other by their times, so that only what began before is in the way of any of them."""
         placed = list(fixed)
         for each in sorted(others, key=lambda other: other.time):
-            free = self.window(each.time, each.length, placed)
-            seats = self.seats(each.gang, each.time, free, placed) if self.is_enough(each.gang, free) else None
-            if seats is None:
-                return None
-            placed.append(each.elsewhere(seats))
+            if anew or not self._stays(each, placed):
+                free = self.window(each.time, each.length, placed)
+                seats = self.seats(each.gang, each.time, free, placed) if self.is_enough(each.gang, free) else None
+                if seats is None:
+                    return None
+                placed.append(each.elsewhere(seats))
+            else:
+                placed.append(each)
         return placed[len(fixed) :]
+
+    def _stays(self, reservation: Reservation, others: Sequence[Reservation]) -> bool:
+        """Whether it is as good as before beside the others, where nothing but room and quota decides."""
+        is_free = self.shortage(reservation, others) is None and not self.later.is_looked_at(reservation.gang)
+        return is_free and self.has_share(reservation, others)
 
     def replace(self, moved: Sequence[Reservation]) -> None:
         """The same reservations on other nodes."""
@@ -220,11 +238,11 @@ class Book:
         moments = self._moments(others, before)
         if not moments:
             return None
-        first = self._first_enough(gang, moments)
-        if first is None:
-            return None
         search = _Search(self, gang, length, others)
-        return search.in_order(moments[first:]) if others else search.by_halves(moments, first)
+        if others:
+            return search.in_order(moments)
+        first = self._first_enough(gang, moments)
+        return None if first is None else search.by_halves(moments, first)
 
     def _moments(self, others: Sequence[Reservation], before: Instant | None) -> list[Instant]:
         """When room may become enough: where work ends, and where reservations do."""
@@ -247,11 +265,6 @@ class Book:
 
     def seats(self, gang: GangState, when: Instant, free: Column, others: Sequence[Reservation]) -> list[Seat] | None:
         return self.later.seats(gang, when, free, [each for each in others if each.is_active(when)])
-
-
-def starts(when: Instant, length: Duration, others: Iterable[Reservation]) -> list[Instant]:
-    """Moments within at which another reservation begins: only there does room become less."""
-    return sorted({each.time for each in others if when < each.time < when + length})
 
 
 @dataclasses.dataclass(slots=True)
@@ -294,12 +307,9 @@ class _Search:
         return found
 
     def in_order(self, moments: Sequence[Instant]) -> Reservation | None:
-        tries = 0
-        for when in moments:
-            if not self.book.counts_suffice(self.gang, when, self.length, self.others):
-                continue
-            tries += 1
-            if tries > TRIES_MAX or not self.book.session.spend(TRY_UNITS):
+        looked_at = [moments[place] for place in merged(moments, self.book.timeline.rows_max)]
+        for when in self.book.sufficient(self.gang, looked_at, self.length, self.others)[:TRIES_MAX]:
+            if not self.book.session.spend(TRY_UNITS):
                 return None
             found = self._between_others(when) or self._beside_others(when)
             if found is not None:

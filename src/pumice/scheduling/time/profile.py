@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
-    from pumice.scheduling.core.points import Indexes
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.time.estimates import Estimates
@@ -118,24 +117,25 @@ class ReleaseProfile:
             self._columns[at] = column
         return column
 
+    def freed_by(self, moments: Sequence[Instant]) -> Column:
+        """The same for several moments in order: (resources, moments, nodes)."""
+        self.build()
+        size, count = len(self.session.room.table), len(moments)
+        found = np.zeros((len(self.session.room.table.axis), count, size), dtype=np.int64)
+        step = np.searchsorted(np.asarray(moments, dtype=np.int64), self._ends)  # the first that sees the end
+        seen = step < count
+        cell = step[seen] * size + self._nodes[seen]
+        for row in self._rows.tolist():
+            more = np.bincount(cell, self._amounts[row, seen], count * size).astype(np.int64)
+            np.cumsum(more.reshape(count, size), axis=0, out=found[row])
+        return found
+
     def free(self, at: Instant) -> Column:
         """What nodes will have free then if nothing new starts: a new column that the caller may change."""
         free: Column = self.session.room.future + self.freed(at)
         for move in self.moves:
             if move.end <= at:
                 np.add.at(free.T, np.asarray(move.nodes, dtype=np.intp), move.shape.demand * move.sign)
-        return free
-
-    def free_on(self, at: Instant, nodes: Indexes) -> Column:
-        """The same for some nodes."""
-        free: Column = self.session.room.future[:, nodes] + self.freed(at)[:, nodes]
-        own = [move for move in self.moves if move.end <= at]
-        if own:
-            place = np.full(len(self.session.room.table), -1, dtype=np.intp)
-            place[nodes] = np.arange(len(nodes))
-            for move in own:
-                there = place[np.asarray(move.nodes, dtype=np.intp)]
-                np.add.at(free.T, there[there >= 0], move.shape.demand * move.sign)
         return free
 
     def freed_by_queue(self, at: Instant) -> dict[str, amounts.MutableAmounts]:
@@ -170,9 +170,9 @@ class ReleaseProfile:
             yield Move(end, gang, shape, nodes, net)
 
 
-def merged(moments: Sequence[Instant]) -> list[int]:
-    """Positions of at most STEPS_MAX moments, spread evenly over all of them; the last one always."""
+def merged(moments: Sequence[Instant], most: int = STEPS_MAX) -> list[int]:
+    """Positions of at most so many moments, spread evenly over all of them; the last one always."""
     count = len(moments)
-    if count <= STEPS_MAX:
+    if count <= most:
         return list(range(count))
-    return sorted({(step + 1) * count // STEPS_MAX - 1 for step in range(STEPS_MAX)})
+    return sorted({(step + 1) * count // most - 1 for step in range(most)})

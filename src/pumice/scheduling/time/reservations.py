@@ -156,13 +156,16 @@ class Reservation:
 def made(gang: GangState, time: Instant, length: Duration, seats: Sequence[Seat], since: Instant) -> Reservation:
     """A reservation of these seats."""
     members: Counter[Shape] = Counter()
-    by_node: dict[int, Column] = {}
     for seat in seats:
         members[seat.shape] += len(seat.nodes)
-        for node, count in Counter(seat.nodes).items():
-            by_node[node] = by_node.get(node, 0) + seat.shape.demand * count
-    nodes = np.array(sorted(by_node), dtype=np.intp)
-    taken = np.stack([by_node[node] for node in nodes.tolist()], axis=1)
+    places = np.concatenate([np.asarray(seat.nodes, dtype=np.intp) for seat in seats])
+    nodes, where = np.unique(places, return_inverse=True)
+    taken = np.zeros((len(seats[0].shape.demand), len(nodes)), dtype=np.int64)
+    first = 0
+    for seat in seats:
+        own = np.bincount(where[first : first + len(seat.nodes)], minlength=len(nodes))
+        taken += seat.shape.demand[:, None] * own
+        first += len(seat.nodes)
     return Reservation(gang, time, length, tuple(seats), since, nodes, taken, members, said=time)
 
 

@@ -12,7 +12,7 @@ from pumice.scheduling.core import cycle
 from pumice.scheduling.core.memory import EMPTY, Memory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pumice.cluster.state import Snapshot
     from pumice.instant import Instant
@@ -36,13 +36,19 @@ class Question:
     extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
 
     def plan(
-        self, snapshot: Snapshot, *, evicts: bool = True, explain: bool = True, policy: Policy | None = None
+        self,
+        snapshot: Snapshot,
+        *,
+        evicts: bool = True,
+        explain: bool = True,
+        policy: Policy | None = None,
+        passed_over: Collection[str] = frozenset(),
     ) -> Decisions:
         """What the engine would do; quicker where it only places what fits, and where nobody reads why gangs wait."""
         policy = policy or self.policy
         if not evicts:
             actions = tuple(name for name in policy.actions if name not in EVICTING_ACTIONS)
-            policy = dataclasses.replace(policy, actions=actions)
+            policy = dataclasses.replace(policy, actions=actions, break_deadlocks=False)
         return cycle.plan(
             snapshot,
             policy,
@@ -51,6 +57,7 @@ class Question:
             ports=self.ports,
             extra_plugins=self.extra_plugins,
             explain=explain,
+            passed_over=passed_over,
         )
 
 

@@ -36,7 +36,9 @@ def nodes(count, gpu=GPUS):
 
 
 def runs(name, *where, gpu=2, group=MOVABLE, **more):
-    return a_gang(name, len(where), gpu=gpu, cpu="1", running=list(where), group={"phase": "Running", **group}, **more)
+    own = {"phase": "Running", **group}
+    started = {"startTime": when(0)}
+    return a_gang(name, len(where), gpu=gpu, cpu="1", running=list(where), group=own, status=started, **more)
 
 
 def wants(name="big", size=1, gpu=GPUS, **more):

@@ -32,6 +32,10 @@ SENTENCES = {
     Code.PODS_MISSING: "Not enough valid tasks for gang-scheduling, valid: 2, min: 3",
     Code.NO_PODS: "no pods yet: 0 of 3 members are created",
     Code.POD_COUNT: "0 of the 2 pods that must start together exist",
+    Code.EVICTION_DELAYED: "may not evict others before 2026-01-01T09:05:00Z: the policy lets gangs wait for 300 s first",
+    Code.VICTIMS_PROTECTED: "gang team/large, which could make room, is protected from eviction until 2026-01-01T09:30:00Z",
+    Code.EVICTION_BUDGET_USED: "queue research has lost as many gangs within an hour as it may, 4; the next one may go at 2026-01-01T09:30:00Z",
+    Code.EVICTION_UNDONE: "gang team/large could make room, and would win it back at once: nobody is evicted for that",
     Code.GATED: "1 of 2 pods are held by the scheduling gate example.com/hold",
     Code.PLACES_PROMISED: "3 of its 8 pods have got a place that others must leave first",
     Code.EXCEEDS_CLUSTER: "can never run here: its minimum asks for more than the whole cluster has (nvidia.com/gpu 100 of 16)",
@@ -119,6 +123,22 @@ SENTENCES = {
     Code.EXTENDER_FAILED: "extender failed: connection refused",
     Code.VICTIM_BREAKS_GANG: "gang team/large falls below its minimum: 3 of 4 members stay",
     Code.VICTIM_SPARED_BY_GANG: "gang team/large keeps its minimum: 5 of 4 members stay",
+    Code.HOLDS_WHILE_WAITING: (
+        "holds 4 nvidia.com/gpu with 4 of the 8 members that must start together, and the others find no place;"
+        " with that room team/small would start; unless that changes, it gives its room up at 2026-01-01T12:05:00Z"
+    ),
+    Code.QUOTA_HELD: (
+        "was admitted, finds no room, and keeps team/small out: 8 nvidia.com/gpu are promised to it;"
+        " unless that changes, it gives its admission back at 2026-01-01T12:05:00Z"
+    ),
+    Code.QUOTA_GIVEN_BACK: (
+        "gave its admission back: it found no room for 300 s and kept team/small out;"
+        " it may be admitted again from 2026-01-01T12:10:00Z on"
+    ),
+    Code.VICTIM_OF_DEADLOCK: (
+        "gang team/large held its room with 4 of 8 members for 300 s and could not become whole;"
+        " team/small can start with it"
+    ),
     Code.RELEASED_INCOMPLETE: "6 of 8 members were bound, 2 found no room within 60 s",
     Code.RELEASED_NODE_FULL: "its node had no room for it",
     Code.RELEASED_NODE_GONE: "its node is gone",

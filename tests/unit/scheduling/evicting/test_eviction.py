@@ -21,8 +21,10 @@ from pumice.cluster.intake import Intake
 from pumice.processes import scheduler
 from pumice.scheduling.actions import preempt, reclaim
 from pumice.scheduling.core import build_decisions, cycle, memory
+from pumice.scheduling.core.build_decisions import OWN_MEMORY
 from pumice.scheduling.evicting import backoff
 from pumice.scheduling.evicting.backoff import PAUSE_FIRST, PAUSE_MAX
+from pumice.scheduling.evicting.pool import Pool
 
 NODES = 20
 BUDGET = 10_000
@@ -63,7 +65,8 @@ class Past:
         return decisions
 
     def keep(self, learned):
-        self.memory = memory.decode(memory.encode(learned, [backoff.SLOT]), [backoff.SLOT])
+        slots = [slot for slot, _ in OWN_MEMORY]
+        self.memory = memory.decode(memory.encode(learned, slots), slots)
 
     @property
     def gangs(self):
@@ -75,10 +78,13 @@ class Past:
 def looks(cluster, action, chosen, *, past, now=NOW, budget=BUDGET):
     """How often one action has looked at all nodes."""
     session = cycle.open_session(cluster.snapshot(), chosen, past.memory, now=now, budget=budget)
-    action.run(session)
-    spent = budget - session.budget
+    looked = []
+    with pytest.MonkeyPatch.context() as patch:
+        screen = Pool.screen
+        patch.setattr(Pool, "screen", lambda pool, *asked: (looked.append(asked), screen(pool, *asked))[1])
+        action.run(session)
     past.keep(build_decisions.close(session).memory)
-    return spent // NODES
+    return len(looked)
 
 
 @ACTIONS

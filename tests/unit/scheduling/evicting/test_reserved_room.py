@@ -253,7 +253,7 @@ def test_a_new_leader_knows_whose_room_it_is_that_becomes_free():
     """Of two victims one has left, when the scheduler dies: its room is nobody else's."""
     world = [TWO_CPUS, a_group("old", 1), leaving("old-w-1", gang="old"), nominated("g", 2), a_gang("small", 1)]
     assert binds(plan(*world, policy=policy("allocate", "gang"))) == {"small-w-0": "n1"}
-    (claim,) = rebuilt(a_cluster(*CLASSES, *world).snapshot(), NOW + 1)
+    (claim,) = rebuilt(a_cluster(*CLASSES, *world).snapshot(), NOW, 1)
     assert claim == Claim(
         "default/g", (("default/g-w-0", "n1"), ("default/g-w-1", "n1")), ("default/old-w-1",), NOW + 1
     )
@@ -263,4 +263,4 @@ def test_a_new_leader_knows_whose_room_it_is_that_becomes_free():
 
 def test_a_nomination_is_no_claim_once_nobody_leaves():
     world = [TWO_CPUS, a_node("n2", cpu="2"), nominated("g", 2, node="n2"), leaving("old-w-1", gang="old")]
-    assert rebuilt(a_cluster(*CLASSES, *world).snapshot(), NOW + 1) == []
+    assert rebuilt(a_cluster(*CLASSES, *world).snapshot(), NOW, 1) == []

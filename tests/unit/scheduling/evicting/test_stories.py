@@ -8,7 +8,7 @@ from pumice import instant
 from pumice.api import disruptions, names
 from pumice.api.disruptions import Party
 from pumice.cluster.tasks import task_of
-from pumice.scheduling.evicting import stories
+from pumice.scheduling.evicting import lost_work
 
 RECLAIM = policy("allocate, reclaim", "priority gang conformance", "predicates proportion")
 PREEMPT = policy("allocate, preempt", "priority gang conformance", "predicates")
@@ -51,11 +51,11 @@ def test_what_is_lost_is_the_run_time_since_the_start_or_the_last_checkpoint(che
     pod = a_pod(
         "p", node="n1", status={"startTime": when(600)}, annotations={names.CHECKPOINTED_AT: checkpoint} if checkpoint else {}
     )  # fmt: skip
-    assert stories.lost_seconds(task_of(pod, gang=""), instant.parse_instant(when(1200))) == lost
+    assert lost_work.lost(task_of(pod, gang=""), instant.parse_instant(when(1200))) == lost * instant.SECOND
 
 
 def test_a_pod_that_has_not_started_loses_nothing():
-    assert stories.lost_seconds(task_of(a_pod("p", node="n1"), gang=""), instant.parse_instant(when(1200))) == 0
+    assert lost_work.lost(task_of(a_pod("p", node="n1"), gang=""), instant.parse_instant(when(1200))) == 0
 
 
 def test_the_story_is_read_back_from_the_pod_and_foreign_words_are_taken_as_they_are():

@@ -666,7 +666,7 @@ def test_each_victim_counts_as_gone_for_the_next_one():
     session = session_for(*objects, policy=reclaiming(hierarchy=True, level=1))
     (hook,) = session.points.reclaimable.hooks
     (claimant,) = session.gangs["default/g"].tasks
-    chosen = hook.call(claimant, session.gangs["default/loan"].tasks)
+    chosen = hook.call.choose(claimant, session.gangs["default/loan"].tasks)
     assert [task.name for task in chosen] == ["loan-w-1"]
 
 

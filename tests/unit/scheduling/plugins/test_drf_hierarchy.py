@@ -81,7 +81,7 @@ def test_the_claimants_new_member_and_each_victim_are_weighed_without_leaving_a_
     (hook,) = session.points.reclaimable.hooks
     rich, poor = session.gangs["default/r"], session.gangs["default/p"]
     before = session.queue_compare(session.queues["rich"], session.queues["poor"])
-    chosen = hook.call(poor.tasks[0], [task for task in rich.tasks if task.node])
+    chosen = hook.call.choose(poor.tasks[0], [task for task in rich.tasks if task.node])
     assert len(chosen) == 3  # each is judged alone
     assert session.queue_compare(session.queues["rich"], session.queues["poor"]) == before
 

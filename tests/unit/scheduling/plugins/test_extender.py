@@ -193,7 +193,7 @@ def test_reclaiming_asks_under_its_own_verb():
     )
     (hook,) = [hook for hook in session.points.reclaimable.hooks if hook.plugin == "extender"]
     low, claimant = session.gangs["default/low"].tasks, session.gangs["default/g"].tasks[0]
-    assert hook.call(claimant, low) == []
+    assert hook.call.choose(claimant, low) == []
     (body,) = program.bodies("reclaimable")
     assert (body["evictor"]["Name"], [each["Name"] for each in body["evictees"]]) == ("g-w-0", ["low-w-0"])
 

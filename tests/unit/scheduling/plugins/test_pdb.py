@@ -41,7 +41,7 @@ def tolerated(*objects):
     session = session_for(a_node(cpu="9"), *objects, a_gang("g", 1), policy=policy("preempt", "pdb"))
     (hook,) = session.points.preemptable.hooks
     (claimant,) = session.gangs["default/g"].tasks
-    return [task.name for task in hook.call(claimant, session.gangs["default/low"].tasks)]
+    return [task.name for task in hook.call.choose(claimant, session.gangs["default/low"].tasks)]
 
 
 def test_as_many_go_as_the_budget_allows_the_first_ones_first():
@@ -103,9 +103,9 @@ def test_who_is_spared_gives_his_part_of_the_budget_back():
     tasks = session.gangs["default/low"].tasks
     statement = session.statement()
     statement.evict(tasks[0], "preempt")
-    assert hook.call(tasks[1], tasks) == []
+    assert hook.call.choose(tasks[1], tasks) == []
     statement.rollback()
-    assert [task.name for task in hook.call(tasks[1], tasks)] == ["low-w-0"]
+    assert [task.name for task in hook.call.choose(tasks[1], tasks)] == ["low-w-0"]
 
 
 def test_placements_do_not_touch_the_budgets():
@@ -115,7 +115,7 @@ def test_placements_do_not_touch_the_budgets():
     gang = session.gangs["default/g"]
     moved.call(gang, session.shape(gang.tasks[0]), gang.tasks, [0], 1)
     (hook,) = session.points.preemptable.hooks
-    assert len(hook.call(gang.tasks[0], session.gangs["default/low"].tasks)) == 1
+    assert len(hook.call.choose(gang.tasks[0], session.gangs["default/low"].tasks)) == 1
 
 
 def test_reclaiming_whole_gangs_and_shuffling_keep_to_it_as_well():

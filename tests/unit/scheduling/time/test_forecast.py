@@ -12,7 +12,8 @@ from pumice.scheduling.core import builtin
 from pumice.scheduling.core.memory import Memory
 from pumice.scheduling.time import accuracy
 from pumice.scheduling.time.estimates import Source
-from pumice.scheduling.time.forecast import Effort, World, first_in_line, forecast, with_stand_ins
+from pumice.scheduling.time.forecast import Effort, World, first_in_line, forecast
+from pumice.scheduling.time.stand_ins import with_stand_ins
 
 MINUTE = instant.MINUTE
 PLAIN = policy("enqueue, allocate", "priority gang predicates")
@@ -110,7 +111,7 @@ def test_luck_makes_the_difference_between_p50_and_p90():
 
 def test_past_forecasts_stretch_p90():
     plain = a_world(a_node(cpu="2"), running("a", 2), waiting("w", 2))
-    taught = Memory({accuracy.SCORE.name: accuracy.Score(logarithm=float(np.log(2)))})
+    taught = Memory({accuracy.SCORE.name: accuracy.Score(bias=float(np.log(2)))})
     stretched = a_world(a_node(cpu="2"), running("a", 2), waiting("w", 2), memory=taught)
     assert minutes(asked(plain, "w")[0]) == [10, 10]
     assert minutes(asked(stretched, "w")[0]) == pytest.approx([10, 20])
@@ -149,6 +150,35 @@ def test_a_group_that_has_no_pods_yet_counts_with_its_minimum():
     (told,) = asked(whole, "w")
     assert (minutes(told), told.nodes) == ([10, 10], {"n1": 3})
     assert not world.intake.cluster.gangs["default/w"].tasks
+
+
+def a_pending(members, **minimum):
+    return a_group("w", members, phase="Pending", minimum=minimum)
+
+
+@pytest.mark.parametrize(
+    ("members", "gpus"),
+    [(3, "16"), (3, "10"), (2, "16")],
+    ids=["a launcher without GPUs and two workers", "parts that are not equal", "equal parts"],
+)
+def test_members_of_a_group_without_pods_ask_for_parts_that_nodes_have_room_for(members, gpus):
+    nodes = [a_node(name, cpu="4", gpu="8") for name in ("n1", "n2")]
+    group = a_pending(members, **{"cpu": "3", "nvidia.com/gpu": gpus})
+    (told,) = asked(with_stand_ins(a_world(nodes, running("a", 4), running("b", 4, node="n2"), group)), "w")
+    assert minutes(told) == [10, 10]
+
+
+def test_a_group_without_pods_that_empty_nodes_have_no_room_for_has_no_time():
+    group = a_pending(2, **{"cpu": "2", "nvidia.com/gpu": "9"})
+    (told,) = asked(with_stand_ins(a_world(a_node(cpu="4", gpu="8"), group)), "w")
+    assert minutes(told) == [None, None]
+
+
+@pytest.mark.parametrize(("key", "expected"), [("team", [0, 0]), ("node.kubernetes.io/not-ready", [None, None])])
+def test_taints_are_taken_to_be_tolerated_but_those_of_kubernetes(key, expected):
+    node = a_node(cpu="4", spec={"taints": [{"key": key, "value": "", "effect": "NoSchedule"}]})
+    (told,) = asked(with_stand_ins(a_world(node, a_pending(2, cpu="2"))), "w")
+    assert minutes(told) == expected
 
 
 def test_the_first_of_each_queue_stand_in_front():

@@ -30,6 +30,8 @@ from pumice.kube.workqueue import WorkQueue
 from pumice.local.nodes import registration
 from pumice.local.nodes.admission import Ledger, Rejection
 from pumice.local.nodes.process import launch, orders
+from pumice.local.nodes.process.devices import NoDevice
+from pumice.local.nodes.process.gpu_meter import GpuReporter
 from pumice.local.nodes.process.machine import Machine
 from pumice.local.nodes.process.resolving import Resolving
 from pumice.local.nodes.process.sources import SourceWatches
@@ -126,6 +128,11 @@ class ProcessAgent:
                 crew.create_task(self._resolving.run())
                 crew.create_task(self._due.run(self._write, failed=self._log_failure))
                 crew.create_task(self._stay_ready())
+                if self._settings.nvml is not None:
+                    reporter = GpuReporter(
+                        self._settings.nvml, self._client, self.name, clock=self._clock, log=self._log
+                    )
+                    crew.create_task(reporter.run(lambda: self._machine.devices.held, self._tenants.processes))
         finally:
             for unsubscribe in leave:
                 unsubscribe()
@@ -277,6 +284,11 @@ class ProcessAgent:
         pod, metadata = tenant.pod, tenant.pod.metadata
         if notice := orders.ignored_fields_message(full):
             self._tell(pod, "Warning", "Ignored", notice)
+        try:
+            gpus = self._machine.devices.take(pod)
+        except NoDevice as error:
+            self._reject(tenant, Rejection("UnexpectedAdmissionError", str(error)))
+            return
         addresses = self._machine.addresses
         tenant.report.pod_ip = addresses.node if pod.spec.host_network else addresses.take(tenant.uid)
         tenant.life = self._machine.move_in(
@@ -285,7 +297,7 @@ class ProcessAgent:
             tenant.report,
             client=self._client,
             watches=self._watches,
-            gpus=self._machine.devices.take(pod),
+            gpus=gpus,
             changed=lambda: self._due.add(tenant.uid),
             tell=lambda type_, reason, message: self._tell(pod, type_, reason, message),
         )

@@ -41,7 +41,7 @@ class Process:
         self._leash = leash
         self._log = log
         self._records = records
-        self._init = init
+        self.init = init
         # By this descriptor a signal reaches our process and no other one that has its number later.
         self._held: int | None = None
         with contextlib.suppress(ProcessLookupError):
@@ -88,7 +88,7 @@ class Process:
             self._held = None
         if self._log is not None:
             self._log.close()
-        self._records.remove(self._init)
+        self._records.remove(self.init)
 
 
 async def start(order: Mapping[str, Any], log: LogWriter | None, records: Leftovers) -> Process:

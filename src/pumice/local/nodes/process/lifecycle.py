@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from pumice.local.nodes.containers import PodReport
     from pumice.local.nodes.process.podspec import ProcessPod
 
+# Annotations of a pod: the news, the signal that it asks for with it, and what people are told.
+WARNINGS = (
+    (names.TIME_LIMIT_ENDS, names.TIME_LIMIT_SIGNAL, "the time limit ends at {}".format),
+    (names.EVICTION_NOTICE, names.CHECKPOINT_SIGNAL, lambda _: "the pod is going to be evicted"),
+)
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
 
 
@@ -55,6 +60,11 @@ class PodLife:
     def _runners(self) -> list[ContainerRunner]:
         return [*self._inits, *self._mains]
 
+    @property
+    def inits(self) -> list[int]:
+        """The process ids of the inits of its containers that run."""
+        return [runner.init for runner in self._runners if runner.init is not None]
+
     # ------------------------------------------------------------------------------------------------------ from outside
 
     def stop(self, grace_s: float) -> None:
@@ -80,12 +90,13 @@ class PodLife:
             self.source_changed()
 
     def _warn(self, metadata: ObjectMeta) -> None:
-        """Sends the signal that the pod asks for, when it is told that its time will be up."""
-        ends, wanted = (metadata.annotations.get(key) for key in (names.TIME_LIMIT_ENDS, names.TIME_LIMIT_SIGNAL))
-        if ends is None or ends == self.pod.metadata.annotations.get(names.TIME_LIMIT_ENDS) or wanted not in SIGNALS:
-            return
-        reached = [runner.container.name for runner in self._runners if runner.signal(signal.Signals[wanted])]
-        self._at.tell("Normal", wanted, f"Sent to {', '.join(reached) or 'nobody'}: the time limit ends at {ends}")
+        """Sends the signals that the pod asks for, when it is told that its time will be up, or that it has to leave."""
+        before, after = self.pod.metadata.annotations, metadata.annotations
+        for news, asked, why in WARNINGS:
+            wanted = after.get(asked)
+            if news in after and after[news] != before.get(news) and wanted in SIGNALS:
+                reached = [runner.container.name for runner in self._runners if runner.signal(signal.Signals[wanted])]
+                self._at.tell("Normal", wanted, f"Sent to {', '.join(reached) or 'nobody'}: {why(after[news])}")
 
     def source_changed(self) -> None:
         """Something that the pod's files or its environment are made from may have changed."""

@@ -21,8 +21,8 @@ from pumice import quantity
 from pumice.api.names import NODE_AGENT
 from pumice.errors import BadInput, Conflict
 from pumice.local.nodes.containers import BACK_OFF_S_FIRST
+from pumice.local.nodes.process import devices
 from pumice.local.nodes.process.addresses import HOSTS, AddressBlock
-from pumice.local.nodes.process.devices import GPU, Devices, share_out
 from pumice.local.nodes.process.downward import Facts
 from pumice.local.nodes.process.leftovers import Leftovers
 from pumice.local.nodes.process.lifecycle import PodLife
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from pumice.clock import Clock
     from pumice.kube.client import Client
     from pumice.local.nodes.containers import PodReport
+    from pumice.local.nodes.process.devices import Given, Gpu
+    from pumice.local.nodes.process.nvml import Nvml
     from pumice.local.nodes.process.podspec import ProcessPod
     from pumice.local.nodes.process.runner import Tell
     from pumice.local.nodes.process.sources import SourceWatches
@@ -54,7 +56,8 @@ class ProcessSettings:
 
     name: str
     folder: Path
-    gpus: int = 0
+    gpus: Sequence[Gpu] = ()
+    nvml: Nvml | None = None  # whom to ask what pods use of them; None: they are fake
     capacity: Mapping[str, str] = dataclasses.field(default_factory=dict)
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     taints: Sequence[Mapping[str, str]] = ()
@@ -68,13 +71,13 @@ class ProcessSettings:
 
     def facts(self, address: str, port: int) -> NodeFacts:
         """What the node says of itself."""
-        capacity = machine_capacity(self.folder) | ({GPU: str(self.gpus)} if self.gpus else {}) | dict(self.capacity)
+        capacity = machine_capacity(self.folder) | devices.capacity_of(self.gpus) | dict(self.capacity)
         return NodeFacts(
             name=self.name,
             runtime="process",
             capacity=capacity,
-            labels=self.labels,
-            annotations={NODE_AGENT: f"{socket.gethostname()}:{self.folder.resolve()}"},
+            labels=devices.labels_of(self.gpus) | dict(self.labels),
+            annotations={NODE_AGENT: f"{socket.gethostname()}:{self.folder.resolve()}"} | devices.register(self.gpus),
             taints=self.taints,
             address=address,
             port=port,
@@ -110,7 +113,7 @@ class Machine:
 
     def __init__(self, settings: ProcessSettings, *, clock: Clock) -> None:
         self.settings = settings
-        self.devices = Devices(settings.gpus)
+        self.devices = devices.Devices(settings.gpus)
         self._clock = clock
         self._folder = settings.folder.resolve()
         self._stack = contextlib.ExitStack()
@@ -183,7 +186,7 @@ class Machine:
         *,
         client: Client,
         watches: SourceWatches,
-        gpus: tuple[int, ...],
+        gpus: Given,
         changed: Callable[[], None],
         tell: Tell,
     ) -> PodLife:
@@ -218,15 +221,15 @@ class Machine:
         sources.changed = life.source_changed
         return life
 
-    def _extra_environment(self, pod: Pod, gpus: tuple[int, ...]) -> dict[str, dict[str, str]]:
+    def _extra_environment(self, pod: Pod, gpus: Given) -> dict[str, dict[str, str]]:
         """What each container finds in its environment without asking; on a node with GPUs, also that it has none."""
         given = {
             name: self.settings.server_env()
             for name in (c.name for c in (*pod.spec.init_containers, *pod.spec.containers))
         }
         if self.settings.gpus:
-            for name, numbers in share_out(pod, gpus).items():
-                given[name]["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, numbers))
+            for name in given:
+                given[name] |= devices.environment(gpus.get(name, ()))
         return given
 
 

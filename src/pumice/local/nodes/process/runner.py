@@ -82,6 +82,11 @@ class ContainerRunner:
         self._folder = at.folder / "containers" / container.name
         (self._folder / "root").mkdir(parents=True, exist_ok=True)
 
+    @property
+    def init(self) -> int | None:
+        """The process id of its init, while it runs."""
+        return self._process.init if self._process is not None else None
+
     def terminate(self) -> None:
         """Asks the command to end; there will be no further attempt."""
         self._stopping.set()

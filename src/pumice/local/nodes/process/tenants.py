@@ -121,6 +121,14 @@ class Tenants:
     def get(self, uid: str) -> Tenant | None:
         return self._tenants.get(uid)
 
+    def processes(self) -> dict[str, tuple[str, list[int]]]:
+        """By uid, the key of each pod that lives, and the process ids of its containers' inits."""
+        return {
+            each.uid: (each.pod.metadata.key, each.life.inits)
+            for each in self
+            if each.life is not None and not each.is_over
+        }
+
     def add(self, pod: Pod) -> Tenant:
         tenant = self._tenants[pod.metadata.uid] = Tenant(pod)
         return tenant

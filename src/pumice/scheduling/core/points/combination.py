@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from pumice.scheduling.core.verdict import Reason
 
 if TYPE_CHECKING:
+    from pumice.cluster.columns import Mask
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState, SubState
     from pumice.scheduling.core.policy import PluginOption
+    from pumice.scheduling.evicting.victim_columns import VictimColumns, View
 
 Call = TypeVar("Call")
 Subject = TypeVar("Subject")
@@ -220,7 +222,7 @@ class Ready(Registrations[Readiness[Subject]], Generic[Subject]):
 # ------------------------------------------------------------------------------------------------- victims
 
 
-class Victims(Point[Call]):
+class Victims(Registrations[Call]):
     """Tiers are fallbacks: the first one that leaves any victim decides alone. Within a tier lists are intersected.
 
     A shield takes its tasks off the candidates before any tier is asked, so that no fallback can choose what it protects.
@@ -228,10 +230,8 @@ class Victims(Point[Call]):
     next plugin of that tier starts afresh. Not so with shields: what they protect is no candidate in any tier.
     """
 
-    def __init__(self, registrar: Registrar, flag: str = "") -> None:
-        super().__init__(registrar, flag)
-        self.shield: Point[Call] = Point(registrar, flag)
-        """Leaves out candidates that must not be evicted, whichever tier decides; same call, same flag."""
+    shield: Registrations[Call]
+    """Leaves out candidates that must not be evicted, whichever tier decides; same call, same flag."""
 
     def _choose(
         self, candidates: Sequence[Task], ask: Callable[[Call, Sequence[Task]], Sequence[Task] | None]
@@ -262,15 +262,57 @@ class Victims(Point[Call]):
         return chosen or []
 
 
-class TaskVictims(Victims["Callable[[Task, Sequence[Task]], Sequence[Task] | None]"]):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bound:
+    """A vote on the candidates of all nodes at once (see evicting/votes.py); none of them is of the claimant's own gang.
+
+    `mask` has every candidate that the vote on one node would choose, whoever else is asked about; where it has any of those that are asked
+    about, the vote chooses some (unless `doubtful`), and never abstains. It depends on the candidates, their gangs and the key alone; claimants
+    with equal keys get equal votes. `exact`: the mask is the vote itself.
+    """
+
+    key: Callable[[Task, VictimColumns], Hashable]
+    mask: Callable[[Any, View], Mask]
+    exact: bool = False
+    doubtful: bool = False
+
+
+TaskChoice = Callable[["Task", "Sequence[Task]"], "Sequence[Task] | None"]
+GangChoice = Callable[["EvictionKind", "GangState", "Sequence[Task]"], "Sequence[Task] | None"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TaskVote:
+    """A plugin's vote on the candidates of one node, and, where it has one, its bound over those of all."""
+
+    choose: TaskChoice
+    bound: Bound | None
+
+
+class TaskVotes(Registrations[TaskVote]):
+    """Where votes on single victims are registered; one without a bound is heard on every node that could be opened, in turn."""
+
+    def __call__(self, choose: TaskChoice, bound: Bound | None = None) -> None:
+        self._add(TaskVote(choose, bound))
+
+
+class TaskVictims(Victims[TaskVote], TaskVotes):
     """Victims for one task."""
 
+    def __init__(self, registrar: Registrar, flag: str = "") -> None:
+        super().__init__(registrar, flag)
+        self.shield: TaskVotes = TaskVotes(registrar, flag)
+
     def of(self, claimant: Task, candidates: Sequence[Task]) -> list[Task]:
-        return self._choose(candidates, lambda call, tasks: call(claimant, tasks))
+        return self._choose(candidates, lambda vote, tasks: vote.choose(claimant, tasks))
 
 
-class GangVictims(Victims["Callable[[EvictionKind, GangState, Sequence[Task]], Sequence[Task] | None]"]):
+class GangVictims(Victims[GangChoice], Point[GangChoice]):
     """Victims for a gang as a whole."""
+
+    def __init__(self, registrar: Registrar, flag: str = "") -> None:
+        super().__init__(registrar, flag)
+        self.shield: Point[GangChoice] = Point(registrar, flag)
 
     def of(self, kind: EvictionKind, claimant: GangState, candidates: Sequence[Task]) -> list[Task]:
         return self._choose(candidates, lambda call, tasks: call(kind, claimant, tasks))
@@ -282,7 +324,7 @@ class ShuffleVictims(Point["Callable[[Sequence[Task]], Sequence[Task]]"]):
     def __init__(self, registrar: Registrar, flag: str = "") -> None:
         super().__init__(registrar, flag)
         self.guard: Point[Callable[[Sequence[Task]], Sequence[Task]]] = Point(registrar, flag)
-        """Once per shuffle action, over those that others want evicted, in that order; what it leaves out stays."""
+        """Once per shuffle action or broken deadlock, over those that others want evicted, in that order; what it leaves out stays."""
 
     def of(self, running: Sequence[Task]) -> list[Task]:
         chosen: dict[str, Task] = {}
@@ -292,7 +334,10 @@ class ShuffleVictims(Point["Callable[[Sequence[Task]], Sequence[Task]]"]):
                 break
             tier = hook.tier
             chosen.update({task.uid: task for task in hook.call(running)})
-        victims = list(chosen.values())
+        return self.allowed(list(chosen.values()))
+
+    def allowed(self, victims: Sequence[Task]) -> list[Task]:
+        """Those that no guard leaves out."""
         for hook in self.guard.hooks:
-            victims = list(hook.call(victims))
-        return victims
+            victims = hook.call(victims)
+        return list(victims)

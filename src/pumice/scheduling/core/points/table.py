@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
+    from pumice.instant import Duration
     from pumice.scheduling.core.decisions import Preparation
     from pumice.scheduling.core.gangstate import GangState, SubState
     from pumice.scheduling.core.points.nodes import Indexes, Pull, Scores
@@ -105,6 +106,10 @@ class Points:
         """When victims of different queues (left, right) compete, for a claimant's queue. Reads the plugin's own state, changes
         nothing. Negative: left loses its task first; zero: the reverse of queue_order.
         """
+        self.victim_order: Keys[GangState] = Keys(registrar)
+        """When victims of one queue are compared, before the reverse of gang_order. Reads the gang and the plugin's own state, changes
+        nothing. Of two gangs the one with the lower number loses a member first.
+        """
 
     # ----------------------------------------------------------------------------------------------- gangs and queues
 
@@ -129,6 +134,8 @@ class Points:
         """
         self.starving: FirstTier[GangState] = FirstTier(registrar, "enableJobStarving")
         """Before every member's turn. Reads the gang, changes nothing. True: it may evict for itself."""
+        self.patience: First[[GangState], Reason] = First(registrar)
+        """Once per gang that starves, and action. Reads the gang, changes nothing. A Reason: it may not evict for itself yet."""
         self.enqueueable: Ballot[GangState] = Ballot(registrar, "enableJobEnqueued")
         """Once per waiting gang and cycle. May read everything, changes nothing. A rejection keeps it out of its queue; as a
         Reason, the gang's owner reads why.
@@ -151,12 +158,21 @@ class Points:
     def _victims(self, registrar: Registrar) -> None:
         self.preemptable: TaskVictims = TaskVictims(registrar, "enablePreemptable")
         """Once per node that preempt tries. May read everything, changes nothing. Of the candidates, those that may be evicted
-        for the claimant, in the given order; None abstains. Always called with all candidates, whatever other plugins say.
+        for the claimant, in the given order; None abstains. Always called with all candidates, whatever other plugins say. With
+        a `Bound` beside it, nodes on which too few could go are passed over without a call.
         """
         self.reclaimable: TaskVictims = TaskVictims(registrar, "enableReclaimable")
         """As preemptable, once per node that reclaim tries."""
         self.evictable: GangVictims = GangVictims(registrar)
         """As preemptable, once per domain that the gang-wise actions try."""
+        self.objection: First[[GangState, Statement], Reason] = First(registrar)
+        """Once per plan that lets the gang start and costs others their places; the statement holds all of it. May read everything,
+        changes nothing. A Reason: the plan is not carried out.
+        """
+        self.notice: First[[GangState], Duration] = First(registrar)
+        """Once per gang that is to lose members. Reads the gang, changes nothing. How long its members may go on after they were told,
+        to make their work safe.
+        """
         self.shuffled: ShuffleVictims = ShuffleVictims(registrar, "enabledVictim")
         """Once per shuffle action, over all running tasks. May read everything, changes nothing. Those that this plugin wants
         evicted.

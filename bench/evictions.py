@@ -1,0 +1,143 @@
+"""What making room costs a cycle: full nodes, gangs of 8 that wait in four queues, some of them of higher priority.
+
+Three cases: those of higher priority evict within their queues (all of them in one cycle), nobody may evict anybody, and one queue takes back
+from another what it deserves. Each figure is the CPU time of a whole cycle under the built-in policy, the best of some rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from bench.engine import CREATED, best, calibration
+from pumice import instant
+from pumice.api import changes
+from pumice.api.core import Node, NodeStatus
+from pumice.api.meta import ObjectMeta
+from pumice.api.names import GROUP_NAME
+from pumice.api.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from pumice.api.priority import PriorityClass
+from pumice.api.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueSpec, QueueStatus
+from pumice.cluster.intake import Intake
+from pumice.cluster.state import Cluster
+from pumice.scheduling.core import builtin, cycle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pumice.cluster.state import Snapshot
+
+QUEUES = 4
+SIZE = 8  # of gangs that wait
+PAIR = 2  # of gangs that run
+GPUS = 8
+ROUNDS = 3
+NOW = instant.parse_instant(CREATED) + instant.HOUR
+
+
+class Case(NamedTuple):
+    """So many gangs wait, so many of them of higher priority; the running ones are spread over so many queues."""
+
+    name: str
+    waiting: int
+    high: int
+    holders: int = QUEUES
+
+
+CASES = (
+    Case("evict-high", 1000, 50),
+    Case("evict-nobody", 1000, 0),
+    Case("evict-few", 200, 0),
+    Case("evict-reclaim", 200, 0, holders=1),
+)
+
+
+def cluster(nodes: int, case: Case) -> Snapshot:
+    """Nodes full of pairs of one-GPU pods, and gangs that wait."""
+    made = Cluster()
+    intake = Intake(made)
+    room = {"cpu": "96", "memory": "768Gi", "pods": "110", "nvidia.com/gpu": str(GPUS)}
+    high = PriorityClass(metadata=ObjectMeta(name="high"), value=1000)
+    intake.apply(changes.Upserted(object=high))
+    for number in range(QUEUES):
+        meta = ObjectMeta(name=f"q{number}", creation_timestamp=CREATED)
+        queue = Queue(metadata=meta, spec=QueueSpec(weight=1), status=QueueStatus(state="Open"))
+        intake.apply(changes.Upserted(object=queue))
+    for number in range(nodes):
+        meta = ObjectMeta(name=f"node-{number:05}", creation_timestamp=CREATED)
+        intake.apply(changes.Upserted(object=Node(metadata=meta, status=NodeStatus(allocatable=room, capacity=room))))
+    slots = [f"node-{number:05}" for _ in range(GPUS) for number in range(nodes)]
+    for number in range(nodes * GPUS // PAIR):
+        own = slots[number * PAIR : (number + 1) * PAIR]
+        _gang(intake, f"run-{number:05}", f"q{number % case.holders}", own)
+    for number in range(case.waiting):
+        name = f"wait-{number:05}"
+        _gang(intake, name, f"q{number % QUEUES}", [""] * SIZE, "high" if number < case.high else "")
+    return made.snapshot()
+
+
+def _gang(intake: Intake, name: str, queue: str, nodes: list[str], priority_class: str = "") -> None:
+    asks = {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "1"}
+    group = PodGroup(
+        metadata=ObjectMeta(namespace="team", name=name, uid=f"u-{name}", creation_timestamp=CREATED),
+        spec=PodGroupSpec(min_member=len(nodes), queue=queue, priority_class_name=priority_class),
+        status=PodGroupStatus(phase="Running" if nodes[0] else "Inqueue"),
+    )
+    intake.apply(changes.Upserted(object=group))
+    for number, node in enumerate(nodes):
+        spec = PodSpec(
+            containers=(Container(name="c", resources=ResourceRequirements(requests=asks)),),
+            scheduler_name="volcano",
+            node_name=node,
+            priority_class_name=priority_class,
+            priority=1000 if priority_class else 0,
+        )
+        meta = ObjectMeta(
+            namespace="team",
+            name=f"{name}-w-{number}",
+            uid=f"u-{name}-{number}",
+            creation_timestamp=CREATED,
+            annotations={GROUP_NAME: name},
+        )
+        status = PodStatus(phase="Running" if node else "Pending", start_time=CREATED if node else None)
+        intake.apply(changes.Upserted(object=Pod(metadata=meta, spec=spec, status=status)))
+
+
+def figures(nodes: int, names: list[str]) -> Iterator[dict[str, float | str]]:
+    base = best(calibration).cpu_s
+    policy = builtin.parse(builtin.TEXT, "built-in policy")
+    for case in CASES:
+        if names and case.name not in names:
+            continue
+        snapshot = cluster(nodes, case)
+        cpu_s = []
+        for _ in range(ROUNDS):
+            busy = time.process_time()
+            decisions = cycle.plan(snapshot, policy, now=NOW)
+            cpu_s.append(time.process_time() - busy)
+        yield {
+            "bench": case.name,
+            "nodes": nodes,
+            "gangs": case.waiting,
+            "evictions": len(decisions.evictions),
+            "claims": len(decisions.claims),
+            "milliseconds": round(min(cpu_s) * 1000, 1),
+            "calibrated": round(min(cpu_s) / base, 2),
+        }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.evictions")
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("cases", nargs="*")
+    given = parser.parse_args()
+    for figure in figures(given.nodes, given.cases):
+        sys.stdout.write(json.dumps(figure) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""`pumice dashboard`: the pages, for any cluster that a kubeconfig or the pod's own account reaches."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pumice.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from pumice.cli.cluster_command import ClusterAccess
+    from pumice.dashboard.people import Door
+    from pumice.dashboard.server import Dashboard, Settings
+
+LINK, TOKEN = "link", "token"
+LOCAL = ("127.0.0.1", "::1", "localhost")
+
+
+@click.command()
+@click.option(
+    "-k",
+    "--kubeconfig",
+    default="",
+    help="Kubeconfig file; without it $KUBECONFIG, ~/.kube/config or the pod's own account.",
+)
+@click.option("--context", default="", help="Context of the kubeconfig.")
+@click.option("-n", "--namespace", default="", help="Whose viewer account is asked for a token first.")
+@click.option("--listen", default="127.0.0.1:8090", show_default=True, help="Address of the pages.")
+@click.option(
+    "--auth",
+    type=click.Choice([LINK, TOKEN]),
+    help="link: whoever has the printed one-time link looks with the rights of the kubeconfig; token: everybody shows a token of their "
+    "own. Without it link on this machine's own address, else token.",
+)
+@click.option(
+    "--host", "hosts", multiple=True, metavar="NAME", help="A name under which browsers come here; may be repeated."
+)
+@click.option("--title", default="", help="What the cluster is called on the pages; else the context's name.")
+@click.option("--link-file", type=click.Path(dir_okay=False), help="Write the one-time link here as well.")
+@click.option("--no-browser", is_flag=True, help="Open no browser.")
+def dashboard(
+    kubeconfig: str,
+    context: str,
+    namespace: str,
+    listen: str,
+    auth: str | None,
+    hosts: tuple[str, ...],
+    title: str,
+    link_file: str | None,
+    no_browser: bool,
+) -> None:
+    """Serve pages that show queues, gangs, nodes and reasons, until stopped."""
+    is_local = listen.rpartition(":")[0].strip("[]") in LOCAL
+    auth = auth or (LINK if is_local else TOKEN)
+    if auth == LINK and not is_local:
+        raise BadInput(
+            f"--auth link with --listen {listen}: a link is for one person on this machine; listen on 127.0.0.1, or take --auth token"
+        )
+    if not is_local and not hosts:
+        raise BadInput(f"--listen {listen}: name the host under which browsers come, such as --host pumice.example.org")
+    from pumice.dashboard.server import Settings
+
+    settings = Settings(listen=listen, hosts=hosts, title=title or context)
+    asyncio.run(_run(kubeconfig, context, namespace, settings, auth, link_file, opens=not no_browser))
+
+
+async def _run(
+    kubeconfig: str,
+    context: str,
+    namespace: str,
+    settings: Settings,
+    auth: str,
+    link_file: str | None,
+    *,
+    opens: bool,
+) -> None:
+    from pumice import __version__
+    from pumice.cli.cluster_command import ClusterAccess
+    from pumice.clock import RealClock
+    from pumice.dashboard.people import LinkDoor, TokenDoor
+    from pumice.kube import config
+    from pumice.kube.client import Client
+    from pumice.kube.http import HttpTransport
+    from pumice.processes import lifecycle
+
+    clock = RealClock()
+    connection = config.find(kubeconfig, clock=clock, context=context)
+    async with HttpTransport(connection, user_agent=f"pumice-dashboard/{__version__}") as transport:
+        client = Client(transport, clock=clock, chance=random.Random())  # noqa: S311  jitter, not secrets
+        access = ClusterAccess(client, connection, clock, namespace or connection.namespace)
+        with lifecycle.stop_signals() as stop:
+            links = Links(link_file, opens=opens and auth == LINK)
+            door: Door = (
+                LinkDoor(client, clock, name=context or "you", tell=links.tell)
+                if auth == LINK
+                else TokenDoor(client, clock)
+            )
+            async with serving(access, door, settings) as served:
+                links.port = served.port
+                click.echo(f"dashboard ready at http://{_shown(settings.listen, served.port)}")
+                if isinstance(door, LinkDoor):
+                    door.renew()
+                await stop.wait()
+    click.echo("dashboard ended")
+
+
+@contextlib.asynccontextmanager
+async def serving(access: ClusterAccess, door: Door, settings: Settings) -> AsyncIterator[Dashboard]:
+    """The pages, for as long as the block lasts."""
+    from pumice.cli.leader import CONTROLLERS, Leader
+    from pumice.dashboard.server import Dashboard
+    from pumice.dashboard.source import Source
+
+    leader, controllers = Leader(access), Leader(access, CONTROLLERS)
+    source = Source(leader, access.clock)
+    served = Dashboard(source, leader, controllers, access.client, door, clock=access.clock, settings=settings)
+    await served.start()
+    following = asyncio.create_task(source.run())
+    try:
+        yield served
+    finally:
+        following.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await following
+        await served.stop()
+
+
+class Links:
+    """Tells one-time links: on the terminal, in a file, and the first one to the browser."""
+
+    def __init__(self, file: str | Path | None, *, opens: bool, echo: Callable[[str], None] = click.echo) -> None:
+        self._file = Path(file) if file is not None else None
+        self._opens = opens
+        self._echo = echo
+        self._told = False
+        self.port = 0
+
+    def tell(self, secret: str) -> None:
+        link = f"http://127.0.0.1:{self.port}/sign-in#token={secret}"
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+            self._file.touch(mode=0o600)
+            self._file.write_text(f"{link}\n")
+        self._echo(f"{'look    ' if not self._told else 'next    '} {link}")
+        if self._opens and not self._told:
+            open_browser(link)
+        self._told = True
+
+
+def open_browser(link: str) -> None:
+    """Where there is a screen, and somebody at it."""
+    import os
+    import sys
+    import webbrowser
+
+    if sys.stdout.isatty() and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        with contextlib.suppress(webbrowser.Error):
+            webbrowser.open(link)
+
+
+def _shown(listen: str, port: int) -> str:
+    return f"{listen.rpartition(':')[0] or '0.0.0.0'}:{port}"  # noqa: S104  as it was asked for

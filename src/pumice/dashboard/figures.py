@@ -1,0 +1,91 @@
+"""Numbers and geometry that several pages share. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pumice import instant
+from pumice.cluster import amounts
+from pumice.record.facts import is_gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pumice.instant import Instant
+    from pumice.readmodel import model
+
+GIB = 2**30
+COLOURS = 10  # classes c0 to c9 of the stylesheet
+RUNNING, WAITING, FINISHED = "running", "waiting", "finished"
+_FINISHED = frozenset({"Completed", "Unknown"})
+
+
+def main_resource(totals: model.Totals) -> str:
+    """What people count: the GPU that the nodes have most of, else cpu."""
+    cards = {name: units(name, text) for name, text in totals.allocatable.items() if is_gpu(name)}
+    return max(cards, key=lambda name: (cards[name], name), default="cpu")
+
+
+def units(resource: str, text: str) -> float:
+    """A quantity in cards, cores or GiB."""
+    value = amounts.amount(resource, text, unreadable=0)
+    return value / GIB if amounts.in_bytes(resource) else value / amounts.MILLI
+
+
+def part(held: Mapping[str, str], resource: str) -> float:
+    return units(resource, held[resource]) if resource in held else 0.0
+
+
+def noun(resource: str) -> str:
+    """What units of a resource are called."""
+    return "GPUs" if is_gpu(resource) else {"cpu": "cores", "memory": "GiB"}.get(resource, resource)
+
+
+def number(value: float) -> str:
+    """Whole where it is, else with one digit behind the point, thousands apart."""
+    rounded = round(value, 1)
+    return f"{rounded:,.0f}" if rounded == int(rounded) else f"{rounded:,.1f}"
+
+
+def standing(gang: model.Gang) -> str:
+    """Whether a gang runs, waits or has ended."""
+    if gang.members.running and gang.members.running >= gang.members.minimum:
+        return RUNNING
+    if gang.phase in _FINISHED or (gang.members.finished and not gang.members.waiting and not gang.members.running):
+        return FINISHED
+    return WAITING if gang.position or gang.phase in {"Pending", "Inqueue"} else RUNNING
+
+
+def colour_of(names: Iterable[str]) -> dict[str, int]:
+    """A colour for each name, the same as long as the names are the same."""
+    return {name: place % COLOURS for place, name in enumerate(sorted(set(names)))}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bar:
+    """A piece of a bar, in percent of its whole width."""
+
+    kind: str
+    x: float
+    width: float
+
+
+def bar(pieces: Iterable[tuple[str, float]], whole: float) -> tuple[Bar, ...]:
+    """Pieces one behind the other."""
+    found, x = [], 0.0
+    for kind, size in pieces:
+        width = min(max(size, 0.0) / whole * 100 if whole > 0 else 0.0, 100 - x)
+        if width > 0:
+            found.append(Bar(kind, round(x, 2), round(width, 2)))
+        x += width
+    return tuple(found)
+
+
+def moment(text: str) -> Instant | None:
+    """A time of the view; None where it tells none."""
+    return instant.parse_instant(text) if text else None
+
+
+def seconds(duration: str) -> float:
+    return instant.parse_duration(duration) / instant.SECOND if duration else 0.0

@@ -1,0 +1,224 @@
+"""One gang: how it stands and why, what would start it, who its members are, what happened to it and what is expected."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from pumice import instant
+from pumice.dashboard import figures
+from pumice.processes.access import LOGS, PODGROUPS, Denied
+from pumice.processes.questions import own_only
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pumice.dashboard.pages.looking import Looking
+    from pumice.instant import Instant
+    from pumice.readmodel import model
+    from pumice.record.model import Detail
+    from pumice.scheduling.whatif.suggestion import Suggestions
+
+PODS_SHOWN = 200
+EVENTS_SHOWN = 20
+WIDTH, LANE = 1000, 26  # of the timeline, in its own units
+TICKS = 5
+CURES = {
+    "eviction": "pods that end, or are evicted, would help",
+    "waiting": "time alone will help",
+    "change": "only a change of the job, its queue or the nodes helps",
+}
+SOURCES = {
+    "limit": "its time limit",
+    "declared": "as its owner says",
+    "learned": "as its last runs took",
+    "queue": "its queue's default",
+    "policy": "the policy's default: nobody says how long it runs",
+}
+FACTORS = (
+    ("priority_class", "priority class"),
+    ("fair_share", "fair share"),
+    ("age", "age"),
+    ("size", "size"),
+    ("queue", "queue"),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Span:
+    """A time on the line: from and to, in its units; a mark has no width."""
+
+    kind: str
+    x: float
+    width: float
+    title: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Line:
+    spans: tuple[Span, ...]
+    ticks: tuple[tuple[float, str], ...]
+    now: float
+
+
+async def data(looking: Looking) -> Mapping[str, Any]:
+    namespace, name = looking.names["namespace"], looking.names["name"]
+    await looking.person.demand("get", {**PODGROUPS, "namespace": namespace, "name": name})
+    name, job = _both_names(looking.state, namespace, name)
+    for each in {name, job}:
+        await looking.person.demand("get", {**PODGROUPS, "namespace": namespace, "name": each})
+    detail = await looking.answers.gang(namespace, name)
+    past = await looking.answers.past(namespace, job)
+    if detail is None and past is None:
+        raise Denied(404, f"no gang {namespace}/{name} is known to the scheduler or to the record")
+    if past is not None and not looking.sees_all:
+        past.evictions[:] = [_without_others(each, namespace) for each in past.evictions]
+    gang = detail.gang if detail is not None else None
+    resource = figures.main_resource(looking.state.totals)
+    logs = None
+    if await looking.person.may("get", {**LOGS, "namespace": namespace}):
+        logs = await looking.answers.logs(namespace, job)
+    return {
+        "key": f"{namespace}/{name}",
+        "detail": detail,
+        "gang": gang,
+        "past": past,
+        "standing": figures.standing(gang) if gang is not None else figures.FINISHED,
+        "noun": figures.noun(resource),
+        "holds": figures.part(gang.holds, resource) if gang is not None else 0.0,
+        "asks": figures.part(gang.asks, resource) if gang is not None else 0.0,
+        "run_s": figures.seconds(gang.expected.length) if gang is not None and gang.expected is not None else 0,
+        "cures": CURES,
+        "sources": SOURCES,
+        "suggestions": _suggestions(looking, detail) if detail is not None else None,
+        "factors": list(factors(gang, looking.state.policy.factors)) if gang is not None else [],
+        "line": line(gang, past, looking.now),
+        "evictions": [each for each in looking.state.evictions if each.gang == f"{namespace}/{name}"][-EVENTS_SHOWN:],
+        "attempts": [each for each in looking.state.attempts if each.gang == f"{namespace}/{name}"][-EVENTS_SHOWN:],
+        "score": looking.state.forecasts,
+        "events": await _events(looking, namespace, name, gang.job if gang is not None else ""),
+        "logs": logs,
+        "pods_shown": PODS_SHOWN,
+    }
+
+
+def _both_names(state: model.State, namespace: str, name: str) -> tuple[str, str]:
+    """The PodGroup's name, that the scheduler knows, and the Job's, that the record knows; either is asked for."""
+    for each in state.gangs:
+        if each.namespace == namespace and name in {each.name, each.job}:
+            return each.name, each.job or each.name
+    return name, name
+
+
+def _suggestions(looking: Looking, detail: model.GangDetail) -> Suggestions | str | None:
+    """None while the engine is at it; a sentence where there is nothing to ask."""
+    gang = detail.gang
+    if figures.standing(gang) != figures.WAITING or not gang.reasons:
+        return ""
+    stamp = tuple((each.code, each.facts.subject) for each in gang.reasons)
+    found = looking.answers.suggestions(gang.namespace, gang.name, stamp)
+    if found is None or isinstance(found, str) or looking.sees_all:
+        return found
+    return own_only(found, gang.key)
+
+
+def _without_others(eviction: dict[str, Any], namespace: str) -> dict[str, Any]:
+    is_own = not eviction["claimant"] or eviction["claimant"].startswith(f"{namespace}/")
+    return eviction if is_own else {**eviction, "claimant": "", "why": ""}
+
+
+async def _events(looking: Looking, namespace: str, name: str, job: str) -> list[dict[str, Any]]:
+    if not await looking.person.may("list", {"group": "", "resource": "events", "namespace": namespace}):
+        return []
+    found = [each for own in {name, job} - {""} for each in await looking.answers.events(namespace, own)]
+    found.sort(key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""), reverse=True)
+    return found[:EVENTS_SHOWN]
+
+
+def factors(gang: model.Gang, weights: Mapping[str, float]) -> Iterator[tuple[str, float, float, float]]:
+    """What makes up the rank: name, value, weight and the product's part of a full bar."""
+    if gang.factors is None:
+        return
+    known = {name: getattr(gang.factors, name) for name, _ in FACTORS}
+    by = {
+        name: weights.get(name, weights.get(name.replace("_", "-"), weights.get(_camel(name), 0.0))) for name in known
+    }
+    most = max((abs(known[name] * by[name]) for name in known), default=0.0) or 1.0
+    for name, words in FACTORS:
+        product = known[name] * by[name]
+        yield words, known[name], by[name], round(max(product, 0.0) / most * 100, 1)
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(each.title() for each in others)
+
+
+# ------------------------------------------------------------------------------------------------------ the line of time
+
+
+def line(gang: model.Gang | None, past: Detail | None, now: Instant) -> Line | None:
+    """From its submission to its end or to what is expected; None where nothing is known of its beginning."""
+    spans = sorted(_spans(gang, past, now), key=lambda span: span[1])
+    if not spans:
+        return None
+    begin = min(start for _, start, _, _ in spans)
+    end = max(begin + instant.MINUTE, *(stop for _, _, stop, _ in spans))
+    scale = WIDTH / (end - begin)
+    ticks = []
+    for place in range(TICKS):
+        at = begin + (end - begin) * place // (TICKS - 1)
+        ticks.append((round((at - begin) * scale, 1), _tick(at, now, end - begin)))
+    return Line(
+        tuple(
+            Span(kind, round((start - begin) * scale, 1), round((stop - start) * scale, 1), title)
+            for kind, start, stop, title in spans
+        ),
+        tuple(ticks),
+        round((now - begin) * scale, 1) if begin <= now <= end else -1.0,
+    )
+
+
+def _tick(at: Instant, now: Instant, whole: int) -> str:
+    text = instant.format_instant(at)
+    if abs(now - at) > 20 * instant.HOUR or whole > 20 * instant.HOUR:
+        return f"{text[5:10]} {text[11:16]}"
+    return text[11:19] if whole < instant.HOUR else text[11:16]
+
+
+def _spans(gang: model.Gang | None, past: Detail | None, now: Instant) -> Iterator[tuple[str, Instant, Instant, str]]:
+    attempts = [each for each in (past.attempts if past is not None else ()) if each.get("started")]
+    runs = [(each["started"] * instant.SECOND, _end(each, now), each) for each in attempts]
+    begin = _begin(gang, past)
+    if begin is not None:
+        first = min((start for start, _, _ in runs), default=None)
+        if first is None and gang is not None and figures.standing(gang) == figures.RUNNING:
+            first = figures.moment(gang.since)
+        yield "waiting", begin, max(first if first is not None else now, begin), "waited"
+        if not runs and first is not None:
+            yield "attempt", first, now, "runs"
+    for start, stop, each in runs:
+        yield "attempt", start, stop, f"attempt {each.get('attempt', '')}: {each.get('state', '')}"
+    for each in past.evictions if past is not None else ():
+        at = each["at"] * instant.SECOND
+        yield "eviction", at, at, f"{each['pod']} evicted by {each['rule']}"
+    if gang is None:
+        return
+    if gang.forecast is not None and (p50 := figures.moment(gang.forecast.p50)):
+        p90 = figures.moment(gang.forecast.p90) or p50
+        yield "forecast", p50, max(p90, p50), f"starts between {gang.forecast.p50} and {gang.forecast.p90} (forecast)"
+    elif gang.reservation is not None and (time := figures.moment(gang.reservation.time)):
+        yield "reserved", time, time, f"room is reserved from {gang.reservation.time} on"
+    if gang.expected is not None and (end := figures.moment(gang.expected.end)) and end > now:
+        yield "expected", now, end, f"expected to run until {gang.expected.end}"
+
+
+def _begin(gang: model.Gang | None, past: Detail | None) -> Instant | None:
+    if gang is not None:
+        return figures.moment(gang.created)
+    return past.gang.submitted * instant.SECOND if past is not None and past.gang is not None else None
+
+
+def _end(attempt: Mapping[str, Any], now: Instant) -> Instant:
+    start, ended = int(attempt["started"]) * instant.SECOND, attempt.get("ended")
+    return max(int(ended) * instant.SECOND if ended else now, start)

@@ -1,0 +1,140 @@
+"""Who looks, and what they may see. The API server is asked about both; nothing is decided here.
+
+Two doors. With a token: that of a person or an account, for the audience of the view or one that the API server itself takes, typed into a
+form or sent by a proxy with each request. With a link: whoever has the one-time link that the process printed looks with the rights of
+the kubeconfig that it was started with, for one person on one machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from pumice.kube.transport import Request
+from pumice.processes.access import NODES, PODGROUPS, Denied, Reviewer
+from pumice.readmodel.selection import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from pumice.clock import Clock
+    from pumice.kube.client import Client
+    from pumice.readmodel import model
+
+REVIEW_S = 30.0  # an answer to "may they?" is believed for so long
+REVIEWS_KEPT_MAX = 2_000  # of one person
+NAMESPACES_REVIEWED_MAX = 500  # for one person and view; gangs of further namespaces are not shown
+REVIEWS_AT_ONCE = 16
+_SELF = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+class Person:
+    """Somebody who has shown who they are; `token` is empty where they came by a link."""
+
+    def __init__(self, name: str, may: Callable[[str, Mapping[str, str]], Awaitable[bool]], clock: Clock) -> None:
+        self.name = name
+        self._may = may
+        self._clock = clock
+        self._known: dict[tuple[str, ...], tuple[float, bool]] = {}
+        self._turns = asyncio.Semaphore(REVIEWS_AT_ONCE)
+
+    async def may(self, verb: str, what: Mapping[str, str]) -> bool:
+        key, now = (verb, *(f"{name}={value}" for name, value in sorted(what.items()))), self._clock.monotonic()
+        known = self._known.get(key)
+        if known is not None and now - known[0] < REVIEW_S:
+            return known[1]
+        async with self._turns:
+            answer = await self._may(verb, what)
+        if len(self._known) >= REVIEWS_KEPT_MAX:
+            self._known.clear()
+        self._known[key] = (now, answer)
+        return answer
+
+    async def demand(self, verb: str, what: Mapping[str, str]) -> None:
+        """Raises Denied unless they may."""
+        if not await self.may(verb, what):
+            where = f"in namespace {what['namespace']}" if what.get("namespace") else "in all namespaces"
+            part = f"{what['resource']}/{what['subresource']}" if what.get("subresource") else what["resource"]
+            raise Denied(403, f"{self.name} may not {verb} {part} {where}; ask your administrator for the right")
+
+    async def sees(self, state: model.State) -> Selection:
+        """What of a view they may see: gangs of namespaces whose PodGroups they may list, and nodes if they may list those."""
+        everything, nodes = await asyncio.gather(self.may("list", PODGROUPS), self.may("list", NODES))
+        if everything:
+            return Selection(nodes=nodes)
+        asked = sorted({each.namespace for each in state.gangs})[:NAMESPACES_REVIEWED_MAX]
+        answers = await asyncio.gather(*(self.may("list", {**PODGROUPS, "namespace": each}) for each in asked))
+        return Selection(namespaces=frozenset(n for n, may in zip(asked, answers, strict=True) if may), nodes=nodes)
+
+
+class Door(Protocol):
+    """How people come in: `by_token` where they show one, `by_link` where they have the one-time link."""
+
+    takes_tokens: bool
+
+    async def enter(self, secret: str) -> Person: ...
+
+
+class TokenDoor:
+    """Tokens, reviewed by the API server."""
+
+    takes_tokens = True
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._reviewer = Reviewer(client)
+        self._clock = clock
+
+    async def enter(self, secret: str) -> Person:
+        """Whose token it is; raises Denied."""
+        try:
+            user = await self._reviewer.user(secret)
+        except Denied as denied:
+            if denied.status != 401:
+                raise
+            user = await self._reviewer.user(secret, audiences=())
+
+        async def may(verb: str, what: Mapping[str, str]) -> bool:
+            return await self._reviewer.may(user, verb, what)
+
+        return Person(str(user.get("username", "")), may, self._clock)
+
+
+class LinkDoor:
+    """One-time links: each lets one person in, who then has the rights of this process's own credentials."""
+
+    takes_tokens = False
+
+    def __init__(self, client: Client, clock: Clock, *, name: str, tell: Callable[[str], None]) -> None:
+        self._client = client
+        self._clock = clock
+        self._name = name
+        self._tell = tell  # the next link, when one has been used
+        self._secret = b""
+
+    def renew(self) -> None:
+        """Make a new secret and tell it; the one before opens nothing any more."""
+        secret = secrets.token_urlsafe(32)
+        self._secret = hashlib.sha256(secret.encode()).digest()
+        self._tell(secret)
+
+    async def enter(self, secret: str) -> Person:
+        """Raises Denied where it is not the link's secret, or was used."""
+        if not hmac.compare_digest(hashlib.sha256(secret.encode()).digest(), self._secret):
+            raise Denied(401, "this link was used already, or is of another start; take the newest from the terminal")
+        self.renew()
+        return Person(self._name, self._may, self._clock)
+
+    async def _may(self, verb: str, what: Mapping[str, str]) -> bool:
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {"verb": verb, **what}},
+        }
+        request = Request("POST", _SELF, {}, {"content-type": "application/json"}, msgspec.json.encode(review))
+        answer: dict[str, Any] = msgspec.json.decode((await self._client.call(request)).body)
+        return bool((answer.get("status") or {}).get("allowed"))

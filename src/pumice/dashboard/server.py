@@ -1,0 +1,409 @@
+"""The routes: pages, their live parts, signing in and out, files."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+from aiohttp import web
+
+from pumice.dashboard import guard, rendering
+from pumice.dashboard.answers import Answers
+from pumice.dashboard.pages import gang, gangs, nodes, overview, queues
+from pumice.dashboard.pages.looking import Looking, Page
+from pumice.dashboard.sessions import SECRET_CHARS_MAX, Sessions
+from pumice.errors import PumiceError
+from pumice.kube.listener import Limits, Listener
+from pumice.processes.access import Denied, token_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from pumice.clock import Clock
+    from pumice.dashboard.people import Door
+    from pumice.dashboard.sessions import Session
+    from pumice.dashboard.source import Source, Upstream
+    from pumice.kube.client import Client
+
+PAGES = (
+    Page("/", "Overview", "overview.html", overview.data),
+    Page("/gangs", "Gangs", "gangs.html", gangs.data),
+    Page("/gangs/{namespace}/{name}", "Gang", "gang.html", gang.data, in_menu=False),
+    Page("/nodes", "Nodes", "nodes.html", nodes.data),
+    Page("/queues", "Queues", "queues.html", queues.data),
+)
+LIMITS = Limits(connections=512)
+BODY_BYTES_MAX = 64 * 2**10  # of a form
+PATH_CHARS_MAX = 2_048
+STREAMS_MAX = 200
+STREAMS_OF_ONE_MAX = 50  # of one session: a page each
+STREAM_S_MAX = 600.0  # then the browser comes again
+HEARTBEAT_S = 15.0
+GONE_S = 1.0  # a reader that has closed its connection is noticed within this time
+PATCH_S = 0.2  # between two patches of one page, at least
+LOOKS_KEPT_MAX = 200  # rendered parts, shared by all who see the same
+THEMES = ("system", "light", "dark")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How it is served."""
+
+    listen: str = "127.0.0.1:0"
+    hosts: tuple[str, ...] = ()
+    writes: bool = False
+    title: str = ""  # which cluster
+
+
+class _Elsewhere(PumiceError):
+    """What was asked for is on another page."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+class Dashboard:
+    """Serves the pages; belongs to one event loop. `start` first, `stop` in the end."""
+
+    def __init__(
+        self,
+        source: Source,
+        leader: Upstream,
+        controllers: Upstream,
+        client: Client,
+        door: Door,
+        *,
+        clock: Clock,
+        settings: Settings,
+    ) -> None:
+        self._source = source
+        self._client = client
+        self._door = door
+        self._clock = clock
+        self._settings = settings
+        self._answers = Answers(leader, controllers, source, client, clock)
+        self._sessions = Sessions(door, clock)
+        self._hosts = guard.Hosts(settings.hosts, local=_is_local(settings.listen))
+        self._requests = guard.Rate(guard.REQUESTS_PER_S, guard.REQUESTS_AT_ONCE, clock)
+        self._sign_ins = guard.Rate(guard.SIGN_INS_PER_S, guard.SIGN_INS_AT_ONCE, clock)
+        self._looks: dict[tuple[Any, ...], asyncio.Task[dict[str, str]]] = {}
+        self._streams: set[asyncio.Task[Any]] = set()
+        self._listener: Listener | None = None
+        self.port = 0
+
+    async def start(self) -> int:
+        """The port on which it listens."""
+        application = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[self._guarded])
+        for page in PAGES:
+            application.router.add_get(page.path, functools.partial(self._page, page))
+        application.router.add_get("/live", self._live)
+        application.router.add_get("/sign-in", self._sign_in_form)
+        application.router.add_post("/sign-in", self._sign_in)
+        application.router.add_post("/sign-out", self._sign_out)
+        application.router.add_post("/theme", self._theme)
+        application.router.add_get("/static/{name}", self._static)
+        application.router.add_get("/healthz", self._healthz)
+        self._listener = Listener(application, LIMITS)
+        example = "127.0.0.1:8090"
+        self.port = self._hosts.port = await self._listener.start(
+            self._settings.listen, flag="--listen", example=example
+        )
+        return self.port
+
+    async def stop(self) -> None:
+        for each in list(self._streams):
+            each.cancel()
+        await self._answers.close()
+        if self._listener is not None:
+            await self._listener.stop()
+
+    # ------------------------------------------------------------------------------------------------- every request
+
+    @web.middleware
+    async def _guarded(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        try:
+            if request.path != "/healthz":  # a kubelet asks by the pod's address
+                self._hosts.check(request)
+            response = await handler(request)
+        except web.HTTPException as error:
+            response = self._sorry(request, error.status, error.reason)
+        except _Elsewhere as elsewhere:
+            response = web.Response(status=303, headers={"location": elsewhere.path})
+        except Denied as denied:
+            response = self._sorry(request, denied.status, str(denied))
+        except PumiceError as error:
+            response = self._sorry(request, 503, str(error))
+        if not response.prepared:
+            response.headers.update(guard.HEADERS)
+            if "cache-control" not in response.headers:
+                response.headers["cache-control"] = "no-store"
+        return response
+
+    def _sorry(self, request: web.Request, status: int, cause: str) -> web.Response:
+        values = {**self._frame(request, None), "title": _SORRY.get(status, "Not possible"), "cause": cause}
+        response = web.Response(text=rendering.page("sorry.html", values), status=status, content_type="text/html")
+        if status == 429:
+            response.headers["retry-after"] = "5"
+        return response
+
+    def _frame(self, request: web.Request, session: Session | None) -> dict[str, Any]:
+        """What the frame around every page shows."""
+        theme = request.cookies.get("pumice-theme", "system")
+        return {
+            "menu": [page for page in PAGES if page.in_menu],
+            "path": request.path,
+            "here": request.path_qs,
+            "cluster": self._settings.title,
+            "session": session,
+            "can_sign_out": session is not None and self._cookie in request.cookies,
+            "theme": theme if theme in THEMES else "system",
+            "themes": THEMES,
+            "problem": self._source.problem,
+            "leader": self._source.state.leader if self._source.state is not None else "",
+            "seen": self._source.version,
+        }
+
+    # ------------------------------------------------------------------------------------------------- who
+
+    @property
+    def _cookie(self) -> str:
+        return f"pumice-{self.port}"  # cookies do not tell ports apart
+
+    async def _session(self, request: web.Request) -> Session:
+        """Who asks; sends them to the door where nobody knows."""
+        bearer = token_of(request.headers) if self._door.takes_tokens else ""
+        try:
+            session = await self._sessions.find(request.cookies.get(self._cookie, ""), bearer)
+        except Denied as denied:
+            if denied.status != 401 or bearer:
+                raise
+            session = None
+        if session is None:
+            if request.path == "/live":
+                raise Denied(401, "sign in again")
+            raise _Elsewhere("/sign-in")
+        self._requests.take(id(session))
+        return session
+
+    async def _sign_in_form(self, request: web.Request, cause: str = "") -> web.Response:
+        frame = self._frame(request, None)
+        values = {**frame, "title": "Sign in", "takes_tokens": self._door.takes_tokens, "cause": cause}
+        text = rendering.page("sign_in.html", values)
+        return web.Response(text=text, content_type="text/html", status=401 if cause else 200)
+
+    async def _sign_in(self, request: web.Request) -> web.StreamResponse:
+        self._sign_ins.take(request.remote)
+        form = await request.post()
+        secret = str(form.get("secret", "")).strip()
+        if not secret or len(secret) > SECRET_CHARS_MAX:
+            cause = "no token was given" if not secret else "this is too long for a token"
+            return await self._sign_in_form(request, cause)
+        try:
+            cookie, _ = await self._sessions.begin(secret)
+        except Denied as denied:
+            if denied.status != 401:
+                raise
+            return await self._sign_in_form(request, str(denied))
+        response = web.Response(status=303, headers={"location": "/"})
+        secure = request.secure or request.headers.get("x-forwarded-proto") == "https"
+        response.set_cookie(self._cookie, cookie, httponly=True, samesite="Lax", secure=secure, path="/")
+        return response
+
+    async def _sign_out(self, request: web.Request) -> web.StreamResponse:
+        session, form = await self._session(request), await request.post()
+        guard.demand_word(session, str(form.get("csrf", "")))
+        self._sessions.end(request.cookies.get(self._cookie, ""))
+        response = web.Response(status=303, headers={"location": "/sign-in"})
+        response.del_cookie(self._cookie, path="/")
+        self._source.wake()  # its open pages go, too
+        return response
+
+    async def _theme(self, request: web.Request) -> web.StreamResponse:
+        form = await request.post()
+        theme, here = str(form.get("theme", "")), str(form.get("here", "/"))
+        if theme not in THEMES:
+            raise Denied(400, f"theme {theme[:20]!r}: there are {', '.join(THEMES)}")
+        back = here if here.startswith("/") and not here.startswith(("//", "/\\")) else "/"
+        response = web.Response(status=303, headers={"location": back})
+        response.set_cookie("pumice-theme", theme, max_age=365 * 86_400, samesite="Lax", path="/", httponly=True)
+        return response
+
+    # ------------------------------------------------------------------------------------------------- pages
+
+    async def _page(self, page: Page, request: web.Request) -> web.Response:
+        session = await self._session(request)
+        frame = self._frame(request, session)
+        values = await self._values(page, session, request.match_info, request.query)
+        text = rendering.page(page.template, {"title": page.title, **frame, **values})
+        return web.Response(text=text, content_type="text/html")
+
+    async def _values(
+        self, page: Page, session: Session, names: Mapping[str, str], query: Mapping[str, str]
+    ) -> dict[str, Any]:
+        state = self._source.state
+        if state is None:
+            raise Denied(503, f"the scheduler has not told anything yet: {self._source.problem}")
+        sees = await session.person.sees(state)
+        if sees.namespaces is not None and not sees.namespaces and not sees.nodes:
+            raise Denied(
+                403, f"{session.person.name} may list PodGroups in no namespace that has any; ask your administrator"
+            )
+        now = self._clock.now()
+        looking = Looking(
+            state=sees.apply(state) if not (sees.nodes and sees.namespaces is None) else state,
+            sees=sees,
+            person=session.person,
+            now=now,
+            query=query,
+            names=names,
+            answers=self._answers,
+            client=self._client,
+            writes=self._settings.writes,
+        )
+        found = await page.data(looking)
+        return {**found, "now": now, "state": looking.state, "sees_all": looking.sees_all, "csrf": session.csrf}
+
+    # ------------------------------------------------------------------------------------------------- live
+
+    async def _live(self, request: web.Request) -> web.StreamResponse:
+        session = await self._session(request)
+        page, names, query = self._target(request.query.get("page", ""))
+        if len(self._streams) >= STREAMS_MAX or session.streams >= STREAMS_OF_ONE_MAX:
+            raise Denied(503, "too many pages are open; this one is not kept up to date")
+        response = web.StreamResponse(headers={"content-type": "text/event-stream", "cache-control": "no-store"})
+        response.headers.update(guard.HEADERS)
+        await response.prepare(request)
+        task = asyncio.current_task()
+        assert task is not None
+        self._streams.add(task)
+        session.streams += 1
+        try:
+            async with asyncio.timeout(STREAM_S_MAX):
+                await self._follow(request, response, session, (page, names, query))
+        except (TimeoutError, ConnectionError):
+            pass  # it comes again, or is gone
+        finally:
+            session.streams -= 1
+            self._streams.discard(task)
+        return response
+
+    def _target(self, where: str) -> tuple[Page, Mapping[str, str], Mapping[str, str]]:
+        """The page that an address of ours means."""
+        parts = urlsplit(where[:PATH_CHARS_MAX])
+        query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=32))
+        for page in PAGES:
+            wanted, given = page.path.split("/"), parts.path.split("/")
+            if len(wanted) == len(given) and all(
+                one == other or one.startswith("{") for one, other in zip(wanted, given, strict=True)
+            ):
+                names = {one.strip("{}"): other for one, other in zip(wanted, given, strict=True) if one != other}
+                return page, names, query
+        raise Denied(404, "no such page")
+
+    async def _follow(
+        self,
+        request: web.Request,
+        response: web.StreamResponse,
+        session: Session,
+        target: tuple[Page, Mapping[str, str], Mapping[str, str]],
+    ) -> None:
+        """Sends what looks different than before, until the reader goes or is signed out."""
+        known: dict[str, bytes] = {}
+        is_current = request.query.get("seen", "") == str(self._source.version)
+        while True:
+            version = self._source.version
+            try:
+                found = await self._parts(*target, session)
+            except Denied as denied:
+                found = {}
+                if denied.status in {401, 403}:
+                    await response.write(b"event: leave\ndata: sign in again\n\n")
+                    return
+            except PumiceError:
+                found = {}  # the page says how old it is
+            fresh = {name: rendering.digest(html) for name, html in found.items()}
+            changed = {name: found[name] for name, own in fresh.items() if known.get(name) != own}
+            known = fresh or known
+            if changed and not is_current:
+                body = msgspec.json.encode({"seen": version, "parts": changed})
+                await response.write(b"event: patch\ndata: " + body + b"\n\n")
+            is_current = False
+            await self._clock.sleep(PATCH_S)
+            if not await self._wait(request, response, version):
+                return
+
+    async def _wait(self, request: web.Request, response: web.StreamResponse, version: int) -> bool:
+        """Until there is something newer; False where the reader has gone."""
+        silent_s = 0.0
+        while not await self._source.newer_than(version, within_s=GONE_S):
+            if request.transport is None or request.transport.is_closing():
+                return False
+            silent_s += GONE_S
+            if silent_s >= HEARTBEAT_S:
+                await response.write(b": still here\n\n")
+                silent_s = 0.0
+        return request.transport is not None
+
+    async def _parts(
+        self, page: Page, names: Mapping[str, str], query: Mapping[str, str], session: Session
+    ) -> dict[str, str]:
+        """Rendered once for all who see the same at the same time; raises Denied once somebody has signed out."""
+        if not self._sessions.holds(session):
+            raise Denied(401, "signed out")
+        state = self._source.state
+        sees = await session.person.sees(state) if state is not None else None
+        who = session.csrf if page.template == "gang.html" or self._settings.writes else sees
+        key = (self._source.version, page.path, tuple(sorted(names.items())), tuple(sorted(query.items())), who)
+        task = self._looks.get(key)
+        if task is None:
+            if len(self._looks) >= LOOKS_KEPT_MAX:
+                self._looks.clear()
+            for old in [each for each in self._looks if each[0] != self._source.version]:
+                del self._looks[old]
+            task = self._looks[key] = asyncio.create_task(self._render(page, session, names, query))
+        return await asyncio.shield(task)
+
+    async def _render(
+        self, page: Page, session: Session, names: Mapping[str, str], query: Mapping[str, str]
+    ) -> dict[str, str]:
+        values = await self._values(page, session, names, query)
+        return rendering.parts(page.template, {"problem": self._source.problem, **values})
+
+    # ------------------------------------------------------------------------------------------------- files
+
+    async def _static(self, request: web.Request) -> web.Response:
+        known = rendering.static().get(request.match_info["name"])
+        if known is None:
+            raise Denied(404, "no such file")
+        body, kind = known
+        return web.Response(
+            body=body,
+            content_type=kind,
+            charset="utf-8",
+            headers={"cache-control": "public, max-age=31536000, immutable"},
+        )
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+
+_SORRY = {
+    400: "That cannot be asked",
+    401: "Not signed in",
+    403: "Not allowed",
+    404: "Not found",
+    421: "Wrong host",
+    429: "Too fast",
+    503: "Not reachable now",
+}
+
+
+def _is_local(listen: str) -> bool:
+    return listen.rpartition(":")[0].strip("[]") in {"127.0.0.1", "::1", "localhost"}

@@ -1,0 +1,87 @@
+"""Who is signed in. Sessions live in this process's memory: a restart signs everybody out."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import hmac
+import secrets
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pumice.clock import Clock
+    from pumice.dashboard.people import Door, Person
+
+SESSIONS_MAX = 1_000  # the one that has been quiet for longest gives way
+SESSION_S = 12 * 3600.0  # without a request, then it is over
+TOKEN_REVIEW_S = 60.0  # a token that was taken away or has ended signs out within this time
+SECRET_CHARS_MAX = 8_192
+
+
+@dataclasses.dataclass(slots=True)
+class Session:
+    """One person in one browser; `csrf` goes into every form."""
+
+    person: Person
+    secret: str  # the token that they showed; empty where they came by a link
+    csrf: str
+    seen: float
+    reviewed: float
+    streams: int = 0
+
+
+class Sessions:
+    """By the digest of a cookie or of a token: what is stored opens nothing."""
+
+    def __init__(self, door: Door, clock: Clock) -> None:
+        self._door = door
+        self._clock = clock
+        self._key = secrets.token_bytes(32)
+        self._sessions: dict[bytes, Session] = {}  # the one that has been quiet for longest first
+
+    async def begin(self, secret: str) -> tuple[str, Session]:
+        """A new session for whoever shows this, and the cookie's value; raises Denied."""
+        person = await self._door.enter(secret[:SECRET_CHARS_MAX])
+        cookie = secrets.token_urlsafe(32)
+        return cookie, self._keep(_digest(cookie), person, secret if self._door.takes_tokens else "")
+
+    async def find(self, cookie: str, token: str) -> Session | None:
+        """The session of a cookie, or (behind a proxy) of the token that each request brings; raises Denied."""
+        now = self._clock.monotonic()
+        if token and self._door.takes_tokens:
+            found = self._sessions.get(_digest(token))
+            if found is None or now - found.reviewed >= TOKEN_REVIEW_S:
+                person = await self._door.enter(token[:SECRET_CHARS_MAX])
+                found = self._keep(_digest(token), person if found is None else found.person, token)
+            found.seen = now
+            return found
+        key = _digest(cookie)
+        found = self._sessions.pop(key, None) if cookie else None
+        if found is None or now - found.seen >= SESSION_S:
+            return None
+        if found.secret and now - found.reviewed >= TOKEN_REVIEW_S:
+            await self._door.enter(found.secret)
+            found.reviewed = now
+        found.seen = now
+        self._sessions[key] = found
+        return found
+
+    def end(self, cookie: str) -> None:
+        """Sign out."""
+        self._sessions.pop(_digest(cookie), None)
+
+    def holds(self, session: Session) -> bool:
+        return any(each is session for each in self._sessions.values())
+
+    def _keep(self, key: bytes, person: Person, secret: str) -> Session:
+        while len(self._sessions) >= SESSIONS_MAX:
+            del self._sessions[next(iter(self._sessions))]
+        now = self._clock.monotonic()
+        csrf = hmac.new(self._key, key, hashlib.sha256).hexdigest()
+        self._sessions.pop(key, None)
+        self._sessions[key] = session = Session(person, secret, csrf, now, now)
+        return session
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()

@@ -1,0 +1,30 @@
+"""Whether a gang's members are still being created: then nothing is said of it, because what is missing is on its way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice import instant
+
+if TYPE_CHECKING:
+    from pumice.api.scheduling import PodGroup
+    from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
+
+FORMING_S = 4.0  # with a second until the next look, five; so long after its last pod a gang with too few is still being created
+FORMING_S_MAX = 300.0  # after that its group says what is missing, however many pods still come
+
+
+def is_forming(group: PodGroup, tasks: dict[str, Task], now: Instant) -> bool:
+    """There are too few members, in the order of their arrival, and the last of them, or the group, has only just come."""
+    created = group.metadata.creation_timestamp
+    if len(tasks) >= group.spec.min_member or not is_new(created, now, FORMING_S_MAX):
+        return False
+    latest = next((task.created for task in reversed(tasks.values())), None)
+    return is_new(created, now) or is_new(latest, now)
+
+
+def is_new(created: str | None, now: Instant, seconds: float = FORMING_S) -> bool:
+    """Whether an object is so young that what it lacks may simply be on its way; never by a clock that goes wrong."""
+    age = None if not created else now - instant.parse_instant(created)
+    return age is not None and abs(age) < seconds * instant.SECOND

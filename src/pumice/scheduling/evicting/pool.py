@@ -1,0 +1,193 @@
+"""Who may have to go for the gangs of one queue, and on which nodes that could make room for a pod at all.
+
+To try a node means to ask every plugin about its pods. So all nodes are looked at in columns first: what the votes could free at most
+(`votes`), added to the room that is there. Nodes on which that is too little are passed over, as trying them would; the first of the others is
+tried. What was found is kept for equal claimants, and only nodes that have changed since are looked at again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice.cluster.tasks import Status
+from pumice.scheduling.evicting import votes
+from pumice.scheduling.evicting.victim_columns import VictimColumns
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Hashable
+
+    from pumice.cluster.columns import Column, Mask
+    from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Indexes, TaskVictims
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.evicting.victim_columns import View
+
+SCREENS_MAX = 64  # of claimants that some plugin tells apart; each costs a byte a node
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Screen:
+    """Which nodes could be opened for one kind of claimant."""
+
+    claimant: GangState
+    task: Task
+    shape: Shape
+    keys: tuple[Hashable, ...]  # of the plugins' votes
+    open: Mask
+    seen: int = 0  # how much of the journal of stale nodes is accounted for
+    moves: int = -1  # the session's, when `refused` was learned
+    refused: list[int] = dataclasses.field(default_factory=list)  # the plugins themselves let too few go there
+    shut: Shut | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Shut:
+    """At that moment no node could be opened, of those that came into question; some of these were free of cost for the plan, some not."""
+
+    moves: int
+    nodes: Indexes
+    mixed: bool
+
+
+class Pool:
+    """Pods of some queues that may be evicted, by node, and as columns: the most room that evictions could make."""
+
+    def __init__(
+        self,
+        session: Session,
+        point: TaskVictims,
+        queues: Container[str],
+        statuses: frozenset[Status],
+        *,
+        is_preempting: bool,
+    ) -> None:
+        self.session = session
+        self.is_preempting = is_preempting
+        self.point = point
+        self.columns = columns = session.shared(VictimColumns)
+        in_queues = np.array([gang.queue in queues for gang in columns.gangs], dtype=bool)
+        self.members: Mask = columns.preemptable & in_queues[columns.gang]
+        self.statuses = statuses
+        self._counts: Mask = np.array([status in statuses for status in Status], dtype=bool)
+        everywhere = columns.everywhere()
+        self.most: Column = np.array([everywhere.sums(row * self.members) for row in columns.demand])
+        self.has_members: Mask = everywhere.sums(self.members.astype(np.int64)) > 0
+        # Where not even all pods that may go made room for such a pod. Within one plan that hardly ever gets better: other nodes
+        # come first. By shape and priority.
+        self._hopeless: dict[tuple[Shape, int], Mask] = {}
+        self._screens: dict[Hashable, Screen] = {}
+        self._has_room: dict[Shape, tuple[int, bool]] = {}
+        self._is_known = votes.is_known(point)
+
+    def candidates(self, node: int, claimant: GangState) -> list[Task]:
+        """The pods that could go for the claimant; a gang that others leave for stays itself, unless the claimant ranks above it."""
+        columns, gangs, served = self.columns, self.session.gangs, self.session.made_room_for
+        rows = range(columns.edges[node], columns.edges[node + 1])
+        return [
+            task
+            for task in (columns.tasks[row] for row in rows if self.members[row])
+            if gangs[task.gang].status(task) in self.statuses
+            and not (task.gang in served and gangs[task.gang].priority >= claimant.priority)
+        ]
+
+    def could_open(self, shape: Shape) -> Mask:
+        """Nodes that could take the pod if all pods of the pool left: the cheap first answer to "can eviction help?"."""
+        return shape.fits(self.session.room.future + self.most)
+
+    def has_room(self, shape: Shape) -> bool:
+        """Whether such a pod fits anywhere as things are, before any filter is asked; remembered while nothing moves."""
+        moves = self.columns.moves
+        if self._has_room.get(shape, (-1, False))[0] != moves:
+            self._has_room[shape] = (moves, bool(shape.fits(self.session.room.future).any()))
+        return self._has_room[shape][1]
+
+    # ------------------------------------------------------------------------------------------------- given up
+
+    def start_plan(self) -> None:
+        """Nodes that were given up may have changed since the plan before."""
+        self._hopeless.clear()
+
+    def give_up(self, nodes: Indexes | int, task: Task) -> None:
+        """Look for victims for such a pod on these nodes again only after all others, until the next plan."""
+        key = (self.session.shape(task), task.priority)
+        if key not in self._hopeless:
+            self._hopeless[key] = np.zeros(len(self.session.room.table), dtype=bool)
+        self._hopeless[key][nodes] = True
+
+    def promising(self, nodes: Indexes, task: Task) -> Indexes:
+        """The nodes in the given order, but those last that such a pod was given up on."""
+        hopeless = self._hopeless.get((self.session.shape(task), task.priority))
+        if hopeless is None:
+            return nodes
+        last = hopeless[nodes]
+        return np.concatenate((nodes[~last], nodes[last]))
+
+    # ------------------------------------------------------------------------------------------------- screens
+
+    def screen(self, claimant: GangState, task: Task) -> Screen:
+        """Where evictions of others than the claimant's own members could make room for the task, as of now."""
+        columns, shape = self.columns, self.session.shape(task)
+        columns.catch_up()
+        keys = votes.keys_of(self.point, task, columns)
+        own = columns.position.get(claimant.key, -1)
+        key = (shape, claimant.priority, task.is_best_effort, own, keys)
+        screen = self._screens.pop(key, None)
+        if screen is None:
+            screen = Screen(claimant, task, shape, keys, np.zeros(len(self.session.room.table), dtype=bool))
+            self._look(screen, columns.everywhere())
+        else:
+            stale = np.unique(np.array(columns.stale[screen.seen :], dtype=np.intp))
+            if len(stale):
+                self._look(screen, columns.on(stale))
+        screen.seen = len(columns.stale)
+        self._screens[key] = screen  # the newest last
+        if len(self._screens) > SCREENS_MAX:
+            del self._screens[next(iter(self._screens))]
+        if screen.moves != columns.moves:
+            screen.moves, screen.refused = columns.moves, []
+        return screen
+
+    def is_open(self, screen: Screen) -> Mask:
+        """The screen's nodes without those of which equal claimants have learned better since anything moved."""
+        if not screen.refused:
+            return screen.open
+        mask = screen.open.copy()
+        mask[screen.refused] = False
+        return mask
+
+    def refuse(self, screen: Screen, node: int) -> None:
+        """The plugins were asked about this node, and let too few go. Who has no bound may answer the next claimant differently."""
+        if self._is_known and screen.moves == self.columns.moves:
+            screen.refused.append(node)
+
+    def shut(self, screen: Screen) -> Shut | None:
+        """What was found for an equal claimant if it holds still."""
+        return screen.shut if screen.shut is not None and screen.shut.moves == self.columns.moves else None
+
+    def _look(self, screen: Screen, view: View) -> None:
+        columns, shape = self.columns, screen.shape
+        view.asked = self._asked(screen, view)
+        someone = view.any(view.asked)
+        chosen = votes.possible_victims(self.point, screen.keys, view)
+        enough = np.ones(len(view.nodes), dtype=bool)
+        for row in shape.rows:
+            freed = view.sums(columns.demand[row, view.rows] * chosen)
+            enough &= self.session.room.future[row, view.nodes] + freed >= shape.demand[row]
+        if not self.is_preempting:  # reclaim leaves nodes alone where there is nobody to take from
+            enough &= someone
+        screen.open[view.nodes] = enough
+
+    def _asked(self, screen: Screen, view: View) -> Mask:
+        """As `candidates`, for all nodes of the view, without the claimant's own gang."""
+        columns, claimant = self.columns, screen.claimant
+        asked: Mask = self.members[view.rows] & self._counts[columns.status[view.rows]]
+        asked &= ~(columns.served[view.gang] & (view.gang_priority >= claimant.priority))
+        asked &= view.gang != columns.position.get(claimant.key, -1)
+        if self.is_preempting and screen.task.is_best_effort:  # it needs a slot: one of its own kind has one
+            asked &= columns.best_effort[view.rows]
+        return asked

@@ -1,0 +1,101 @@
+"""Wedges that are resolved on every API server: the same bodies run on the embedded server and on the real one.
+
+The scheduler's policy is the built-in one with a grace time of one second. What stands in no test here is in
+tests/unit/scheduling/test_wedges.py, where no server adds anything.
+"""
+
+import contextlib
+
+from tests.bodies.scheduler import condition
+
+from pumice.api import kinds
+from pumice.api.core import Node
+from pumice.api.events import CoreEvent
+from pumice.api.pods import Pod
+from pumice.api.policy import PodDisruptionBudget
+from pumice.api.priority import PriorityClass
+from pumice.kube import errors
+from pumice.scheduling.core import builtin
+
+POLICY = builtin.parse(builtin.TEXT + "deadlockGrace: 1s\n", "built-in policy, impatient")
+
+
+async def until_event(world, name, reason):
+    async def told():
+        events = await world.client.list_json(kinds.by_struct(CoreEvent), namespace=world.namespace)
+        return next(
+            (each for each in events if each["reason"] == reason and each["involvedObject"]["name"] == name), None
+        )
+
+    return await world.until(told, f"an event {reason} about {name}")
+
+
+async def test_half_a_gang_that_lost_its_node_leaves_for_one_that_can_start_with_its_room(world):
+    await world.have_controller()
+    first, second = await world.node("a", gpus=4), await world.node("b", gpus=4)
+    await world.gang("train", size=8)
+    await world.until_bound("train", 8)
+    await world.run_bound("train")
+
+    async def runs():
+        return (await world.group("train"))["status"]["phase"] == "Running"
+
+    await world.until(runs, "train should run")
+    lost = [name for name, node in (await world.bound("train")).items() if node == second]
+    await world.client.delete(Node, second)
+    for name in lost:
+        with contextlib.suppress(errors.NotFound):
+            await world.client.delete(Pod, name, namespace=world.namespace, grace_s=0)
+    for name in lost:  # its controller makes them anew, and there is no room for them
+        await world.pod(name, gang="train")
+    await world.until_said("train", "holds 4 nvidia.com/gpu with 4 of the 8 members that must start together")
+    await world.gang("next", size=4)
+    told = await until_event(world, "train", "Deadlocked")
+    assert "and the others find no place" in told["message"]
+    bound = await world.until_bound_as_pods_leave("next", 4)
+    assert set(bound.values()) == {first}
+    assert await world.bound("train") == {}
+
+
+async def test_a_gang_that_was_admitted_in_vain_gives_the_quota_back_that_keeps_another_one_out(world):
+    await world.node("a", gpus=8)
+    queue = f"{world.namespace}-q"
+    await world.queue(queue, capability={"nvidia.com/gpu": "8"})
+    eight = {"nvidia.com/gpu": "8"}
+    await world.gang("stuck", size=1, gpus=9, queue=queue, minResources=eight)
+
+    async def admitted():
+        return (await world.group("stuck")).get("status", {}).get("phase") == "Inqueue"
+
+    await world.until(admitted, "the gang should be admitted")
+    await world.gang("next", size=1, gpus=8, queue=queue, minResources=eight)
+    await world.until_bound("next", 1)
+    told = await until_event(world, "stuck", "QuotaGivenBack")
+    assert f"kept {world.namespace}/next out" in told["message"]
+    status = (await world.group("stuck"))["status"]
+    assert status["phase"] == "Pending"
+    assert condition({"status": status}, "Deadlocked")["status"] == "False"
+
+
+async def test_a_disruption_budget_that_never_allows_it_is_named_to_the_gang_that_waits_for_it(world):
+    await world.node("a", gpus=2)
+    urgent = f"{world.namespace}-urgent"
+    await world.client.create(PriorityClass, {"metadata": {"name": urgent}, "value": 1000})
+    await world.gang("low", size=2)
+    await world.until_bound("low", 2)
+    await world.run_bound("low")
+    for name in await world.bound("low"):
+        labels = {"metadata": {"labels": {"app": "low"}}}
+        await world.client.patch(Pod, name, labels, namespace=world.namespace)
+    spec = {"minAvailable": 9, "selector": {"matchLabels": {"app": "low"}}}
+    await world.client.create(
+        PodDisruptionBudget, {"metadata": {"name": "web"}, "spec": spec}, namespace=world.namespace
+    )
+    await world.gang("high", size=0, minimum=2, priorityClassName=urgent)
+    for number in range(2):
+        await world.pod(f"high-worker-{number}", gang="high", priorityClassName=urgent)
+    told = await until_event(world, "high", "EvictionRefused")
+    assert f"pod {world.namespace}/low-worker-" in told["message"]
+    assert "budget" in told["message"]
+    assert len(await world.bound("low")) == 2
+    await world.client.delete(PriorityClass, urgent)

@@ -1,0 +1,248 @@
+"""Gangs that hold while they wait: who is told what, who leaves, and when."""
+
+import dataclasses
+
+import pytest
+from tests.unit.scheduling.clusters import (
+    NOW,
+    a_cluster,
+    a_gang,
+    a_group,
+    a_node,
+    a_pod,
+    a_priority_class,
+    a_queue,
+    plan_for,
+    policy,
+    when,
+)
+
+from pumice import instant
+from pumice.scheduling.core import builtin, cycle
+from pumice.scheduling.core.codes import Code
+
+BUILT_IN = builtin.parse(builtin.TEXT, "built-in policy")
+GRACE = BUILT_IN.deadlock_grace
+VOLCANO = policy("enqueue, allocate, backfill", "priority gang conformance", "drf predicates proportion nodeorder")
+BREAKING = dataclasses.replace(VOLCANO, break_deadlocks=True)
+OWNED = {
+    "ownerReferences": [
+        {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "j", "controller": True}
+    ]
+}
+
+
+def started(seconds):
+    """The status of a pod that runs since then."""
+    return {"startTime": when(seconds)}
+
+
+def half(name, alive, *, size=8, since=0, owned=True, **pods):
+    """A gang that runs and has lost members with their nodes: the first ones are left, new ones wait."""
+    manifest = {"metadata": OWNED} if owned else {}
+    return [
+        a_group(name, size, phase="Running"),
+        *(
+            a_pod(f"{name}-w-{n}", gang=name, gpu=1, cpu=None, node=node, status=started(since), **manifest, **pods)
+            for n, node in enumerate(alive)
+        ),
+        *(
+            a_pod(f"{name}-w-{n}", gang=name, gpu=1, cpu=None, **manifest, **pods)
+            for n in range(len(alive), size)
+        ),
+    ]  # fmt: skip
+
+
+def gpu_node(name, gpus=4):
+    return a_node(name, gpu=gpus, cpu="64")
+
+
+def codes(decisions, gang):
+    return [reason.code for reason in decisions.gangs[f"default/{gang}"].reasons]
+
+
+def texts(decisions, gang):
+    return [reason.text for reason in decisions.gangs[f"default/{gang}"].reasons]
+
+
+def over_time(*things, policy=BUILT_IN, wait=GRACE):
+    """Two cycles over the same objects, so far apart."""
+    snapshot = a_cluster(*things).snapshot()
+    first = cycle.plan(snapshot, policy, now=NOW)
+    return first, cycle.plan(snapshot, policy, first.memory, now=NOW + wait)
+
+
+def victims(decisions):
+    return sorted(each.task.name for each in decisions.evictions)
+
+
+TWO_HALVES = (gpu_node("n1"), gpu_node("n2"), half("a", ["n1"] * 4, since=600), half("b", ["n2"] * 4, since=1800))
+
+
+def test_two_halves_are_named_with_numbers_and_the_one_that_loses_least_leaves_after_the_grace_time():
+    first, second = over_time(*TWO_HALVES)
+    assert victims(first) == []
+    at = instant.format_instant(NOW + GRACE)
+    assert texts(first, "b")[0] == (
+        "holds 4 nvidia.com/gpu with 4 of the 8 members that must start together, and the others find no place;"
+        f" with that room default/a would start; unless that changes, it gives its room up at {at}"
+    )
+    assert texts(first, "a")[0].endswith(
+        "; it would start with the room that default/b holds, which waits as well;"
+        f" unless that changes, default/b gives its room up at {at}"
+    )
+    assert first.next_change is not None
+    assert first.next_change <= NOW + GRACE
+    assert victims(second) == [f"b-w-{n}" for n in range(4)]
+    assert {each.claimant for each in second.evictions} == {"default/a"}
+    assert {each.rule for each in second.evictions} == {"deadlock"}
+    assert second.evictions[0].story.why == (
+        "gang default/b held its room with 4 of 8 members for 300 s and could not become whole; default/a can start with it"
+    )
+    assert {node for pod, node in second.pipelined.items() if pod.startswith("default/a")} == {"n2"}
+
+
+def test_a_moment_before_the_grace_time_is_over_nobody_leaves():
+    _, second = over_time(*TWO_HALVES, wait=GRACE - 1)
+    assert victims(second) == []
+
+
+def test_a_policy_that_does_not_say_so_breaks_nothing_and_names_it_all_the_same():
+    first, second = over_time(*TWO_HALVES, policy=VOLCANO)
+    assert victims(second) == []
+    assert codes(first, "a")[0] is codes(second, "b")[0] is Code.HOLDS_WHILE_WAITING
+    assert "gives its room up" not in texts(second, "b")[0]
+
+
+def test_the_condition_comes_with_the_deadlock_and_goes_with_it():
+    first, _ = over_time(*TWO_HALVES)
+    told = {each.type: each for each in first.gangs["default/a"].conditions}
+    assert (told["Deadlocked"].status, told["Deadlocked"].reason) == (True, "HoldsWhileWaiting")
+    assert told["Deadlocked"].message == texts(first, "a")[0]
+    free = a_gang(
+        "c",
+        1,
+        running=["n1"],
+        cpu="1",
+        group={"phase": "Running", "conditions": [{"type": "Deadlocked", "status": "True"}]},
+    )
+    after = plan_for(a_node("n1"), free, policy=BUILT_IN)
+    assert [(each.type, each.status) for each in after.gangs["default/c"].conditions if each.type == "Deadlocked"] == [
+        ("Deadlocked", False)
+    ]
+
+
+def test_half_a_gang_leaves_for_one_that_waits_as_a_whole():
+    waits = a_gang("c", 4, gpu=1, cpu=None)
+    taken = half("b", ["n2"] * 4, size=4)
+    first, second = over_time(gpu_node("n1"), gpu_node("n2"), half("a", ["n1"] * 4), taken, waits)
+    assert codes(first, "a")[0] is Code.HOLDS_WHILE_WAITING
+    assert Code.HOLDS_WHILE_WAITING not in codes(first, "b")
+    assert victims(second) == [f"a-w-{n}" for n in range(4)]
+    assert {each.claimant for each in second.evictions} == {"default/c"}
+
+
+def test_half_a_gang_that_is_in_nobodys_way_stays():
+    first, second = over_time(gpu_node("n1"), half("a", ["n1"] * 4))
+    assert texts(first, "a")[0].endswith("and the others find no place")
+    assert victims(second) == []
+
+
+@pytest.mark.parametrize(
+    "left_alone",
+    [
+        pytest.param({"owned": False}, id="nobody would make its pods anew"),
+        pytest.param({"annotations": {"volcano.sh/preemptable": "false"}}, id="its pods are not preemptable"),
+        pytest.param({"spec": {"priorityClassName": "system-node-critical"}}, id="its pods are critical"),
+    ],
+)
+def test_whoever_must_not_be_evicted_stays(left_alone):
+    things = gpu_node("n1"), half("a", ["n1"] * 4, **left_alone), a_gang("c", 4, gpu=1, cpu=None)
+    first, second = over_time(*things)
+    assert codes(first, "a")[0] is Code.HOLDS_WHILE_WAITING
+    assert victims(second) == []
+
+
+def test_nobody_leaves_for_a_gang_of_lower_priority():
+    above = [each for each in half("a", ["n1"] * 4) if each.metadata.name != "a"]
+    group = a_group("a", 8, phase="Running", priority_class="high")
+    things = gpu_node("n1"), a_priority_class("high", 5), group, above, a_gang("c", 4, gpu=1, cpu=None)
+    first, second = over_time(*things)
+    assert codes(first, "a")[0] is Code.HOLDS_WHILE_WAITING
+    assert victims(second) == []
+
+
+def test_a_gang_that_is_whole_again_is_forgotten():
+    first, _ = over_time(*TWO_HALVES)
+    later = a_cluster(*TWO_HALVES, gpu_node("n3", 8)).snapshot()
+    whole = cycle.plan(later, BUILT_IN, first.memory, now=NOW + GRACE)
+    assert victims(whole) == []
+    assert {commit.gang for commit in whole.commits} == {"default/a", "default/b"}
+    again = cycle.plan(a_cluster(*TWO_HALVES).snapshot(), BUILT_IN, whole.memory, now=NOW + GRACE + 1)
+    assert victims(again) == []
+
+
+# ----------------------------------------------------------------------------------------------------- admitted in vain
+
+GPU = "nvidia.com/gpu"
+QUOTA = (
+    gpu_node("n1", 4),
+    gpu_node("n2", 4),
+    a_queue("q", capability={GPU: "8", "cpu": "100", "memory": "100Gi"}),
+    # Its pods ask for a zone that does not exist: it was admitted, and three quarters of the quota are promised to it.
+    a_group("stuck", 2, queue="q", minimum={GPU: "6"}, created=1),
+    [
+        a_pod(f"stuck-w-{n}", gang="stuck", gpu=3, cpu=None, spec={"nodeSelector": {"zone": "nowhere"}})
+        for n in range(2)
+    ],
+    a_group("next", 2, queue="q", phase="Pending", minimum={GPU: "4"}, created=2),
+)
+
+
+def test_a_gang_that_was_admitted_in_vain_gives_its_admission_back():
+    first, second = over_time(*QUOTA, policy=BREAKING)
+    at = instant.format_instant(NOW + GRACE)
+    held = next(reason for reason in first.gangs["default/stuck"].reasons if reason.code is Code.QUOTA_HELD)
+    assert held.text == (
+        "was admitted, finds no room, and keeps default/next out: 6 nvidia.com/gpu are promised to it;"
+        f" unless that changes, it gives its admission back at {at}"
+    )
+    assert first.gangs["default/stuck"].phase == "Inqueue"
+    assert second.gangs["default/stuck"].phase == "Pending"
+    told = next(each for each in second.gangs["default/stuck"].conditions if each.type == "Deadlocked")
+    assert (told.status, told.reason) == (False, "QuotaGivenBack")
+    assert told.message.startswith("gave its admission back: it found no room for 300 s and kept default/next out")
+
+
+def test_who_gave_its_admission_back_stays_out_for_a_while_and_lets_others_in():
+    _, second = over_time(*QUOTA, policy=BREAKING)
+    back = [each for each in QUOTA if getattr(each, "metadata", None) is None or each.metadata.name != "stuck"]
+    back.append(a_group("stuck", 2, queue="q", phase="Pending", minimum={GPU: "6"}, created=1))
+    snapshot = a_cluster(*back).snapshot()
+    third = cycle.plan(snapshot, BREAKING, second.memory, now=NOW + GRACE + 1)
+    assert third.gangs["default/next"].phase == "Inqueue"
+    assert third.gangs["default/stuck"].phase == "Pending"
+    assert texts(third, "stuck")[1] == (
+        "gave its admission back: it found no room for 300 s and kept default/next out; "
+        f"it may be admitted again from {instant.format_instant(NOW + 2 * GRACE)} on"
+    )
+    later = cycle.plan(snapshot, BREAKING, second.memory, now=NOW + 2 * GRACE)
+    assert Code.QUOTA_GIVEN_BACK not in codes(later, "stuck")
+
+
+def test_the_built_in_policy_lets_those_outside_in_once_their_patience_is_over():
+    """Its quotas are counted where pods are placed: a promise keeps nobody out for longer than that."""
+    first, _ = over_time(*QUOTA)
+    assert first.gangs["default/next"].phase == "Inqueue"
+
+
+def test_without_leave_to_break_deadlocks_an_admission_is_kept():
+    _, second = over_time(*QUOTA, policy=VOLCANO)
+    assert second.gangs["default/stuck"].phase == "Inqueue"
+    assert Code.QUOTA_HELD in codes(second, "stuck")
+
+
+def test_an_admission_is_kept_where_there_is_no_room_for_those_outside():
+    full = a_gang("runs", 5, running=["n1"] * 4 + ["n2"], gpu=1, cpu=None, group={"phase": "Running"})
+    _, second = over_time(*QUOTA, full, policy=BREAKING)
+    assert second.gangs["default/stuck"].phase == "Inqueue"
