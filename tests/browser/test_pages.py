@@ -135,9 +135,11 @@ def short_task():
 async def test_what_if_asks_the_engine(tmp_path):
     async with a_stage(tmp_path, nodes=1) as stage:
         page = await stage.enter()
-        await stage.job("wide", 2, gpus=8)
-        await page.goto(f"{stage.url}/gangs?state=waiting")
-        await page.get_by_role("link", name="wide").wait_for()
+        await stage.job("first", 1, gpus=6)
+        await page.locator(".figure strong:has-text('6')").wait_for()
+        await stage.job("second", 2, gpus=2)
+        await page.goto(stage.url + await href_of(page, stage, "second"))
+        await page.locator("#live_members td:has-text('second-worker-1')").wait_for()
         await page.goto(f"{stage.url}/what-if")
         await page.get_by_label("How many").fill("1")
         await page.get_by_label("Like").fill("node-0")
