@@ -21,7 +21,7 @@ from pumice.scheduling.placing.line import Line
 from pumice.scheduling.placing.placement import Placer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pumice.cluster.amounts import MutableAmounts
     from pumice.cluster.queues import QueueInfo
@@ -59,6 +59,7 @@ class Session:
         ports: Ports,
         budget: int,
         aside: Aside = NOTHING_ASIDE,
+        passed_over: Collection[str] = frozenset(),
     ) -> None:
         self.snapshot = snapshot
         self.policy = policy
@@ -66,6 +67,7 @@ class Session:
         self.ports = ports
         self.memory = memory  # of the cycles before; what this one learns is in the decisions
         self.aside = aside  # gangs and plugins on which an earlier attempt at this cycle broke
+        self.passed_over = passed_over  # gangs that have no turn: a question is asked in which they could not start
         self.closed_by: Failure | None = None  # of a plugin that this cycle cannot do without
         self.turn: GangState | None = None  # the gang that is worked on
         self.queues = snapshot.queues
@@ -257,7 +259,7 @@ class Session:
     def takes_part(self, gang: GangState) -> bool:
         """Whether the gang was admitted, and has members to place or room that is kept for it."""
         waits = gang.tally[Status.PENDING] > 0 or gang.key in self.reserved_room.held
-        return waits and not gang.is_waiting_for_admission
+        return waits and not gang.is_waiting_for_admission and gang.key not in self.passed_over
 
     def obstacle(self, gang: GangState) -> Reason | None:
         """Why no action may work on the gang in this cycle; None where all may."""
