@@ -184,10 +184,15 @@ class Dashboard:
     async def _session(self, request: web.Request) -> Session:
         """Who asks; sends them to the door where nobody knows."""
         bearer = token_of(request.headers) if self._door.takes_tokens else ""
+        if bearer:
+            self._sign_ins.check(request.remote)
         try:
             session = await self._sessions.find(request.cookies.get(self._cookie, ""), bearer)
         except Denied as denied:
-            if denied.status != 401 or bearer:
+            if denied.status != 401:
+                raise
+            if bearer:
+                self._sign_ins.take(request.remote)
                 raise
             session = None
         if session is None:
@@ -204,7 +209,7 @@ class Dashboard:
         return web.Response(text=text, content_type="text/html", status=401 if cause else 200)
 
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
-        self._sign_ins.take(request.remote)
+        self._sign_ins.check(request.remote)
         form = await request.post()
         secret = str(form.get("secret", "")).strip()
         if not secret or len(secret) > SECRET_CHARS_MAX:
@@ -215,6 +220,7 @@ class Dashboard:
         except Denied as denied:
             if denied.status != 401:
                 raise
+            self._sign_ins.take(request.remote)
             return await self._sign_in_form(request, str(denied))
         response = web.Response(status=303, headers={"location": "/"})
         secure = request.secure or request.headers.get("x-forwarded-proto") == "https"
