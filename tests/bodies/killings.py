@@ -139,6 +139,7 @@ async def jobs_survive(folder, url, *, jobs, deaths, run_s, seed):
                 await victim.kill()
                 await victim.start()
             await ledger.until_done(jobs)
+            await _until_recorded(url, jobs)
         finally:
             for process in (scheduler, controllers):
                 await process.stop()
@@ -148,6 +149,16 @@ async def jobs_survive(folder, url, *, jobs, deaths, run_s, seed):
         memory = decayed_usage.SLOT.decode(found.into(ConfigMap).data["memory.json"])
     assert (scheduler.deaths, controllers.deaths) == (deaths, deaths)
     return _judged(ledger, memory, url, jobs, seed)
+
+
+async def _until_recorded(url, jobs):
+    """The record is a few seconds behind; who keeps it must not be stopped before it has heard of the last end."""
+    store = Store(url)
+    store.open()
+    async with asyncio.timeout(PATIENCE_S):
+        while sum(row["state"] == "Completed" for row in rows_of(store, "gangs")) < jobs:
+            await asyncio.sleep(0.2)
+    store.close()
 
 
 def _judged(ledger, memory, url, jobs, seed):
