@@ -40,7 +40,11 @@ def _unfinished(witness: Witness, nodes: int) -> list[str]:
     }
     is_idle = not any(each.node and not each.is_over for each in witness.pods.values())
     # Gangs of several queues that are larger than their queues' shares wait for one another, as under Volcano: docs/reliability.md.
-    if is_idle and len({job.spec.queue for job in left.values()}) > 1 and all(_lacks_share(witness, key) for key in left):
+    if (
+        is_idle
+        and len({job.spec.queue for job in left.values()}) > 1
+        and all(_lacks_share(witness, key) for key in left)
+    ):
         return []
     return list(left)
 
