@@ -9,11 +9,11 @@ UV := $(BIN)/uv
 PYTEST := $(BIN)/pytest -n 2
 NO_KUBE := --ignore=tests/kube -m "not soak"
 
-.PHONY: help demo check test test-kube soak bench docs format kube-up kube-down requirements changelog clean venv
+.PHONY: help demo check test test-kube test-browser soak bench docs format kube-up kube-down requirements changelog clean venv
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 # ------------------------------------------------------------------------------------------------- environment
 
@@ -37,6 +37,10 @@ $(VENV)/dev.stamp: $(BIN)/uv requirements/dev.txt pyproject.toml
 
 $(VENV)/docs.stamp: $(VENV)/core.stamp requirements/docs.txt
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/docs.txt
+	@touch $@
+
+$(VENV)/browser.stamp: $(VENV)/dev.stamp requirements/browser.txt
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/browser.txt
 	@touch $@
 
 venv: $(VENV)/dev.stamp  ## everything a developer needs, in .venv
@@ -65,6 +69,10 @@ test-kube: $(VENV)/dev.stamp  ## tests on the real kube-apiserver, etcd, kubectl
 	$(BIN)/python tools/kube/build.py
 	$(BIN)/pytest tests/kube -m "not soak"
 
+test-browser: $(VENV)/browser.stamp  ## the dashboard in Debian's Chromium; pictures of its pages into build/pictures
+	tools/kube/packages chromium=chromium
+	$(PYTEST) tests/browser
+
 soak: $(VENV)/dev.stamp  ## the long rounds: crash tests, big random tests
 	$(BIN)/python tools/kube/build.py
 	$(BIN)/pytest -m soak
@@ -91,6 +99,7 @@ requirements: $(BIN)/uv  ## newest versions into the hash-pinned files
 	$(COMPILE) pyproject.toml requirements/core.in -o requirements/core.txt
 	$(COMPILE) pyproject.toml requirements/dev.in -o requirements/dev.txt
 	$(COMPILE) requirements/docs.in -o requirements/docs.txt
+	$(COMPILE) requirements/browser.in -o requirements/browser.txt
 	$(COMPILE) requirements/torchx.in -o requirements/torchx.txt
 
 changelog: $(VENV)/dev.stamp  ## fragments of changes/ into CHANGELOG.md (at a release)

@@ -17,7 +17,7 @@ from typing import Any
 
 from tools.kube import build
 
-HERE = ("engine", "fairshare", "reservations", "memory", "apiserver", "cli", "admission", "record")
+HERE = ("engine", "evictions", "fairshare", "reservations", "memory", "apiserver", "cli", "admission", "record")
 ON_KUBE = ("live", "record_live")
 RATIOS = Path(__file__).with_name("ratios.json")
 TOLERANCE = {

@@ -75,7 +75,7 @@ def large(nodes_: int = 5000, running: int = 1000, waiting: int = 200, size: int
     cluster = plan_bench.full_of_work(nodes_, 0, 1)
     intake, now = Intake(cluster), instant.parse_instant("2026-01-02T00:00:00Z")
     for number in range(running):
-        _gang(
+        add_gang(
             intake,
             f"r{number:04}",
             size,
@@ -84,7 +84,7 @@ def large(nodes_: int = 5000, running: int = 1000, waiting: int = 200, size: int
             places=[(number * size + k) % nodes_ for k in range(size)],
         )
     for number in range(waiting):
-        _gang(intake, f"w{number:04}", size, now, run_s=3600)
+        add_gang(intake, f"w{number:04}", size, now, run_s=3600)
     memory = cycle.plan(cluster.snapshot(), POLICY, now=now).memory  # what a scheduler knows that has run for a cycle
     world = World(intake, POLICY, now, memory)
     wanted = first_in_line(world, 20)
@@ -106,7 +106,8 @@ def large(nodes_: int = 5000, running: int = 1000, waiting: int = 200, size: int
     }
 
 
-def _gang(intake: Intake, name: str, size: int, now: int, *, run_s: int, places: list[int] | None = None) -> None:
+def add_gang(intake: Intake, name: str, size: int, now: int, *, run_s: int, places: list[int] | None = None) -> None:
+    """A gang of one-GPU pods that waits, or runs on these nodes."""
     created = instant.format_instant(now - 600 * instant.SECOND)
     asks = {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "1"}
     containers = (Container(name="worker", resources=ResourceRequirements(requests=asks, limits=asks)),)

@@ -104,7 +104,7 @@ def listings(store: Store) -> dict[str, Callable[[], object]]:
 
     def learned() -> object:
         with store.reading() as connection:
-            return queries.run_times(connection, user="user-1", queue="queue-1", name="train-7")
+            return queries.completed(connection, since=0, limit=1_000)
 
     return {
         "last 50": history(),

@@ -9,11 +9,14 @@ import signal
 import msgspec
 import sqlalchemy as sa
 
+from pumice import instant
 from pumice.record import answers, model, queries
 from pumice.record.buffer import Buffer
+from pumice.record.learned import Lessons
 from pumice.record.rows import Attempt, Capacity, Eviction, Forecast, Gang, Gap, Run
 from pumice.record.settings import RecordSettings
 from pumice.record.store import SCHEMA, Store
+from pumice.scheduling.time import run_times
 
 log = logging.getLogger(__name__)
 
@@ -217,16 +220,31 @@ def run_times_are_those_of_the_same_work(store):
     ]
     attempts = [attempt(each.uid, ended=each.ended) for each in (*made, *others)]
     store.write([*made, *others, *attempts], now=T0 + 50)
-    with store.reading() as connection:
-        found = queries.run_times(connection, user="ann", queue="research", name="train-77")
-        assert found == [4, 3, 2, 1, 0]
-        assert queries.run_times(connection, user="ann", queue="research", name="train-77", limit=2) == [4, 3]
+    found = store.completed(since=0, limit=100)
+    assert [each.uid for each in found if each.user == "ann" and each.name != "eval-1"] == [
+        "a0",
+        "a1",
+        "a2",
+        "a3",
+        "a4",
+    ]
+    assert [each.uid for each in store.completed(since=T0 + 12, limit=2)] == [each.uid for each in found][-2:]
+    lessons = Lessons()
+    lessons.fold(found)
+    lessons.fold(store.completed(since=lessons.until, limit=100))  # what was folded does not count again
+    taught = run_times.SLOT.decode(lessons.encoded())
+    assert taught.kinds[run_times.kind("ann", "research", "train-77")].lengths == (0, 1, 2, 3, 4)
+    assert taught.of(run_times.kind("ann", "research", "train-77")).length == 3 * instant.SECOND
+    assert taught.of(run_times.kind("bob", "research", "train-77")) is None
 
 
 def forecasts_are_held_against_what_came(store):
     store.write([ended(), Forecast("g1", T0, p50=T0 + 8, p90=T0 + 30)], now=T0 + 200)
     with store.reading() as connection:
         assert queries.forecast_errors(connection, since=T0) == [(2, -20, 10)]
+        assert queries.forecast_errors(connection, since=T0, namespace="nobody's") == []
+    found = answers.forecasts(store, "", T0)
+    assert (found.forecasts, found.held, found.off_s) == (1, 1.0, 2)
 
 
 ALL = (

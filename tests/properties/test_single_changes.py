@@ -86,7 +86,7 @@ def test_every_suggestion_starts_the_gang(name, rounds):
         decisions = question.plan(question.snapshot)
         for key, report in decisions.gangs.items():
             if report.reasons and start_of(question.snapshot, decisions, key) is None:
-                for each in single_changes.suggestions(question, report).found:
+                for each in single_changes.suggestions(question, decisions, key).found:
                     check_suggestion(world, question, key, each)
 
     rounds(check, 15)
@@ -112,5 +112,5 @@ def test_worlds_of_this_kind_have_gangs_with_suggestions_of_many_kinds():
         decisions = question.plan(question.snapshot)
         for report in decisions.gangs.values():
             if report.reasons and start_of(question.snapshot, decisions, report.gang) is None:
-                kinds |= {each.kind for each in single_changes.suggestions(question, report).found}
+                kinds |= {each.kind for each in single_changes.suggestions(question, decisions, report.gang).found}
     assert kinds >= {Kind.MINIMUM, Kind.GANG_ENDS, Kind.NODES, Kind.QUEUE, Kind.RESOURCE, Kind.PRIORITY}

@@ -1,6 +1,6 @@
 """Runs `pumice up --gpus auto` on a machine with an NVIDIA GPU, for real: python -m tools.gpu.workstation
 
-Two ranks share one card by memory, a more urgent gang evicts them, and they resume from their checkpoints;
+Two ranks share one card by memory, a gang of another queue evicts them, and they resume from their checkpoints;
 `pumice top` shows what they use. Only the standard library and Pumice's own commands: it also runs where nothing can be installed.
 """
 
@@ -61,7 +61,9 @@ class Workstation:
             raise Failed(f"`pumice {' '.join(words)}` ended with code {done.returncode}: {done.stderr}")
         return done.stdout
 
-    def submit(self, name: str, *, ranks: int, memory: int, steps: int, priority: str = "", folder: str = "") -> None:
+    def submit(
+        self, name: str, *, ranks: int, memory: int, steps: int, queue: str = "default", folder: str = ""
+    ) -> None:
         place = self.folder / folder
         place.mkdir(exist_ok=True)
         limits = {"volcano.sh/vgpu-number": "1", MEMORY: str(memory)}
@@ -72,19 +74,18 @@ class Workstation:
             "resources": {"limits": limits},
         }
         spec = {"containers": [container], "restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
-        rank = {"priorityClassName": priority} if priority else {}
         job = {
             "apiVersion": "batch.volcano.sh/v1alpha1",
             "kind": "Job",
             "metadata": {"name": name},
             "spec": {
                 "schedulerName": "volcano",
+                "queue": queue,
                 "minAvailable": ranks,
                 "plugins": {"env": []},
                 "policies": [{"event": "PodEvicted", "action": "RestartJob"}],
-                "tasks": [{"name": "rank", "replicas": ranks, "template": {"spec": spec | rank}}],
-            }
-            | rank,
+                "tasks": [{"name": "rank", "replicas": ranks, "template": {"spec": spec}}],
+            },
         }
         file = self.folder / "job.json"
         file.write_text(json.dumps(job))
@@ -113,9 +114,10 @@ def story(here: Workstation) -> None:
             raise Failed(f"the ranks do not share one card by its UUID: {first}")
         until("what they use of it is measured", lambda: _percent(here) is not None)
         print(here.pumice("top", "--price", f"{MEMORY}=0.00002"), flush=True)
-        # Not more than overcommit admits to a full cluster at once: a fifth of it.
-        here.submit("urgent", ranks=1, memory=half // 3, steps=3, priority="system-cluster-critical", folder="urgent")
-        until("the urgent gang has evicted them and run", lambda: here.phase("urgent") == "Completed")
+        # Both queues deserve half. Not more than overcommit admits to a full cluster at once: a fifth of it.
+        here.pumice("queue", "create", "--name", "others", "--weight", "1")
+        here.submit("claims", ranks=1, memory=half // 3, steps=3, queue="others", folder="claims")
+        until("the gang of the other queue has evicted them and run", lambda: here.phase("claims") == "Completed")
         reached = [here.step(rank) for rank in range(2)]
         until("the others step again", lambda: all(here.step(rank) > reached[rank] for rank in range(2)))
         again = here.pumice("job", "logs", "train")

@@ -117,7 +117,7 @@ def controllers(
         scheduler_names=frozenset(names),
         inherits_annotations=inherit_owner_annotations,
         enabled=controller_settings.enabled(wanted),
-        record=record_settings(record, others),
+        record=record_settings(record, others, namespace=lease_namespace),
         workers={_THREADS[option]: number for option, number in others.items() if number is not None},
         silence=_grace(silent_node_grace),
         prices=prices_of(prices),

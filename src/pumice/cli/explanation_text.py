@@ -149,6 +149,7 @@ def _reasons(answer: Answer, now: Instant, paint: Paint) -> str:
 SOURCES = {
     "limit": "its time limit",
     "declared": "as its owner says",
+    "recorded": "as its last runs took by the record",
     "learned": "as its last runs took",
     "queue": "its queue's default",
     "policy": "the policy's default: nobody says how long it runs",

@@ -11,7 +11,7 @@ from pumice.cli import completion
 from pumice.cli.cluster_command import ClusterAccess, asks
 from pumice.cli.printing import align
 from pumice.cli.results import Report
-from pumice.errors import BadInput, NotFound
+from pumice.errors import BadInput, NotFound, PumiceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from pumice.api.meta import Json
     from pumice.instant import Duration, Instant
     from pumice.readmodel import model
+    from pumice.record.model import ForecastRecord
     from pumice.scheduling.time.accuracy import Forecast
     from pumice.scheduling.time.forecast import World
 
+PAST_DAYS = 30  # of forecasts that the record is asked about
 SHOWN_MAX = 20  # gangs, where none is named
 SEED = 1  # the same cluster gives the same answer
 HORIZON_MAX = 366 * 24 * instant.HOUR
@@ -55,10 +57,38 @@ async def forecast(access: ClusterAccess, name: str, horizon: Duration, policy_f
     from pumice.cli import sources
 
     told = None if policy_file else await _from_leader(access, name)
-    if told is not None:
+    if told is None:
+        world = await sources.world(access, policy_file)
+        told = look_ahead(world, _wanted(world, name, access.namespace), horizon=horizon)
+    place = name.removeprefix("job/").rpartition("/")[0]
+    return await _with_record(access, place or access.namespace, told)
+
+
+async def _with_record(access: ClusterAccess, namespace: str, told: Report) -> Report:
+    """The forecast, with what the record says of those that were given before; where there is none, nobody minds."""
+    import msgspec
+
+    from pumice.cli import record_access
+    from pumice.record.model import ForecastRecord
+
+    since = access.clock.now() // instant.SECOND - PAST_DAYS * 86_400
+    try:
+        body = await record_access.ask(access, "/v1/forecasts", {"namespace": namespace, "since": str(since)})
+        past = msgspec.json.decode(body, type=ForecastRecord)
+    except (PumiceError, msgspec.MsgspecError):
         return told
-    world = await sources.world(access, policy_file)
-    return look_ahead(world, _wanted(world, name, access.namespace), horizon=horizon)
+    return Report(f"{told.text}{record_text(past, namespace)}", {**told.data, "record": msgspec.to_builtins(past)})
+
+
+def record_text(past: ForecastRecord, namespace: str) -> str:
+    """What came of the forecasts of the last weeks."""
+    if past.held is None or past.off_s is None:
+        return ""
+    off = instant.human_duration(past.off_s * instant.SECOND)
+    return (
+        f"\nThe record of namespace {namespace} has {past.forecasts} forecasts of the last {PAST_DAYS} days whose gangs have started: "
+        f"{past.held:.0%} had by the second time, and half of them within {off} of the likely one."
+    )
 
 
 async def _from_leader(access: ClusterAccess, name: str) -> Report | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pumice.api import names
 from pumice.errors import BadInput
 from pumice.record import settings
 from pumice.record.settings import RecordSettings
@@ -37,6 +38,10 @@ def keeps_record(body: Callable[..., Any]) -> Callable[..., Any]:
             "--record-user-label", is_flag=True,
             help="Charge by the label pumice.dev/user where admission recorded no submitter.",
         ),
+        click.option(
+            "--record-scheduler", default=names.SCHEDULER_LEASE, show_default=True, metavar="LEASE",
+            help="The scheduler's lease, beside whose memory forecasts are found and run times are left.",
+        ),
         price_option,
     )  # fmt: skip
     for option in reversed(options):
@@ -44,7 +49,9 @@ def keeps_record(body: Callable[..., Any]) -> Callable[..., Any]:
     return body
 
 
-def record_settings(url: str, options: dict[str, Any], *, adopts: bool = False) -> RecordSettings | None:
+def record_settings(
+    url: str, options: dict[str, Any], *, namespace: str = settings.NAMESPACE, adopts: bool = False
+) -> RecordSettings | None:
     """The settings that `keeps_record` asked for, taken out of the options; None for no record."""
     found = RecordSettings(
         url=url,
@@ -52,6 +59,8 @@ def record_settings(url: str, options: dict[str, Any], *, adopts: bool = False) 
         keep_detail_days=options.pop("record_keep_detail_days"),
         keeps_logs=options.pop("record_logs"),
         trusts_label=options.pop("record_user_label"),
+        scheduler=options.pop("record_scheduler"),
+        namespace=namespace,
         adopts=adopts,
     )
     if url in {"", NONE}:

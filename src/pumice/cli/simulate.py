@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import random
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,11 @@ from pumice.errors import BadInput
 from pumice.processes.entry_points import plugins_from_outside
 from pumice.processes.policies import parse_policy
 from pumice.sim import workload
+from pumice.sim.generator import generate
+from pumice.sim.gpu_traces import is_gpu_trace, read_csv
 from pumice.sim.policies import NAMED, Named
-from pumice.sim.simulation import SLOT, nodes
-from pumice.sim.simulation import simulate as run
+from pumice.sim.report import page
+from pumice.sim.simulation import SLOT, START, Simulation, nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,15 +33,36 @@ if TYPE_CHECKING:
     from pumice.sim.workload import Submission
 
 ERROR_MAX = 10.0
+LOAD_MAX = 10.0
+GENERATED = "generated"
+GENERATED_JOBS = 1_000
 POLICIES_MAX = 16  # in one call
 _FIGURES = ("mean_wait_s", "bounded_slowdown", "utilisation", "makespan_s", "evictions", "lost_gpu_h")
 
 
 @click.command()
 @click.option(
-    "--workload", "file", required=True, metavar="FILE", help="A trace in the Standard Workload Format (.swf)."
+    "--workload",
+    "file",
+    required=True,
+    metavar="FILE|generated",
+    help="A trace in the Standard Workload Format (.swf), the CSV of a public GPU trace, or `generated`.",
 )
-@click.option("--cluster", required=True, metavar="NxG", help="N equal nodes of G slots, such as 32x8.")
+@click.option(
+    "--cluster",
+    "--nodes",
+    "cluster",
+    required=True,
+    metavar="NxG[xMODEL]",
+    help="N equal nodes of G slots, such as 32x8 or 32x8xH100.",
+)
+@click.option(
+    "--load",
+    type=click.FloatRange(0.01, LOAD_MAX),
+    default=0.9,
+    show_default=True,
+    help="Of a generated workload: how much of the cluster it asks for.",
+)
 @click.option("--jobs", type=click.IntRange(1, workload.JOBS_MAX), help="Only so many jobs from the beginning.")
 @click.option(
     "--policy",
@@ -57,15 +81,20 @@ _FIGURES = ("mean_wait_s", "bounded_slowdown", "utilisation", "makespan_s", "evi
 @click.option(
     "--seed", type=int, default=1, show_default=True, help="Of whatever is drawn; the same gives the same answer."
 )
+@click.option(
+    "--report", type=click.Path(dir_okay=False), metavar="FILE.html", help="Also write one page with pictures."
+)
 @click.option("--per-job", is_flag=True, help="With -o json: also when each job started and ended.")
 @click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True)
 def simulate(
     file: str,
     cluster: str,
+    load: float,
     jobs: int | None,
     policies: tuple[str, ...],
     estimate_error: float,
     seed: int,
+    report: str | None,
     *,
     per_job: bool,
     output: str,
@@ -76,30 +105,55 @@ def simulate(
     one slot; all pods of a job start together. Nothing is written anywhere.
     """
     machines = nodes(cluster)
-    work = _read(file, jobs if jobs is not None else workload.JOBS_MAX)
-    _check_sizes(work, sum(int(node.status.allocatable[SLOT]) for node in machines), cluster)
+    slots = [int(node.status.allocatable[SLOT]) for node in machines]
+    if file == GENERATED:
+        work = generate(jobs if jobs is not None else GENERATED_JOBS, sum(slots), load=load, seed=seed)
+    else:
+        work = _read(file, jobs if jobs is not None else workload.JOBS_MAX)
+    _check_sizes(work, sum(slots), slots[0], cluster)
     work = _with_error(work, estimate_error, seed)
     chosen = _chosen(policies or ("builtin",))
-    outcomes = {name: _outcome(name, policy, work, cluster) for name, policy in chosen.items()}
+    outcomes: dict[str, Outcome] = {}
+    is_cut_short = False
+    for name, policy in chosen.items():
+        if not is_cut_short:
+            outcomes[name], is_cut_short = _outcome(name, policy, work, cluster)
+    if report is not None:
+        _write(report, page(outcomes, workload=Path(file).name, cluster=cluster))
     if output == "json":
         answer = {name: _as_data(outcome, per_job=per_job) for name, outcome in outcomes.items()}
         click.echo(json.dumps({"workload": file, "cluster": cluster, "seed": seed, "policies": answer}, indent=2))
     else:
         click.echo(_table(outcomes))
+    if is_cut_short:
+        raise click.Abort  # what was found until then has been printed
+
+
+def _write(file: str, text: str) -> None:
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"--report {file}: {error.strerror or error}; choose another place") from error
 
 
 def _read(file: str, most: int) -> list[Submission]:
     text = read_file(Path(file)).decode("utf-8", errors="replace")
-    work = workload.read_swf(io.StringIO(text), file, most=most)
+    read = read_csv if is_gpu_trace(text.partition("\n")[0]) else workload.read_swf
+    work = read(io.StringIO(text), file, most=most)
     if not work:
         raise BadInput(
-            f"{file}: no job in it has a run time and processors; is it a trace in the Standard Workload Format?"
+            f"{file}: no job in it has a run time and processors; is it a trace in the Standard Workload Format, or the CSV of a GPU trace?"
         )
     return work
 
 
-def _check_sizes(work: Sequence[Submission], slots: int, cluster: str) -> None:
-    largest = max(each.size for each in work)
+def _check_sizes(work: Sequence[Submission], slots: int, of_node: int, cluster: str) -> None:
+    widest = max(each.slots for each in work)
+    if widest > of_node:
+        raise BadInput(
+            f"--cluster {cluster}: a pod of the workload wants {widest} slots, and nodes have {of_node}; give larger nodes"
+        )
+    largest = max(each.size * each.slots for each in work)
     if largest > slots:
         raise BadInput(
             f"--cluster {cluster}: a job of the workload wants {largest} slots, and there are {slots}; give more nodes"
@@ -129,19 +183,28 @@ def _chosen(given: Iterable[str]) -> dict[str, Named]:
     return found
 
 
-def _outcome(name: str, policy: Named, work: Sequence[Submission], cluster: str) -> Outcome:
+def _outcome(name: str, policy: Named, work: Sequence[Submission], cluster: str) -> tuple[Outcome, bool]:
+    """What became of the work, and whether Ctrl-C ended it before its time: then it is what had become of it until then."""
+    simulation = Simulation(
+        work,
+        nodes(cluster),
+        policy=policy.text,
+        source=name,
+        strict=policy.strict,
+        extra_plugins=plugins_from_outside(),
+    )
+    began = time.monotonic()
     with progress.show(f"{name}: {len(work)} jobs") as tell:
-        return run(
-            work,
-            nodes(cluster),
-            policy=policy.text,
-            source=name,
-            strict=policy.strict,
-            extra_plugins=plugins_from_outside(),
-            progress=lambda at_s, ended: tell(
-                f"{name}: day {at_s / 86_400:.1f}, {ended} of {len(work)} jobs have ended"
-            ),
-        )
+        try:
+            for step in simulation.steps():
+                ended = simulation.ended
+                left_s = (time.monotonic() - began) / ended * (len(work) - ended) if ended else None
+                tell(
+                    f"{name}: day {(step.at - START) / instant.SECOND / 86_400:.1f}, {ended} of {len(work)} jobs have ended, {_duration(left_s)} to go"
+                )
+        except KeyboardInterrupt:
+            return simulation.outcome, True
+    return simulation.outcome, False
 
 
 def _as_data(outcome: Outcome, *, per_job: bool) -> dict[str, Any]:

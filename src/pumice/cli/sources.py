@@ -96,7 +96,7 @@ def _waits(found: model.GangDetail) -> bool:
 def _suggestions(cycle: Cycle, key: str) -> Suggestions:
     from pumice.scheduling.whatif import single_changes
 
-    return single_changes.suggestions(cycle.question, cycle.decisions.gangs[key])
+    return single_changes.suggestions(cycle.question, cycle.decisions, key)
 
 
 class States:

@@ -143,6 +143,15 @@ class Gang:
         return tuple((request, tuple(nodes)) for request, nodes in found.items())
 
     @functools.cached_property
+    def held_since(self) -> tuple[tuple[Instant | None, Amounts], ...]:
+        """What its members hold, and since when: those that started together are one. None: nobody has said when."""
+        found: dict[str | None, amounts.MutableAmounts] = {}
+        for task in self.tasks:
+            if task.status in OCCUPYING:
+                amounts.add(found.setdefault(task.pod.status.start_time, {}), task.request.amounts)
+        return tuple((_instant(text), own) for text, own in found.items())
+
+    @functools.cached_property
     def waiting_best_effort(self) -> int:
         """Members that wait, and ask for nothing."""
         return sum(task.status is Status.PENDING and task.is_best_effort for task in self.tasks)
@@ -181,6 +190,13 @@ class Gang:
         ]
         wants = spec.min_member, spec.role_minimums, spec.minimum, spec.closeness, spec.policies
         return fingerprint(spec.uid, spec.queue, spec.priority, theirs, spec.labels, wants, members)
+
+
+def _instant(text: str | None) -> Instant | None:
+    try:
+        return instant.parse_instant(text) if text else None
+    except instant.InstantError:
+        return None  # no API server writes such a time
 
 
 def gang_of(spec: GangSpec, tasks: Iterable[Task]) -> Gang:

@@ -17,6 +17,7 @@ from pumice.api.meta import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
 
     from pumice.api.core import Node
     from pumice.instant import Instant
@@ -53,6 +54,13 @@ def _read(text: str) -> Report | None:
         return msgspec.json.decode(text, type=Report)
     except msgspec.DecodeError:
         return None
+
+
+def measured_pods(node: Node) -> AbstractSet[str]:
+    """The pods that a node's report names."""
+    text = node.metadata.annotations.get(names.GPU_USE)
+    report = _read(text) if text else None
+    return report.pods.keys() if report is not None else frozenset()
 
 
 def reported(nodes: Iterable[Node], now: Instant) -> Mapping[str, PodGpuUse]:

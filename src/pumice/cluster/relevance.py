@@ -17,6 +17,7 @@ from pumice.api.pods import Pod
 from pumice.api.policy import PodDisruptionBudget
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import PodGroup, Queue
+from pumice.cluster import gpu_use
 from pumice.cluster.gangs import OUR_NOTES
 from pumice.cluster.queues import queue_of
 from pumice.cluster.tasks import Status, preemptable, status_of
@@ -138,6 +139,7 @@ def _node_is_news(cluster: Cluster, node: Node) -> bool:
     return known is None or (
         known.metadata.labels != node.metadata.labels
         or _without_gpu_use(known.metadata.annotations) != _without_gpu_use(node.metadata.annotations)
+        or gpu_use.measured_pods(known) != gpu_use.measured_pods(node)
         or known.spec != node.spec
         or known.status.allocatable != node.status.allocatable
         or known.status.images != node.status.images
@@ -145,7 +147,7 @@ def _node_is_news(cluster: Cluster, node: Node) -> bool:
 
 
 def _without_gpu_use(annotations: Mapping[str, str]) -> Mapping[str, str]:
-    """A measurement that comes every half minute is shown with the next cycle, and decides nothing."""
+    """A measurement that comes every half minute is shown with the next cycle, and decides nothing; of whom there is one is news."""
     if GPU_USE not in annotations:
         return annotations
     return {key: value for key, value in annotations.items() if key != GPU_USE}

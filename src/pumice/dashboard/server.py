@@ -40,9 +40,10 @@ LIMITS = Limits(connections=512)
 BODY_BYTES_MAX = 64 * 2**10  # of a form
 PATH_CHARS_MAX = 2_048
 STREAMS_MAX = 200
-STREAMS_OF_ONE_MAX = 20  # of one session: a page each
+STREAMS_OF_ONE_MAX = 50  # of one session: a page each
 STREAM_S_MAX = 600.0  # then the browser comes again
 HEARTBEAT_S = 15.0
+GONE_S = 1.0  # a reader that has closed its connection is noticed within this time
 PATCH_S = 0.2  # between two patches of one page, at least
 LOOKS_KEPT_MAX = 200  # rendered parts, shared by all who see the same
 THEMES = ("system", "light", "dark")
@@ -56,6 +57,14 @@ class Settings:
     hosts: tuple[str, ...] = ()
     writes: bool = False
     title: str = ""  # which cluster
+
+
+class _Elsewhere(PumiceError):
+    """What was asked for is on another page."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
 
 
 class Dashboard:
@@ -124,7 +133,9 @@ class Dashboard:
                 self._hosts.check(request)
             response = await handler(request)
         except web.HTTPException as error:
-            response = error if error.status < 400 else self._sorry(request, error.status, error.reason)
+            response = self._sorry(request, error.status, error.reason)
+        except _Elsewhere as elsewhere:
+            response = web.Response(status=303, headers={"location": elsewhere.path})
         except Denied as denied:
             response = self._sorry(request, denied.status, str(denied))
         except PumiceError as error:
@@ -177,21 +188,29 @@ class Dashboard:
         if session is None:
             if request.path == "/live":
                 raise Denied(401, "sign in again")
-            raise web.HTTPSeeOther("/sign-in")
+            raise _Elsewhere("/sign-in")
         self._requests.take(id(session))
         return session
 
-    async def _sign_in_form(self, request: web.Request) -> web.Response:
-        values = {**self._frame(request, None), "title": "Sign in", "takes_tokens": self._door.takes_tokens}
-        return web.Response(text=rendering.page("sign_in.html", values), content_type="text/html")
+    async def _sign_in_form(self, request: web.Request, cause: str = "") -> web.Response:
+        frame = self._frame(request, None)
+        values = {**frame, "title": "Sign in", "takes_tokens": self._door.takes_tokens, "cause": cause}
+        text = rendering.page("sign_in.html", values)
+        return web.Response(text=text, content_type="text/html", status=401 if cause else 200)
 
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
         self._sign_ins.take(request.remote)
         form = await request.post()
         secret = str(form.get("secret", "")).strip()
         if not secret or len(secret) > SECRET_CHARS_MAX:
-            raise Denied(401, "no token was given" if not secret else "this is too long for a token")
-        cookie, _ = await self._sessions.begin(secret)
+            cause = "no token was given" if not secret else "this is too long for a token"
+            return await self._sign_in_form(request, cause)
+        try:
+            cookie, _ = await self._sessions.begin(secret)
+        except Denied as denied:
+            if denied.status != 401:
+                raise
+            return await self._sign_in_form(request, str(denied))
         response = web.Response(status=303, headers={"location": "/"})
         secure = request.secure or request.headers.get("x-forwarded-proto") == "https"
         response.set_cookie(self._cookie, cookie, httponly=True, samesite="Lax", secure=secure, path="/")
@@ -267,7 +286,7 @@ class Dashboard:
         session.streams += 1
         try:
             async with asyncio.timeout(STREAM_S_MAX):
-                await self._follow(response, session, page, names, query, request.query.get("seen", ""))
+                await self._follow(request, response, session, (page, names, query))
         except (TimeoutError, ConnectionError):
             pass  # it comes again, or is gone
         finally:
@@ -290,27 +309,22 @@ class Dashboard:
 
     async def _follow(
         self,
+        request: web.Request,
         response: web.StreamResponse,
         session: Session,
-        page: Page,
-        names: Mapping[str, str],
-        query: Mapping[str, str],
-        seen: str,
+        target: tuple[Page, Mapping[str, str], Mapping[str, str]],
     ) -> None:
         """Sends what looks different than before, until the reader goes or is signed out."""
         known: dict[str, bytes] = {}
-        is_current = seen == str(self._source.version)
+        is_current = request.query.get("seen", "") == str(self._source.version)
         while True:
             version = self._source.version
-            if not self._sessions.holds(session):
-                await response.write(b"event: leave\ndata: signed out\n\n")
-                return
             try:
-                found = await self._parts(page, session, names, query)
+                found = await self._parts(*target, session)
             except Denied as denied:
                 found = {}
                 if denied.status in {401, 403}:
-                    await response.write(b"event: leave\ndata: not allowed\n\n")
+                    await response.write(b"event: leave\ndata: sign in again\n\n")
                     return
             except PumiceError:
                 found = {}  # the page says how old it is
@@ -322,13 +336,27 @@ class Dashboard:
                 await response.write(b"event: patch\ndata: " + body + b"\n\n")
             is_current = False
             await self._clock.sleep(PATCH_S)
-            while not await self._source.newer_than(version, within_s=HEARTBEAT_S):
+            if not await self._wait(request, response, version):
+                return
+
+    async def _wait(self, request: web.Request, response: web.StreamResponse, version: int) -> bool:
+        """Until there is something newer; False where the reader has gone."""
+        silent_s = 0.0
+        while not await self._source.newer_than(version, within_s=GONE_S):
+            if request.transport is None or request.transport.is_closing():
+                return False
+            silent_s += GONE_S
+            if silent_s >= HEARTBEAT_S:
                 await response.write(b": still here\n\n")
+                silent_s = 0.0
+        return request.transport is not None
 
     async def _parts(
-        self, page: Page, session: Session, names: Mapping[str, str], query: Mapping[str, str]
+        self, page: Page, names: Mapping[str, str], query: Mapping[str, str], session: Session
     ) -> dict[str, str]:
-        """Rendered once for all who see the same at the same time."""
+        """Rendered once for all who see the same at the same time; raises Denied once somebody has signed out."""
+        if not self._sessions.holds(session):
+            raise Denied(401, "signed out")
         state = self._source.state
         sees = await session.person.sees(state) if state is not None else None
         who = session.csrf if page.template == "gang.html" or self._settings.writes else sees

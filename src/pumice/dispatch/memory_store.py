@@ -15,10 +15,11 @@ import asyncio
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from pumice.api import names
 from pumice.api.core import ConfigMap
 from pumice.api.meta import ObjectReference
 from pumice.kube import errors
-from pumice.scheduling.core.memory import EMPTY, Memory, UnreadableSlot
+from pumice.scheduling.core.memory import EMPTY, Memory, UnreadableSlot, object_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 WRITE_S = 60.0  # between two writes of one slot
 RETRY_S = 1.0  # until a server that does not answer is asked again for what a former leader has left
 FLUSH_S_MAX = 3.0  # a process that is told to stop does not wait for a dead server
-KEY = "memory.json"
+KEY = names.MEMORY_KEY
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class MemoryPlace:
     prefix: str
 
     def name(self, slot: str) -> str:
-        return f"{self.prefix}-memory-{slot}"
+        return object_name(self.prefix, slot)
 
 
 @dataclasses.dataclass(slots=True)

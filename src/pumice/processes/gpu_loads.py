@@ -21,6 +21,7 @@ from pumice.scheduling.core.gpu_use import gang_uses, gpus_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from pumice.clock import Clock
     from pumice.cluster.state import Snapshot
@@ -119,13 +120,14 @@ class GangGpus:
         self._measured = measured
         self._meters = meters
         self._prices = prices
-        self._looked: Instant | None = None
+        self._looked = -ANEW
+        self._pods: AbstractSet[str] = frozenset()  # of whom there were measurements
         self._uses: Mapping[str, GangGpuUse] = {}
 
     def look(self, snapshot: Snapshot, now: Instant) -> Mapping[str, GangGpuUse]:
-        if self._looked is None or not 0 <= now - self._looked < ANEW:
-            self._looked = now
-            measured = {**self._measured.current, **reported(snapshot.nodes.objects, now)}
+        measured = {**self._measured.current, **reported(snapshot.nodes.objects, now)}
+        if not 0 <= now - self._looked < ANEW or measured.keys() != self._pods:
+            self._looked, self._pods = now, measured.keys()
             self._uses = gang_uses(snapshot.gangs.values(), measured, now)
             self._count(snapshot)
         return self._uses

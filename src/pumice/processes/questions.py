@@ -35,10 +35,10 @@ class Questions:
 
     async def suggestions(self, cycle: Cycle, key: str, *, sees_all: bool) -> bytes:
         """Single changes that would start a gang; who may not list others' gangs is not told their names."""
-        question, report = cycle.question, cycle.decisions.gangs.get(key)
-        if report is None or key not in cycle.snapshot.gangs:
+        question, decisions = cycle.question, cycle.decisions
+        if key not in decisions.gangs or key not in cycle.snapshot.gangs:
             raise Denied(404, f"no gang {key} was seen in the last cycle of this scheduler")
-        body = await self._plan(lambda: msgspec.json.encode(single_changes.suggestions(question, report)))
+        body = await self._plan(lambda: msgspec.json.encode(single_changes.suggestions(question, decisions, key)))
         if sees_all:
             return body
         return msgspec.json.encode(own_only(msgspec.json.decode(body, type=Suggestions), key))

@@ -64,6 +64,7 @@ class RecordServer:
             "/v1/history/{namespace}/{name}": self._gang,
             "/v1/report": self._report,
             "/v1/logs/{namespace}/{name}": self._logs,
+            "/v1/forecasts": self._forecasts,
         }
         return [web.get(path, self._with_review(answer)) for path, answer in answers.items()]
 
@@ -133,6 +134,14 @@ class RecordServer:
         await self._demand(user, wanted.namespace)
         now = self._clock.now() // 1_000_000_000
         return await self._read(lambda: answers.report(store, wanted, self._prices, now))
+
+    async def _forecasts(self, request: web.Request, user: Mapping[str, Any], store: Store) -> Any:
+        from pumice.record import answers
+
+        query = _checked(request.query, ("namespace", "since"))
+        await self._demand(user, query.get("namespace", ""))
+        since = model.number(query, "since") or 0
+        return await self._read(lambda: answers.forecasts(store, query.get("namespace", ""), since))
 
     async def _logs(self, request: web.Request, user: Mapping[str, Any], store: Store) -> Any:
         from pumice.record import answers

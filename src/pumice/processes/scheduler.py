@@ -39,6 +39,7 @@ from pumice.processes.forecasting import Forecasting
 from pumice.processes.gpu_loads import GangGpus, MeasuredGpus
 from pumice.processes.health import Pulse
 from pumice.processes.loads import MeasuredLoads
+from pumice.processes.recorded_runs import RecordedRuns
 from pumice.processes.requirements import STATE_KINDS, Requirements
 from pumice.processes.scheduler_metrics import Observer
 from pumice.readmodel.build import Cycle
@@ -125,6 +126,10 @@ class Scheduler:
         self._observer = Observer(self.meters, served.prices, runtime.tracing)
         self._extending = Extending()
         self._loads = MeasuredLoads(client, chosen, clock=runtime.clock, log=runtime.log, tell=self._news.set)
+        place = served.memory_place
+        self._recorded = RecordedRuns(
+            client, chosen, None if place is None else place.namespace, clock=runtime.clock, log=runtime.log
+        )
         self._gpus = MeasuredGpus(chosen, clock=runtime.clock, log=runtime.log)
         self._gang_gpus = GangGpus(self._gpus, self.meters, served.prices)
         self.forecasting = Forecasting(self._world, clock=runtime.clock, log=runtime.log)
@@ -196,7 +201,7 @@ class Scheduler:
             self._learn(Claimed(claim=claim))
         self.pulse.ready = True
         self._log("scheduler_started", nodes=len(self._cluster.nodes), pods=len(self._cluster.tasks))
-        works = (self._recorder, self._loads, self._gpus, self._store, self.forecasting)
+        works = (self._recorder, self._loads, self._gpus, self._store, self.forecasting, self._recorded)
         beside = [asyncio.create_task(each.run()) for each in works]
         try:
             while True:
@@ -284,6 +289,7 @@ class Scheduler:
             loads=self._loads.current,
             resting=self.dispatcher.resting(),
             forecasts=self.forecasting.take_fresh(),
+            run_times=self._recorded.current,
         )
         plan = functools.partial(
             cycle.plan,

@@ -66,8 +66,8 @@ class Expected(Struct):
     """How long a gang is expected to run: by its limit, as declared, as learned of past runs, by its queue's or the policy's default."""
 
     length: str  # a duration
-    source: str  # limit, declared, learned, queue or policy
-    right: float | None = None  # learned: the part of past runs that ended in time
+    source: str  # limit, declared, recorded, learned, queue or policy
+    right: float | None = None  # recorded, learned: the part of past runs that ended in time
     end: str = ""  # when it is expected to end, if it runs
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pumice.record import queries
-from pumice.record.model import VERSION, Detail, History, Lines, Logs, Usage
+from pumice.record.model import VERSION, Detail, ForecastRecord, History, Lines, Logs, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,6 +49,15 @@ def report(store: Store, wanted: Period, prices: Mapping[str, float], now: int) 
             connection, by=wanted.by, since=wanted.since, until=wanted.until, now=now, namespace=wanted.namespace
         )
         return Usage(VERSION, dict(prices), found)
+
+
+def forecasts(store: Store, namespace: str, since: int) -> ForecastRecord:
+    """How far forecasts have come true."""
+    with store.reading() as connection:
+        errors = queries.forecast_errors(connection, since=since, namespace=namespace)
+    held = sum(late <= 0 for _, late, _ in errors) / len(errors) if errors else None
+    off = sorted(abs(early) for early, _, _ in errors)[len(errors) // 2] if errors else None
+    return ForecastRecord(VERSION, since, len(errors), held, off)
 
 
 def logs(store: Store, namespace: str, name: str, attempt: int | None) -> Logs | None:

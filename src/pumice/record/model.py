@@ -139,6 +139,16 @@ class Detail(msgspec.Struct, frozen=True):
     runs: list[dict[str, Any]]
 
 
+class ForecastRecord(msgspec.Struct, frozen=True):
+    """What came of the forecasts that were given since a time, of gangs that have started."""
+
+    version: int
+    since: int
+    forecasts: int
+    held: float | None  # the part of the gangs that had started by the second time; None without any
+    off_s: int | None  # half of them started no further than this from the likely time
+
+
 class Usage(msgspec.Struct, frozen=True):
     version: int
     prices: dict[str, float]

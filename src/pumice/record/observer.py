@@ -19,10 +19,10 @@ from pumice.record import facts
 from pumice.record.rows import Attempt, Capacity, Gang, State, cut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pumice.api.meta import ObjectMeta
-    from pumice.record.rows import Row, Run
+    from pumice.record.rows import Forecast, Row, Run
 
 KINDS = (Job, PodGroup, Pod, Queue, Node)
 FORMER_RUNS_MAX = 1_024  # of pods that are gone, of one gang that lives on
@@ -67,6 +67,7 @@ class Observer:
         self._trusts_label = trusts_label
         self._gangs: dict[str, _Gang] = {}
         self._groups: dict[tuple[str, str], str] = {}  # namespace and name of a PodGroup -> its gang
+        self._group_uids: dict[str, str] = {}  # uids of PodGroups -> their gang
         self._members: dict[str, str] = {}  # uids of pods that no Job owns -> their gang
         self._orphans: dict[tuple[str, str], dict[str, News]] = {}  # pods whose group has not been seen
         self._parents: dict[str, str] = {}
@@ -79,10 +80,25 @@ class Observer:
         pods = (uid for gang in self._gangs.values() for uid in gang.living)
         return frozenset(uid for uid, gang in self._gangs.items() if not gang.is_gone), frozenset(pods)
 
+    def of_gangs(self, forecasts: Sequence[Forecast]) -> list[Forecast]:
+        """Forecasts by the uids of groups, as rows of the gangs that these belong to; of others nothing is kept."""
+        return [
+            msgspec.structs.replace(each, gang=self._group_uids[each.gang])
+            for each in forecasts
+            if each.gang in self._group_uids
+        ]
+
     def remembered(self) -> int:
         """How many gangs, groups and pods anything is kept for."""
         runs = sum(len(gang.runs) for gang in self._gangs.values())
-        return len(self._gangs) + len(self._groups) + len(self._members) + len(self._orphans) + runs
+        return (
+            len(self._gangs)
+            + len(self._groups)
+            + len(self._group_uids)
+            + len(self._members)
+            + len(self._orphans)
+            + runs
+        )
 
     def fold(self, news: Iterable[News], now: int) -> list[Row]:
         """The rows that follow from the news, each once."""
@@ -154,8 +170,11 @@ class Observer:
         uid = facts.owning_job(metadata) or metadata.uid
         if news.gone_at is None:
             self._groups[place] = uid
+            self._group_uids[metadata.uid] = uid
         elif self._groups.get(place) == uid:
             del self._groups[place]
+        if news.gone_at is not None:
+            self._group_uids.pop(metadata.uid, None)
         gang = self._gangs.setdefault(uid, _Gang())
         gang.seen = max(gang.seen, facts.version_of(metadata))
         if uid != metadata.uid:

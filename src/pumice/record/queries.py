@@ -9,8 +9,8 @@ import msgspec
 import sqlalchemy as sa
 
 from pumice.record import usage
+from pumice.record.learned import Completed
 from pumice.record.model import GangRow, Report, UsageRow
-from pumice.record.names import stem
 from pumice.record.schema import (
     ALIVE,
     ATTEMPTS,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 LIMIT_MAX = 10_000
 PODS_MAX = 2_000  # of one gang, in one answer
-LEARNED_MAX = 64  # runs that an estimate may be learned from
 ACCOUNTS = {"team": "team", "user": "user_name", "queue": "queue", "namespace": "namespace"}
 DAY_S = 86_400
 
@@ -175,35 +174,32 @@ def _usage(
 # ------------------------------------------------------------------------------------------------------ learning
 
 
-def run_times(connection: sa.Connection, *, user: str, queue: str, name: str, limit: int = LEARNED_MAX) -> list[int]:
-    """How long the last gangs ran that completed, of the same user and queue and of this name without its digits; the last first."""
-    wanted = stem(name)
+def completed(connection: sa.Connection, *, since: int, limit: int) -> list[Completed]:
+    """The newest gangs that completed in one attempt, since a time, in the order of their ends."""
+    wanted = GANGS.c.uid, GANGS.c.user_name, GANGS.c.queue, GANGS.c.name, GANGS.c.started, GANGS.c.ended
     found = (
-        sa.select(GANGS.c.name, GANGS.c.started, GANGS.c.ended)
+        sa.select(*wanted)
         .where(
-            GANGS.c.user_name == user,
-            GANGS.c.queue == queue,
-            GANGS.c.state == "Completed",
-            GANGS.c.ended.is_not(None),
-            GANGS.c.started.is_not(None),
-            GANGS.c.attempts == 1,
+            GANGS.c.state == "Completed", GANGS.c.ended >= since, GANGS.c.started.is_not(None), GANGS.c.attempts == 1
         )
-        .order_by(GANGS.c.ended.desc())
-        .limit(limit * 16)
+        .order_by(GANGS.c.ended.desc(), GANGS.c.uid.desc())
+        .limit(limit)
     )
-    times = [row.ended - row.started for row in connection.execute(found) if stem(row.name) == wanted]
-    return times[:limit]
+    return [Completed(*row) for row in connection.execute(found)][::-1]
 
 
-def forecast_errors(connection: sa.Connection, *, since: int, limit: int = LIMIT_MAX) -> list[tuple[int, int, int]]:
-    """Forecasts that have come true or not: how much later than p50 and than p90 the gang started, and how far ahead it was made."""
+def forecast_errors(
+    connection: sa.Connection, *, since: int, namespace: str = "", limit: int = LIMIT_MAX
+) -> list[tuple[int, int, int]]:
+    """The newest forecasts that have come true or not: how much later than p50 and p90 the gang started, and how far ahead that was made."""
     found = (
         sa.select(
             GANGS.c.started - FORECASTS.c.p50, GANGS.c.started - FORECASTS.c.p90, GANGS.c.started - FORECASTS.c.made
         )
         .select_from(FORECASTS.join(GANGS, GANGS.c.uid == FORECASTS.c.gang))
         .where(FORECASTS.c.made >= since, GANGS.c.started.is_not(None))
-        .order_by(FORECASTS.c.made)
+        .where(GANGS.c.namespace == namespace if namespace else sa.true())
+        .order_by(FORECASTS.c.made.desc())
         .limit(limit)
     )
     return [tuple(row) for row in connection.execute(found)]

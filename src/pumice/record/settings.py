@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from urllib.parse import urlsplit
 
+from pumice.api import names
 from pumice.errors import BadInput
 
 DAY_S = 86_400
+NAMESPACE = "kube-system"
 KEEP_DAYS = 400  # a year and a month, so that months can be compared
 KEEP_DETAIL_DAYS = 31
 BUFFER_ROWS_MAX = 50_000  # about 30 MB
@@ -24,6 +26,8 @@ class RecordSettings:
     adopts: bool = False  # a record of another cluster is continued: that cluster is gone
     keeps_logs: bool = True
     buffer_rows: int = BUFFER_ROWS_MAX  # that wait while the database is away
+    namespace: str = NAMESPACE  # where the scheduler keeps its memory, and reads what it can learn from the record
+    scheduler: str = names.SCHEDULER_LEASE  # whose memory that is
 
 
 def check(url: str, option: str = "--record") -> str:

@@ -18,7 +18,7 @@ from sqlalchemy import event
 from sqlalchemy.dialects import postgresql, sqlite
 
 from pumice.errors import BadInput, NotFound, PumiceError
-from pumice.record import settings, usage
+from pumice.record import queries, settings, usage
 from pumice.record.rows import TABLES, Attempt, Gang, Run, State
 from pumice.record.schema import (
     ALIVE,
@@ -40,6 +40,7 @@ from pumice.record.schema import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from pumice.record.learned import Completed
     from pumice.record.log_keeper import Lines
     from pumice.record.rows import Gap, Row
 
@@ -196,6 +197,11 @@ class Store:
         found = sa.select(LOGS.c.at).where(LOGS.c.pod_uid == pod_uid, LOGS.c.at >= since).limit(1)
         with self.reading() as connection:
             return connection.scalar(found) is not None
+
+    def completed(self, *, since: int, limit: int) -> list[Completed]:
+        """Gangs that run times can be learned from."""
+        with self.reading() as connection:
+            return queries.completed(connection, since=since, limit=limit)
 
     def _upsert(self, table: str) -> Any:
         """Insert, or replace what an older version of the same object had left."""

@@ -21,7 +21,9 @@ from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import Namespace
 from pumice.api.pods import Pod
 from pumice.errors import BadInput, PumiceError
+from pumice.kube.errors import KubeError
 from pumice.record.buffer import BATCH_MAX, Buffer
+from pumice.record.learned import GANGS_MAX, Exchange, Lessons
 from pumice.record.log_keeper import LogKeeper
 from pumice.record.observer import KINDS, News, Observer
 
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers
     from pumice.kube.informer import News as Change
-    from pumice.record.rows import Forecast
     from pumice.record.settings import RecordSettings
     from pumice.record.store import Store
     from pumice.runtime import Runtime
@@ -65,6 +66,9 @@ class Writer:
         self._observer = Observer(trusts_label=settings.trusts_label)
         self._buffer = Buffer(settings.buffer_rows)
         self._lines = LogKeeper(client, informers, runtime, self._has_lines) if settings.keeps_logs else None
+        self._lessons = Lessons()
+        self._exchange = Exchange(client, settings)
+        self._forecasts: set[tuple[str, int]] = set()  # that wait for their gangs, and are in the record
         self._folding = ThreadPoolExecutor(1, "record-fold")
         self._database = ThreadPoolExecutor(1, "record-write")
         self._due = {"sum": 0.0, "trim": 0.0, "lines": 0.0}
@@ -79,10 +83,6 @@ class Writer:
         """To be awaited before a pod is deleted: its last lines go with it."""
         if self._lines is not None:
             await self._lines.keep_first(pod_uid)
-
-    def forecast(self, rows: Sequence[Forecast]) -> None:
-        """Keep forecasts; what came true stands in the gangs' own rows."""
-        self._drop(self._buffer.put(rows, self._now()))
 
     async def flush(self) -> None:
         """Returns once everything that has been heard by now is in the record."""
@@ -261,9 +261,28 @@ class Writer:
         if at >= self._due["sum"]:
             is_behind = await self._in(self._database, self.store.sum_up, now)
             self._due["sum"] = at if is_behind else at + SUM_UP_S
+            if not is_behind:
+                await self.exchange()
         if at >= self._due["trim"]:
             trimmed = await self._in(self._database, self.store.trim, self._settings, now)
             self._due["trim"] = at + (1.0 if trimmed else TRIM_S)
+
+    async def exchange(self) -> None:
+        """Tell the scheduler what was learned, and keep the forecasts that it has given; once a minute, and never twice for a failure."""
+        assert self.store is not None
+        gangs = await self._in(self._database, self.store.completed, since=self._lessons.until, limit=GANGS_MAX)
+        await self._in(self._folding, self._lessons.fold, gangs)
+        try:
+            self._guard()
+            await self._exchange.teach(await self._in(self._folding, self._lessons.encoded))
+            given = await self._exchange.forecasts()
+        except KubeError as error:
+            self._log("record_not_exchanged", error=str(error))
+            return
+        rows = await self._in(self._folding, self._observer.of_gangs, given)
+        fresh = [row for row in rows if row.key not in self._forecasts]
+        self._forecasts = {row.key for row in rows}
+        self._drop(self._buffer.put(fresh, self._now()))
 
     def _tell(self) -> None:
         since = self._buffer.since()

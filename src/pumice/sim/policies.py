@@ -16,6 +16,22 @@ tiers:
   - name: gang
   - name: predicates
 """
+_VOLCANO = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+"""
 _RESERVATION = """\
   - name: reservation
     arguments: {{depth: {depth}, patience: 0s, horizon: 87600h}}
@@ -49,4 +65,5 @@ NAMED = {
         _without_reservation(builtin.TEXT), meaning="the built-in policy without reservations: whatever fits starts"
     ),
     "builtin": Named(builtin.TEXT, meaning="the policy that holds where no file is given"),
+    "volcano": Named(_VOLCANO, meaning="Volcano's default: whole gangs, and whatever fits starts"),
 }

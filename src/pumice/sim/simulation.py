@@ -42,25 +42,27 @@ SLOTS_MAX = 1_000  # of one node
 START = instant.parse_instant("2026-01-01T00:00:00Z")  # second 0 of every workload
 _DAY_ONE = instant.format_instant(START)
 SLOT = "nvidia.com/gpu"  # what a slot is called in the cluster; each has a CPU and 4 GiB beside it
-_CLUSTER = re.compile(r"([0-9]{1,9})x([0-9]{1,9})")
+_CLUSTER = re.compile(r"([0-9]{1,9})x([0-9]{1,9})(?:x([A-Za-z][A-Za-z0-9._-]{0,62}))?")
+MODEL = "nvidia.com/gpu.product"
 NAMESPACE = "sim"
 
 
 def nodes(text: str) -> list[Node]:
-    """Equal nodes: "32x8" are 32 with 8 slots each."""
+    """Equal nodes: "32x8" are 32 with 8 slots each, "32x8xH100" the same with the model of their GPUs as a label."""
     match = _CLUSTER.fullmatch(text)
     count, slots = (int(match[1]), int(match[2])) if match else (0, 0)
     if not (1 <= count <= NODES_MAX and 1 <= slots <= SLOTS_MAX):
         raise BadInput(
-            f"cluster {text!r}: write NODESxSLOTS, such as 32x8, with 1 to {NODES_MAX} nodes of 1 to {SLOTS_MAX} slots"
+            f"cluster {text!r}: write NODESxSLOTS, such as 32x8, or NODESxSLOTSxMODEL, such as 32x8xH100, with 1 to {NODES_MAX} nodes of 1 to {SLOTS_MAX} slots"
         )
     room = {"cpu": str(slots), "memory": f"{4 * slots}Gi", "pods": str(max(110, slots)), SLOT: str(slots)}
     status = NodeStatus(allocatable=room, capacity=room)
-    return [Node(metadata=_node_meta(f"node-{number:05}"), status=status) for number in range(count)]
+    model = {MODEL: match[3]} if match and match[3] else {}
+    return [Node(metadata=_node_meta(f"node-{number:05}", model), status=status) for number in range(count)]
 
 
-def _node_meta(name: str) -> ObjectMeta:
-    return ObjectMeta(name=name, uid=name, creation_timestamp=_DAY_ONE, labels={names.HOSTNAME: name})
+def _node_meta(name: str, labels: Mapping[str, str]) -> ObjectMeta:
+    return ObjectMeta(name=name, uid=name, creation_timestamp=_DAY_ONE, labels={names.HOSTNAME: name, **labels})
 
 
 def simulate(

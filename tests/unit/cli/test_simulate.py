@@ -5,6 +5,7 @@ import json
 import pytest
 
 from pumice.cli.main import ExitCode, run
+from pumice.sim import simulation
 
 TRACE = """\
 ; four jobs
@@ -126,3 +127,42 @@ def test_a_file_that_is_not_there_or_no_trace(tmp_path, capsys):
     assert "unknown action 'dance'" in refused(
         capsys, "--workload", str(trace), "--cluster", "4x1", "--policy", str(policy)
     )
+
+
+def test_a_report_is_written_beside_the_answer(trace, capsys, tmp_path):
+    file = tmp_path / "report.html"
+    answered(capsys, "--workload", trace, "--nodes", "4x1xH100", "--policy", "volcano", "--report", str(file))
+    assert "trace.swf on 4x1xH100" in file.read_text()
+    said = refused(capsys, "--workload", trace, "--nodes", "4x1", "--report", str(tmp_path / "no" / "where.html"))
+    assert "No such file or directory; choose another place" in said
+
+
+def test_a_workload_can_be_generated(capsys):
+    arguments = ("--workload", "generated", "--jobs", "20", "--nodes", "2x4", "--policy", "easy", "-o", "json")
+    found = json.loads(answered(capsys, *arguments))["policies"]["easy"]
+    assert (found["jobs"], found["never_ended"]) == (20, 0)
+    assert json.loads(answered(capsys, *arguments))["policies"]["easy"] == found
+
+
+def test_ctrl_c_keeps_what_is_done(trace, capsys, monkeypatch):
+    steps = simulation.Simulation.steps
+
+    def cut_short(self, until_s=None):
+        for number, step in enumerate(steps(self, until_s)):
+            if number == 3:
+                raise KeyboardInterrupt
+            yield step
+
+    monkeypatch.setattr(simulation.Simulation, "steps", cut_short)
+    arguments = ["--workload", trace, "--cluster", "4x1", "--policy", "fifo", "--policy", "easy", "-o", "json"]
+    assert run(["simulate", *arguments]) is not ExitCode.OK
+    found = json.loads(capsys.readouterr().out)["policies"]
+    assert list(found) == ["fifo"]
+    assert found["fifo"]["never_ended"] == 4
+
+
+def test_a_pod_that_is_larger_than_a_node_is_named(capsys, tmp_path):
+    file = tmp_path / "trace.csv"
+    file.write_text("num_gpu,creation_time,scheduled_time,deletion_time\n8,0,0,100\n")
+    said = refused(capsys, "--workload", str(file), "--nodes", "4x4")
+    assert "a pod of the workload wants 8 slots, and nodes have 4" in said

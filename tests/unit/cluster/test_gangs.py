@@ -194,6 +194,17 @@ def test_a_sub_gang_ranks_by_its_highest_member_and_never_below_zero():
     assert rank() == 0
 
 
+def test_members_that_started_together_hold_together():
+    def member(name, since, **more):
+        status = {} if since is None else {"startTime": since}
+        return a_pod(name, gang="g", node="n1", phase="Running", cpu="2", status=status, **more)
+
+    noon = "2026-01-01T12:00:00Z"
+    found = gang(a_group("g", 1), member("a", noon), member("b", noon), member("c", None), a_pod("d", gang="g"))
+    held = {since: own["cpu"] for since, own in found.held_since}
+    assert held == {instant.parse_instant(noon): 4000, None: 2000}
+
+
 # ------------------------------------------------------------------------------------------------------ native, lone
 
 

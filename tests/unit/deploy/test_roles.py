@@ -43,7 +43,7 @@ def test_the_charts_policy_is_the_built_in_one():
 def test_the_scheduler_may_keep_exactly_the_slots_that_are_persistent():
     own = (slot for slot, _ in OWN_MEMORY)
     slots = [*own, *(plugin.memory for plugin in CLASSES if plugin.memory is not None)]
-    (named,) = [rule for rule in rules("Role", "pumice-scheduler-memory") if "resourceNames" in rule]
+    (named,) = [rule for rule in rules("Role", "pumice-scheduler-memory") if "update" in rule["verbs"]]
     assert named["resourceNames"] == [f"pumice-scheduler-memory-{slot.name}" for slot in slots if slot.persistent]
 
 

@@ -33,7 +33,7 @@ class Heard(list):
 
 def test_without_a_file_the_built_in_policy_is_in_force():
     policies = PolicyFile(None, extra={}, log=Heard())
-    assert policies.current.actions == ("enqueue", "allocate", "preempt", "reclaim", "backfill")
+    assert policies.current.actions == ("enqueue", "allocate", "preempt", "reclaim", "lend", "backfill")
     assert not policies.look()
 
 

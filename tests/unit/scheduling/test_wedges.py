@@ -57,8 +57,8 @@ def suggested(gang, *things):
     """What `pumice explain` says would start the gang."""
     snapshot = a_cluster(*things).snapshot()
     question = Question(snapshot, BUILT_IN, NOW)
-    report = question.plan(snapshot).gangs[f"default/{gang}"]
-    return [each.text for each in single_changes.suggestions(question, report).found]
+    found = single_changes.suggestions(question, question.plan(snapshot), f"default/{gang}").found
+    return [each.text for each in found]
 
 
 def after_the_grace_time(*things, policy=BUILT_IN):

@@ -113,6 +113,7 @@
 {{- if ne .kind "none" }}
 - --record-keep-days={{ .keepDays }}
 - --record-keep-detail-days={{ .keepDetailDays }}
+- --record-scheduler={{ include "pumice.fullname" $ }}-scheduler
 - {{ if .logs }}--record-logs{{ else }}--no-record-logs{{ end }}
 {{- range $resource, $dollars := $.Values.scheduler.prices }}
 - --price={{ $resource }}={{ $dollars }}

@@ -87,6 +87,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "noun": figures.noun(resource),
         "holds": figures.part(gang.holds, resource) if gang is not None else 0.0,
         "asks": figures.part(gang.asks, resource) if gang is not None else 0.0,
+        "run_s": figures.seconds(gang.expected.length) if gang is not None and gang.expected is not None else 0,
         "cures": CURES,
         "sources": SOURCES,
         "suggestions": _suggestions(looking, detail) if detail is not None else None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from pumice.dashboard import figures
+from pumice.dashboard.pages import queues
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -125,12 +126,11 @@ class _Painter:
         self.resource = resource
         self._gangs = {each.key: each for each in state.gangs}
         self._by = by
-        names = (
-            [each.name for each in state.queues if each.name != "root"]
-            if by == "queue"
-            else [gang for node in state.nodes for gang in node.devices if gang in self._gangs]
-        )
-        self._colours = figures.colour_of(names)
+        if by == "queue":
+            self._colours = queues.colours_of(state)
+        else:
+            there = (gang for node in state.nodes for gang in node.devices if gang in self._gangs)
+            self._colours = figures.colour_of(there)
 
     def colour(self, gang: str) -> str:
         known = self._gangs.get(gang)
@@ -138,7 +138,10 @@ class _Painter:
         return f"c{self._colours[name]}" if name in self._colours else "other"
 
     def legend(self) -> list[tuple[str, str]]:
-        return [(f"c{colour}", name) for name, colour in list(self._colours.items())[:LEGEND_MAX]]
+        shown = list(self._colours.items())[:LEGEND_MAX]
+        return [
+            (f"c{colour}", self._gangs[name].job or name if name in self._gangs else name) for name, colour in shown
+        ]
 
     def title(self, gang: str) -> str:
         known = self._gangs.get(gang)

@@ -58,8 +58,13 @@ async def data(looking: Looking) -> Mapping[str, Any]:
 def rows(state: model.State, resource: str) -> list[Row]:
     """Children behind their parents, by name; the root itself says nothing of its own."""
     whole = figures.part(state.totals.allocatable, resource)
-    colours = figures.colour_of(each.name for each in state.queues)
+    colours = colours_of(state)
     return [_row(queue, depth, colours[queue.name], resource, whole) for queue, depth in _tree(state.queues)]
+
+
+def colours_of(state: model.State) -> dict[str, int]:
+    """The same on every page."""
+    return figures.colour_of(each.name for each in state.queues if each.name != ROOT)
 
 
 def _tree(queues: tuple[model.Queue, ...]) -> Iterator[tuple[model.Queue, int]]:

@@ -6,16 +6,18 @@
 
   // ------------------------------------------------------------------------------------------- signing in by a link
 
-  const token = /^#token=([\w-]{20,200})$/.exec(location.hash);
-  if (token) {
+  function enter() {
+    const token = /^#token=([\w-]{20,200})$/.exec(location.hash);
+    if (!token) return;
     history.replaceState(null, "", location.pathname + location.search); // no copy of it in the browser's history
     const field = document.getElementById("secret");
-    if (field) {
-      field.value = token[1];
-      field.form.submit();
-      return;
-    }
+    if (!field) return;
+    field.value = token[1];
+    field.form.submit();
   }
+
+  addEventListener("hashchange", enter);
+  enter();
 
   // ------------------------------------------------------------------------------------------- time goes on
 

@@ -1,8 +1,8 @@
 """The actions, one file each; a policy names those that run, in order. A new one is a file here and a line in this table.
 
 Read `enqueue` (which gangs may have pods) and `allocate` (which start) first; `backfill` places pods that ask for nothing. `preempt` and `reclaim`
-make room within a queue and between queues, `gangpreempt` and `gangreclaim` do so gang by gang, `shuffle` moves running pods, and
-`consolidate` moves gangs so that what is free in pieces becomes room for one that waits.
+make room within a queue and between queues, `gangpreempt` and `gangreclaim` do so gang by gang. `lend` gives away what nobody can use within
+a share. `shuffle` moves running pods, and `consolidate` moves gangs so that what is free in pieces becomes room for one that waits.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pumice.scheduling.actions import (
     enqueue,
     gangpreempt,
     gangreclaim,
+    lend,
     preempt,
     reclaim,
     shuffle,
@@ -36,6 +37,7 @@ NAMES: Mapping[str, Callable[[Session], None]] = {
     "enqueue": enqueue.run,
     "gangpreempt": gangpreempt.run,
     "gangreclaim": gangreclaim.run,
+    "lend": lend.run,
     "preempt": preempt.run,
     "reclaim": reclaim.run,
     "shuffle": shuffle.run,

@@ -184,7 +184,10 @@ class _Preempting:
 
     def _nodes(self, shape: Shape, pool: Pool) -> Indexes:
         """Those that evictions could open for such a pod."""
-        return np.flatnonzero(self.session.placer.evictable(shape) & pool.could_open(shape))
+        mask = self.session.placer.evictable(shape) & pool.could_open(shape)
+        if self.session.points.allocatable.of(self.queue, shape, 1) < 1:
+            mask &= pool.has_members  # free room is of no use to a queue without a share: one of its own has to leave
+        return np.flatnonzero(mask)
 
     def _candidates(self, feasible: int) -> int:
         arguments = self.arguments

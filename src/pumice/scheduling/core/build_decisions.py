@@ -61,7 +61,7 @@ def close(session: Session, *, explain: bool = True) -> Decisions:
     names = session.room.table.names
     pipelined = {
         task.key: names[node]
-        for gang in session.gangs.values()
+        for gang in session.restless
         for task, (status, node) in gang.places.items()
         if status is Status.PIPELINED
     }

@@ -16,7 +16,9 @@ NO_PLUGINS: Mapping[str, type[Plugin]] = {}
 
 # What decides between nodes, the strongest first: what a pod says it prefers (2,000 points and more), GPUs in use on the node
 # and closeness to the gang (1,000 each: one GPU of eight is worth 125, more than all that load can say), pods without GPUs
-# away from nodes with some (170), then load. binpack and nodeorder's spreading of cpu and memory hold each other in balance.
+# away from nodes with some (175), then load. binpack and nodeorder's spreading of cpu and memory hold each other in balance.
+# Closeness: pods with GPUs go to hyper nodes whose GPUs are in use, whatever their CPUs say, and 300 of those points are for any use at all: a
+# hyper node that is whole stays so for the gang that needs it.
 # fragmentation (1,000 at most, 500 for one GPU that is lost) says which GPUs: packing by cpu works against packing GPUs, and cards that pods
 # share have no other score here; deviceshare only hands them out, the fullest first.
 
@@ -24,7 +26,7 @@ NO_PLUGINS: Mapping[str, type[Plugin]] = {}
 # pods that exist can have a reservation.
 
 TEXT = """\
-actions: "enqueue, allocate, preempt, reclaim, backfill"
+actions: "enqueue, allocate, preempt, reclaim, lend, backfill"
 breakDeadlocks: true
 tiers:
 - plugins:
@@ -51,12 +53,19 @@ tiers:
       resources:
         nvidia.com/gpu: {type: MostAllocated}
         amd.com/gpu: {type: MostAllocated}
-      sra: {enable: true, resources: "nvidia.com/gpu,amd.com/gpu,volcano.sh/vgpu-number", weight: 5}
+        nvidia.com/mig-*: {type: MostAllocated}
+      sra: {enable: true, resources: "nvidia.com/gpu,amd.com/gpu,volcano.sh/vgpu-number,nvidia.com/mig-*", weight: 7}
   - name: deviceshare
     arguments: {deviceshare.VGPUEnable: true, deviceshare.SchedulePolicy: binpack}
   - name: fragmentation
   - name: network-topology-aware
-    arguments: {weight: 10}
+    arguments:
+      weight: 10
+      hypernode.binpack.resources: "nvidia.com/gpu,amd.com/gpu,volcano.sh/vgpu-memory"
+      hypernode.binpack.resources.nvidia.com/gpu: 100
+      hypernode.binpack.resources.amd.com/gpu: 100
+      hypernode.binpack.resources.volcano.sh/vgpu-memory: 100
+      hypernode.binpack.normal-pod.in-use: 0.3
 """
 
 

@@ -15,7 +15,7 @@ from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.pending import PendingMembers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pumice.cluster.state import Snapshot
     from pumice.instant import Instant
@@ -40,15 +40,26 @@ def plan(  # noqa: PLR0913  what a cycle depends on, all of it
     budget: int = UNLIMITED_BUDGET,
     grace_s: int = GRACE_SECONDS,
     explain: bool = True,
+    passed_over: Collection[str] = frozenset(),
 ) -> Decisions:
     """What should happen now, and the memory for the next cycle; nothing is written, and no argument is changed.
 
     Without `explain` the same is decided, and of gangs that hold nothing only the phase is told: enough for a run ahead.
+    Gangs that are `passed_over` have no turn: whoever asks knows that they could not start.
     """
     modules = {plugins.find(option.name, extra_plugins).__module__: option.name for option in policy.options}
     aside = NOTHING_ASIDE
     for _ in range(PLANS_MAX):
-        session = Session(snapshot, policy, memory, now=now, ports=ports or Ports(), budget=budget, aside=aside)
+        session = Session(
+            snapshot,
+            policy,
+            memory,
+            now=now,
+            ports=ports or Ports(),
+            budget=budget,
+            aside=aside,
+            passed_over=passed_over,
+        )
         try:
             return _plan(session, extra_plugins, grace_s, explain=explain)
         except Exception as error:

@@ -40,6 +40,11 @@ class _Envelope(msgspec.Struct, frozen=True):
     value: msgspec.Raw
 
 
+def object_name(prefix: str, slot: str) -> str:
+    """What the ConfigMap of a persistent slot is called; the prefix is the scheduler's lease."""
+    return f"{prefix}-memory-{slot}"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slot(Generic[S]):
     """One part of the memory. `type()`, a frozen Struct without arguments, is what a cluster without a past begins with.

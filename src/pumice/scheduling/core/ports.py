@@ -66,4 +66,4 @@ class Ports:
     measure: Stopwatch = no_measure
     resting: Mapping[str, Resting] = dataclasses.field(default_factory=dict)  # by gang
     forecasts: Mapping[str, Forecast] = dataclasses.field(default_factory=dict)  # by gang: made since the last cycle
-    run_times: RunTimes | None = None  # a record of past runs, instead of what the engine remembers itself
+    run_times: RunTimes | None = None  # a record of past runs, asked before what the engine remembers itself

@@ -21,7 +21,7 @@ from pumice.scheduling.placing.line import Line
 from pumice.scheduling.placing.placement import Placer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pumice.cluster.amounts import MutableAmounts
     from pumice.cluster.queues import QueueInfo
@@ -59,6 +59,7 @@ class Session:
         ports: Ports,
         budget: int,
         aside: Aside = NOTHING_ASIDE,
+        passed_over: Collection[str] = frozenset(),
     ) -> None:
         self.snapshot = snapshot
         self.policy = policy
@@ -66,6 +67,7 @@ class Session:
         self.ports = ports
         self.memory = memory  # of the cycles before; what this one learns is in the decisions
         self.aside = aside  # gangs and plugins on which an earlier attempt at this cycle broke
+        self.passed_over = passed_over  # gangs that have no turn: a question is asked in which they could not start
         self.closed_by: Failure | None = None  # of a plugin that this cycle cannot do without
         self.turn: GangState | None = None  # the gang that is worked on
         self.queues = snapshot.queues
@@ -74,6 +76,8 @@ class Session:
         for key, gang in snapshot.gangs.items():
             known = gang.spec.queue in self.queues
             (self.gangs if known else self.stranded)[key] = GangState(gang)
+        # Gangs that may have members to place, or something to be said of; of most clusters' gangs all members just run.
+        self.restless: list[GangState] = [gang for gang in self.gangs.values() if not gang.gang.is_steady]
         for gang_state in self.stranded.values():
             gang_state.reasons.append(Reason(Code.QUEUE_MISSING, "queue", Facts(queue=gang_state.queue)))
         self.room = Room(snapshot.nodes)
@@ -257,7 +261,7 @@ class Session:
     def takes_part(self, gang: GangState) -> bool:
         """Whether the gang was admitted, and has members to place or room that is kept for it."""
         waits = gang.tally[Status.PENDING] > 0 or gang.key in self.reserved_room.held
-        return waits and not gang.is_waiting_for_admission
+        return waits and not gang.is_waiting_for_admission and gang.key not in self.passed_over
 
     def obstacle(self, gang: GangState) -> Reason | None:
         """Why no action may work on the gang in this cycle; None where all may."""

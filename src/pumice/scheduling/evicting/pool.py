@@ -76,6 +76,7 @@ class Pool:
         self._counts: Mask = np.array([status in statuses for status in Status], dtype=bool)
         everywhere = columns.everywhere()
         self.most: Column = np.array([everywhere.sums(row * self.members) for row in columns.demand])
+        self.has_members: Mask = everywhere.sums(self.members.astype(np.int64)) > 0
         # Where not even all pods that may go made room for such a pod. Within one plan that hardly ever gets better: other nodes
         # come first. By shape and priority.
         self._hopeless: dict[tuple[Shape, int], Mask] = {}

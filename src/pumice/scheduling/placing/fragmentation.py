@@ -19,7 +19,7 @@ from pumice.cluster.cards import CORES
 from pumice.scheduling.placing.constraints.shared_gpus import Ask, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pumice.cluster.columns import Mask
     from pumice.scheduling.core.points import Indexes, Scores
@@ -74,14 +74,17 @@ class Pool:
         self.total = float(total) * WHOLE_NODE  # the weight of all pools
         self.cpu = np.array([each.cpu_milli for each in self.typical], dtype=np.float64)
         self.memory = np.array([each.memory_bytes for each in self.typical], dtype=np.float64)
+        self._wants_cpu, self._wants_memory = self.cpu > 0, self.memory > 0
         self.gpus = np.array([each.gpus for each in self.typical], dtype=np.float64)
 
     def beside(self, cpu: Scores, memory: Scores) -> Scores:
         """How many of each typical pod cpu and memory suffice for; of shape (nodes, typical)."""
         copies = np.full((len(cpu), len(self.cpu)), _MANY)
-        for free, asked in ((cpu, self.cpu), (memory, self.memory)):
-            wants = asked > 0
-            if wants.any():
+        for free, asked, wants in ((cpu, self.cpu, self._wants_cpu), (memory, self.memory, self._wants_memory)):
+            if wants.all():  # nearly always
+                fits = free[:, None] / asked
+                np.minimum(copies, np.floor(fits, out=fits), out=copies)
+            elif wants.any():
                 copies[:, wants] = np.minimum(copies[:, wants], np.floor(free[:, None] / asked[wants]))
         return copies
 
@@ -96,11 +99,31 @@ class Pool:
         return self._sum(table.free[states], copies, table.small[states], table.each[states], table.whole[states])
 
     def _sum(self, free: Scores, copies: Scores, small: Scores, each: Scores, whole: Mask) -> Scores:
-        left = np.maximum(free[:, None] - copies * each, 0.0)
-        unusable = np.where(copies >= 1, small + left, 2 * free[:, None])
+        unusable = free[:, None] - copies * each
+        np.maximum(unusable, 0.0, out=unusable)
+        unusable += small
+        np.copyto(unusable, 2 * free[:, None], where=copies < 1)
         found: Scores = unusable @ self.weights
         broken: Scores = np.where(whole, 0.0, 2 * free) * (self.total / WHOLE_NODE)
         return found + broken
+
+
+class Known:
+    """What was found of each node, as long as what it was found from stays: of most nodes it does from one score to the next."""
+
+    def __init__(self, nodes: int) -> None:
+        self._from: Scores = np.full((3, nodes), np.nan)
+        self._found: Scores = np.zeros(nodes)
+
+    def look_up(self, nodes: Indexes, basis: Scores, compute: Callable[[Indexes], Scores]) -> Scores:
+        """`basis`: three numbers that decide, by node; `compute` finds it for some of the positions."""
+        found: Scores = self._found[nodes]
+        positions = np.flatnonzero((self._from[:, nodes] != basis).any(axis=0))
+        if len(positions):
+            found[positions] = fresh = compute(positions)
+            self._found[nodes[positions]] = fresh
+            self._from[:, nodes[positions]] = basis[:, positions]
+        return found
 
 
 class CardTable:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def contenders(session: Session) -> list[GangState]:
     """Gangs that take part and that nothing keeps from being placed; of the others it is noted what does."""
     found = []
-    for gang in session.gangs.values():
+    for gang in session.restless:
         if session.takes_part(gang):
             with session.turn_of(gang):
                 obstacle = session.obstacle(gang)
@@ -59,7 +59,9 @@ def take(session: Session, gang: GangState, pending: PendingMembers) -> bool:
 
 def _find_places(session: Session, gang: GangState, pending: PendingMembers) -> Statement | None:
     """Places that the gang may start in, or wait for, in a statement that no plugin takes back."""
-    statement = attempt(session, gang, pending) or _attempt_past_claims(session, gang)
+    statement = attempt(session, gang, pending)
+    if statement is None and not session.points.allocatable.is_exceeding:  # what is lent was made for nobody
+        statement = _attempt_past_claims(session, gang)
     if statement is not None and (objection := session.points.veto.of(gang, statement)) is not None:
         statement.rollback(remember=True)
         members.refuse(gang, objection)

@@ -15,7 +15,7 @@ import msgspec
 from pumice import instant
 from pumice.api.scheduling import ROOT_QUEUE
 from pumice.cluster import amounts
-from pumice.cluster.tasks import OCCUPYING, Status
+from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.decisions import Factors, QueueUsage, UserUsage
 from pumice.scheduling.core.plugin import Plugin
@@ -231,9 +231,8 @@ class Fairshare(Plugin):
         """What is held now, and since when; by queue and by user."""
         found: dict[Name, list[Held]] = {}
         for gang in self.session.gangs.values():
-            for task in gang.tasks_in(*OCCUPYING):
-                since = annotation_values.instant_of(task.pod.status.start_time)
-                held = Held(self.session.now if since is None else since, task.request.amounts)
+            for since, own in gang.gang.held_since:
+                held = Held(self.session.now if since is None else since, own)
                 found.setdefault((gang.queue, self.user_of(gang)), []).append(held)
                 for above in self.paths[gang.queue]:
                     found.setdefault((above, ""), []).append(held)
@@ -352,6 +351,7 @@ class _Scale:
         self._highest = max([1, *(gang.priority for gang in session.gangs.values())])
         self._highest_queue = max([1, *(queue.priority for queue in session.queues.values())])
         self._evenly = self._sums()
+        self._weights: dict[str, float] = {}
 
     def _sums(self) -> Mapping[str, float]:
         """By what siblings share: usage for one unit of weight, if all had used alike."""
@@ -383,10 +383,16 @@ class _Scale:
         plugin, part = self._plugin, 1.0
         path = plugin.paths[queue]
         for parent, name in zip((ROOT_QUEUE, *path), path, strict=False):
-            siblings = plugin.tree.children.get(parent, ())
             own = plugin.weight_of(name, "")
-            part *= own / max(sum(plugin.weight_of(each, "") for each in siblings), own)
+            part *= own / max(self._together(parent), own)
         return part
+
+    def _together(self, parent: str) -> float:
+        """The weights of all queues right below one: the same for each of them."""
+        if parent not in self._weights:
+            siblings = self._plugin.tree.children.get(parent, ())
+            self._weights[parent] = sum(self._plugin.weight_of(each, "") for each in siblings)
+        return self._weights[parent]
 
     def values(self, gang: GangState) -> tuple[float, ...]:
         """Priority class, fair share, age, size, queue."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -26,11 +27,12 @@ from pumice.scheduling.placing import fragmentation
 from pumice.scheduling.placing.constraints import gpu_sharing_modes
 from pumice.scheduling.placing.constraints.card_book import NO_CARDS, CardBook, step
 from pumice.scheduling.placing.constraints.shared_gpus import Ask
-from pumice.scheduling.placing.fragmentation import CARDS, CardTable, Pool, Typical
+from pumice.scheduling.placing.fragmentation import CARDS, CardTable, Known, Pool, Typical
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.policy import PluginOption
@@ -43,6 +45,7 @@ TYPICAL_MAX = 64  # kinds of pods that are looked at: the most frequent
 REMEMBERED_MAX = 128  # kinds of pods that are remembered
 RECENT_MAX = 4096  # pods that are remembered; at more, all counts are halved, so that what is long ago fades
 WEIGHT_MAX = 10_000  # of a given shape
+_ALL = slice(None)
 POINTS = (
     100.0  # for as many GPUs as one likes; half of it for one: what a pod says that it prefers must outweigh any number
 )
@@ -162,6 +165,7 @@ class Fragmentation(Plugin):
             total = sum(weight for _, weight in typical)
             names = dict.fromkeys(kind.pool for kind, _ in typical)
             self._pools = {name: Pool([pair for pair in typical if pair[0].pool == name], total) for name in names}
+            self._known = {name: Known(len(self.session.room.table)) for name in names}
             if CARDS in self._pools:
                 self.table = CardTable(self._pools[CARDS])
         return self._pools
@@ -187,19 +191,22 @@ class Fragmentation(Plugin):
         gained = np.zeros(len(pairs.nodes))
         cpu, memory = _free(pairs, CPU_ROW), _free(pairs, MEMORY_ROW)
         cpu_after, memory_after = cpu - shape.demand[CPU_ROW], memory - shape.demand[MEMORY_ROW]
+        before, after = np.stack((cpu, memory, cpu)), np.stack((cpu_after, memory_after, cpu_after))
         for name, pool in pools.items():
-            before, after = pool.beside(cpu, memory), pool.beside(cpu_after, memory_after)
             if name == CARDS:
                 gained += self._gained_of_cards(pool, shape, pairs, before, after)
             elif (row := self.session.room.table.axis.rows.get(name)) is not None:
-                free, total = _free(pairs, row), pairs.allocatable(row)
-                left = free - shape.demand[row]
-                gained += pool.counted(free, before, free >= total) - pool.counted(left, after, left >= total)
+                total = pairs.allocatable(row)
+                before[2] = _free(pairs, row)
+                after[2] = before[2] - shape.demand[row]
+                gained += self._known[name].look_up(pairs.nodes, before, partial(_counted, pool, before, total))
+                gained -= _counted(pool, after, total, _ALL)
         total_weight = next(iter(pools.values())).total
         gpus = gained / (2 * total_weight * fragmentation.CARD)
         return gpus / (1.0 + np.abs(gpus)) * (POINTS * self.args.weight)
 
     def _gained_of_cards(self, pool: Pool, shape: Shape, pairs: Pairs, before: Scores, after: Scores) -> Scores:
+        """`before` and `after`: cpu and memory that are free, and room for the state of the cards."""
         if self.book.way is None:
             return np.zeros(len(pairs.nodes))
         ask = self.book.ask(shape.example)
@@ -215,8 +222,10 @@ class Fragmentation(Plugin):
             pairs.copies[there] if ask is not None else np.zeros(int(there.sum()), dtype=np.int64),
         )
         paths = self._path_table(ask, standings.states, numbers, int(copies.max()) + 2)
-        now, then = paths[numbers, copies], paths[numbers, copies + 1]
-        gained[there] = pool.cards(self.table, now, before[there]) - pool.cards(self.table, then, after[there])
+        before, after = before[:, there], after[:, there]
+        before[2], after[2] = paths[numbers, copies], paths[numbers, copies + 1]
+        known = self._known[CARDS].look_up(pairs.nodes[there], before, partial(_of_cards, pool, self.table, before))
+        gained[there] = known - _of_cards(pool, self.table, after, _ALL)
         return gained
 
     def _path_table(self, ask: Ask | None, states: list[State], numbers: Indexes, depth: int) -> Indexes:
@@ -242,6 +251,18 @@ class Fragmentation(Plugin):
                 path.append(self.table.number(reached))
             self._paths[ask, state] = path
         return path
+
+
+def _counted(pool: Pool, basis: Scores, total: Column, positions: Indexes | slice) -> Scores:
+    """Useless GPUs that nodes count; `basis`: cpu, memory and GPUs that are free."""
+    cpu, memory, free = basis[:, positions]
+    return pool.counted(free, pool.beside(cpu, memory), free >= total[positions])
+
+
+def _of_cards(pool: Pool, table: CardTable, basis: Scores, positions: Indexes | slice) -> Scores:
+    """The same of shared cards; `basis`: cpu and memory that are free, and the state of the cards."""
+    cpu, memory, states = basis[:, positions]
+    return pool.cards(table, states.astype(np.intp), pool.beside(cpu, memory))
 
 
 def _milli(where: str, text: str) -> int:

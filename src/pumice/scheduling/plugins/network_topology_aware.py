@@ -73,6 +73,14 @@ class Args(arguments.Args, frozen=True, kw_only=True):
             le=FADING_MAX, description="for those pods, how much less each higher tier counts; negative: the default"
         ),
     ] = msgspec.field(name="hypernode.binpack.normal-pod.fading", default=FADING_DEFAULT)
+    in_use: Annotated[
+        float,
+        msgspec.Meta(
+            ge=0,
+            le=1,
+            description="for those pods, the part of the score that a hyper node gets for being in use at all, in the weightiest resource that they ask for; the rest is how full it is",
+        ),
+    ] = msgspec.field(name="hypernode.binpack.normal-pod.in-use", default=0.0)
     evict_max: Annotated[
         int, msgspec.Meta(description="hyper nodes that evictions are considered in, per gang; below 1: the default")
     ] = msgspec.field(name="hypernode.gradient.evict.max-hypernodes", default=EVICT_MAX_DEFAULT)
@@ -96,6 +104,7 @@ class NetworkTopologyAware(Plugin):
         self.weights = args.weights()
         self.normal_pods = args.normal_pods
         self.fading = args.fading if args.fading >= 0 else FADING_DEFAULT
+        self.in_use = args.in_use
         self.evict_max = args.evict_max if args.evict_max > 0 else EVICT_MAX_DEFAULT
 
     def open(self, session: Session) -> None:
@@ -116,7 +125,7 @@ class NetworkTopologyAware(Plugin):
             self.distances = _Distances(self.tree)
             self.gathering: _Gathering | None = None
             if self.normal_pods:
-                self.gathering = _Gathering(self.load, scale=FULL * self.weight, fading=self.fading)
+                self.gathering = _Gathering(self.load, scale=FULL * self.weight, fading=self.fading, in_use=self.in_use)
 
     def _sub_that_wants_closeness(self, task: Task) -> str:
         """Members of different sub gangs are drawn to different places, so they are different shapes."""
@@ -276,6 +285,12 @@ class _Load:
         share = weight @ (after / np.maximum(self.allocatable[rows], 1)) / weight.sum()
         return np.where((after > self.allocatable[rows]).any(axis=0), 0.0, share)
 
+    def is_used(self, demand: Column) -> Mask:
+        """For each hyper node whether any of the weightiest resource of the demand is in use."""
+        row = max(self.rows(demand), key=self.weights.__getitem__)
+        used: Mask = self.used[row] > 0
+        return used
+
     def copies(self, demand: Column) -> Column:
         """For each hyper node how many more times the demand fits; for ever where it does not fit any more."""
         rows = self.rows(demand)
@@ -284,11 +299,15 @@ class _Load:
 
 
 class _Gathering:
-    """Pods that ask for nothing special fill hyper nodes in use, the lowest tiers counting most."""
+    """Pods that ask for nothing special fill hyper nodes in use, the lowest tiers counting most: whole ones are for gangs that come next.
 
-    def __init__(self, load: _Load, *, scale: float, fading: float) -> None:
+    A placement only raises the score of the hyper nodes that it goes to, so those after it stay there until they are full.
+    """
+
+    def __init__(self, load: _Load, *, scale: float, fading: float, in_use: float) -> None:
         tree = load.tree
         self.load = load
+        self.in_use = in_use
         self.tier_weights = [fading ** min(max(tier - 1, 0), FADED_MAX) for tier in tree.tiers]
         self.scale = scale / sum(self.tier_weights) if any(self.tier_weights) else 0.0
 
@@ -298,6 +317,9 @@ class _Gathering:
             return None
         # A node that no hyper node of a tier holds is preferred there: it takes nothing from those who need closeness.
         fullness = np.append(self.load.fullness(shape.demand), 1.0)
+        if self.in_use:
+            used = np.append(self.load.is_used(shape.demand), True)
+            fullness = (1.0 - self.in_use) * fullness + self.in_use * used
         copies = np.append(self.load.copies(shape.demand), _FOR_EVER)
         holders = tree.holders[:, nodes]
         scores = np.zeros(len(nodes))

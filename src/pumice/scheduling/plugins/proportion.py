@@ -6,10 +6,11 @@ import functools
 from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
+from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Amount, Code, Facts
 from pumice.scheduling.core.plugin import Plugin
-from pumice.scheduling.core.points import Vote
+from pumice.scheduling.core.points import Beyond, Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import votes
 from pumice.scheduling.sharing import admitted, division, quotas
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 NAME = "proportion"
+SHARE_CODES = frozenset({Code.QUEUE_SHARE_USED, Code.QUEUE_SHARE_TOO_SMALL})
 
 
 class Proportion(Plugin):
@@ -47,11 +49,14 @@ class Proportion(Plugin):
         division.divide(session.total, list(self.accounts.values()))
         for account in self.accounts.values():
             account.share = quotas.share_of(account)
+        self.guaranteed = [queue for queue in session.queues.values() if queue.guarantee]
+        self.allocated = amounts.sum_of(account.allocated for account in self.accounts.values())
         on = session.on
         on.queue_order(self.compare)
         on.overused(self.overused)
         on.queue_rights(self.compare_rights)
-        on.allocatable(self.allocatable, why=self.why, later=self.allocatable_later)
+        beyond = Beyond(self.may_exceed, self.allocatable_beyond)
+        on.allocatable(self.allocatable, why=self.why, later=self.allocatable_later, beyond=beyond)
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable, votes.by_kind(self._may_lose))
         books = {name: (account,) for name, account in self.accounts.items()}
@@ -93,6 +98,33 @@ class Proportion(Plugin):
             return 0
         account = self.accounts[queue.name]
         return account.copies_within(account.deserved, shape.request.amounts, count, freed.get(queue.name, {}))
+
+    def may_exceed(self, queue: QueueInfo, gang: GangState) -> bool:
+        """A gang that the rest of the share is too small for, where the queue lacks something of all that the gang asks for.
+
+        Shares that no gang fits into would otherwise leave the cluster idle for ever: three queues with a third of eight cards
+        each, and gangs of four.
+        """
+        if not queue.is_open or not any(reason.code in SHARE_CODES for reason in gang.reasons):
+            return False
+        account = self.accounts[queue.name]
+        asked = amounts.sum_of(task.request.amounts for task in gang.tasks_in(Status.PENDING))
+        return all(
+            account.allocated.get(name, 0) < account.deserved.get(name, 0)
+            for name, value in asked.items()
+            if value > 0 and name != amounts.PODS
+        )
+
+    def allocatable_beyond(self, queue: QueueInfo, shape: Shape, count: int) -> int:
+        """As allocatable, within the queue's ceiling, and beside what all others hold or are guaranteed, whichever is more."""
+        account = self.accounts[queue.name]
+        others = amounts.surplus(self.allocated, account.allocated)
+        for other in self.guaranteed:
+            if other is not queue:
+                books = self.accounts.get(other.name)
+                amounts.add(others, amounts.surplus(other.guarantee, books.allocated if books is not None else {}))
+        limit = amounts.at_most(account.ceiling, amounts.surplus(self.session.total, others), absent=0)
+        return max(self.allocatable(queue, shape, count), account.copies_within(limit, shape.request.amounts, count))
 
     def why(self, queue: QueueInfo, gang: GangState, shape: Shape) -> Reason:
         if not queue.is_open:
@@ -158,7 +190,8 @@ class Proportion(Plugin):
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
         del nodes
         account = self.accounts[gang.queue]
-        amounts.add(account.allocated, shape.request.amounts, len(tasks) * sign)
+        for books in (account.allocated, self.allocated):
+            amounts.add(books, shape.request.amounts, len(tasks) * sign)
         account.share = quotas.share_of(account)
 
 

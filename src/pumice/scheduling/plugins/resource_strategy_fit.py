@@ -51,6 +51,8 @@ class Strategy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Sra(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Resources, or prefixes that end in `*`: all that begin so count as one."""
+
     enable: bool = False
     resources: str = ""
     weight: Weight = 0
@@ -72,6 +74,11 @@ class Proportional(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
             name: (proportion.get(f"{name}.cpu", 1.0), proportion.get(f"{name}.memory", 1.0))
             for name in _split_list(self.resources)
         }
+
+
+def _is_named(resource: str, name: str) -> bool:
+    """Whether a name, or a prefix that ends in `*`, means the resource."""
+    return resource.startswith(name[:-1]) if name.endswith("*") else resource == name
 
 
 def _split_list(text: str) -> list[str]:
@@ -176,9 +183,8 @@ class ResourceStrategyFit(Plugin):
         allocatable = self.session.room.table.allocatable[:, nodes]
         owned = np.zeros(len(nodes))
         for name, weight in weights.items():
-            row = self.axis.rows.get(name)
-            if row is not None:
-                owned += np.where(allocatable[row] > 0, weight, 0)
+            rows = [row for row, known in enumerate(self.axis.names) if _is_named(known, name)]
+            owned += np.where((allocatable[rows] > 0).any(axis=0), weight, 0)
         score: Scores = (1.0 - owned / total) * (SCORE_MAX * self.args.sra.weight)
         for row in shape.rows:
             score[allocatable[row] == 0] = 0.0

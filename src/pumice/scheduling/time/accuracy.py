@@ -1,8 +1,9 @@
 """How wrong estimates are, and how often forecasts held: what makes the next forecast honest. Both are remembered.
 
 When a gang ends, the ratio of its run time to what was expected is kept, by who had said so. When a gang starts that had a forecast, it is
-noted whether its p90 held. A forecast that did not hold stretches those that follow, one that did shrinks them, nine times more
-slowly: so in the long run nine of ten hold, whatever the forecasts leave out.
+noted whether its p90 held, and how its wait compares to the p90 that was found, before experience changed it. The ninth decile of those
+ratios stretches the forecasts that follow. Beside it one that did not hold stretches them more, one that did shrinks them, nine times more
+slowly: the decile is right after a few dozen forecasts, and in the long run nine of ten hold, whatever the forecasts leave out and however it changes.
 """
 
 from __future__ import annotations
@@ -34,11 +35,14 @@ RECENT_MAX = 200  # the last ones, by which people judge
 HOLDS = 0.9  # of all forecasts
 STEP = 0.15  # of the logarithm of the stretch, for one forecast
 STRETCH_MAX = 20.0
+WAITS_MAX = 60  # of the last gangs that had a forecast, by which the next ones are stretched
+WAITS_FEW = 10  # there is no ninth decile of fewer: the largest counts
 
 # What run times are to estimates elsewhere: limits are generous, owners are off both ways, and who says nothing may mean anything.
 USUAL: Mapping[Source, tuple[float, ...]] = {
     Source.LIMIT: (0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0),
     Source.DECLARED: (0.2, 0.5, 0.8, 0.95, 1.0, 1.05, 1.2, 1.6, 2.5),
+    Source.RECORDED: (0.3, 0.5, 0.7, 0.85, 1.0, 1.0, 1.2, 1.6),
     Source.LEARNED: (0.3, 0.5, 0.7, 0.85, 1.0, 1.0, 1.2, 1.6),
     Source.QUEUE: (0.05, 0.2, 0.5, 1.0, 1.5, 3.0),
     Source.POLICY: (0.02, 0.1, 0.3, 1.0, 2.0, 6.0),
@@ -53,6 +57,7 @@ class Forecast(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     made: int
     p50: int | None = None
     p90: int | None = None
+    found: int | None = None  # the p90 of the runs, before experience stretched it
     runs: int = 0
     ahead: int = 0  # gangs that run now and are expected to end before it starts
     unknown: int = 0  # of those: how many of which nobody has said how long they run
@@ -86,19 +91,26 @@ class Open(msgspec.Struct, frozen=True, array_like=True):
     gang: str  # its uid
     made: int
     p90: int
+    found: int = 0  # seconds from then to the p90 that was found, before it was stretched; 0: not known
+    late: bool = False  # it did not hold, and the gang waits on
+    p50: int = 0  # for the record; 0: not known
 
 
 class Score(msgspec.Struct, frozen=True):
     """The record of past forecasts; the interface for a database that keeps more of them is `opened` and `judged`."""
 
     open: tuple[Open, ...] = ()
-    logarithm: float = 0.0  # of the stretch
+    waits: tuple[int, ...] = ()  # in thousandths of what was found, the newest last
+    bias: float = 0.0  # of the logarithm of the stretch
     recent: tuple[bool, ...] = ()  # whether they held, the newest last
     total: int = 0
 
     @property
     def stretch(self) -> float:
-        return math.exp(self.logarithm)
+        known = sorted(self.waits)
+        place = min(math.ceil(HOLDS * (len(known) + 1)), len(known)) - 1
+        usual = known[place] if len(known) >= WAITS_FEW else max([1000, *known[-1:]])
+        return min(max(usual / 1000 * math.exp(self.bias), 1 / STRETCH_MAX), STRETCH_MAX)
 
     @property
     def held(self) -> float | None:
@@ -109,7 +121,13 @@ class Score(msgspec.Struct, frozen=True):
         """With the first forecast of each gang that has a p90; later ones are easier, and do not count."""
         known = {each.gang for each in self.open}
         fresh = [
-            Open(each.uid, each.made // instant.SECOND, -(-each.p90 // instant.SECOND))
+            Open(
+                each.uid,
+                each.made // instant.SECOND,
+                -(-each.p90 // instant.SECOND),
+                _found(each),
+                p50=_seconds(each.p50),
+            )
             for each in made
             if each.p90 is not None and each.uid not in known
         ]
@@ -119,24 +137,41 @@ class Score(msgspec.Struct, frozen=True):
 
     def judged(self, started: Mapping[str, Instant], waiting: Collection[str], now: Instant) -> Score:
         """After a look at the cluster: gangs that have started and when, and gangs that wait, by uid."""
-        left, score = [], self
+        left, score = list[Open](), self
         for each in self.open:
             start = started.get(each.gang)
-            if start is None and each.gang in waiting and now <= each.p90 * instant.SECOND:
-                left.append(each)
-            elif start is not None or each.gang in waiting:
-                score = score._with(held=start is not None and start <= each.p90 * instant.SECOND)
-        return score if len(left) == len(self.open) else msgspec.structs.replace(score, open=tuple(left))
+            if start is not None:
+                score = score.after_wait(each, start)
+                score = score if each.late else score.after_verdict(held=start <= each.p90 * instant.SECOND)
+            elif each.gang in waiting:
+                is_late = now > each.p90 * instant.SECOND
+                score = score.after_verdict(held=False) if is_late and not each.late else score
+                left.append(msgspec.structs.replace(each, late=is_late))
+        return score if left == list(self.open) else msgspec.structs.replace(score, open=tuple(left))
 
-    def _with(self, *, held: bool) -> Score:
+    def after_wait(self, said: Open, start: Instant) -> Score:
+        if not said.found:
+            return self
+        real = max(start // instant.SECOND - said.made, 0) * 1000 // said.found
+        return msgspec.structs.replace(self, waits=(*self.waits, min(real, 10**9))[-WAITS_MAX:])
+
+    def after_verdict(self, *, held: bool) -> Score:
         step = STEP * ((HOLDS - 1) if held else HOLDS)
         limit = math.log(STRETCH_MAX)
         return msgspec.structs.replace(
             self,
-            logarithm=min(max(self.logarithm + step, -limit), limit),
+            bias=min(max(self.bias + step, -limit), limit),
             recent=(*self.recent, held)[-RECENT_MAX:],
             total=self.total + 1,
         )
+
+
+def _found(told: Forecast) -> int:
+    return 0 if told.found is None else max((told.found - told.made) // instant.SECOND, 1)
+
+
+def _seconds(at: Instant | None) -> int:
+    return 0 if at is None else at // instant.SECOND
 
 
 SLOT = Slot("estimate-errors", Errors, persistent=True)

@@ -31,7 +31,8 @@ class Source(enum.Enum):
 
     LIMIT = "limit"  # pumice.dev/time-limit: it is ended then
     DECLARED = "declared"  # pumice.dev/running-estimate
-    LEARNED = "learned"  # past runs of the same user, queue and name
+    RECORDED = "recorded"  # past runs of the same user, queue and name, as the record has them
+    LEARNED = "learned"  # the same, of those that this scheduler has seen end
     QUEUE = "queue"  # pumice.dev/default-run-time on the Queue
     POLICY = "policy"  # the plugin's argument default-estimate
 
@@ -74,14 +75,25 @@ class Estimates:
             return Estimate(spec.time_limit, Source.LIMIT)
         if spec.running_estimate is not None:
             return Estimate(spec.running_estimate, Source.DECLARED)
-        past = run_times.source(self.session).of(run_times.kind_of(gang.gang))
-        if past is not None:
-            return Estimate(past.length, Source.LEARNED, past.right)
+        if (past := self._past(gang)) is not None:
+            return past
         queue = self.session.queues.get(gang.queue)
         of_queue = (
             None if queue is None else annotation_values.positive_duration(queue.annotations, names.DEFAULT_RUN_TIME)
         )
         return self.default if of_queue is None else Estimate(of_queue, Source.QUEUE)
+
+    def _past(self, gang: GangState) -> Estimate | None:
+        """The record goes back further than the memory, and knows runs that ended while no scheduler looked."""
+        sources = (
+            (Source.RECORDED, self.session.ports.run_times),
+            (Source.LEARNED, self.session.memory.of(run_times.SLOT)),
+        )
+        kind = run_times.kind_of(gang.gang)
+        for source, runs in sources:
+            if runs is not None and (past := runs.of(kind)) is not None:
+                return Estimate(past.length, source, past.right)
+        return None
 
     def end(self, gang: GangState) -> Instant:
         """When the gang is expected to end, after now: from its start, or from now where it has not started."""

@@ -125,6 +125,7 @@ def _told(key: str, known: _Known, runs: Sequence[_Run], stretch: float) -> Fore
     first, now = runs[0], known.now
     starts = sorted(run.starts.get(key, math.inf) for run in runs)
     p50, p90 = (starts[math.ceil(len(starts) * part) - 1] for part in (0.5, 0.9))
+    found = p90
     if math.isfinite(p90):
         p90 = max(p50, now + (p90 - now) * stretch)
     front = [gang for gang, at in first.ends.items() if at <= first.starts.get(key, -math.inf)]
@@ -134,6 +135,7 @@ def _told(key: str, known: _Known, runs: Sequence[_Run], stretch: float) -> Fore
         made=now,
         p50=None if math.isinf(p50) else round(p50),
         p90=None if math.isinf(p90) else round(p90),
+        found=None if math.isinf(found) else round(found),
         runs=len(runs),
         ahead=len(front),
         unknown=sum(known.estimates[gang].source is Source.POLICY for gang in front),

@@ -1,7 +1,7 @@
 """How long runs of the same kind took: same user, same queue, same name but for its digits.
 
-The engine remembers it of gangs that it sees complete, in a slot of the memory, as long as a policy asks for estimates. A record that is
-kept elsewhere (a database) can stand in: whatever answers `RunTimes.of` may be handed in through the ports.
+The engine remembers it of gangs that it sees complete, in a slot of the memory, as long as a policy asks for estimates. What the record has
+learned of more of them (`record/learned.py`) is handed in through the ports, and asked first.
 """
 
 from __future__ import annotations
@@ -91,22 +91,18 @@ SLOT = Slot("run-times", Remembered, persistent=True)
 
 def kind_of(gang: Gang) -> str:
     """The kind of run that a gang is; users choose these texts, so only a fingerprint of them is kept."""
-    kind: str | None = gang.known.get(kind_of)
-    if kind is None:
+    known: str | None = gang.known.get(kind_of)
+    if known is None:
         spec = gang.spec
         of_job = gang.tasks[0].pod.metadata.annotations.get(names.JOB_NAME) if gang.tasks else None
-        kind = gang.known[kind_of] = _kind(spec.user, spec.queue, of_job or spec.job or spec.name)
-    return kind
+        known = gang.known[kind_of] = kind(spec.user, spec.queue, of_job or spec.job or spec.name)
+    return known
 
 
 @functools.lru_cache(KINDS_MAX)
-def _kind(user: str, queue: str, name: str) -> str:
+def kind(user: str, queue: str, name: str) -> str:
+    """The same, of a gang that is known by these texts alone."""
     return fingerprint(user, queue, _DIGITS.sub("", _UID.sub("", name)))
-
-
-def source(session: Session) -> RunTimes:
-    """What is handed in, else what the engine remembers."""
-    return session.ports.run_times or session.memory.of(SLOT)
 
 
 def next_value(session: Session) -> Remembered:
@@ -123,10 +119,10 @@ def next_value(session: Session) -> Remembered:
         name = fingerprint(state.uid)
         run = run_of(gang, session.now) if name not in counted and len(seen) < COUNTED_MAX else None
         if run is not None:
-            kind = kind_of(gang)
-            kinds[kind] = kinds.get(kind, Runs()).after(*run)
+            own = kind_of(gang)
+            kinds[own] = kinds.get(own, Runs()).after(*run)
         seen.append(name)
-    return Remembered(_newest(kinds), tuple(sorted(seen[:COUNTED_MAX])))
+    return Remembered(newest(kinds), tuple(sorted(seen[:COUNTED_MAX])))
 
 
 def is_over(gang: Gang) -> bool:
@@ -136,7 +132,8 @@ def is_over(gang: Gang) -> bool:
     return enough and not any(gang.counts[each] for each in OCCUPYING)
 
 
-def _newest(kinds: Mapping[str, Runs]) -> dict[str, Runs]:
+def newest(kinds: Mapping[str, Runs]) -> dict[str, Runs]:
+    """As many kinds as are kept: those with the newest runs."""
     kept = sorted(kinds.items(), key=lambda each: (-each[1].last, each[0]))[:KINDS_MAX]
     return dict(sorted(kept))
 

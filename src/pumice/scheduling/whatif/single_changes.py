@@ -22,6 +22,7 @@ from pumice.cluster import amounts, edits
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.shapes import copies
+from pumice.scheduling.whatif.bystanders import Bystanders
 from pumice.scheduling.whatif.suggestion import Kind, Suggestion, Suggestions
 from pumice.scheduling.whatif.trial import start_of
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.gangs import Gang, GangSpec
     from pumice.cluster.state import Snapshot
-    from pumice.scheduling.core.decisions import GangReport
+    from pumice.scheduling.core.decisions import Decisions, GangReport
     from pumice.scheduling.core.verdict import Reason
     from pumice.scheduling.whatif.trial import Question, Start
 
@@ -61,13 +62,13 @@ class Candidate:
     evicts: bool = False  # it helps by evictions, or not at all
 
 
-def suggestions(question: Question, report: GangReport, *, plans: int = PLANS_MAX) -> Suggestions:
-    """What would start the gang of this report; at most one change of each kind, the smallest that was found.
+def suggestions(question: Question, decisions: Decisions, key: str, *, plans: int = PLANS_MAX) -> Suggestions:
+    """What would start a gang that waits after these decisions; at most one change of each kind, the smallest that was found.
 
     None for a gang that has started already: for its further members nobody needs to change anything.
     """
-    subject = _Subject(question, report)
-    trials = _Trials(question, subject.key, plans)
+    subject = _Subject(question, decisions.gangs[key])
+    trials = _Trials(question, Bystanders(question.snapshot, decisions, key), key, plans)
     found = []
     if subject.held < subject.spec.min_member or not subject.gang.tasks:
         for candidates in subject.kinds():
@@ -79,8 +80,9 @@ def suggestions(question: Question, report: GangReport, *, plans: int = PLANS_MA
 class _Trials:
     """Plans for one gang, counted; once the limit is reached, nothing is found any more."""
 
-    def __init__(self, question: Question, key: str, limit: int) -> None:
+    def __init__(self, question: Question, bystanders: Bystanders, key: str, limit: int) -> None:
         self._question = question
+        self._bystanders = bystanders
         self._key = key
         self._limit = limit
         self.made = 0
@@ -99,7 +101,8 @@ class _Trials:
         if self.made == self._limit:
             return None
         self.made += 1
-        decisions = self._question.plan(candidate.snapshot, evicts=evicts, explain=False)
+        without = self._bystanders.in_(candidate.snapshot)
+        decisions = self._question.plan(candidate.snapshot, evicts=evicts, explain=False, passed_over=without)
         return start_of(candidate.snapshot, decisions, self._key)
 
 

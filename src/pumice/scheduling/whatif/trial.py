@@ -12,7 +12,7 @@ from pumice.scheduling.core import cycle
 from pumice.scheduling.core.memory import EMPTY, Memory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pumice.cluster.state import Snapshot
     from pumice.instant import Instant
@@ -36,7 +36,13 @@ class Question:
     extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
 
     def plan(
-        self, snapshot: Snapshot, *, evicts: bool = True, explain: bool = True, policy: Policy | None = None
+        self,
+        snapshot: Snapshot,
+        *,
+        evicts: bool = True,
+        explain: bool = True,
+        policy: Policy | None = None,
+        passed_over: Collection[str] = frozenset(),
     ) -> Decisions:
         """What the engine would do; quicker where it only places what fits, and where nobody reads why gangs wait."""
         policy = policy or self.policy
@@ -51,6 +57,7 @@ class Question:
             ports=self.ports,
             extra_plugins=self.extra_plugins,
             explain=explain,
+            passed_over=passed_over,
         )
 
 

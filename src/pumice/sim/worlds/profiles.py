@@ -66,7 +66,7 @@ class Profile:
     schedulers: int = 1
     controllers: int = 1
     jobs: int = 4
-    members: int = 4
+    members: int = 8
     faults_s: float = 45.0
     policies: tuple[str, ...] = POLICIES
 

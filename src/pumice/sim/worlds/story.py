@@ -77,7 +77,7 @@ def draw(seed: int, name: str) -> Story:
     """The story of a seed under a profile."""
     profile = profiles.PROFILES[name]
     chance = random.Random(f"{name}/{seed}")  # noqa: S311  chance is what stories are made of
-    nodes = chance.randint(2, 4)
+    nodes = chance.randint(2, 3)
     queues = {"default": 0, "narrow": chance.choice((0, GPUS, 2 * GPUS))}
     jobs = tuple(
         _job(chance, number, nodes, list(queues), profile) for number in range(chance.randint(3, profile.jobs))
@@ -98,11 +98,10 @@ def draw(seed: int, name: str) -> Story:
 
 
 def _job(chance: random.Random, number: int, nodes: int, queues: list[str], profile: Profile) -> JobPlan:
-    gpus = chance.choice((1, 1, 2, GPUS))
-    most = max(1, nodes * GPUS // gpus)
-    size = (
-        chance.randint(1, min(most, profile.members)) if chance.random() < 0.9 else most + 1
-    )  # now and then too large
+    gpus = chance.choice((1, 2, 2, GPUS))
+    most = nodes * (GPUS // gpus)
+    # Most gangs want a good part of the cluster, so that they are in one another's way; now and then one is too large.
+    size = min(chance.randint(max(1, most // 2), most), profile.members) if chance.random() < 0.9 else most + 1
     minimum = size if chance.random() < 0.7 else chance.randint(1, size)
     return JobPlan(
         at_s=round(chance.uniform(0.0, profile.faults_s * 0.7), 2),

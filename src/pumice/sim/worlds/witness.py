@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pumice.local.apiserver.history import Change
     from pumice.sim.worlds.loop import Replica
 
+SCHEDULER_LEASE = f"kube-system/{names.SCHEDULER_LEASE}"
 STALE_S = 150.0  # a process may know what was so this long ago: a silent watch is found out after 120 s
 MEND_S = 60.0  # beyond the grace time, for the steps that giving up a gang takes
 REPEATS_MAX = 20  # so many complaints tell enough
@@ -61,6 +62,7 @@ class GangSeen:
     queue: str
     was_whole: bool = False
     partial_since: float | None = None
+    promised: tuple[str, str] | None = None  # the time of its reservation, and who led when it was told
 
 
 class Recent:
@@ -177,7 +179,22 @@ class Witness:
         if known is None or known.uid != group.metadata.uid:
             known = self.gangs[key] = GangSeen(group.metadata.uid, 0, "")
         known.minimum, known.queue = group.spec.min_member, group.spec.queue
+        self._check_reservation(key, known, group)
         self._count(key)
+
+    def _check_reservation(self, key: str, gang: GangSeen, group: PodGroup) -> None:
+        """A time that a gang was told becomes later only for a cause that it is told, too; a new leader may know nothing of it."""
+        notes = group.metadata.annotations
+        text, leader = notes.get(names.RESERVATION, ""), self.leases.get(SCHEDULER_LEASE, ("", 0.0))[0]
+        if not text:
+            gang.promised = None
+            return
+        until = msgspec.json.decode(text)["time"]
+        if gang.promised is not None and gang.promised[1] == leader and until > gang.promised[0]:
+            causes = [each["code"] for each in msgspec.json.decode(notes.get(names.VERDICT) or "{}").get("reasons", ())]
+            if not any(each.startswith("Reservation") for each in causes):
+                self.complain(f"gang {key} was promised {gang.promised[0]}, then {until}, and not told why")
+        gang.promised = until, leader
 
     def _see_queue(self, key: str, queue: Queue) -> None:
         self.limits[key].put(self._clock.monotonic(), int(queue.spec.capability.get(GPU, 1_000_000)))

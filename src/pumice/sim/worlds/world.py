@@ -264,7 +264,7 @@ class World:
         until = self.clock.monotonic() + REST_S_MAX
         while self.clock.monotonic() < until:
             await asyncio.sleep(LOOK_S)
-            if ending.is_at_rest(self.witness, self.story.nodes):
+            if ending.is_at_rest(self.witness, self.story.nodes) and self._leader() is not None:
                 break
         await asyncio.sleep(SETTLE_S)
         self._judge_the_end()
@@ -284,7 +284,7 @@ class World:
     def _leader(self) -> Scheduler | None:
         holder, _ = self.witness.leases.get(f"{replicas.LEASE_NAMESPACE}/{replicas.SCHEDULER_LEASE}", ("", 0.0))
         found = [each.worker for each in self.machines.values() if each.identity == holder]
-        return found[0] if found else None
+        return found[0] if found and found[0] is not None and found[0].pulse.ready else None
 
     def end(self) -> None:
         """Everything is cancelled, the dead too, so that nothing of it runs later."""
@@ -327,10 +327,10 @@ async def insist(ask: Callable[..., Awaitable[object]], *what: Any, **named: Any
 def manifest(plan: JobPlan) -> dict[str, Any]:
     amounts = {GPU: str(plan.gpus)}
     template = {
-        "metadata": {"annotations": {names.PRETEND_RUN: f"{plan.run_s}s"}},
+        "metadata": {"annotations": {names.PRETEND_RUN: f"{plan.run_s}s", names.PRETEND_STOP: "3s"}},
         "spec": {
             "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 2,
+            "terminationGracePeriodSeconds": 5,
             "containers": [{"name": "main", "image": "train", "resources": {"limits": amounts, "requests": amounts}}],
         },
     }

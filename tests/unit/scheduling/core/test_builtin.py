@@ -3,7 +3,7 @@
 import collections
 
 import pytest
-from tests.unit.scheduling.clusters import a_gang, a_node, a_pod, binds, plan_for
+from tests.unit.scheduling.clusters import a_gang, a_hyper_node, a_node, a_pod, binds, plan_for
 
 from pumice.scheduling.core import builtin
 
@@ -84,3 +84,50 @@ def test_a_card_that_is_full_takes_no_further_part():
 def test_pods_without_gpus_stay_off_nodes_with_shared_cards_while_others_have_room():
     world = [shared("cards"), a_node("plain", cpu="10", memory="100Gi", gpu=0)]
     assert binds(plan_for(*world, a_gang("web", 2, cpu="4"), policy=POLICY)) == {"web-w-0": "plain", "web-w-1": "plain"}
+
+
+# ----------------------------------------------------------------------------------------------------- whole hyper nodes
+
+
+OTHERS = {"spec": {"schedulerName": "other"}}
+
+
+def two_hyper_nodes(size=2, **room):
+    """Hyper nodes a and b, with nodes a0, a1 ... and b0, b1 ..."""
+    room = {"cpu": "96", "memory": "768Gi", "gpu": 8, **room}
+    names = {hyper: [f"{hyper}{number}" for number in range(size)] for hyper in "ab"}
+    nodes = [a_node(name, **room) for listed in names.values() for name in listed]
+    return [*nodes, *(a_hyper_node(hyper, 1, nodes=listed) for hyper, listed in names.items())]
+
+
+def test_a_hyper_node_whose_gpus_are_all_free_stays_whole_however_busy_its_cpus_are():
+    servers = [a_pod(f"web-{node}", cpu="60", memory="500Gi", node=node, **OTHERS) for node in ("a0", "a1")]
+    small = a_pod("small", cpu="1", gpu=1, node="b0", **OTHERS)
+    found = binds(plan_for(*two_hyper_nodes(), *servers, small, a_gang("g", 1, cpu="8", gpu=8), policy=POLICY))
+    assert found == {"g-w-0": "b1"}
+
+
+def test_one_gpu_in_use_of_many_is_enough_to_spare_the_hyper_node_without_any():
+    busy = [a_pod(f"web-b{node}", cpu="80", memory="600Gi", node=f"b{node}", **OTHERS) for node in range(1, 16)]
+    small = a_pod("small", cpu="1", gpu=1, node="b0", **OTHERS)
+    world = [*two_hyper_nodes(16), *busy, small]
+    (node,) = binds(plan_for(*world, a_gang("g", 1, cpu="8", gpu=8), policy=POLICY)).values()
+    assert node.startswith("b")
+
+
+@pytest.mark.parametrize("asks", [{"cpu": "8", "gpu": 8}, {"cpu": "96"}], ids=["gpus", "cpu only"])
+def test_lone_pods_leave_a_hyper_node_whole_for_the_gang_that_comes_next(asks):
+    world = two_hyper_nodes(gpu=asks.get("gpu"))
+    lone = [a_gang(f"lone-{number}", 1, **asks) for number in range(2)]
+    close = {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
+    placed = binds(plan_for(*world, *lone, policy=POLICY))
+    assert len({node[0] for node in placed.values()}) == 1
+    running = [a_gang(f"lone-{number}", 1, running=[placed[f"lone-{number}-w-0"]], **asks) for number in range(2)]
+    gang = a_gang("close", 2, group={"spec": close}, **asks)
+    assert len(binds(plan_for(*world, *running, gang, policy=POLICY))) == 2
+
+
+def test_pods_without_gpus_gather_in_one_hyper_node():
+    lone = [a_gang(f"lone-{number}", 1, cpu="40") for number in range(4)]
+    placed = binds(plan_for(*two_hyper_nodes(gpu=None), *lone, policy=POLICY))
+    assert len({node[0] for node in placed.values()}) == 1

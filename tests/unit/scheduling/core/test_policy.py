@@ -56,7 +56,7 @@ def test_blanks_around_actions_do_not_matter():
 
 def test_what_holds_without_a_file_is_written_in_the_files_own_format():
     found = parse(builtin.TEXT)
-    assert found.actions == ("enqueue", "allocate", "preempt", "reclaim", "backfill")
+    assert found.actions == ("enqueue", "allocate", "preempt", "reclaim", "lend", "backfill")
     assert [option.name for option in found.options] == [
         "priority", "gang", "conformance", "eviction", "reservation",
         "overcommit", "user-limits", "fairshare", "drf", "predicates", "proportion", "nodeorder", "binpack",

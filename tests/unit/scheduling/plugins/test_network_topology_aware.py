@@ -247,3 +247,21 @@ def test_tiers_are_a_users_numbers_and_only_those_that_exist_are_looked_at(fadin
     chosen = arguments(**{"hypernode.binpack.normal-pod.fading": fading})
     decisions = plan_for(racks, nodes, a_gang("close", 2, group=close()), a_gang("plain", 2), policy=chosen)
     assert len(binds(decisions)) == 4
+
+
+def test_a_hyper_node_that_is_in_use_at_all_can_count_for_more_than_a_fuller_one_that_is_not():
+    things = [
+        *(a_node(name, cpu="10", memory="100G", gpu=10) for name in ("a1", "b1")),
+        a_hyper_node("a", 1, nodes=["a1"]),
+        a_hyper_node("b", 1, nodes=["b1"]),
+        a_pod("web", cpu="8", memory="80G", node="a1"),
+        a_pod("small", cpu="1", gpu=1, node="b1"),
+        a_gang("g", 1, cpu="1", memory="10G", gpu=1),
+    ]
+    gpus = {"weight": 1, "hypernode__binpack__resources": "nvidia.com/gpu"}
+    gpus |= {"hypernode__binpack__resources__nvidia__com/gpu": 2}
+    by_fullness = pulled(session_for(*things, policy=arguments(**gpus)), "g")
+    assert by_fullness["a1"] > by_fullness["b1"]  # (90 + 90 + 2 * 10) / 4 percent, and (20 + 10 + 2 * 20) / 4
+    in_use = gpus | {"hypernode__binpack__normal-pod__in-use": 0.5}
+    by_use = pulled(session_for(*things, policy=arguments(**in_use)), "g")
+    assert by_use["a1"] < by_use["b1"]  # half of 50 percent, and half of 17.5 and of 100

@@ -17,8 +17,9 @@ SECOND = instant.SECOND
 ASKS = policy("allocate", "gang", ["reservation"])
 
 
-def a_forecast(uid, *, p90, made=0):
-    return Forecast(gang=uid, uid=uid, made=made * SECOND, p90=None if p90 is None else p90 * SECOND)
+def a_forecast(uid, *, p90, made=0, found=None):
+    p90, found = (None if each is None else each * SECOND for each in (p90, found))
+    return Forecast(gang=uid, uid=uid, made=made * SECOND, p90=p90, found=found)
 
 
 def ended(name, *, after_s, estimate):
@@ -72,7 +73,43 @@ def test_a_forecast_that_held_and_one_that_did_not():
     score = score.judged({"early": 90 * SECOND}, {"late"}, 95 * SECOND)
     assert (score.recent, [each.gang for each in score.open]) == ((True,), ["late"])
     score = score.judged({}, {"late"}, 101 * SECOND)  # it waits longer than was said: that needs no start to be wrong
-    assert (score.recent, score.open, score.held, score.total) == ((True, False), (), 0.5, 2)
+    assert (score.recent, score.held, score.total) == ((True, False), 0.5, 2)
+    score = score.judged({}, {"late"}, 200 * SECOND).judged({"late": 300 * SECOND}, set(), 300 * SECOND)
+    assert (score.open, score.total) == ((), 2)  # it was wrong once, however long it waited
+
+
+def test_waits_are_compared_to_what_was_found_and_the_ninth_decile_of_them_stretches_the_next():
+    score = Score()
+    for number in range(20):
+        score = score.opened([a_forecast(f"g{number}", p90=10**6, found=100)])
+        score = score.judged({f"g{number}": (100 + 10 * number) * SECOND}, set(), 0)
+    assert score.waits == tuple(1000 + 100 * number for number in range(20))
+    assert score.stretch == pytest.approx(
+        2.8 * np.exp(score.bias)
+    )  # 18 of 20 waited for no more than 2.7 times as long
+    assert score.bias == pytest.approx(-0.015 * 20)  # all held: a little less will do
+    few = Score(waits=(500, 3000, 700))
+    assert (Score().stretch, few.stretch) == (1.0, 3.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("center", [-1.0, 0.0, 0.7])
+@pytest.mark.parametrize("likeness", [0.0, 0.8])
+def test_nine_of_ten_of_the_first_200_hold_although_they_are_judged_late_and_err_alike(seed, center, likeness):
+    """Real waits are log-normal about a multiple of what was found; neighbours err alike, and gangs start some forecasts later."""
+    chance = random.Random(seed)
+    score, error, held, starts = Score(), chance.gauss(0, 1), [], []
+    for number in range(200):
+        for gang, at in [each for each in starts if each[1] <= number * 1000]:
+            score = score.judged({gang: at * SECOND}, {each[0] for each in starts}, number * 1000 * SECOND)
+            starts.remove((gang, at))
+        error = likeness * error + (1 - likeness**2) ** 0.5 * chance.gauss(0, 1)
+        made, found = number * 1000, chance.randint(500, 8000)
+        p90, at = made + round(found * score.stretch), made + round(found * np.exp(center + 0.8 * error))
+        score = score.opened([a_forecast(f"g{number}", p90=p90, made=made, found=made + found)])
+        starts.append((f"g{number}", at))
+        held.append(at <= p90)
+    assert 0.85 <= sum(held) / len(held) <= 0.95
 
 
 def test_only_the_first_forecast_of_a_gang_counts():
@@ -90,7 +127,7 @@ def test_what_is_remembered_is_bounded():
     assert len(score.open) == accuracy.FORECASTS_MAX
     assert len(accuracy.SCORE.encode(score)) < accuracy.SCORE.bytes_max
     for _ in range(1000):
-        score = score._with(held=False)
+        score = score.after_verdict(held=False)
     assert score.stretch == pytest.approx(accuracy.STRETCH_MAX)
     assert len(score.recent) == accuracy.RECENT_MAX
 

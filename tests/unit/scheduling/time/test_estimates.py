@@ -53,6 +53,13 @@ def test_the_first_of_limit_owner_past_queue_and_policy_that_says_something_coun
     ]  # fmt: skip
 
 
+def test_the_record_goes_before_what_the_scheduler_remembers_itself():
+    recorded = past(*[300] * 5).values[run_times.SLOT.name]
+    assert estimate(ports=Ports(run_times=recorded), memory=past(*[60] * 5)).source is Source.RECORDED
+    assert estimate(ports=Ports(run_times=recorded)).length == 5 * instant.MINUTE
+    assert estimate(ports=Ports(run_times=run_times.Remembered()), memory=past(*[60] * 5)).source is Source.LEARNED
+
+
 def test_members_speak_for_a_group_that_says_nothing():
     assert estimate(pods={DECLARED: "20m"}).length == 20 * instant.MINUTE
     assert estimate(group={DECLARED: "10m"}, pods={DECLARED: "20m"}).length == 10 * instant.MINUTE

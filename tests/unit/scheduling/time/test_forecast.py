@@ -111,7 +111,7 @@ def test_luck_makes_the_difference_between_p50_and_p90():
 
 def test_past_forecasts_stretch_p90():
     plain = a_world(a_node(cpu="2"), running("a", 2), waiting("w", 2))
-    taught = Memory({accuracy.SCORE.name: accuracy.Score(logarithm=float(np.log(2)))})
+    taught = Memory({accuracy.SCORE.name: accuracy.Score(bias=float(np.log(2)))})
     stretched = a_world(a_node(cpu="2"), running("a", 2), waiting("w", 2), memory=taught)
     assert minutes(asked(plain, "w")[0]) == [10, 10]
     assert minutes(asked(stretched, "w")[0]) == pytest.approx([10, 20])

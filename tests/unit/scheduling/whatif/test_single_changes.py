@@ -23,8 +23,7 @@ POLICY = builtin.parse(builtin.TEXT, "built-in policy")
 
 def suggestions(*things, gang="big", **options):
     question = Question(a_cluster(*things).snapshot(), POLICY, NOW)
-    report = question.plan(question.snapshot).gangs[f"default/{gang}"]
-    return single_changes.suggestions(question, report, **options)
+    return single_changes.suggestions(question, question.plan(question.snapshot), f"default/{gang}", **options)
 
 
 def texts(*things, gang="big"):

@@ -16,6 +16,7 @@ from pumice.kube import errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from pumice.clock import Clock
     from pumice.cluster.cards import Slice
@@ -119,7 +120,7 @@ class GpuReporter:
         self._node = node
         self._clock = clock
         self._log = log
-        self._written = ""  # the pods' part of what the API server has
+        self._reported: AbstractSet[str] = frozenset()  # the pods of the last report
         self.meter = GpuMeter()
 
     async def run(
@@ -134,18 +135,18 @@ class GpuReporter:
             pids = {process.pid for look in looks for process in look.processes}
             now_s = self._clock.monotonic()
             self.meter.note(held(), looks, owners(pids, inits), now_s)
-            if now_s - reported_s >= gpu_use.REPORT_S:
+            uses = {living[uid][0]: use for uid, use in self.meter.uses(now_s).items() if uid in living}
+            if now_s - reported_s >= gpu_use.REPORT_S or uses.keys() != self._reported:
                 reported_s = now_s
-                uses = self.meter.uses(now_s)
-                await self._report({living[uid][0]: use for uid, use in uses.items() if uid in living})
+                await self._report(uses)
             await self._clock.sleep(LOOK_S)
 
     async def _report(self, uses: dict[str, PodGpuUse]) -> None:
-        if not uses and not self._written:
+        if not uses and not self._reported:
             return  # nobody has GPUs, and nobody had
         text = gpu_use.write(Report(instant.format_instant(self._clock.now()), uses)) if uses else ""
         try:
             await self._client.patch(Node, self._node, {"metadata": {"annotations": {names.GPU_USE: text or None}}})
-            self._written = text
+            self._reported = uses.keys()
         except errors.KubeError as error:
             self._log("gpu_use_not_reported", node=self._node, error=str(error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -15,7 +16,7 @@ from pumice.scheduling.core.points.combination import Registrar, Registrations
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pumice.cluster.columns import Column
     from pumice.cluster.queues import QueueInfo
@@ -48,6 +49,15 @@ class Grant:
     most: Callable[[QueueInfo, Shape, int], int]
     why: Callable[[QueueInfo, GangState, Shape], Reason]
     later: Callable[[QueueInfo, Shape, int, Freed], int] | None
+    beyond: Beyond | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Beyond:
+    """How a queue may exceed its share by a gang that the rest of it is too small for."""
+
+    allows: Callable[[QueueInfo, GangState], bool]
+    most: Callable[[QueueInfo, Shape, int], int]
 
 
 class Allowance(Registrations[Grant]):
@@ -56,6 +66,7 @@ class Allowance(Registrations[Grant]):
     def __init__(self, registrar: Registrar, flag: str = "") -> None:
         super().__init__(registrar, flag)
         self.freed: Freed | None = None  # set while a later moment is looked at: what queues have given back by then
+        self.is_exceeding = False  # in the turn of a gang that may take its queue beyond the share
 
     def __call__(
         self,
@@ -63,17 +74,34 @@ class Allowance(Registrations[Grant]):
         *,
         why: Callable[[QueueInfo, GangState, Shape], Reason],
         later: Callable[[QueueInfo, Shape, int, Freed], int] | None = None,
+        beyond: Beyond | None = None,
     ) -> None:
         """`why` says in numbers what the queue lacks for one more such pod of the gang. `later` answers like `most`, for a moment at which
-        queues hold so much less (or, where negative, more) than now; without it the answer of now counts.
+        queues hold so much less (or, where negative, more) than now; without it the answer of now counts. `beyond` says which gangs may
+        take room that nobody could use within a share, and how much: without it none may.
         """
-        self._add(Grant(most, why, later))
+        self._add(Grant(most, why, later, beyond))
+
+    def may_exceed(self, queue: QueueInfo, gang: GangState) -> bool:
+        """Whether a plugin lets the gang, which was refused, take its queue beyond the share."""
+        return any(hook.call.beyond is not None and hook.call.beyond.allows(queue, gang) for hook in self.hooks)
+
+    @contextlib.contextmanager
+    def exceeding(self) -> Iterator[None]:
+        """Inside is the turn of such a gang."""
+        self.is_exceeding = True
+        try:
+            yield
+        finally:
+            self.is_exceeding = False
 
     def of(self, queue: QueueInfo, shape: Shape, count: int) -> int:
         """How many of `count` such pods the queue may still take."""
         for hook in self.hooks:
             if self.freed is not None and hook.call.later is not None:
                 count = hook.call.later(queue, shape, count, self.freed)
+            elif self.is_exceeding and hook.call.beyond is not None:
+                count = hook.call.beyond.most(queue, shape, count)
             else:
                 count = hook.call.most(queue, shape, count)
             if count <= 0:

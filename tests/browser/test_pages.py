@@ -1,0 +1,189 @@
+"""Every page in a real browser, on a live cluster: what it shows, that it keeps up without loading again, and whom it lets see what.
+
+Each test ends with: no console error, no exception in the page, no dialog, no request to any other host (`a_stage` asserts it).
+"""
+
+import pytest
+from tests.browser.stage import GPU, a_stage, something_to_see
+
+PAGES = ("/", "/gangs", "/nodes", "/queues")
+
+
+async def href_of(page, stage, name):
+    await page.goto(f"{stage.url}/gangs?q={name}")
+    link = page.locator(f"td a.name:has-text('{name}')")
+    await link.wait_for()
+    return await link.get_attribute("href")
+
+
+async def test_a_link_lets_one_browser_in_once(tmp_path):
+    async with a_stage(tmp_path) as stage:
+        first = stage.link[-1]
+        page = await stage.enter()
+        assert await page.get_by_role("heading", name="GPUs in use").is_visible()
+        assert "token" not in page.url
+        [cookie] = [each for each in await stage.context.cookies() if each["name"] == f"pumice-{stage.port}"]
+        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
+        assert len(stage.link) == 2
+        await stage.context.clear_cookies()
+        await page.goto(f"{stage.url}/sign-in#token={first}")
+        await page.get_by_text("this link was used already").wait_for()
+        stage.troubles.remove("Failed to load resource: the server responded with a status of 401 (Unauthorized)")
+        await page.goto(f"{stage.url}/sign-in#token={stage.link[-1]}")
+        await page.get_by_role("heading", name="GPUs in use").wait_for()
+
+
+async def test_pages_show_what_happens_without_being_loaded_again(tmp_path):
+    async with a_stage(tmp_path) as stage:
+        page = await stage.enter()
+        await page.evaluate("window.same = true")
+        await stage.job("train", 2, gpus=8)
+        await page.locator(".figure strong:has-text('16')").wait_for()
+        await stage.job("huge", 9, gpus=8)
+        await page.get_by_text("can never run here").wait_for()
+        gangs = await stage.page()
+        await gangs.goto(f"{stage.url}/gangs?state=waiting")
+        await gangs.get_by_role("link", name="huge").wait_for()
+        await stage.job("vast", 9, gpus=8)
+        await gangs.get_by_role("link", name="vast").wait_for()
+        nodes = await stage.page()
+        await nodes.goto(f"{stage.url}/nodes")
+        assert await nodes.locator("rect.c0").count() == 16
+        await stage.job("more", 1, gpus=3)
+        await nodes.locator("rect.c0 >> nth=18").wait_for(state="attached")
+        assert await page.evaluate("window.same")
+
+
+async def test_a_gang_page_says_why_it_waits_and_what_would_start_it(tmp_path):
+    async with a_stage(tmp_path, nodes=1) as stage:
+        page = await stage.enter()
+        await stage.job("first", 1, gpus=6, minutes=30)
+        await page.locator(".figure strong:has-text('6')").wait_for()
+        await stage.job("second", 2, gpus=2)
+        await page.goto(stage.url + await href_of(page, stage, "second"))
+        assert await page.get_by_role("heading", name="second", exact=True).is_visible()
+        await page.locator("#live_why .whys li").first.wait_for()
+        await page.locator("#live_cures .whys li").first.wait_for()
+        said = await page.locator("#live_cures").inner_text()
+        assert "with 1 nvidia.com/gpu a pod instead of 2" in said
+        await page.locator("#live_members td:has-text('second-worker-1')").wait_for()
+
+
+async def test_names_that_people_chose_are_text_and_nothing_else(tmp_path):
+    hostile = "<img src=x onerror=alert(1)>"
+    async with a_stage(tmp_path) as stage:
+        page = await stage.enter()
+        await page.goto(f"{stage.url}/gangs?q={hostile}&queue={hostile}&user=%22%3E%3Cscript%3Ealert(1)%3C/script%3E")
+        assert await page.locator("[data-search]").input_value() == hostile
+        for path in ("/gangs/x/%3Cscript%3Ealert(1)%3C%2Fscript%3E", "/nodes?node=" + hostile, "/nodes?in=" + hostile):
+            await page.goto(f"{stage.url}{path}")
+            assert await page.locator("main script, main img").count() == 0
+        stage.troubles[:] = [each for each in stage.troubles if "404" not in each]
+        selector = {"schedulerName": "volcano", "nodeSelector": {"a": "b"}}
+        await stage.job("odd", 1, plugins={}, tasks=[odd_task(selector)])
+        await page.goto(stage.url + await href_of(page, stage, "odd"))
+        await page.locator("#live_why").wait_for()
+        assert await page.locator("main script, main img").count() == 0
+
+
+def odd_task(spec):
+    container = {"name": "c", "image": "<script>alert(1)</script>", "resources": {"limits": {GPU: "1"}}}
+    return {
+        "name": "w",
+        "replicas": 1,
+        "template": {"spec": {"restartPolicy": "Never", "containers": [container], **spec}},
+    }
+
+
+async def test_people_see_what_they_may_list_and_sign_out(tmp_path):
+    async with a_stage(tmp_path, tokens=True) as stage:
+        for name in ("red", "blue"):
+            await stage.namespace(name)
+            await stage.job(f"{name}-work", 1, gpus=4, namespace=name)
+        everything, red = await stage.person("admin", nodes=True), await stage.person("rita", "red")
+        page = await signed_in(stage, everything)
+        await page.goto(f"{stage.url}/gangs")
+        await page.get_by_role("link", name="blue-work").wait_for()
+        await page.get_by_role("link", name="red-work").wait_for()
+        blue = await page.get_by_role("link", name="blue-work").get_attribute("href")
+        await page.goto(f"{stage.url}/nodes")
+        await page.locator("a.tile").first.wait_for()
+        await page.get_by_role("button", name="Sign out").click()
+        await page.wait_for_url(f"{stage.url}/sign-in")
+        await page.goto(f"{stage.url}/gangs")
+        assert page.url == f"{stage.url}/sign-in"
+
+        page = await signed_in(stage, red)
+        await page.goto(f"{stage.url}/gangs")
+        await page.get_by_role("link", name="red-work").wait_for()
+        assert "blue-work" not in await page.content()
+        await page.goto(f"{stage.url}/nodes")
+        await page.get_by_text("You may not list nodes.").wait_for()
+        for path in ("/", "/queues"):
+            await page.goto(f"{stage.url}{path}")
+            assert "blue-work" not in await page.content()
+        await page.goto(stage.url + blue)
+        await page.get_by_text("may not get podgroups in namespace blue").wait_for()
+        assert [each for each in stage.troubles if "403" not in each] == []
+        stage.troubles.clear()
+
+
+async def signed_in(stage, token):
+    page = await stage.page()
+    await page.goto(f"{stage.url}/")
+    await page.get_by_label("Token").fill(token)
+    await page.get_by_role("button", name="Sign in").click()
+    await page.wait_for_url(f"{stage.url}/")
+    return page
+
+
+async def test_signing_out_closes_other_pages_of_the_session(tmp_path):
+    async with a_stage(tmp_path) as stage:
+        page = await stage.enter()
+        other = await stage.page()
+        await other.goto(f"{stage.url}/gangs")
+        await other.locator("#connection:has-text('live')").wait_for()
+        await page.get_by_role("button", name="Sign out").click()
+        await other.wait_for_url(f"{stage.url}/sign-in")
+
+
+async def test_pages_can_be_read_without_javascript(tmp_path):
+    async with a_stage(tmp_path, java_script_enabled=False) as stage:
+        await stage.job("train", 2, gpus=8)
+        page = await stage.page()
+        await page.goto(f"{stage.url}/sign-in")
+        await page.get_by_label("Or paste").fill(stage.link[-1])
+        await page.get_by_role("button", name="Sign in").click()
+        for path, words in (("/", "GPUs in use"), ("/gangs", "train"), ("/nodes", "node-0"), ("/queues", "default")):
+            await page.goto(f"{stage.url}{path}")
+            await page.get_by_text(words).first.wait_for()
+        await page.goto(f"{stage.url}/gangs")
+        await page.get_by_label("Name, job or user").fill("nobody")
+        await page.get_by_role("button", name="Filter").click()
+        await page.get_by_text("No gang is like that.").wait_for()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_every_page_is_accessible_in_both_themes_and_fits_a_telephone(tmp_path, theme, pictures):
+    from axe_playwright_python.async_playwright import Axe
+
+    async with a_stage(tmp_path) as stage:
+        await something_to_see(stage)
+        page = await stage.enter()
+        waits = await href_of(page, stage, "llm-finetune")
+        runs = await href_of(page, stage, "resnet-sweep")
+        await stage.context.add_cookies([{"name": "pumice-theme", "value": theme, "url": stage.url}])
+        for width in (1280, 390):
+            await page.set_viewport_size({"width": width, "height": 900})
+            for path in (*PAGES, waits, runs):
+                await page.goto(stage.url + path)
+                await page.locator("#connection:has-text('live')").wait_for()
+                if path == waits:
+                    await page.locator("#live_cures .whys li").first.wait_for()
+                wide = await page.evaluate("document.documentElement.scrollWidth")
+                assert wide <= width, f"{path} is {wide} wide"
+                found = await Axe().run(page)
+                serious = [each for each in found.response["violations"] if each["impact"] in {"serious", "critical"}]
+                assert not serious, [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
+                name = {waits: "gang-waiting", runs: "gang-running"}.get(path, path.strip("/") or "overview")
+                await page.screenshot(path=pictures / f"{name}-{theme}-{width}.png", full_page=True)

@@ -1,0 +1,67 @@
+"""Public GPU traces: which columns are understood, and what is wrong with a file that says nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from pumice.errors import BadInput
+from pumice.sim.gpu_traces import is_gpu_trace, read_csv
+from pumice.sim.workload import Submission
+
+ALIBABA = """\
+name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
+pod-0,12000,16384,1,460,,LS,Running,100,700,130
+pod-1,12000,16384,0,0,,LS,Running,100,700,130
+pod-2,12000,16384,8,1000,,BE,Running,90,95,
+pod-3,12000,16384,8,1000,,BE,Running,90,1090,90
+"""
+HELIOS = """\
+job_id,user,vc,jobname,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue
+7,u1,vc2,j,16,64,2,COMPLETED,2020-04-01 00:00:10,2020-04-01 00:00:20,2020-04-01 00:01:20,60,10
+8,u2,vc3,j,0,4,1,COMPLETED,2020-04-01 00:00:00,2020-04-01 00:00:20,2020-04-01 00:01:20,60,10
+9,u2,vc3,j,2,4,1,FAILED,2020-04-01 00:00:00,2020-04-01 00:00:20,2020-04-01 00:00:25,5,10
+"""
+SHARED = Path(__file__).parents[3].parent / "shared" / "traces" / "openb_pods.csv"
+
+
+def test_pods_of_alibaba_come_in_order_run_from_their_start_and_those_without_gpus_or_a_start_not_at_all():
+    assert read_csv(ALIBABA.splitlines(), "trace") == [
+        Submission(at_s=0, run_s=1000, slots=8, estimate_s=1000),
+        Submission(at_s=10, run_s=570, slots=1, estimate_s=570),
+    ]
+
+
+def test_a_job_of_helios_is_a_gang_of_one_pod_a_node():
+    assert read_csv(HELIOS.splitlines(), "trace") == [
+        Submission(at_s=0, run_s=5, size=1, slots=2, user="u2", queue="vc3", estimate_s=5),
+        Submission(at_s=10, run_s=60, size=2, slots=8, user="u1", queue="vc2", estimate_s=60),
+    ]
+
+
+def test_such_a_trace_is_known_by_its_head():
+    assert is_gpu_trace(ALIBABA.partition("\n")[0])
+    assert is_gpu_trace(HELIOS.partition("\n")[0])
+    assert not is_gpu_trace("1 100 -1 60 4 -1")
+    assert not is_gpu_trace("a,b,c")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("x,1,1,many,1,,LS,Running,1,2,1", "trace:2: gpu_num is 'many'; expected a number"),
+        ("x,1,1,1,1,,LS,Running,yesterday,2,1", "trace:2: submit_time is 'yesterday'; expected seconds or a date"),
+        ("x,1,1,1,1,,LS,Running,inf,2,1", "trace:2: submit_time is 'inf'"),
+        ("x,1,1,1,1,,LS,Running,0,1e30,1", "is this line damaged?"),
+    ],
+)
+def test_a_damaged_line_is_named(line, says):
+    with pytest.raises(BadInput, match=says.replace("?", r"\?")):
+        read_csv([ALIBABA.partition("\n")[0], line], "trace")
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the published trace is not here")
+def test_the_published_trace_reads():
+    with SHARED.open() as lines:
+        found = read_csv(lines, "openb_pods.csv")
+    assert len(found) > 6000
+    assert max(each.slots for each in found) == 8
