@@ -8,13 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from pumice.api import changes
-from pumice.api.core import Node
 from pumice.api.pods import Pod
+from pumice.cluster import tasks
 from pumice.cluster.intake import Intake
 from pumice.cluster.tasks import Status
-from pumice.controllers.driver import Driver
 from pumice.controllers.executor import Executor
-from pumice.dispatch import binder, dispatcher, revalidation, takeover
+from pumice.dispatch import revalidation, takeover
 from pumice.dispatch.binder import Binder
 from pumice.dispatch.evictor import Evictor
 from pumice.dispatch.statuses import Statuses
@@ -28,6 +27,7 @@ from pumice.scheduling.core.statement import Statement
 from pumice.scheduling.evicting import mend
 from pumice.scheduling.placing.placement import Placer
 from pumice.scheduling.sharing.quotas import Account
+from pumice.sim.worlds.apiserver import Journal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,6 +149,35 @@ def _lost_watch(bookmark):
     return lossy
 
 
+def _lost_news(publish):
+    """Every third batch of news of pods is lost between the informer and its readers."""
+
+    def lossy(self, news):
+        self.batches = getattr(self, "batches", 0) + 1
+        if self.batches % 3 or self._struct is not Pod:
+            publish(self, news)
+
+    return lossy
+
+
+def _sent_twice(send):
+    """The bind is done, and said to have failed for good."""
+
+    async def doubting(self, bind, attempt, version):
+        await send(self, bind, attempt, version)
+        raise errors.BadConfig("the answer was not believed")
+
+    return doubting
+
+
+def _loses_some(append):
+    def lossy(self, change):
+        if change.version % 50:
+            append(self, change)
+
+    return lossy
+
+
 PLANTED = {
     "a pod that is gone keeps its room": Planted(Intake, "apply", _deaf_to_pods_that_go, ("users", "all")),
     "a list that lacks a pod does not end it": Planted(Intake, "_relist", lambda _: lambda *_a: None, ("users", "all")),
@@ -156,9 +185,7 @@ PLANTED = {
     "binds are sent before they are assumed": Planted(Intake, "apply", _ignoring(changes.Assumed), ("calm", "storm")),
     "a claim is kept for ever": Planted(Intake, "apply", _ignoring(changes.Unclaimed), ("calm", "users", "nodes")),
     "changes of nodes are not heard": Planted(Intake, "_upsert_node", _nodes_never_change, ("nodes", "all")),
-    "a pod that is leaving counts as gone": Planted(
-        __import__("pumice.cluster.tasks", fromlist=["x"]), "status_of", _leaving_is_gone, ("calm", "users", "all")
-    ),
+    "a pod that is leaving counts as gone": Planted(tasks, "status_of", _leaving_is_gone, ("calm", "users", "all")),
     "the last member of a gang is not bound": Planted(Binder, "commit", _one_less, ("calm",)),
     "no answer is taken for a no": Planted(errors, "is_open", lambda _: lambda _error: False, ("storm", "all")),
     "binds do not name the pod's version": Planted(Client, "bind", _without_version, ("processes", "lines", "all")),
@@ -186,9 +213,8 @@ PLANTED = {
     ),
     "an eviction is announced and never sent": Planted(Evictor, "evict", _swallow, ("calm", "users", "nodes")),
     "controllers lose what they cannot write": Planted(Executor, "_create", _swallow, ("calm",)),
-    "a controller looks at a job only once": Planted(Driver, "_hear", lambda _: lambda *_a, **_k: None, ("calm",))
-    if hasattr(Driver, "_hear")
-    else Planted(WorkQueue, "_done", lambda _: lambda *_a: None, ("calm",)),
+    "a key that was worked on is never free again": Planted(WorkQueue, "_done", lambda _: lambda *_a: None, ("calm",)),
+    "news of pods is dropped now and then": Planted(Informer, "_publish", _lost_news, ("calm",)),
+    "a bind's answer is not believed": Planted(Binder, "_send", _sent_twice, ("calm",)),
+    "the journal forgets a change now and then": Planted(Journal, "append", _loses_some, ("calm",)),
 }
-
-__all__ = ["PLANTED", "Node", "binder", "dispatcher"]
