@@ -19,6 +19,7 @@ from tools.kube import build
 
 HERE = (
     "engine",
+    "evictions",
     "explain",
     "fairshare",
     "reservations",
