@@ -110,9 +110,9 @@ class Dashboard:
         application.router.add_get("/sign-in", self._sign_in_form)
         application.router.add_post("/sign-in", self._sign_in)
         application.router.add_post("/sign-out", self._sign_out)
-        application.router.add_post("/theme", self._theme)
-        application.router.add_get("/static/{name}", self._static)
-        application.router.add_get("/healthz", self._healthz)
+        application.router.add_post("/theme", _theme)
+        application.router.add_get("/static/{name}", _static)
+        application.router.add_get("/healthz", _healthz)
         self._listener = Listener(application, LIMITS)
         example = "127.0.0.1:8090"
         self.port = self._hosts.port = await self._listener.start(
@@ -236,16 +236,6 @@ class Dashboard:
         self._source.wake()  # its open pages go, too
         return response
 
-    async def _theme(self, request: web.Request) -> web.StreamResponse:
-        form = await request.post()
-        theme, here = str(form.get("theme", "")), str(form.get("here", "/"))
-        if theme not in THEMES:
-            raise Denied(400, f"theme {theme[:20]!r}: there are {', '.join(THEMES)}")
-        back = here if here.startswith("/") and not here.startswith(("//", "/\\")) else "/"
-        response = web.Response(status=303, headers={"location": back})
-        response.set_cookie("pumice-theme", theme, max_age=365 * 86_400, samesite="Lax", path="/", httponly=True)
-        return response
-
     # ------------------------------------------------------------------------------------------------- pages
 
     async def _page(self, page: Page, request: web.Request) -> web.Response:
@@ -291,7 +281,7 @@ class Dashboard:
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
         session = await self._session(request)
-        page, names, query = self._target(request.query.get("page", ""))
+        page, names, query = _target(request.query.get("page", ""))
         if len(self._streams) >= STREAMS_MAX or session.streams >= STREAMS_OF_ONE_MAX:
             raise Denied(503, "too many pages are open; this one is not kept up to date")
         response = web.StreamResponse(headers={"content-type": "text/event-stream", "cache-control": "no-store"})
@@ -310,19 +300,6 @@ class Dashboard:
             session.streams -= 1
             self._streams.discard(task)
         return response
-
-    def _target(self, where: str) -> tuple[Page, Mapping[str, str], Mapping[str, str]]:
-        """The page that an address of ours means."""
-        parts = urlsplit(where[:PATH_CHARS_MAX])
-        query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=32))
-        for page in PAGES:
-            wanted, given = page.path.split("/"), parts.path.split("/")
-            if len(wanted) == len(given) and all(
-                one == other or one.startswith("{") for one, other in zip(wanted, given, strict=True)
-            ):
-                names = {one.strip("{}"): other for one, other in zip(wanted, given, strict=True) if one != other}
-                return page, names, query
-        raise Denied(404, "no such page")
 
     async def _follow(
         self,
@@ -393,22 +370,47 @@ class Dashboard:
         values = await self._values(page, session, names, query)
         return rendering.parts(page.template, {"problem": self._source.problem, **values})
 
-    # ------------------------------------------------------------------------------------------------- files
 
-    async def _static(self, request: web.Request) -> web.Response:
-        known = rendering.static().get(request.match_info["name"])
-        if known is None:
-            raise Denied(404, "no such file")
-        body, kind = known
-        return web.Response(
-            body=body,
-            content_type=kind,
-            charset="utf-8",
-            headers={"cache-control": "public, max-age=31536000, immutable"},
-        )
+async def _theme(request: web.Request) -> web.StreamResponse:
+    form = await request.post()
+    theme, here = str(form.get("theme", "")), str(form.get("here", "/"))
+    if theme not in THEMES:
+        raise Denied(400, f"theme {theme[:20]!r}: there are {', '.join(THEMES)}")
+    back = here if here.startswith("/") and not here.startswith(("//", "/\\")) else "/"
+    response = web.Response(status=303, headers={"location": back})
+    response.set_cookie("pumice-theme", theme, max_age=365 * 86_400, samesite="Lax", path="/", httponly=True)
+    return response
 
-    async def _healthz(self, _: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
+
+def _target(where: str) -> tuple[Page, Mapping[str, str], Mapping[str, str]]:
+    """The page that an address of ours means."""
+    parts = urlsplit(where[:PATH_CHARS_MAX])
+    query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=32))
+    for page in PAGES:
+        wanted, given = page.path.split("/"), parts.path.split("/")
+        if len(wanted) == len(given) and all(
+            one == other or one.startswith("{") for one, other in zip(wanted, given, strict=True)
+        ):
+            names = {one.strip("{}"): other for one, other in zip(wanted, given, strict=True) if one != other}
+            return page, names, query
+    raise Denied(404, "no such page")
+
+
+async def _static(request: web.Request) -> web.Response:
+    known = rendering.static().get(request.match_info["name"])
+    if known is None:
+        raise Denied(404, "no such file")
+    body, kind = known
+    return web.Response(
+        body=body,
+        content_type=kind,
+        charset="utf-8",
+        headers={"cache-control": "public, max-age=31536000, immutable"},
+    )
+
+
+async def _healthz(_: web.Request) -> web.Response:
+    return web.Response(text="ok\n")
 
 
 _SORRY = {
