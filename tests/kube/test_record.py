@@ -5,7 +5,7 @@ import itertools
 import random
 
 import pytest
-from tests.bodies import job_deaths, jobs, postgres, record
+from tests.bodies import job_deaths, jobs, killings, postgres, record
 from tests.bodies.recorded import a_job, cluster, until_completed
 from tests.kube.test_job_crashes import PATIENCE_S, crash_plane, die_again_and_again
 
@@ -138,3 +138,12 @@ async def test_every_gang_is_in_the_record_once_whenever_its_controllers_died(cr
 async def test_two_hundred_gangs_and_a_hundred_deaths(crash_plane, server, tmp_path, database):
     url = f"sqlite:///{tmp_path}/record.db" if database == "sqlite" else server.database(f"deaths{next(_numbers)}")
     await suffer(crash_plane, url, tmp_path, count=200, deaths=100, seed=101)
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    ("number", "deaths", "run_s"), [(12, 1, 2), pytest.param(200, 10, 10, marks=pytest.mark.soak)], ids=["few", "many"]
+)
+async def test_scheduler_and_controllers_are_killed_again_and_again(url, tmp_path, number, deaths, run_s):
+    seed = random.randint(0, 10**6)
+    await killings.jobs_survive(tmp_path, url, jobs=number, deaths=deaths, run_s=run_s, seed=seed)

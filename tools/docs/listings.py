@@ -28,6 +28,10 @@ tables and sentences, may change.
 | `pumice prio -o json` | [Gangs that wait](#gangs-that-wait) |
 | `pumice deadlocks -o json` | [Deadlocks](#deadlocks) |
 | `pumice history -o json` | [Finished gangs](#finished-gangs); `-o csv` has the names of `gangs[]` as its heads |
+| `pumice report --format json` | [Bill](#bill) |
+| `pumice forecast -o json` | [Forecasts](#forecasts) |
+| `pumice why-evicted JOB -o json` | `evictions`: a list of [Eviction](read-model.md#eviction) |
+| `pumice consolidate --dry-run -o json` | [Moves](#moves) |
 | `pumice explain ... -o json` | `source`, `job` and `events`, and a [GangDetail](read-model.md#gangdetail) |
 | `pumice schedule -f FILE -o json` | `binds`, `pipelined`, `evictions`, `podGroups`, and `volumesFirst` where volumes come first; [reasons](reasons.md) |
 
@@ -121,6 +125,44 @@ HISTORY = {
     "gangs[].held": "amount times hours, by resource",
     "gangs[].shapes": "its pods: what equal ones ask for, and how many there were",
 }
+BILL = {
+    "title": "what the bill is about, for people",
+    "bill.by": "team, user, queue or namespace",
+    "bill.lines[].name": "of the account; the most expensive first",
+    "bill.lines[].gpu_hours": "GPU hours that it held",
+    "bill.lines[].lost_gpu_hours": "those of them that evictions threw away",
+    "bill.lines[].dollars": "null: nothing that it held has a price",
+    "bill.lines[].lost_dollars": "what was thrown away; or null",
+    "bill.total": "the same names, of all accounts",
+    "bill.capacity_gpu_hours": "GPU hours that the nodes had; null: nobody has counted",
+    "bill.idle_gpu_hours": "those that nobody held; or null",
+    "bill.idle_dollars": "what these cost; or null",
+    "gaps": "times for which rows were given up: first second, last second, number of rows",
+}
+FORECASTS = {
+    "at": "time of the cycle or of the listing, RFC 3339",
+    "forecasts[].gang": "namespace/name of the PodGroup",
+    "forecasts[].p50": "the likely start, RFC 3339; null: not within the horizon",
+    "forecasts[].p90": "the time that holds in nine of ten cases; or null",
+    "forecasts[].runs": "how often the engine was run ahead; 0: the leader's own forecast",
+    "forecasts[].ahead": "gangs that run and end, or start, before it",
+    "forecasts[].withoutEstimate": "those of them that nobody has said a run time of",
+    "forecasts[].nodes": "pods that start there, by node, in the run as expected",
+    "forecasts[].victims": "pods that are evicted for it, by gang",
+    "forecasts[].complete": "false: the time for looking ahead was used up",
+    "score": "([ForecastScore](read-model.md#forecastscore)) how often the last ones held; null or absent: not known",
+    "record.since": "(where there is a record) second since 1970 from which on forecasts of the namespace are counted",
+    "record.forecasts": "those whose gangs have started since",
+    "record.held": "the part of these that had started by the second time; null: none",
+    "record.off_s": "half of them started within so many seconds of the likely time; null: none",
+}
+MOVES = {
+    "moves[].for": "gang that would start",
+    "moves[].moved[].pod": "namespace/name of a pod that would be moved",
+    "moves[].moved[].gang": "",
+    "moves[].moved[].from": "its node",
+    "moves[].lostGpuHours": "work that the moved pods would lose",
+}
 STRUCTS = (usage.Usage, usage.QueueUsage, usage.UserUsage, usage.JobUsage, usage.Others, usage.QueueShare)
 
 
@@ -138,6 +180,9 @@ def reference() -> str:
         ("Gangs that wait", PRIO),
         ("Deadlocks", DEADLOCKS),
         ("Finished gangs", HISTORY),
+        ("Bill", BILL),
+        ("Forecasts", FORECASTS),
+        ("Moves", MOVES),
     ):
         parts.append(f"\n## {title}\n\n| name | meaning |\n| --- | --- |\n")
         parts += [f"| `{name}` | {meaning} |\n" for name, meaning in names.items()]

@@ -238,8 +238,9 @@ def _share(detail: model.GangDetail) -> str:
     queue, asks = detail.queue, _lacks(detail)
     if queue is None:
         return ""
-    limits = {"GUARANTEE": queue.guarantee, "DESERVED": queue.deserved, "CAPABILITY": queue.capability}
-    names = sorted({*asks, *(name for limit in limits.values() for name in limit)})
+    # What it deserves is what the policy in force entitles it to: by weights, nobody has written anything.
+    limits = {"GUARANTEE": queue.guarantee, "DESERVED": queue.entitled, "CAPABILITY": queue.capability}
+    names = sorted({*asks, *queue.guarantee, *queue.deserved, *queue.capability})
     if not names:
         return ""
     held, promised, capability = (

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from pumice.dashboard import guard, rendering
 from pumice.dashboard.answers import Answers
-from pumice.dashboard.pages import gang, gangs, nodes, overview, queues
+from pumice.dashboard.pages import gang, gangs, health, history, nodes, overview, queues, timeline, what_if
 from pumice.dashboard.pages.looking import Looking, Page
 from pumice.dashboard.sessions import SECRET_CHARS_MAX, Sessions
 from pumice.errors import PumiceError
@@ -35,7 +35,12 @@ PAGES = (
     Page("/gangs/{namespace}/{name}", "Gang", "gang.html", gang.data, in_menu=False),
     Page("/nodes", "Nodes", "nodes.html", nodes.data),
     Page("/queues", "Queues", "queues.html", queues.data),
+    Page("/timeline", "Timeline", "timeline.html", timeline.data),
+    Page("/history", "History", "history.html", history.data),
+    Page("/what-if", "What if", "what_if.html", what_if.data),
+    Page("/health", "Health", "health.html", health.data),
 )
+_SHARED = frozenset({"/", "/gangs", "/nodes", "/queues", "/timeline"})  # look the same for all who see the same
 LIMITS = Limits(connections=512)
 BODY_BYTES_MAX = 64 * 2**10  # of a form
 PATH_CHARS_MAX = 2_048
@@ -55,7 +60,6 @@ class Settings:
 
     listen: str = "127.0.0.1:0"
     hosts: tuple[str, ...] = ()
-    writes: bool = False
     title: str = ""  # which cluster
 
 
@@ -101,6 +105,7 @@ class Dashboard:
         application = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[self._guarded])
         for page in PAGES:
             application.router.add_get(page.path, functools.partial(self._page, page))
+        application.router.add_get("/history.csv", self._history_csv)
         application.router.add_get("/live", self._live)
         application.router.add_get("/sign-in", self._sign_in_form)
         application.router.add_post("/sign-in", self._sign_in)
@@ -179,10 +184,15 @@ class Dashboard:
     async def _session(self, request: web.Request) -> Session:
         """Who asks; sends them to the door where nobody knows."""
         bearer = token_of(request.headers) if self._door.takes_tokens else ""
+        if bearer:
+            self._sign_ins.check(request.remote)
         try:
             session = await self._sessions.find(request.cookies.get(self._cookie, ""), bearer)
         except Denied as denied:
-            if denied.status != 401 or bearer:
+            if denied.status != 401:
+                raise
+            if bearer:
+                self._sign_ins.take(request.remote)
                 raise
             session = None
         if session is None:
@@ -199,7 +209,7 @@ class Dashboard:
         return web.Response(text=text, content_type="text/html", status=401 if cause else 200)
 
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
-        self._sign_ins.take(request.remote)
+        self._sign_ins.check(request.remote)
         form = await request.post()
         secret = str(form.get("secret", "")).strip()
         if not secret or len(secret) > SECRET_CHARS_MAX:
@@ -210,6 +220,7 @@ class Dashboard:
         except Denied as denied:
             if denied.status != 401:
                 raise
+            self._sign_ins.take(request.remote)
             return await self._sign_in_form(request, str(denied))
         response = web.Response(status=303, headers={"location": "/"})
         secure = request.secure or request.headers.get("x-forwarded-proto") == "https"
@@ -244,9 +255,14 @@ class Dashboard:
         text = rendering.page(page.template, {"title": page.title, **frame, **values})
         return web.Response(text=text, content_type="text/html")
 
-    async def _values(
-        self, page: Page, session: Session, names: Mapping[str, str], query: Mapping[str, str]
-    ) -> dict[str, Any]:
+    async def _history_csv(self, request: web.Request) -> web.Response:
+        session = await self._session(request)
+        text = await history.table(await self._look(session, {}, request.query))
+        headers = {"content-disposition": 'attachment; filename="pumice-history.csv"'}
+        return web.Response(text=text, content_type="text/csv", headers=headers)
+
+    async def _look(self, session: Session, names: Mapping[str, str], query: Mapping[str, str]) -> Looking:
+        """What somebody may see now."""
         state = self._source.state
         if state is None:
             raise Denied(503, f"the scheduler has not told anything yet: {self._source.problem}")
@@ -255,20 +271,21 @@ class Dashboard:
             raise Denied(
                 403, f"{session.person.name} may list PodGroups in no namespace that has any; ask your administrator"
             )
-        now = self._clock.now()
-        looking = Looking(
+        return Looking(
             state=sees.apply(state) if not (sees.nodes and sees.namespaces is None) else state,
             sees=sees,
             person=session.person,
-            now=now,
+            now=self._clock.now(),
             query=query,
             names=names,
             answers=self._answers,
-            client=self._client,
-            writes=self._settings.writes,
         )
-        found = await page.data(looking)
-        return {**found, "now": now, "state": looking.state, "sees_all": looking.sees_all, "csrf": session.csrf}
+
+    async def _values(
+        self, page: Page, session: Session, names: Mapping[str, str], query: Mapping[str, str]
+    ) -> dict[str, Any]:
+        looking = await self._look(session, names, query)
+        return {**await page.data(looking), "now": looking.now, "sees_all": looking.sees_all}
 
     # ------------------------------------------------------------------------------------------------- live
 
@@ -359,7 +376,7 @@ class Dashboard:
             raise Denied(401, "signed out")
         state = self._source.state
         sees = await session.person.sees(state) if state is not None else None
-        who = session.csrf if page.template == "gang.html" or self._settings.writes else sees
+        who = session.csrf if page.path not in _SHARED else sees
         key = (self._source.version, page.path, tuple(sorted(names.items())), tuple(sorted(query.items())), who)
         task = self._looks.get(key)
         if task is None:

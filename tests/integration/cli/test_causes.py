@@ -102,8 +102,8 @@ Why it waits, as the scheduler says now:
 
 Queue default:
   RESOURCE         ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  cpu              3       0           0          -           -          -
-  nvidia.com/gpu   15      0           0          -           -          -
+  cpu              3       0           0          -           64         -
+  nvidia.com/gpu   15      0           0          -           16         -
 
 All nodes:
   RESOURCE         ASKED   USED   PROMISED   TOTAL
@@ -144,7 +144,7 @@ Why it waits, as the scheduler says now:
 
 Queue default:
   RESOURCE         ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  nvidia.com/gpu   6       8           0          -           -          -
+  nvidia.com/gpu   6       8           0          -           16         -
 
 All nodes:
   RESOURCE         ASKED   USED   PROMISED   TOTAL
@@ -184,7 +184,7 @@ Why it waits, as the scheduler says now:
 
 Queue default:
   RESOURCE   ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  cpu        1       0           0          -           -          -
+  cpu        1       0           0          -           64         -
 
 All nodes:
   RESOURCE   ASKED   USED   PROMISED   TOTAL
@@ -219,7 +219,7 @@ Why it waits, as the scheduler says now:
 
 Queue default:
   RESOURCE   ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  cpu        2       0           0          -           -          -
+  cpu        2       0           0          -           64         -
 
 All nodes:
   RESOURCE   ASKED   USED   PROMISED   TOTAL
@@ -256,7 +256,7 @@ Why it waits, as the scheduler says now:
 
 Queue default:
   RESOURCE   ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  cpu        1       0           0          -           -          -
+  cpu        1       0           0          -           64         -
 
 All nodes:
   RESOURCE   ASKED   USED   PROMISED   TOTAL
@@ -294,7 +294,7 @@ Why it waits, as the scheduler says now:
 
 Queue default:
   RESOURCE         ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  nvidia.com/gpu   16      0           0          -           -          -
+  nvidia.com/gpu   16      0           0          -           16         -
 
 All nodes:
   RESOURCE         ASKED   USED   PROMISED   TOTAL
@@ -428,7 +428,7 @@ Why it waits, as the scheduler says now:
 
 Queue default:
   RESOURCE         ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  nvidia.com/gpu   198     0           0          -           -          -
+  nvidia.com/gpu   198     0           0          -           16         -
 
 All nodes:
   RESOURCE         ASKED   USED   PROMISED   TOTAL
@@ -458,7 +458,7 @@ Why it waits, as the scheduler says now:
 
 Queue default:
   RESOURCE         ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  nvidia.com/gpu   4       0           15         -           -          -
+  nvidia.com/gpu   4       0           15         -           16         -
 
 All nodes:
   RESOURCE         ASKED   USED   PROMISED   TOTAL
@@ -539,7 +539,7 @@ Why it waits, as the scheduler says now:
 
 Queue default:
   RESOURCE   ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  cpu        2       0           0          -           -          -
+  cpu        2       0           0          -           64         -
 
 All nodes:
   RESOURCE   ASKED   USED   PROMISED   TOTAL
@@ -578,7 +578,7 @@ Volume claims without a volume:
 
 Queue default:
   RESOURCE   ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  cpu        1       0           0          -           -          -
+  cpu        1       0           0          -           64         -
 
 All nodes:
   RESOURCE   ASKED   USED   PROMISED   TOTAL
@@ -701,7 +701,7 @@ Why it waits, as the scheduler says now:
 
 Queue default:
   RESOURCE         ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  nvidia.com/gpu   12      0           0          -           -          -
+  nvidia.com/gpu   12      0           0          -           16         -
 
 All nodes:
   RESOURCE         ASKED   USED   PROMISED   TOTAL

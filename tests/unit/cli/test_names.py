@@ -4,10 +4,12 @@ import msgspec
 from tools.docs import listings
 
 from pumice.api.flow import Flow, FlowDependency, JobFlow, JobFlowSpec
-from pumice.cli import deadlocks, history, prio, room, usage
+from pumice.cli import deadlocks, forecast, history, prio, room, usage
 from pumice.readmodel import model
-from pumice.record.model import GangRow
+from pumice.record import chargeback
+from pumice.record.model import ForecastRecord, GangRow
 from pumice.scheduling.core.decisions import Stranded
+from pumice.scheduling.time import accuracy
 
 NAMES = {
     usage.Usage: "resource total used free source at namespace policy queues users jobs others",
@@ -77,3 +79,14 @@ def test_the_names_of_finished_gangs_stay_and_are_all_told():
         gpu_hours=0.0, lost_gpu_hours=0.0, held={}, shapes=[],
     )  # fmt: skip
     assert names_in({"prices": {}, "gangs": [history._data(row, {})]}) == set(listings.HISTORY)
+
+
+def test_the_names_of_a_bill_and_of_forecasts_stay_and_are_all_told():
+    line = chargeback.Line("ann", 1.0, 0.0, None, None)
+    bill = msgspec.to_builtins(chargeback.Bill("user", [line], line, None, None, None))
+    found = {"title", "gaps", *(f"bill.{name}" for name in names_in(bill))}
+    assert found == set(listings.BILL)
+    told = forecast.as_data(accuracy.Forecast("lab/a", "u", 0))
+    past = msgspec.to_builtins(ForecastRecord(1, 0, 0, None, None))
+    found = {*names_in({"at": "", "forecasts": [told], "score": None}), *(f"record.{name}" for name in past)}
+    assert found - {"record.version"} == set(listings.FORECASTS)
