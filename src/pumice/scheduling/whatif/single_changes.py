@@ -102,7 +102,8 @@ class _Trials:
         if self.made == self._limit:
             return None
         self.made += 1
-        without = self._bystanders.in_(candidate.snapshot)
+        # Only what is rejected is rejected without them: what is told has been planned with everybody's turn.
+        without = frozenset[str]() if evicts else self._bystanders.in_(candidate.snapshot)
         decisions = self._question.plan(candidate.snapshot, evicts=evicts, explain=False, passed_over=without)
         return start_of(candidate.snapshot, decisions, self._key)
 
