@@ -9,7 +9,7 @@ UV := $(BIN)/uv
 PYTEST := $(BIN)/pytest -n 2
 NO_KUBE := --ignore=tests/kube -m "not soak"
 
-.PHONY: help demo check test test-kube test-browser soak bench docs format kube-up kube-down requirements changelog clean venv
+.PHONY: help demo check test test-kube test-browser soak world bench docs format kube-up kube-down requirements changelog clean venv
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -76,6 +76,9 @@ test-browser: $(VENV)/browser.stamp  ## the dashboard in Debian's Chromium; pict
 soak: $(VENV)/dev.stamp  ## the long rounds: crash tests, big random tests
 	$(BIN)/python tools/kube/build.py
 	$(BIN)/pytest -m soak
+
+world: $(VENV)/dev.stamp  ## play one world again: make world PROFILE=storm SEED=7
+	$(BIN)/python -m pumice.sim.worlds --profile $(or $(PROFILE),all) --seed $(or $(SEED),1)
 
 bench: $(VENV)/dev.stamp  ## the benchmarks, one JSON line each, and which got worse than bench/ratios.json
 	$(BIN)/python -m bench

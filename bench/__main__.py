@@ -17,7 +17,19 @@ from typing import Any
 
 from tools.kube import build
 
-HERE = ("engine", "fairshare", "reservations", "memory", "apiserver", "cli", "admission", "record")
+HERE = (
+    "engine",
+    "evictions",
+    "explain",
+    "fairshare",
+    "reservations",
+    "memory",
+    "apiserver",
+    "cli",
+    "admission",
+    "record",
+    "dashboard",
+)
 ON_KUBE = ("live", "record_live")
 RATIOS = Path(__file__).with_name("ratios.json")
 TOLERANCE = {

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 lublin = importlib.import_module("tests.properties.lublin")
 POLICY = builtin.parse(builtin.TEXT, "built-in policy")
 SLOTS, ERROR = 32, 0.6
+WEEKS_EFFORT = Effort(runs=10, cycles=250, blur=0.25)
 LARGE_EFFORT = Effort(runs=10, cycles=60, blur=0.25)
 LIMIT_S = 4.0  # of CPU time for a forecast: what the scheduler's child is given
 
@@ -57,7 +58,7 @@ def weeks(seed: int, jobs: int = 300) -> dict[str, Any]:
         waiting = [key for key in simulation.waiting() if key not in told]
         if waiting:
             world = World(ahead.intake, ahead.policy, ahead.now, ahead.memory)
-            found = forecast(world, waiting, chance=luck, effort=Effort(runs=10, cycles=400, blur=0.1))
+            found = forecast(world, waiting, chance=luck, effort=WEEKS_EFFORT)
             score = ahead.memory.of(accuracy.SCORE).opened(found.values())
             ahead.memory = ahead.memory.after([(accuracy.SCORE, score)])[0]
             told.update(waiting)

@@ -1,6 +1,6 @@
 """A published workload under each policy, and the wedge that users complain of; the figures beside those of a textbook.
 
-    python -m bench.simulation [policies] [rare] [wedge] [--trace FILE.swf] [--policy NAME ...] [--cluster 256x1 ...]
+    python -m bench.simulation [policies] [rare] [wedge] [--trace FILE.swf] [--jobs 2000] [--policy NAME ...] [--cluster 256x1 ...]
 
 Without a trace the workload is drawn as the tests draw theirs. Some minutes of one core each; `conservative` takes the longest.
 """
@@ -28,20 +28,22 @@ JOBS, SLOTS = 2000, 256
 TRACES = Path(__file__).parents[1].parent / "shared" / "traces"
 _RULES = {"fifo": textbook.first_come, "easy": textbook.easy, "conservative": textbook.conservative}
 LARGE = SLOTS // 2
+SMALL = 1000  # jobs among which large gangs are rare
 
 
 def main() -> None:
     given = argparse.ArgumentParser()
     given.add_argument("parts", nargs="*", choices=[[], "policies", "rare", "wedge"])
     given.add_argument("--trace", type=Path, default=TRACES / "lublin_256.swf")
+    given.add_argument("--jobs", type=int, default=JOBS)
     given.add_argument("--policy", action="append", choices=list(NAMED))
     given.add_argument("--cluster", action="append")
     options = given.parse_args()
     parts = options.parts or ["policies", "rare", "wedge"]
     name = options.trace.name if options.trace.exists() else "drawn"
-    work: Sequence[Submission] = lublin.workload(1, JOBS, SLOTS)
+    work: Sequence[Submission] = lublin.workload(1, options.jobs, SLOTS)
     if options.trace.exists():
-        work = read_swf(io.StringIO(options.trace.read_text()), name, most=JOBS)
+        work = read_swf(io.StringIO(options.trace.read_text()), name, most=options.jobs)
     if "policies" in parts:
         workload(work, name, options.policy or list(NAMED), options.cluster or [f"{SLOTS}x1", f"{SLOTS // 8}x8"])
     if "rare" in parts:
@@ -65,7 +67,7 @@ def workload(work: Sequence[Submission], name: str, policies: Sequence[str], clu
 
 def rare(work: Sequence[Submission], name: str, load: float = 1.0) -> None:
     """The smaller jobs of a workload, so dense that they ask for all slots, and ten gangs of half of them at even distances."""
-    small = [each for each in work if each.size <= SLOTS // 8][: JOBS // 2]
+    small = [each for each in work if each.size <= SLOTS // 8][:SMALL]
     first, last = small[0].at_s, small[-1].at_s
     dense = sum(each.size * each.run_s for each in small) / (load * SLOTS * (last - first))
     mixed = [dataclasses.replace(each, at_s=round((each.at_s - first) * dense)) for each in small]

@@ -3,10 +3,18 @@
 Each test ends with: no console error, no exception in the page, no dialog, no request to any other host (`a_stage` asserts it).
 """
 
+import asyncio
+import base64
+import os
+import pathlib
+
 import pytest
+from tests.bodies.patience import PATIENCE_S
 from tests.browser.stage import GPU, a_stage, something_to_see
 
-PAGES = ("/", "/gangs", "/nodes", "/queues")
+PAGES = (
+    "/", "/gangs", "/nodes", "/queues", "/timeline", "/history", "/health", "/what-if?add-nodes=2&like=node-0",
+)  # fmt: skip
 
 
 async def href_of(page, stage, name):
@@ -93,6 +101,54 @@ def odd_task(spec):
         "replicas": 1,
         "template": {"spec": {"restartPolicy": "Never", "containers": [container], **spec}},
     }
+
+
+async def test_what_ended_and_what_it_cost_is_told_and_can_be_downloaded(tmp_path):
+    async with a_stage(tmp_path) as stage:
+        page = await stage.enter()
+        await stage.job("short", 1, gpus=2, tasks=[short_task()])
+        row = page.locator("tr:has-text('short')")
+        async with asyncio.timeout(PATIENCE_S):
+            while not await row.count():  # the record is asked again after a while
+                await page.goto(f"{stage.url}/history?days=1&name=short")
+        assert "Completed" in await row.inner_text()
+        async with page.expect_download() as download:
+            await page.get_by_role("link", name="Download as CSV").click()
+        text = read(await (await download.value).path())
+        assert text.splitlines()[1].startswith("default,short,")
+
+
+def read(path):
+    return pathlib.Path(path).read_text()
+
+
+def short_task():
+    container = {"name": "c", "image": "i", "resources": {"limits": {GPU: "2"}}}
+    template = {"metadata": {"annotations": {"pumice.dev/pretend-run": "1s"}}}
+    return {
+        "name": "w",
+        "replicas": 1,
+        "template": {**template, "spec": {"restartPolicy": "Never", "containers": [container]}},
+    }
+
+
+async def test_what_if_asks_the_engine(tmp_path):
+    async with a_stage(tmp_path, nodes=1) as stage:
+        page = await stage.enter()
+        await stage.job("first", 1, gpus=6)
+        await page.locator(".figure strong:has-text('6')").wait_for()
+        await stage.job("second", 2, gpus=2)
+        await page.goto(stage.url + await href_of(page, stage, "second"))
+        await page.locator("#live_members td:has-text('second-worker-1')").wait_for()
+        await page.goto(f"{stage.url}/what-if")
+        await page.get_by_label("How many").fill("1")
+        await page.get_by_label("Like").fill("node-0")
+        await page.get_by_role("button", name="Ask the engine").click()
+        await page.get_by_role("heading", name="Would start").wait_for()
+        await page.get_by_label("Like").fill("nowhere")
+        await page.get_by_role("button", name="Ask the engine").click()
+        await page.get_by_role("alert").wait_for()
+        assert "nowhere" in await page.get_by_role("alert").inner_text()
 
 
 async def test_people_see_what_they_may_list_and_sign_out(tmp_path):
@@ -185,5 +241,24 @@ async def test_every_page_is_accessible_in_both_themes_and_fits_a_telephone(tmp_
                 found = await Axe().run(page)
                 serious = [each for each in found.response["violations"] if each["impact"] in {"serious", "critical"}]
                 assert not serious, [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
-                name = {waits: "gang-waiting", runs: "gang-running"}.get(path, path.strip("/") or "overview")
+                plain = path.partition("?")[0].strip("/") or "overview"
+                name = {waits: "gang-waiting", runs: "gang-running"}.get(path, plain)
                 await page.screenshot(path=pictures / f"{name}-{theme}-{width}.png", full_page=True)
+                if (name, theme, width) in DOCUMENTED:
+                    keep(await small_picture(page), f"dashboard-{name}.webp")
+
+
+# Pictures of the documentation, taken here so that they cannot age: PUMICE_WRITE_PICTURES=1 puts them into docs/pictures.
+DOCUMENTED = {("overview", "light", 1280), ("nodes", "light", 1280), ("gang-waiting", "light", 1280)}
+
+
+async def small_picture(page):
+    session = await page.context.new_cdp_session(page)
+    taken = await session.send("Page.captureScreenshot", {"format": "webp", "quality": 70})
+    return base64.b64decode(taken["data"])
+
+
+def keep(picture, name):
+    assert len(picture) < 100_000
+    if os.environ.get("PUMICE_WRITE_PICTURES"):
+        (pathlib.Path(__file__).parents[2] / "docs" / "pictures" / name).write_bytes(picture)

@@ -63,7 +63,8 @@ ODD_VALUES = {
         "webhooks": {"queueAccess": "enforce", "excludedNamespaces": ["legacy"]},
         "serviceAccounts": {"annotations": {"cloud": "role"}},
         "networkPolicies": {"schedulerEgress": [{"ports": [{"port": 9090, "protocol": "TCP"}]}]},
-        "dashboard": {"enabled": True},
+        "grafana": {"enabled": True},
+        "dashboard": {"enabled": True, "hosts": ["pumice.example.org"], "title": "training"},
         "queues": {"team-a": {"weight": 2, "capability": {"nvidia.com/gpu": 16}}},
     },
 }
@@ -464,7 +465,7 @@ def test_every_argument_is_an_option_that_the_process_has(helm, name):
 def test_every_metric_of_the_dashboard_is_in_the_catalogue(helm):
     (config,) = [
         each
-        for each in of_kind(template(helm, {"dashboard": {"enabled": True}}), "ConfigMap")
+        for each in of_kind(template(helm, {"grafana": {"enabled": True}}), "ConfigMap")
         if "pumice.json" in each["data"]
     ]
     dashboard = json.loads(config["data"]["pumice.json"])

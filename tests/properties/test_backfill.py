@@ -26,25 +26,13 @@ def by_the_book(rule, work, slots):
 
 
 @pytest.mark.parametrize("cluster", ["32x1", "4x8"])
-@pytest.mark.parametrize(("name", "rule"), [("fifo", textbook.first_come), ("easy", textbook.easy)])
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [("fifo", textbook.first_come), ("easy", textbook.easy), ("conservative", textbook.conservative)],
+)
 def test_every_start_is_the_textbooks(name, rule, cluster):
     """One queue, true run times, slots that are all alike: there is nothing in which the engine could differ."""
     for seed in range(2):
         work = workload(seed, 60, 32)
         starts, *_ = by_the_book(rule, work, 32)
         assert [run.start_s for run in engine(name, work, cluster).runs] == starts, f"seed {seed}"
-
-
-@pytest.mark.parametrize("cluster", ["32x1", "4x8"])
-def test_conservative_backfill_is_no_worse_than_the_textbooks(cluster):
-    """The textbook makes all reservations anew at each event; ours stand, and may only become earlier: single starts differ."""
-    waits, slowdowns = [], []
-    for seed in range(2):
-        work = workload(seed, 60, 32)
-        _, wait, slowdown, makespan = by_the_book(textbook.conservative, work, 32)
-        figures = engine("conservative", work, cluster).figures
-        waits.append(figures["mean_wait_s"] / wait)
-        slowdowns.append(figures["bounded_slowdown"] / slowdown)
-        assert figures["makespan_s"] <= makespan * 1.02, f"seed {seed}"
-    assert sum(waits) / 2 <= 1.02
-    assert sum(slowdowns) / 2 <= 1.02

@@ -46,6 +46,7 @@ def a_session(chance):
         "g", size + len(started), cpu="500m", memory="1Gi", running=started, min_member=1, group={"spec": wish}
     )
     arguments = {
+        "hypernode.binpack.normal-pod.in-use": chance.choice((0.0, 0.3, 1.0)),
         "weight": chance.choice((1, 1, 5)),
         "hypernode.binpack.normal-pod.fading": chance.choice((0, 0.5, 0.8, 1)),
     }

@@ -26,6 +26,7 @@ from pumice.scheduling.core import builtin
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.time import reservations
 from pumice.scheduling.time.forward import Forward
+from pumice.sim import Submission, nodes, simulate
 
 ESTIMATE = "pumice.dev/running-estimate"
 MANY = 1000
@@ -227,6 +228,15 @@ def test_a_gang_of_64_on_100_gpus_starts_among_small_jobs_that_never_stop_coming
     # It waits for 5 minutes before it gets a reservation, and everything that runs then ends within 10.
     assert with_ is not None
     assert with_ <= (5 + 10 + 1) * 60
+
+
+def test_a_gang_that_was_admitted_for_its_reservation_keeps_both_for_as_long_as_it_takes():
+    """Others are kept out meanwhile although there is room for them: but it does not wait in vain, it has a time."""
+    small = [Submission(at_s=75 * number, run_s=1200, estimate_s=1200) for number in range(60)]
+    outcome = simulate([*small, Submission(at_s=1500, run_s=600, size=10, estimate_s=600)], nodes("4x4"), until_s=4500)
+    waited = outcome.runs[-1].wait_s
+    assert waited is not None
+    assert waited <= 300 + 1200
 
 
 WITHOUT = builtin.TEXT.replace("  - name: reservation\n    arguments: {patience: 5m}\n", "")

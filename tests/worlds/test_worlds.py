@@ -6,18 +6,37 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.worlds.volume import BLOCK, PROFILES, SEEDS, SOAK_SEEDS
 
-from pumice.sim.worlds import draw, play, profiles
+from pumice.sim.worlds import draw, play
 from pumice.sim.worlds.__main__ import line
 
 ROOT = Path(__file__).parents[2]
-SEEDS = 4  # of each profile, for a start
 
 
-@pytest.mark.parametrize("profile", list(profiles.PROFILES))
+@pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1))
 def test_nothing_goes_wrong(profile, seed):
     assert play(draw(seed, profile)).wrong == (), f"repeat it with: {line(profile, seed)}"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("first", range(SEEDS + 1, SOAK_SEEDS + 1, BLOCK))
+def test_nothing_goes_wrong_in_many(profile, first):
+    for seed in range(first, min(first + BLOCK, SOAK_SEEDS + 1)):
+        assert play(draw(seed, profile)).wrong == (), f"repeat it with: {line(profile, seed)}"
+
+
+def test_every_fail_point_of_the_scheduler_is_passed_and_dispatch_dies_at_some():
+    points = frozenset().union(*(play(draw(seed, "processes")).points for seed in (1, 2)))
+    assert {
+        "scheduler:assumed",
+        "scheduler:binding",
+        "scheduler:bound",
+        "scheduler:dispatched",
+        "scheduler:status",
+    } <= points
 
 
 def test_one_seed_is_one_world_byte_for_byte():

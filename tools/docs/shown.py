@@ -48,6 +48,7 @@ _READS = re.compile(
     r"|kubectl get|cat|grep)\b"
 )
 _VOLATILE = (
+    (re.compile(r"#token=[\w-]+(\.\.\.)?"), "#token=<once>"),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uid>"),
     (re.compile(r"127\.0\.0\.1:\d+"), "<address>"),
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "<time>"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from pumice.scheduling.whatif.outcome import Outcome
 
+_UID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 GANGS_SHOWN_MAX = 20
 
 
@@ -66,11 +68,11 @@ async def what_if(
             return Report(text(answer), msgspec.to_builtins(answer))
         complaint = answer
     question = await sources.question(access, policy_file)  # a server that is not there is told once
-    if complaint:
-        click.echo(complaint, err=True)
     changes = tuple(scenario.queue_change(each) for each in queues)
     wanted = scenario.Scenario(add_nodes or 0, like, drain, changes, names)
     found = scenario.compare(question, wanted, sources.policy_of(new_policy) if new_policy else None)
+    if complaint:  # not before: a question that makes no sense is refused by the leader too, for the same reason
+        click.echo(complaint, err=True)
     return Report(text(found), msgspec.to_builtins(found))
 
 
@@ -78,11 +80,14 @@ def text(found: Outcome) -> str:
     """The difference, a line for each gang that it makes one for."""
     lines = [
         *_lines(found.starts, "would start: {pods} of {gang}"),
+        *_lines(
+            found.admitted, "would be admitted, and start if its pods, which are made then, find room: {gang} ({pods})"
+        ),
         *_lines(found.starts_no_more, "would not start, as it does now: {gang}"),
         *_lines(found.evicted, "would be evicted: {pods} of {gang}"),
         *_lines(found.evicted_no_more, "would stay, and is evicted now: {pods} of {gang}"),
         *(
-            f"has to leave a drained node, and {'starts elsewhere' if starts else 'waits then'}: {gang}"
+            f"has to leave a drained node, and {'starts elsewhere' if starts else 'waits then'}: {_shown(gang)}"
             for gang, starts in found.displaced.items()
         ),
     ]
@@ -92,6 +97,11 @@ def text(found: Outcome) -> str:
 
 def _lines(gangs: Mapping[str, int], pattern: str) -> Iterable[str]:
     for gang, count in list(gangs.items())[:GANGS_SHOWN_MAX]:
-        yield pattern.format(gang=gang, pods=f"{count} pod{'s' if count != 1 else ''}")
+        yield pattern.format(gang=_shown(gang), pods=f"{count} pod{'s' if count != 1 else ''}")
     if len(gangs) > GANGS_SHOWN_MAX:
         yield f"... and {len(gangs) - GANGS_SHOWN_MAX} more gangs; -o json has all"
+
+
+def _shown(gang: str) -> str:
+    """The Job's name instead of its group's, which is that and the Job's uid."""
+    return _UID.sub("", gang)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pumice import instant
 from pumice.api import names, run_time
@@ -17,7 +17,7 @@ from pumice.cluster.matching import compile_selector
 from pumice.cluster.tasks import FINISHED, OCCUPYING, Status, Task, go_bool, preemptable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from pumice.api.batch import NetworkTopology
     from pumice.api.meta import ResourceList
@@ -155,6 +155,16 @@ class Gang:
     def waiting_best_effort(self) -> int:
         """Members that wait, and ask for nothing."""
         return sum(task.status is Status.PENDING and task.is_best_effort for task in self.tasks)
+
+    @functools.cached_property
+    def is_steady(self) -> bool:
+        """Whether it has members, and all of them run: nothing is to be placed, mended or said of them."""
+        return 0 < self.counts[Status.RUNNING] == len(self.tasks)
+
+    @functools.cached_property
+    def known(self) -> dict[Hashable, Any]:
+        """What was found out that depends on the gang as it is and on the key alone; a gang that has not changed is not asked again."""
+        return {}
 
     @functools.cached_property
     def asks_for_queue_gate(self) -> bool:

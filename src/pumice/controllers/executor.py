@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import itertools
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,20 +22,23 @@ from pumice.api.kinds import Kind, by_struct
 from pumice.api.meta import Json, Object
 from pumice.api.pods import Pod
 from pumice.controllers.operations import Apply, Create, Delete, Emit, Look, Patch
+from pumice.controllers.window import Lane, Window
 from pumice.errors import BadInput
 from pumice.kube import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from pumice.controllers.cache import Cache
     from pumice.controllers.operations import Blame, Plan
+    from pumice.controllers.window import Rank
     from pumice.kube.client import Client, Reply
     from pumice.kube.recorder import Recorder
     from pumice.kube.requests import KindLike
 
 WRITES_AT_ONCE = 64  # of all controllers of the process: enough to keep an API server busy, few enough for others
 WRITES_OF_ONE_PLAN = 32  # so that a Job of thousands of pods does not keep all other keys waiting
+PODS_TOGETHER = 128  # of one Job, before those of the next one have their turn
 FIELD_MANAGER = "pumice-controllers"
 Call: TypeAlias = Create | Apply | Patch | Delete | Look
 
@@ -77,7 +81,8 @@ class Executor:
         self._fail_point = fail_point
         self._fillings = fillings
         self._before_pod_goes = before_pod_goes  # is given its uid
-        self._window = asyncio.Semaphore(WRITES_AT_ONCE)
+        self._window = Window(WRITES_AT_ONCE)
+        self._jobs = itertools.count()  # plans that make pods
         self.writes: collections.Counter[str] = collections.Counter()  # calls that left, by verb and kind
 
     async def carry_out(self, plan: Plan) -> bool:
@@ -91,9 +96,11 @@ class Executor:
                 if isinstance(operation, Emit):
                     self.tell(operation)
             calls = [operation for operation in stage if not isinstance(operation, Emit)]
-            lane = asyncio.Semaphore(WRITES_OF_ONE_PLAN)
+            lane = Lane(WRITES_OF_ONE_PLAN)
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._one(operation, lane)) for operation in calls]
+                tasks = [
+                    group.create_task(self._one(*each, lane)) for each in zip(calls, self._ranks(calls), strict=True)
+                ]
             outcomes = [task.result() for task in tasks]
             changed = changed or True in outcomes
             if failure := next((each for each in outcomes if isinstance(each, Exception)), None):
@@ -103,8 +110,20 @@ class Executor:
     def tell(self, told: Emit) -> None:
         self._recorder.record(told.regarding, told.type, told.reason, told.message)
 
-    async def _one(self, operation: Call, lane: asyncio.Semaphore) -> bool | Exception:
-        async with lane, self._window:
+    def _ranks(self, calls: Sequence[Call]) -> Iterator[Rank]:
+        """First come, first created: of a burst of Jobs the first are complete while the last wait for their first pod; side by side all of
+        them would be complete at the end. A large one falls back by one Job for every so many pods. What is not a pod waits for no pod.
+        """
+        pods = [isinstance(call, Create) and call.kind is Pod for call in calls]
+        number = next(self._jobs) if any(pods) else 0
+        made = itertools.accumulate(pods, initial=0)
+        return (
+            (1, number + before // PODS_TOGETHER) if is_pod else (0, 0)
+            for is_pod, before in zip(pods, made, strict=False)
+        )
+
+    async def _one(self, operation: Call, rank: Rank, lane: Lane) -> bool | Exception:
+        async with self._window.turn(rank, lane):
             try:
                 return await self._carry(operation)
             except (errors.KubeError, BadInput) as error:

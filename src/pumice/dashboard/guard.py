@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pumice.dashboard.sessions import Session
 
 REQUESTS_PER_S, REQUESTS_AT_ONCE = 10.0, 60.0  # of one session
-SIGN_INS_PER_S, SIGN_INS_AT_ONCE = 0.2, 10.0  # of one address
+SIGN_INS_PER_S, SIGN_INS_AT_ONCE = 0.2, 10.0  # that fail, of one address
 CALLERS_MAX = 4_096  # whose requests are counted; those that were quiet for longest are forgotten
 HEADERS = {
     "content-security-policy": (
@@ -77,17 +77,22 @@ class Rate:
         self._clock = clock
         self._left: collections.OrderedDict[object, tuple[float, float]] = collections.OrderedDict()
 
-    def take(self, caller: object) -> None:
-        """Raises Denied where it is too much."""
+    def check(self, caller: object) -> float:
+        """How many are left to somebody; raises Denied where it is too much."""
         now = self._clock.monotonic()
-        left, at = self._left.pop(caller, (self._at_once, now))
+        left, at = self._left.get(caller, (self._at_once, now))
         left = min(left + (now - at) * self._per_s, self._at_once)
+        if left < 1:
+            raise Denied(429, f"too many requests; at most {self._per_s:g} a second in the long run: wait a moment")
+        return left
+
+    def take(self, caller: object) -> None:
+        """Count one; raises Denied where it is too much."""
+        left = self.check(caller)
+        self._left.pop(caller, None)
         while len(self._left) >= CALLERS_MAX:
             self._left.popitem(last=False)
-        if left < 1:
-            self._left[caller] = (left, now)
-            raise Denied(429, f"too many requests; at most {self._per_s:g} a second in the long run: wait a moment")
-        self._left[caller] = (left - 1, now)
+        self._left[caller] = (left - 1, self._clock.monotonic())
 
 
 def demand_word(session: Session, given: str) -> None:

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from pumice.dashboard import guard, rendering
 from pumice.dashboard.answers import Answers
-from pumice.dashboard.pages import gang, gangs, nodes, overview, queues
+from pumice.dashboard.pages import gang, gangs, health, history, nodes, overview, queues, timeline, what_if
 from pumice.dashboard.pages.looking import Looking, Page
 from pumice.dashboard.sessions import SECRET_CHARS_MAX, Sessions
 from pumice.errors import PumiceError
@@ -35,7 +35,12 @@ PAGES = (
     Page("/gangs/{namespace}/{name}", "Gang", "gang.html", gang.data, in_menu=False),
     Page("/nodes", "Nodes", "nodes.html", nodes.data),
     Page("/queues", "Queues", "queues.html", queues.data),
+    Page("/timeline", "Timeline", "timeline.html", timeline.data),
+    Page("/history", "History", "history.html", history.data),
+    Page("/what-if", "What if", "what_if.html", what_if.data),
+    Page("/health", "Health", "health.html", health.data),
 )
+_SHARED = frozenset({"/", "/gangs", "/nodes", "/queues", "/timeline"})  # look the same for all who see the same
 LIMITS = Limits(connections=512)
 BODY_BYTES_MAX = 64 * 2**10  # of a form
 PATH_CHARS_MAX = 2_048
@@ -55,7 +60,6 @@ class Settings:
 
     listen: str = "127.0.0.1:0"
     hosts: tuple[str, ...] = ()
-    writes: bool = False
     title: str = ""  # which cluster
 
 
@@ -101,13 +105,14 @@ class Dashboard:
         application = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[self._guarded])
         for page in PAGES:
             application.router.add_get(page.path, functools.partial(self._page, page))
+        application.router.add_get("/history.csv", self._history_csv)
         application.router.add_get("/live", self._live)
         application.router.add_get("/sign-in", self._sign_in_form)
         application.router.add_post("/sign-in", self._sign_in)
         application.router.add_post("/sign-out", self._sign_out)
-        application.router.add_post("/theme", self._theme)
-        application.router.add_get("/static/{name}", self._static)
-        application.router.add_get("/healthz", self._healthz)
+        application.router.add_post("/theme", _theme)
+        application.router.add_get("/static/{name}", _static)
+        application.router.add_get("/healthz", _healthz)
         self._listener = Listener(application, LIMITS)
         example = "127.0.0.1:8090"
         self.port = self._hosts.port = await self._listener.start(
@@ -179,10 +184,15 @@ class Dashboard:
     async def _session(self, request: web.Request) -> Session:
         """Who asks; sends them to the door where nobody knows."""
         bearer = token_of(request.headers) if self._door.takes_tokens else ""
+        if bearer:
+            self._sign_ins.check(request.remote)
         try:
             session = await self._sessions.find(request.cookies.get(self._cookie, ""), bearer)
         except Denied as denied:
-            if denied.status != 401 or bearer:
+            if denied.status != 401:
+                raise
+            if bearer:
+                self._sign_ins.take(request.remote)
                 raise
             session = None
         if session is None:
@@ -199,7 +209,7 @@ class Dashboard:
         return web.Response(text=text, content_type="text/html", status=401 if cause else 200)
 
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
-        self._sign_ins.take(request.remote)
+        self._sign_ins.check(request.remote)
         form = await request.post()
         secret = str(form.get("secret", "")).strip()
         if not secret or len(secret) > SECRET_CHARS_MAX:
@@ -210,6 +220,7 @@ class Dashboard:
         except Denied as denied:
             if denied.status != 401:
                 raise
+            self._sign_ins.take(request.remote)
             return await self._sign_in_form(request, str(denied))
         response = web.Response(status=303, headers={"location": "/"})
         secure = request.secure or request.headers.get("x-forwarded-proto") == "https"
@@ -225,16 +236,6 @@ class Dashboard:
         self._source.wake()  # its open pages go, too
         return response
 
-    async def _theme(self, request: web.Request) -> web.StreamResponse:
-        form = await request.post()
-        theme, here = str(form.get("theme", "")), str(form.get("here", "/"))
-        if theme not in THEMES:
-            raise Denied(400, f"theme {theme[:20]!r}: there are {', '.join(THEMES)}")
-        back = here if here.startswith("/") and not here.startswith(("//", "/\\")) else "/"
-        response = web.Response(status=303, headers={"location": back})
-        response.set_cookie("pumice-theme", theme, max_age=365 * 86_400, samesite="Lax", path="/", httponly=True)
-        return response
-
     # ------------------------------------------------------------------------------------------------- pages
 
     async def _page(self, page: Page, request: web.Request) -> web.Response:
@@ -244,9 +245,14 @@ class Dashboard:
         text = rendering.page(page.template, {"title": page.title, **frame, **values})
         return web.Response(text=text, content_type="text/html")
 
-    async def _values(
-        self, page: Page, session: Session, names: Mapping[str, str], query: Mapping[str, str]
-    ) -> dict[str, Any]:
+    async def _history_csv(self, request: web.Request) -> web.Response:
+        session = await self._session(request)
+        text = await history.table(await self._look(session, {}, request.query))
+        headers = {"content-disposition": 'attachment; filename="pumice-history.csv"'}
+        return web.Response(text=text, content_type="text/csv", headers=headers)
+
+    async def _look(self, session: Session, names: Mapping[str, str], query: Mapping[str, str]) -> Looking:
+        """What somebody may see now."""
         state = self._source.state
         if state is None:
             raise Denied(503, f"the scheduler has not told anything yet: {self._source.problem}")
@@ -255,26 +261,27 @@ class Dashboard:
             raise Denied(
                 403, f"{session.person.name} may list PodGroups in no namespace that has any; ask your administrator"
             )
-        now = self._clock.now()
-        looking = Looking(
+        return Looking(
             state=sees.apply(state) if not (sees.nodes and sees.namespaces is None) else state,
             sees=sees,
             person=session.person,
-            now=now,
+            now=self._clock.now(),
             query=query,
             names=names,
             answers=self._answers,
-            client=self._client,
-            writes=self._settings.writes,
         )
-        found = await page.data(looking)
-        return {**found, "now": now, "state": looking.state, "sees_all": looking.sees_all, "csrf": session.csrf}
+
+    async def _values(
+        self, page: Page, session: Session, names: Mapping[str, str], query: Mapping[str, str]
+    ) -> dict[str, Any]:
+        looking = await self._look(session, names, query)
+        return {**await page.data(looking), "now": looking.now, "sees_all": looking.sees_all}
 
     # ------------------------------------------------------------------------------------------------- live
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
         session = await self._session(request)
-        page, names, query = self._target(request.query.get("page", ""))
+        page, names, query = _target(request.query.get("page", ""))
         if len(self._streams) >= STREAMS_MAX or session.streams >= STREAMS_OF_ONE_MAX:
             raise Denied(503, "too many pages are open; this one is not kept up to date")
         response = web.StreamResponse(headers={"content-type": "text/event-stream", "cache-control": "no-store"})
@@ -293,19 +300,6 @@ class Dashboard:
             session.streams -= 1
             self._streams.discard(task)
         return response
-
-    def _target(self, where: str) -> tuple[Page, Mapping[str, str], Mapping[str, str]]:
-        """The page that an address of ours means."""
-        parts = urlsplit(where[:PATH_CHARS_MAX])
-        query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=32))
-        for page in PAGES:
-            wanted, given = page.path.split("/"), parts.path.split("/")
-            if len(wanted) == len(given) and all(
-                one == other or one.startswith("{") for one, other in zip(wanted, given, strict=True)
-            ):
-                names = {one.strip("{}"): other for one, other in zip(wanted, given, strict=True) if one != other}
-                return page, names, query
-        raise Denied(404, "no such page")
 
     async def _follow(
         self,
@@ -359,7 +353,7 @@ class Dashboard:
             raise Denied(401, "signed out")
         state = self._source.state
         sees = await session.person.sees(state) if state is not None else None
-        who = session.csrf if page.template == "gang.html" or self._settings.writes else sees
+        who = session.csrf if page.path not in _SHARED else sees
         key = (self._source.version, page.path, tuple(sorted(names.items())), tuple(sorted(query.items())), who)
         task = self._looks.get(key)
         if task is None:
@@ -376,22 +370,47 @@ class Dashboard:
         values = await self._values(page, session, names, query)
         return rendering.parts(page.template, {"problem": self._source.problem, **values})
 
-    # ------------------------------------------------------------------------------------------------- files
 
-    async def _static(self, request: web.Request) -> web.Response:
-        known = rendering.static().get(request.match_info["name"])
-        if known is None:
-            raise Denied(404, "no such file")
-        body, kind = known
-        return web.Response(
-            body=body,
-            content_type=kind,
-            charset="utf-8",
-            headers={"cache-control": "public, max-age=31536000, immutable"},
-        )
+async def _theme(request: web.Request) -> web.StreamResponse:
+    form = await request.post()
+    theme, here = str(form.get("theme", "")), str(form.get("here", "/"))
+    if theme not in THEMES:
+        raise Denied(400, f"theme {theme[:20]!r}: there are {', '.join(THEMES)}")
+    back = here if here.startswith("/") and not here.startswith(("//", "/\\")) else "/"
+    response = web.Response(status=303, headers={"location": back})
+    response.set_cookie("pumice-theme", theme, max_age=365 * 86_400, samesite="Lax", path="/", httponly=True)
+    return response
 
-    async def _healthz(self, _: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
+
+def _target(where: str) -> tuple[Page, Mapping[str, str], Mapping[str, str]]:
+    """The page that an address of ours means."""
+    parts = urlsplit(where[:PATH_CHARS_MAX])
+    query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=32))
+    for page in PAGES:
+        wanted, given = page.path.split("/"), parts.path.split("/")
+        if len(wanted) == len(given) and all(
+            one == other or one.startswith("{") for one, other in zip(wanted, given, strict=True)
+        ):
+            names = {one.strip("{}"): other for one, other in zip(wanted, given, strict=True) if one != other}
+            return page, names, query
+    raise Denied(404, "no such page")
+
+
+async def _static(request: web.Request) -> web.Response:
+    known = rendering.static().get(request.match_info["name"])
+    if known is None:
+        raise Denied(404, "no such file")
+    body, kind = known
+    return web.Response(
+        body=body,
+        content_type=kind,
+        charset="utf-8",
+        headers={"cache-control": "public, max-age=31536000, immutable"},
+    )
+
+
+async def _healthz(_: web.Request) -> web.Response:
+    return web.Response(text="ok\n")
 
 
 _SORRY = {

@@ -126,17 +126,19 @@ class Views:
         cycle = self.cycle
         if cycle is None or key not in cycle.decisions.gangs:
             return None
-        return _Detail(cycle, self._of(cycle)).of(key)
+        is_built = self._built is not None and self._built[0] is cycle
+        return _Detail(cycle, self._of(cycle) if is_built else self._build(cycle, only=key)).of(key)
 
     def _of(self, cycle: Cycle) -> model.State:
         if self._built is None or self._built[0] is not cycle:
             self._built = (cycle, self._build(cycle))
         return self._built[1]
 
-    def _build(self, cycle: Cycle) -> model.State:
+    def _build(self, cycle: Cycle, only: str = "") -> model.State:
+        """Everything, or what is needed to tell of one gang: on a large cluster nodes and gangs are most of it."""
         snapshot, decisions = cycle.snapshot, cycle.decisions
         promised = _admitted_by_queue(cycle)
-        nodes = self._all_nodes(cycle)
+        nodes = () if only else self._all_nodes(cycle)
         return model.State(
             version=model.VERSION,
             leader=cycle.leader,
@@ -152,7 +154,7 @@ class Views:
             totals=_totals(cycle, promised),
             nodes=nodes,
             queues=_queues(cycle, promised),
-            gangs=self._all_gangs(cycle),
+            gangs=(_known_gang(cycle, only)[1],) if only else self._all_gangs(cycle),
             claims=tuple(
                 _claim(snapshot, claim)
                 for key, claim in sorted({**snapshot.claims, **{each.gang: each for each in decisions.claims}}.items())
@@ -189,30 +191,29 @@ class Views:
         return tuple(found)
 
     def _all_gangs(self, cycle: Cycle) -> tuple[model.Gang, ...]:
-        former, self._gangs = self._gangs, {}
-        found = []
-        for key, report in cycle.decisions.gangs.items():
-            gang, rests = cycle.snapshot.gangs[key], cycle.resting.get(key, "")
-            factors, user = cycle.decisions.factors.get(key), gang.spec.user_by(trusts_label=cycle.trusts_label)
-            bound = cycle.bound.get(key, 0)
-            told = report.phase, report.position, report.reasons, report.reservation, report.expected
-            forecast = cycle.forecasts.get(key)
-            use = cycle.gpu_uses.get(key)
-            basis = (gang, told, rests, bound, factors, user, forecast, use)
-            known = former.get(key)
-            if known is None or known[0] != basis:
-                holds = amounts.sum_of([gang.occupied, cycle.taken.get(key, {})])
-                made = _gang(gang, report, rests, bound, holds)
-                more = {
-                    "user": user,
-                    "factors": _factors(factors),
-                    "forecast": _forecast(forecast),
-                    "gpu_use": None if use is None else model.GpuUse(*use),
-                }
-                known = (basis, msgspec.structs.replace(made, **more))
-            self._gangs[key] = known
-            found.append(known[1])
-        return tuple(found)
+        former = self._gangs
+        self._gangs = {key: _known_gang(cycle, key, former.get(key)) for key in cycle.decisions.gangs}
+        return tuple(gang for _, gang in self._gangs.values())
+
+
+def _known_gang(cycle: Cycle, key: str, known: tuple[object, model.Gang] | None = None) -> tuple[object, model.Gang]:
+    """A gang, and what it was made from: as long as that is the same, what is known of it holds."""
+    report, gang, rests = cycle.decisions.gangs[key], cycle.snapshot.gangs[key], cycle.resting.get(key, "")
+    factors, user = cycle.decisions.factors.get(key), gang.spec.user_by(trusts_label=cycle.trusts_label)
+    bound = cycle.bound.get(key, 0)
+    told = report.phase, report.position, report.reasons, report.reservation, report.expected
+    forecast, use = cycle.forecasts.get(key), cycle.gpu_uses.get(key)
+    basis = (gang, told, rests, bound, factors, user, forecast, use)
+    if known is not None and known[0] == basis:
+        return known
+    holds = amounts.sum_of([gang.occupied, cycle.taken.get(key, {})])
+    more = {
+        "user": user,
+        "factors": _factors(factors),
+        "forecast": _forecast(forecast),
+        "gpu_use": None if use is None else model.GpuUse(*use),
+    }
+    return basis, msgspec.structs.replace(_gang(gang, report, rests, bound, holds), **more)
 
 
 def _attempts(cycle: Cycle) -> Iterable[model.Attempt]:

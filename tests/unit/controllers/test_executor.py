@@ -7,6 +7,7 @@ import pytest
 from pumice.api import kinds
 from pumice.api.core import ConfigMap, Node
 from pumice.api.events import CoreEvent
+from pumice.api.pods import Pod
 from pumice.controllers.executor import WRITES_OF_ONE_PLAN, Executor, Stale, Taken
 from pumice.controllers.operations import Apply, Blame, Create, Delete, Emit, Look, Patch, Plan
 from pumice.kube import errors
@@ -18,6 +19,11 @@ def a_map(name, *, owner="owner-uid", text="hello"):
     )
     metadata = {"name": name, "namespace": "team", "ownerReferences": owners}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": text}}
+
+
+def a_pod(name):
+    spec = {"containers": [{"name": "main", "image": "train"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "team"}, "spec": spec}
 
 
 def plan(*stages):
@@ -259,6 +265,31 @@ def test_a_large_plan_does_not_keep_a_small_one_waiting(bench):
         await asyncio.gather(carry("large", *(f"m{number}" for number in range(320))), carry("small", "one"))
         assert ended["large"] == pytest.approx(320 / WRITES_OF_ONE_PLAN)
         assert ended["small"] <= 2.0
+
+    bench.run(body)
+
+
+def test_of_many_jobs_the_first_has_all_its_pods_before_the_last_has_one(bench):
+    """Five plans of 64 pods, 64 writes at once: each takes a second, so side by side all would end after five."""
+
+    async def body(bench):
+        client = bench.client
+        inner, ended = client._transport, {}
+
+        class Slow:
+            async def call(self, request):
+                await bench.clock.sleep(1.0)
+                return await inner.call(request)
+
+        client._transport = bench.executor._client._transport = Slow()
+        began = bench.clock.monotonic()
+
+        async def carry(job):
+            await bench.executor.carry_out(plan([Create(kind=Pod, body=a_pod(f"{job}-{at}")) for at in range(64)]))
+            ended[job] = bench.clock.monotonic() - began
+
+        await asyncio.gather(*(carry(job) for job in "abcde"))
+        assert ended == {"a": 2.0, "b": 2.0, "c": 4.0, "d": 4.0, "e": 6.0}
 
     bench.run(body)
 

@@ -92,3 +92,13 @@ def test_histograms_are_bounded_and_further_queues_are_told_together(monkeypatch
     observe(Observer(meters, {}), a_node("n1"), queues, [waiting(f"g-{name}", name) for name in "abc"])
     assert sorted(lines(meters, "pumice_queue_position_count").values()) == [1, 2]
     assert lines(meters, "pumice_queue_position_count")['queue="(others)"'] == 2
+
+
+def test_gangs_that_hold_while_they_wait_are_counted_by_reason_and_no_longer_once_they_are_whole():
+    meters = Meters()
+    observer = Observer(meters, {})
+    half = a_gang("half", 4, running=["n1"] * 2, group={"phase": "Running"}, gpu=1, cpu=None)
+    observe(observer, a_node("n1", gpu=2), half)
+    assert lines(meters, "pumice_deadlocked_gangs") == {'reason="HoldsWhileWaiting"': 1, 'reason="QuotaHeld"': 0}
+    observe(observer, a_node("n1", gpu=2), a_node("n2", gpu=2), half)
+    assert lines(meters, "pumice_deadlocked_gangs")['reason="HoldsWhileWaiting"'] == 0

@@ -82,6 +82,15 @@ def test_of_two_gangs_of_64_on_100_gpus_one_starts_whole_and_none_by_half():
     assert Code.QUEUE_SHARE_USED in codes(decisions, "b")
 
 
+def test_of_two_gangs_of_64_on_100_gpus_in_two_queues_one_starts_though_each_share_is_50():
+    nodes = [gpu_node(f"n{number}", 10) for number in range(10)]
+    queues = a_queue("left"), a_queue("right")
+    gangs = (a_gang(name, 64, created=age, group={"queue": name}, **GPU) for age, name in enumerate(("left", "right")))
+    decisions = plan_for(nodes, queues, gangs, policy=BUILT_IN)
+    assert bound(decisions) == {"left": 64}
+    assert codes(decisions, "right") == [Code.QUEUE_SHARE_TOO_SMALL]
+
+
 def test_two_halves_in_two_queues_end_with_one_whole_gang():
     """Each lost a node, and the other one took what was left: 4 of 8 each, on 8 GPUs, and no share is larger than another."""
     halves = [

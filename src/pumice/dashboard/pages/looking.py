@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pumice.dashboard.answers import Answers
     from pumice.dashboard.people import Person
     from pumice.instant import Instant
-    from pumice.kube.client import Client
     from pumice.readmodel import model
     from pumice.readmodel.selection import Selection
 
@@ -31,8 +30,6 @@ class Looking:
     query: Mapping[str, str]
     names: Mapping[str, str]  # parts of the path
     answers: Answers
-    client: Client
-    writes: bool = False
 
     def choice(self, name: str, *allowed: str) -> str:
         """A parameter that has one of a few values; the first where it is not given."""

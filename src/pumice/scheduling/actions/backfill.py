@@ -23,7 +23,7 @@ def run(session: Session) -> None:
     held = session.reserved_room.held
     gangs = [
         gang
-        for gang in session.gangs.values()
+        for gang in session.restless
         if not gang.is_waiting_for_admission and (gang.tally.waiting_best_effort or gang.key in held)
     ]
     gangs = [gang for gang in gangs if session.obstacle(gang) is None]

@@ -11,7 +11,7 @@ from pumice import instant
 from pumice.api.changes import Claim
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupConditionType, PodGroupPhase
 from pumice.cluster import amounts
-from pumice.cluster.tasks import OCCUPYING, Status
+from pumice.cluster.tasks import Status
 from pumice.scheduling.core import idle, messages, verdict
 from pumice.scheduling.core.codes import DEADLOCKS, Code, Facts
 from pumice.scheduling.core.decisions import (
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.amounts import Amounts
     from pumice.instant import Instant
+    from pumice.scheduling.core.decisions import Expected
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.memory import Slot
     from pumice.scheduling.core.plugin import Plugin
@@ -60,7 +61,7 @@ def close(session: Session, *, explain: bool = True) -> Decisions:
     names = session.room.table.names
     pipelined = {
         task.key: names[node]
-        for gang in session.gangs.values()
+        for gang in session.restless
         for task, (status, node) in gang.places.items()
         if status is Status.PIPELINED
     }
@@ -208,10 +209,44 @@ def _reports(session: Session, *, explain: bool) -> dict[str, GangReport]:
             found[key] = _report_aside(gang, failure.reason)
         elif not explain and not gang.tally[Status.RUNNING]:
             found[key] = _report_phase(session, gang)
+        elif gang.gang.is_steady and _goes_on(session, gang):
+            found[key] = _report_steady(gang, session.expected.get(key))
         else:
             with session.turn_of(gang):
                 found[key] = _report(session, gang, positions.get(key, 0))
     return found
+
+
+def _goes_on(session: Session, gang: GangState) -> bool:
+    """Whether there is nothing to say of the gang but that it runs, as it did when the cycle began."""
+    if gang.version or gang.reasons or gang.fit_errors or gang.key not in session.gangs:
+        return False
+    if gang.tally[Status.RUNNING] < gang.minimum:
+        return False
+    if gang.key in session.reservations or not session.points.ready.hooks:
+        return False
+    with session.turn_of(gang):
+        return session.is_ready(gang)
+
+
+def _report_steady(gang: GangState, expected: Expected | None) -> GangReport:
+    """As `_report`; it follows from the gang and what is expected of it, and is written anew only when one of them changes."""
+    report: GangReport | None = gang.gang.known.get(_report_steady)
+    if report is None or report.expected != expected:
+        report = gang.gang.known[_report_steady] = GangReport(
+            gang=gang.key,
+            phase=PodGroupPhase.RUNNING.value,
+            running=gang.tally[Status.RUNNING],
+            succeeded=0,
+            failed=0,
+            conditions=(*_conditions_of_ready(gang), *_deadlocked(gang)),
+            why=None,
+            reasons=(),
+            pods=(),
+            uid=gang.spec.uid,
+            expected=expected,
+        )
+    return report
 
 
 def _report_aside(gang: GangState, why: verdict.Reason) -> GangReport:
@@ -336,13 +371,10 @@ def _conditions(
         return _conditions_before_pods(gang, why)
     if not session.points.ready.hooks and gang.key in session.gangs:
         return ()
+    if ready:
+        return _conditions_of_ready(gang)
     unschedulable, scheduled = PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value
     was = {condition.type for condition in gang.spec.conditions}
-    if ready:
-        found = [Condition(scheduled, True, "tasks in gang are ready to be scheduled")]
-        if unschedulable in was:
-            found.append(Condition(unschedulable, False, "tasks in gang are ready to be scheduled"))
-        return tuple(found)
     tally = gang.tally
     leaving = tally[Status.RELEASING] and not tally[Status.PENDING] and not tally[Status.PIPELINED]
     if leaving and _scheduled_count(gang) >= gang.spec.min_member:
@@ -363,6 +395,14 @@ def _deadlocked(gang: GangState) -> tuple[Condition, ...]:
         return (Condition(kind, why.code in DEADLOCKS, why.code.value, Shortage(0, 0, why)),)
     was = any(each.type == kind for each in gang.spec.conditions)
     return (Condition(kind, False, "Resolved"),) if was else ()
+
+
+def _conditions_of_ready(gang: GangState) -> tuple[Condition, ...]:
+    unschedulable, scheduled = PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value
+    found = [Condition(scheduled, True, "tasks in gang are ready to be scheduled")]
+    if any(condition.type == unschedulable for condition in gang.spec.conditions):
+        found.append(Condition(unschedulable, False, "tasks in gang are ready to be scheduled"))
+    return tuple(found)
 
 
 def _conditions_before_pods(gang: GangState, why: GangSummary | verdict.Reason | None) -> tuple[Condition, ...]:
@@ -412,11 +452,15 @@ def _allocated_by_queue(session: Session) -> dict[str, Amounts]:
         if placement.status is Status.ALLOCATED:
             own = kept.setdefault(placement.gang.key, {})
             amounts.add(own, placement.shape.request.amounts, -len(placement.tasks))
+    own_of: dict[str, amounts.MutableAmounts] = {}  # by queue
     for gang in session.gangs.values():
-        if not any(gang.tally[status] for status in OCCUPYING):
-            continue
-        held = amounts.sum_of([gang.occupied, kept.get(gang.key, {})])
-        name, seen = gang.queue, set()
+        if gang.tally.occupying:
+            own = own_of.setdefault(gang.queue, {})
+            amounts.add(own, gang.occupied)
+            if gang.key in kept:
+                amounts.add(own, kept[gang.key])
+    for queue, held in own_of.items():
+        name, seen = queue, set[str]()
         while name in totals and name not in seen:
             amounts.add(totals[name], held)
             seen.add(name)

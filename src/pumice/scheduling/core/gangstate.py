@@ -13,11 +13,19 @@ from pumice.cluster.tasks import OCCUPYING, Status
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from pumice.cluster.amounts import Amounts
     from pumice.cluster.gangs import Closeness, Gang, SubGang
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.verdict import FitError, Reason
 
-_READY = (Status.BOUND, Status.BINDING, Status.RUNNING, Status.ALLOCATED, Status.SUCCEEDED)
+_READY = _BOUND, _BINDING, _RUNNING, _ALLOCATED, _SUCCEEDED = (
+    Status.BOUND,
+    Status.BINDING,
+    Status.RUNNING,
+    Status.ALLOCATED,
+    Status.SUCCEEDED,
+)
+_NOBODY = (0,) * len(Status)
 _VALID = (*_READY, Status.PIPELINED, Status.PENDING)
 
 
@@ -26,9 +34,11 @@ class Tally:
 
     __slots__ = ("counts", "waiting_best_effort")
 
-    def __init__(self, tasks: Iterable[Task] = ()) -> None:
-        self.counts = [0] * len(Status)
-        self.waiting_best_effort = 0
+    def __init__(
+        self, tasks: Iterable[Task] = (), counts: Sequence[int] = _NOBODY, waiting_best_effort: int = 0
+    ) -> None:
+        self.counts = list(counts)
+        self.waiting_best_effort = waiting_best_effort
         for task in tasks:
             self.count(task, task.status, 1)
 
@@ -49,7 +59,7 @@ class Tally:
     def ready(self) -> int:
         """Placed for good, or done."""
         counts = self.counts
-        return sum(counts[status] for status in _READY)
+        return counts[_BOUND] + counts[_BINDING] + counts[_RUNNING] + counts[_ALLOCATED] + counts[_SUCCEEDED]
 
     @property
     def valid(self) -> int:
@@ -58,7 +68,8 @@ class Tally:
 
     @property
     def occupying(self) -> int:
-        return sum(self.counts[status] for status in OCCUPYING)
+        counts = self.counts
+        return counts[_ALLOCATED] + counts[_BINDING] + counts[_BOUND] + counts[_RUNNING]
 
 
 class SubState:
@@ -117,10 +128,8 @@ class GangState:
         self.queue = gang.spec.queue
         self.priority = gang.spec.priority
         self.phase = gang.spec.phase
-        self.tally = Tally()
-        self.tally.counts = list(gang.counts)
-        self.tally.waiting_best_effort = gang.waiting_best_effort if gang.counts[Status.PENDING] else 0
-        self.occupied = dict(gang.occupied)
+        self.tally = Tally((), gang.counts, gang.waiting_best_effort if gang.counts[Status.PENDING] else 0)
+        self.occupied: Amounts = gang.occupied  # the snapshot's until the first change
         self.version = 0  # rises with every change, so that cached order keys know their age
         self.order_key: tuple[int, float, tuple[float, ...]] | None = None
         self.holder: Holder | None = None
@@ -132,12 +141,17 @@ class GangState:
         self.reasons: list[Reason] = []
         self._roles: dict[str, Tally] | None = None
         self._sub_of: dict[Task, SubState] | None = None
+        self._subs: list[SubState] | None = None  # of most gangs nobody asks
         if gang.spec.policies:
-            self.subs = [SubState(self, sub, Tally(sub.tasks)) for sub in gang.sub_gangs]
-        else:
-            self.subs = [SubState(self, sub, self.tally) for sub in gang.sub_gangs]
+            self._subs = [SubState(self, sub, Tally(sub.tasks)) for sub in gang.sub_gangs]
 
     # ------------------------------------------------------------------------------------------------- members
+
+    @property
+    def subs(self) -> list[SubState]:
+        if self._subs is None:
+            self._subs = [SubState(self, sub, self.tally) for sub in self.gang.sub_gangs]
+        return self._subs
 
     @property
     def tasks(self) -> Sequence[Task]:
@@ -180,7 +194,9 @@ class GangState:
                 self._roles[task.role].shift(task, former, status, 1)
         was, is_ = former in OCCUPYING, status in OCCUPYING
         if was != is_:
-            amounts.add(self.occupied, first.request.amounts, count if is_ else -count)
+            occupied = dict(self.occupied)
+            amounts.add(occupied, first.request.amounts, count if is_ else -count)
+            self.occupied = occupied
         self.version += 1
 
     def role(self, name: str) -> Tally:

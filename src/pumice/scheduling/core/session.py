@@ -76,6 +76,8 @@ class Session:
         for key, gang in snapshot.gangs.items():
             known = gang.spec.queue in self.queues
             (self.gangs if known else self.stranded)[key] = GangState(gang)
+        # Gangs that may have members to place, or something to be said of; of most clusters' gangs all members just run.
+        self.restless: list[GangState] = [gang for gang in self.gangs.values() if not gang.gang.is_steady]
         for gang_state in self.stranded.values():
             gang_state.reasons.append(Reason(Code.QUEUE_MISSING, "queue", Facts(queue=gang_state.queue)))
         self.room = Room(snapshot.nodes)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Axis, Column, Mask
     from pumice.cluster.requests import Request
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.decisions import ShapeRoom
     from pumice.scheduling.core.verdict import Denial
 
 _encode = msgspec.msgpack.Encoder(enc_hook=dict).encode  # the shared empty mapping is a read-only view
@@ -132,6 +133,7 @@ class Shape:
     allowed: Mask | None = None  # nodes that no fixed filter refuses
     most: int | None = None  # how many such pods the allowed nodes hold when empty
     now: tuple[Mask, Column] | None = None  # nodes that may take them, and how many each has room for; at a cycle's end
+    told: dict[int, ShapeRoom] = dataclasses.field(default_factory=dict)  # the same in words, by how many are asked for
 
     def copies(self, free: Column) -> Column:
         """How many such pods fit into each column of free room."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pumice.instant import Duration, Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
 
 PAUSE_FIRST = 2 * instant.SECOND
 PAUSE_MAX = instant.MINUTE
@@ -132,5 +133,20 @@ def _free_places(session: Session, gang: GangState) -> int:
     first = next(iter(gang.tasks_in(Status.PENDING)), None)
     if first is None:
         return 0
-    shape = session.shape(first)
-    return int(shape.copies(session.room.future)[session.placer.allowed(shape)].sum())
+    return session.shared(_Places).of(session.shape(first))
+
+
+class _Places:
+    """How many pods of a shape find room, as of now; counted again only after something has moved."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._known: dict[Shape, tuple[int, int]] = {}
+
+    def of(self, shape: Shape) -> int:
+        room, moves = self.session.room, len(self.session.room.touched)
+        known = self._known.get(shape)
+        if known is None or known[0] != moves:
+            free = int(shape.copies(room.future)[self.session.placer.allowed(shape)].sum())
+            known = self._known[shape] = (moves, free)
+        return known[1]

@@ -151,7 +151,7 @@ def deadlines(session: Session, left: Sequence[GangState], *, grace_s: int) -> l
     youngest = [max(_began(session, task) for task in members_to_mend(gang, now)) for gang in left]
     refused = [
         attempt_started(gang.spec.annotations.get(names.ATTEMPT, "")) or 0
-        for gang in session.gangs.values()
+        for gang in session.restless
         if gang.tally[Status.FAILED] and any(is_refused(task) for task in gang.tasks)
     ]
     ends = [*(age + grace for age in youngest), *(age + LAST_CALL * grace for age in youngest)]
@@ -178,7 +178,7 @@ def releases_of_lost_members(session: Session) -> list[Release]:
     the refused pod it could not be seen any more that the gang had never been whole.
     """
     found = []
-    for gang in session.gangs.values():
+    for gang in session.restless:
         if not gang.tally[Status.FAILED] and not gang.tally[Status.UNKNOWN]:
             continue
         recorded, now = gang.spec.annotations.get(names.ATTEMPT, ""), session.now

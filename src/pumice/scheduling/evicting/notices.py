@@ -105,7 +105,7 @@ def _earlier(session: Session, claimants_now: set[str]) -> tuple[list[Evict], li
 
 
 def _noticed(session: Session) -> Iterable[tuple[Task, disruptions.Notice]]:
-    for gang in session.gangs.values():
+    for gang in session.restless:
         # Who has to leave counts as leaving; a gang that is all there, or all waiting, has no such member.
         placed = gang.gang.counts[Status.RELEASING] + sum(gang.gang.counts[status] for status in OCCUPYING)
         if not placed or gang.gang.counts[Status.RELEASING] == 0 == len(gang.tasks) - placed:

@@ -44,14 +44,15 @@ class VictimColumns:
         self.preemptable: Mask = np.array([task.preemptable for task in self.tasks], dtype=bool)
         self.best_effort: Mask = np.array([request.is_best_effort for _, request in self.kinds], dtype=bool)[self.kind]
         self.gang_priority: Column = np.array([gang.priority for gang in self.gangs], dtype=np.int64)
-        self.status: NDArray[np.int8] = np.zeros(len(self.tasks), dtype=np.int8)  # as the session has it
-        self.surplus: Column = np.zeros(len(self.gangs), dtype=np.int64)  # members beyond the gang's minimum
+        self.status: NDArray[np.int8] = np.array([task.status for task in self.tasks], dtype=np.int8)  # the session's
+        surplus = [gang.tally.ready - gang.spec.min_member for gang in self.gangs]
+        self.surplus: Column = np.array(surplus, dtype=np.int64)  # members beyond the gang's minimum
         self.served: Mask = np.zeros(len(self.gangs), dtype=bool)  # others leave for this gang
         self.stale: list[int] = []  # nodes in the order in which something about their pods or their room changed
         self._columns: dict[Callable[[Task], int], Column] = {}
         self._moves = self._touched = self._served = 0
-        for at in range(len(self.gangs)):
-            self._refresh(at)
+        self.catch_up()
+        self.stale.clear()  # nobody has looked yet
 
     def _gather(self, session: Session) -> None:
         positions: dict[str, int] = {}
@@ -76,8 +77,8 @@ class VictimColumns:
         self.kind: Indexes = np.array(of_kind, dtype=np.intp)
         self.edges: Indexes = np.array(edges, dtype=np.intp)
         self.node: Indexes = np.repeat(np.arange(len(edges) - 1), np.diff(self.edges))
-        order = np.argsort(self.gang, kind="stable")
-        self._by_gang = np.split(order, np.cumsum(np.bincount(self.gang))[:-1]) if self.tasks else []
+        self._by_gang = np.argsort(self.gang, kind="stable")
+        self._gang_edges = np.concatenate(([0], np.cumsum(np.bincount(self.gang, minlength=len(self.gangs)))))
 
     # ------------------------------------------------------------------------------------------------- keeping up
 
@@ -100,10 +101,10 @@ class VictimColumns:
             at = self.position.get(key)
             if at is not None:
                 self._refresh(at)
-                self.stale += self.node[self._by_gang[at]].tolist()
 
     def _refresh(self, at: int) -> None:
-        gang, rows = self.gangs[at], self._by_gang[at]
+        gang, rows = self.gangs[at], self._by_gang[self._gang_edges[at] : self._gang_edges[at + 1]]
+        self.stale += self.node[rows].tolist()
         self.surplus[at] = gang.tally.ready - gang.spec.min_member
         self.served[at] = gang.key in self.session.made_room_for
         self.status[rows] = [gang.status(self.tasks[row]) for row in rows]

@@ -101,7 +101,12 @@ def room_for(session: Session, gang: GangState) -> tuple[ShapeRoom, ...]:
             if session.shapes_examined >= SHAPES_EXAMINED_MAX:
                 continue
             session.shapes_examined += 1
-        found.append(_shape_room(session, gang, shape, count))
+        if gang.spec.closeness is not None:
+            found.append(_shape_room(session, gang, shape, count))
+            continue
+        if count not in shape.told:  # of equal pods the same is told
+            shape.told[count] = _shape_room(session, gang, shape, count)
+        found.append(shape.told[count])
     return tuple(found)
 
 

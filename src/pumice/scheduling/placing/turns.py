@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def contenders(session: Session) -> list[GangState]:
     """Gangs that take part and that nothing keeps from being placed; of the others it is noted what does."""
     found = []
-    for gang in session.gangs.values():
+    for gang in session.restless:
         if session.takes_part(gang):
             with session.turn_of(gang):
                 obstacle = session.obstacle(gang)

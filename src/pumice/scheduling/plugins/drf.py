@@ -103,8 +103,21 @@ class Drf(Plugin):
 
     def publish(self) -> None:
         """Shares of gangs that hold something, for those who measure."""
-        holding = (gang for gang in self.session.gangs.values() if gang.occupied)
-        self.session.shares.update({gang.key: self.share(gang) for gang in holding})
+        whole = tuple(self.total.items())
+        for gang in self.session.gangs.values():
+            if gang.version:
+                if gang.occupied:
+                    self.session.shares[gang.key] = self.share(gang)
+            elif gang.gang.occupied:
+                self.session.shares[gang.key] = self._steady_share(gang, whole)
+
+    def _steady_share(self, gang: GangState, whole: tuple[tuple[str, float], ...]) -> float:
+        """The share of a gang that has not changed, in a cluster that may have: found out once for both."""
+        known = gang.gang.known.get(Drf)
+        if known is None or known[0] != whole:
+            known = gang.gang.known[Drf] = (whole, self.share(gang))
+        share: float = known[1]
+        return share
 
     def _held_by(self, gang: GangState) -> MutableAmounts:
         """What the gang holds, promised room included, as of now."""

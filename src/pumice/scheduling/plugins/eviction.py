@@ -130,10 +130,12 @@ class EvictionPlugin(Plugin):
         self.leaving: dict[str, dict[str, int]] = {}  # by queue and gang: how many pods this cycle evicts, or tries to
         self.is_reversed = False  # a plan is being looked at from its victims' side
         on = session.on
-        for point in (on.preemptable, on.reclaimable):
-            point.shield(lambda claimant, candidates: self.not_protected(claimant.gang, candidates))
-        on.evictable.shield(self.of_gangs)
-        on.shuffled.guard(lambda candidates: self.not_protected("", candidates))
+        if self.runtimes or self.cool_down or self.per_hour is not None:
+            # No bound in columns: who is passed over unasked would not be told whose protection it waits for.
+            for point in (on.preemptable, on.reclaimable):
+                point.shield(lambda claimant, candidates: self.not_protected(claimant.gang, candidates))
+            on.evictable.shield(self.of_gangs)
+            on.shuffled.guard(lambda candidates: self.not_protected("", candidates))
         if self.by_lost_work:
             on.victim_order(lambda gang: gang.priority)
             on.victim_order(session.shared(LostWork).of)

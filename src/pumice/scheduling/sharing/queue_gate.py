@@ -23,7 +23,7 @@ def passing(session: Session) -> list[Task]:
     found: list[Task] = []
     promised: collections.Counter[tuple[str, Shape]] = collections.Counter()
     gated: list[tuple[Task, str]] = []
-    for gang in session.gangs.values():
+    for gang in session.restless:
         if gang.is_waiting_for_admission or not gang.gang.asks_for_queue_gate:
             continue
         for task in gang.tasks_in(Status.PENDING):

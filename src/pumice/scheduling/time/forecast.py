@@ -127,7 +127,8 @@ def _told(key: str, known: _Known, runs: Sequence[_Run], stretch: float) -> Fore
     p50, p90 = (starts[math.ceil(len(starts) * part) - 1] for part in (0.5, 0.9))
     found = p90
     if math.isfinite(p90):
-        p90 = max(p50, now + (p90 - now) * stretch)
+        p90 = now + (p90 - now) * stretch
+        p50 = min(p50, p90)
     front = [gang for gang, at in first.ends.items() if at <= first.starts.get(key, -math.inf)]
     return Forecast(
         gang=key,

@@ -52,6 +52,7 @@ class Later:
     def __init__(self, session: Session, profile: ReleaseProfile) -> None:
         self.session = session
         self.profile = profile
+        self._shapes: dict[str, tuple[int, set[Shape]]] = {}  # of members that wait, as of a version of their gang
         self.is_looking = False  # limits of reservations do not count then: the columns have them already
 
     def seats(self, gang: GangState, when: Instant, free: Column, active: Sequence[Reservation]) -> list[Seat] | None:
@@ -133,7 +134,11 @@ class Later:
     def is_looked_at(self, gang: GangState) -> bool:
         """Whether anything but room decides where the gang's pods may go."""
         points = self.session.points
-        for shape in {self.session.shape(task) for task in gang.tasks_in(Status.PENDING)}:
+        version, shapes = self._shapes.get(gang.key, (-1, set()))
+        if version != gang.version:
+            shapes = {self.session.shape(task) for task in gang.tasks_in(Status.PENDING)}
+            self._shapes[gang.key] = gang.version, shapes
+        for shape in shapes:
             if any(hook.call.concerns(shape) for hook in points.live_filter.hooks):
                 return True
             limits = (each.call for each in points.limit.hooks if each.call.code not in ROOM_ONLY)

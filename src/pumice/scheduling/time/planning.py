@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Code
+from pumice.scheduling.core.decisions import Reserved
 from pumice.scheduling.placing.pending import is_placeable
 from pumice.scheduling.time import reservations
 from pumice.scheduling.time.later import Later, freed_beside
@@ -109,6 +110,9 @@ class Book:
             self.drop(weakest.gang.key, Code.RESERVATION_OUTRANKED, gang.key)
         self.ended.pop(gang.key, None)
         self.version += 1
+        # Who is promised a time gives no admission back (evicting/deadlocks.py), which is looked at before the cycle closes.
+        told = Reserved(reservation.time, len(reservation.nodes), reservation.since)
+        self.session.reservations[gang.key] = told
         if gang.key in self.standing:
             self.standing[gang.key] = reservation
             return
@@ -124,6 +128,7 @@ class Book:
         gone = self.standing.pop(key, None)
         if gone is not None:
             self.version += 1
+            self.session.reservations.pop(key, None)
             if code is not None:
                 self.ended[key] = Ended(code, culprit, gone.time)
 

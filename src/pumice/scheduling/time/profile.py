@@ -84,6 +84,7 @@ class ReleaseProfile:
         per_kind = np.stack(demands, axis=1) if demands else np.zeros((len(axis), 0), dtype=np.int64)
         self._amounts = per_kind[:, np.asarray(kinds, dtype=np.intp)[order]]
         self._rows = np.flatnonzero(per_kind.any(axis=1)) if demands else np.zeros(0, dtype=np.intp)
+        self._moments: list[Instant] = [each for each in np.unique(self._ends).tolist() if each > self.now]
         self._holders = sorted(holders, key=lambda each: each[0])
         self._built = True
 
@@ -96,8 +97,8 @@ class ReleaseProfile:
     def ends(self) -> list[Instant]:
         """Every moment after now at which something ends, in order."""
         self.build()
-        known = {*np.unique(self._ends).tolist(), *(move.end for move in self.moves if move.sign > 0)}
-        return sorted(each for each in known if each > self.now)
+        own = {move.end for move in self.moves if move.sign > 0 and move.end > self.now}
+        return sorted(own.union(self._moments)) if own else list(self._moments)
 
     # ------------------------------------------------------------------------------------------------- amounts
 

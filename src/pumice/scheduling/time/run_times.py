@@ -91,9 +91,12 @@ SLOT = Slot("run-times", Remembered, persistent=True)
 
 def kind_of(gang: Gang) -> str:
     """The kind of run that a gang is; users choose these texts, so only a fingerprint of them is kept."""
-    spec = gang.spec
-    of_job = gang.tasks[0].pod.metadata.annotations.get(names.JOB_NAME) if gang.tasks else None
-    return kind(spec.user, spec.queue, of_job or spec.job or spec.name)
+    known: str | None = gang.known.get(kind_of)
+    if known is None:
+        spec = gang.spec
+        of_job = gang.tasks[0].pod.metadata.annotations.get(names.JOB_NAME) if gang.tasks else None
+        known = gang.known[kind_of] = kind(spec.user, spec.queue, of_job or spec.job or spec.name)
+    return known
 
 
 @functools.lru_cache(KINDS_MAX)
@@ -124,7 +127,8 @@ def next_value(session: Session) -> Remembered:
 
 def is_over(gang: Gang) -> bool:
     """Whether the gang has done what it came for."""
-    enough = gang.counts[Status.SUCCEEDED] >= max(gang.spec.min_member, 1)
+    succeeded = gang.counts[Status.SUCCEEDED]
+    enough = succeeded > 0 and succeeded >= gang.spec.min_member
     return enough and not any(gang.counts[each] for each in OCCUPYING)
 
 

@@ -48,6 +48,7 @@ class Timeline:
         resources, nodes = self.room.future.shape
         self._row: dict[Instant, int] = {}  # moments in the order in which they were asked for
         self._moments = np.zeros(0, dtype=np.int64)
+        self._order: Indexes = np.zeros(0, dtype=np.intp)  # rows by their moments
         self._free = np.zeros((resources, 0, nodes), dtype=np.int64)
         self._begins = np.zeros((0, nodes), dtype=np.int64)  # reservations that begin then and there
         self._held: dict[int, Reservation] = {}  # that are taken off
@@ -90,8 +91,7 @@ class Timeline:
         """What the cycle has placed, evicted and undone since."""
         touched, log, count = self.room.touched, self.profile.log, len(self._row)
         if len(touched) > self._touched:
-            nodes = np.unique(np.asarray(touched[self._touched :], dtype=np.intp))
-            nodes = nodes[np.any(self.room.future[:, nodes] != self._future[:, nodes], axis=0)]
+            nodes = np.flatnonzero(np.any(self.room.future != self._future, axis=0))
             if len(nodes):
                 more = self.room.future[:, nodes] - self._future[:, nodes]
                 self._free[:, :count, nodes] += more[:, None, :]
@@ -121,7 +121,7 @@ class Timeline:
             return
         begin, end = len(self._row), len(self._row) + len(fresh)
         if end > len(self._moments):
-            self._grow(max(end, 2 * len(self._moments)))  # twice as many: they come one by one
+            self._grow(2 * end)  # they come one by one
         self._row.update(zip(fresh, range(begin, end), strict=True))
         self._moments[begin:end] = fresh
         self._free[:, begin:end] = self._future[:, None, :] + self.profile.freed_by(fresh)
@@ -165,9 +165,9 @@ class Timeline:
         total = np.zeros(len(self._row), dtype=np.int64)
         for shape, count in shapes:
             total += np.minimum(self._counted(shape).totals[: len(total)], count)
-        known = self._moments[: len(total)]
-        order = np.argsort(known)
-        ordered = known[order]
+        if len(self._order) != len(total):
+            self._order = np.argsort(self._moments[: len(total)])
+        order, ordered = self._order, self._moments[self._order]
         short = np.concatenate([[0], np.cumsum(total[order] < needed)])
         begins = np.asarray(moments, dtype=np.int64)
         first, last = np.searchsorted(ordered, begins), np.searchsorted(ordered, begins + length)

@@ -12,6 +12,9 @@ class Outcome(Struct, frozen=True, omit_defaults=True, rename="camel"):
     """What one cycle would do there that it does not do here, by gang and with numbers of pods."""
 
     starts: Mapping[str, int] = msgspec.field(default_factory=dict)
+    admitted: Mapping[str, int] = msgspec.field(
+        default_factory=dict
+    )  # had no pods yet: they would be made; with how many must start together
     starts_no_more: Mapping[str, int] = msgspec.field(default_factory=dict)  # it starts as things are
     evicted: Mapping[str, int] = msgspec.field(default_factory=dict)
     evicted_no_more: Mapping[str, int] = msgspec.field(default_factory=dict)

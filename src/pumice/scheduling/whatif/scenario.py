@@ -56,16 +56,20 @@ def compare(question: Question, scenario: Scenario, policy: Policy | None = None
     after = question.plan(snapshot, policy=policy, explain=False)
     bound_before, bound_after = _bound(before), _bound(after)
     evicted_before, evicted_after = _evicted(before), _evicted(after)
+    let_in, new = _let_in(snapshot, after), _let_in(snapshot, before)
     moved = {gang: gang in bound_after for gang in sorted(displaced)}
     return Outcome(
         starts=_more(bound_after, bound_before, moved),
+        admitted=_more(let_in, new),
         starts_no_more={
             gang: pods for gang, pods in _more(bound_before, bound_after).items() if gang in snapshot.gangs
         },
         evicted=_more(evicted_after, evicted_before),
         evicted_no_more=_more(evicted_before, evicted_after),
         displaced=moved,
-        waiting=sum(_waits(gang) and key not in bound_after for key, gang in snapshot.gangs.items()),
+        waiting=sum(
+            _waits(gang) and key not in bound_after and key not in let_in for key, gang in snapshot.gangs.items()
+        ),
     )
 
 
@@ -132,6 +136,12 @@ def _changed(queue: QueueInfo, field: str, value: str) -> QueueInfo:
 
 def _bound(decisions: Decisions) -> Counter[str]:
     return Counter(commit.gang for commit in decisions.commits for _ in commit.binds)
+
+
+def _let_in(snapshot: Snapshot, decisions: Decisions) -> dict[str, int]:
+    """Gangs whose pods are made once they are admitted, which they are; whether those find room shows then."""
+    known = {key: snapshot.gangs[key] for key in decisions.admitted if key in snapshot.gangs}
+    return {key: gang.spec.min_member for key, gang in known.items() if not gang.tasks}
 
 
 def _evicted(decisions: Decisions) -> Counter[str]:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 PLANS_MAX = 16  # for one gang; each takes as long as a cycle without evictions
 CANDIDATES_MAX = 3  # of one kind: the likeliest
+LONG_LINE = 100  # whoever stands behind so many is seldom the one who gets what becomes free: that is tried once
 NODES_MAX = 1_000  # that are thought of as added
 ON_A_NODE_MAX = 64  # of GPUs and the like that a pod asks for, where fewer are tried
 _SYSTEM_TAINTS = "node.kubernetes.io/"  # not ready, under pressure: no toleration makes such a node work
@@ -118,6 +119,9 @@ class _Subject:
         self.reasons = report.reasons
         self.codes = {reason.code for reason in report.reasons}
         self.room = report.room
+        self.of_others = (
+            1 if report.position > LONG_LINE else CANDIDATES_MAX
+        )  # changes that those ahead may profit from
         self.waiting = [task for task in self.gang.tasks if task.status is Status.PENDING]
         self.held = sum(self.gang.counts[status] for status in OCCUPYING)
         self.short = [each.resource for shape in report.room for each in shape.short]
@@ -253,7 +257,7 @@ class _Subject:
             if key != self.key and any(gang.occupied.get(name, 0) > 0 for name in lacking)
         ]
         holders.sort(key=lambda pair: (pair[0] < sum(lacking.values()), abs(pair[0] - sum(lacking.values())), pair[1]))
-        for _, key in holders[:CANDIDATES_MAX]:
+        for _, key in holders[: self.of_others]:
             yield Candidate(Suggestion(Kind.GANG_ENDS, name=key), edits.without_gangs(self.snapshot, {key}))
 
     def _nodes(self) -> Iterator[Candidate]:
@@ -263,9 +267,9 @@ class _Subject:
         table = self.snapshot.nodes
         per_node = _copies(table.allocatable, table.axis.vector(self.waiting[0].request.amounts))
         kinds = {table.allocatable[:, place].tobytes(): place for place in reversed(range(len(table)))}
-        for place in sorted(kinds.values(), key=lambda each: (-per_node[each], each))[:CANDIDATES_MAX]:
+        for place in sorted(kinds.values(), key=lambda each: (-per_node[each], each))[: self.of_others]:
             count = math.ceil(self._missing() / int(per_node[place])) if per_node[place] else NODES_MAX
-            for number in (count, 2 * count):
+            for number in (count, 2 * count)[: self.of_others]:
                 if number < NODES_MAX:
                     suggestion = Suggestion(Kind.NODES, number=number, name=table.names[place])
                     yield Candidate(suggestion, edits.with_nodes(self.snapshot, table.names[place], number))

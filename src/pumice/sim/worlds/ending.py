@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pumice.api.batch import Job
-    from pumice.cluster.state import Snapshot
     from pumice.processes.scheduler import Scheduler
     from pumice.sim.worlds.apiserver import Bodies
     from pumice.sim.worlds.witness import Witness
@@ -73,8 +72,8 @@ def complaints(
         yield "no scheduler leads long after the faults"
         return
     fresh = afresh(bodies)
-    yield from differences(described(leader.cluster.snapshot()), described(fresh))
-    decisions = cycle.plan(fresh, policy, now=now, grace_s=grace_s)
+    yield from differences(described(leader.cluster), described(fresh))
+    decisions = cycle.plan(fresh.snapshot(), policy, now=now, grace_s=grace_s)
     for commit in decisions.commits:
         yield f"a fresh scheduler would start gang {commit.gang}, and this one does not"
 
@@ -89,7 +88,7 @@ def _silent_gangs(witness: Witness) -> Iterator[str]:
             yield f"gang {key} waits ({group.status.phase}) and does not say why"
 
 
-def afresh(bodies: Bodies) -> Snapshot:
+def afresh(bodies: Bodies) -> Cluster:
     """The state of a scheduler that starts now."""
     cluster = Cluster()
     intake = Intake(cluster)
@@ -101,15 +100,16 @@ def afresh(bodies: Bodies) -> Snapshot:
                 found = read_object(kind, msgspec.Raw(body), _no_bad)
                 if found is not None:
                     intake.apply(changes.Upserted(object=found))
-    return cluster.snapshot()
+    return cluster
 
 
 def _no_bad(*_: object) -> None:
     """Every object of a world can be read."""
 
 
-def described(snapshot: Snapshot) -> dict[str, Any]:
+def described(cluster: Cluster) -> dict[str, Any]:
     """All that decides, as plain values; what is zero is left out."""
+    snapshot = cluster.snapshot()
     table = snapshot.nodes
     columns = {"allocatable": table.allocatable, "used": table.used, "releasing": table.releasing}
     found: dict[str, Any] = {
@@ -119,9 +119,9 @@ def described(snapshot: Snapshot) -> dict[str, Any]:
         for where, node in enumerate(table.names)
         if column[row, where]
     }
+    for uid, task in cluster.tasks.items():
+        found[f"pod {task.key} {uid}"] = (task.gang, task.status.text, task.node)
     for key, gang in snapshot.gangs.items():
-        for task in gang.tasks:
-            found[f"gang {key} pod {task.name}"] = (task.uid, task.status.text, task.node)
         found[f"gang {key}"] = (gang.spec, gang.counts)
     for name, queue in snapshot.queues.items():
         found[f"queue {name}"] = queue

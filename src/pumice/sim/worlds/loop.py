@@ -57,6 +57,7 @@ class Replica:
         self._steps_left -= 1
         if self._steps_left > 0 or self._kill is None:
             return True
+        self._steps_left = None
         self._kill()
         return self.state is State.RUNNING
 
@@ -76,7 +77,7 @@ class Replica:
 
     def rise(self, loop: asyncio.AbstractEventLoop) -> None:
         """All that was held back goes on: of the dead only for the end of the world, so that their tasks can be cancelled."""
-        self.state = State.RUNNING
+        self.state, self._steps_left = State.RUNNING, None
         held, self._held = self._held, []
         for callback, args, context in held:
             loop.call_soon(callback, *args, context=context)

@@ -75,7 +75,8 @@ async def _kill_at(world: World, mishap: Mishap) -> None:
     """The leader dies at one of its next fail points, or after so many steps of its event loop."""
     number = round(mishap.amount * 1000)
     if number % 3 == 0:
-        world.machines[_leader(world)].replica.dies_after(number, lambda: world.kill(_leader(world)))
+        name = _leader(world)
+        world.machines[name].replica.dies_after(number, lambda: world.kill(name))
     else:
         world.armed[FAIL_POINTS[number % len(FAIL_POINTS)]] = number % 4
 

@@ -210,7 +210,7 @@ def test_entries_remember_owners_and_forget_them():
     owned = an_object("x", "p", "1", 0)
     owned["metadata"]["ownerReferences"] = [{"uid": "boss"}]
     entry = store.put("pods", owned, expected=None)
-    assert store.dependents == {"boss": {("pods", "x", "p")}}
+    assert {uid: list(keys) for uid, keys in store.dependents.items()} == {"boss": [("pods", "x", "p")]}
     store.remove("pods", msgspec.json.decode(entry.body), expected=entry)
     assert store.dependents == {}
 

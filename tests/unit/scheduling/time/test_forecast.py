@@ -117,6 +117,14 @@ def test_past_forecasts_stretch_p90():
     assert minutes(asked(stretched, "w")[0]) == pytest.approx([10, 20])
 
 
+def test_past_forecasts_that_were_too_late_make_both_times_earlier():
+    early = Memory({accuracy.SCORE.name: accuracy.Score(waits=(500,) * 20)})
+    world = a_world(a_node(cpu="2"), running("a", 2), waiting("w", 2), memory=early)
+    (told,) = asked(world, "w")
+    assert minutes(told) == pytest.approx([5, 5])
+    assert told.found == NOW + 10 * MINUTE
+
+
 def test_a_budget_that_ends_is_told_and_half_a_run_does_not_count():
     world = a_world(a_node(cpu="2"), running("a", 2), waiting("w", 2))
     (told,) = asked(world, "w", runs=5, cycles=1)

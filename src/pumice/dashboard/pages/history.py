@@ -1,0 +1,136 @@
+"""What happened and what it cost: finished gangs, and the bill by team, user, queue or namespace; both as CSV, too."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from pumice import instant
+from pumice.digits import whole_number
+from pumice.errors import PumiceError
+from pumice.processes.access import PODGROUPS, Denied
+from pumice.record import chargeback, page, rows
+from pumice.record.model import BY, dollars
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pumice.dashboard.pages.looking import Looking
+    from pumice.record.model import GangRow, History, Usage
+
+ROWS = 50
+CSV_ROWS_MAX = 1_000
+DAY_S = 86_400
+DAYS = ("7", "1", "30", "90")
+HEADS = (
+    "namespace", "name", "user", "queue", "team", "state", "submitted", "started", "ended", "waitSeconds", "runSeconds", "attempts",
+    "evictions", "lostSeconds", "gpuHours", "dollars",
+)  # fmt: skip
+
+
+async def data(looking: Looking) -> Mapping[str, Any]:
+    try:
+        usage, found = await _bill(looking), await _gangs(looking, ROWS)
+    except Denied:
+        raise
+    except PumiceError as error:
+        return {"cause": str(error), "plot": None, **_asked(looking)}
+    bill = chargeback.bill(usage.report, usage.prices)
+    plot = page.daily(usage.report, bill)
+    last = found.gangs[-1] if len(found.gangs) == ROWS else None
+    return {
+        **_asked(looking),
+        "cause": "",
+        "bill": bill,
+        "plot": plot,
+        "colours": {colour: f"c{place % 10}" for place, (colour, _) in enumerate(plot.legend)},
+        "size": {"width": page.WIDTH, "height": page.HEIGHT, "margin": page.MARGIN},
+        "gaps": usage.report.gaps,
+        "gangs": [(each, dollars(each.held, found.prices)) for each in found.gangs],
+        "more": f"{last.ended},{last.uid}" if last is not None else "",
+    }
+
+
+async def table(looking: Looking) -> str:
+    """The finished gangs as CSV."""
+    found = await _gangs(looking, CSV_ROWS_MAX)
+    return csv_text([HEADS, *(_cells(each, dollars(each.held, found.prices)) for each in found.gangs)])
+
+
+def csv_text(lines: Iterable[Iterable[object]]) -> str:
+    """A cell that a spreadsheet would take for a formula becomes text."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    for line in lines:
+        writer.writerow([f"'{each}" if str(each)[:1] in "=+-@\t\r" and not _is_number(each) else each for each in line])
+    return out.getvalue()
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
+
+
+def _cells(gang: GangRow, cost: float | None) -> list[object]:
+    times = [_when(each) for each in (gang.submitted, gang.started, gang.ended)]
+    names = [gang.namespace, gang.name, gang.user, gang.queue, gang.team, gang.state]
+    numbers = [gang.wait_s, gang.run_s, gang.attempts, gang.evictions, gang.lost_s, round(gang.gpu_hours, 4)]
+    return [*names, *times, *numbers, "" if cost is None else round(cost, 4)]
+
+
+def _when(seconds: int | None) -> str:
+    return instant.format_instant(seconds * instant.SECOND) if seconds is not None else ""
+
+
+def _asked(looking: Looking) -> dict[str, Any]:
+    kept = {name: looking.text(name) for name in ("namespace", "user", "queue", "name", "state")}
+    by, days = looking.choice("by", *BY), looking.choice("days", *DAYS)
+    kept |= {"by": by if by != BY[0] else "", "days": days if days != DAYS[0] else ""}
+    spaces = sorted({each.namespace for each in looking.state.gangs})
+    return {
+        "filters": kept,
+        "by": by,
+        "bys": BY,
+        "days": days,
+        "all_days": sorted(DAYS, key=int),
+        "states": rows.FINISHED,
+        "namespace": _namespace(looking),
+        "namespaces": spaces if looking.sees_all else sorted(looking.sees.namespaces or ()),
+        "link": lambda path="/history", **changed: _link(kept, path, **changed),
+    }
+
+
+def _link(kept: Mapping[str, str], path: str, **changed: str) -> str:
+    query = {name: value for name, value in {**kept, **changed}.items() if value}
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _namespace(looking: Looking) -> str:
+    """The one that is asked about; who may not see all is told of the first of their own."""
+    named = looking.text("namespace")
+    return named if named or looking.sees_all else min(looking.sees.namespaces or (), default="")
+
+
+async def _gangs(looking: Looking, limit: int) -> History:
+    namespace = _namespace(looking)
+    await looking.person.demand("list", {**PODGROUPS, "namespace": namespace})
+    query = {name: looking.text(name) for name in ("user", "queue", "name", "state", "before")}
+    since = _since(looking)
+    wanted = {**query, "namespace": namespace, "limit": str(limit), "since": str(since)}
+    return await looking.answers.history({name: value for name, value in wanted.items() if value})
+
+
+async def _bill(looking: Looking) -> Usage:
+    namespace = _namespace(looking)
+    await looking.person.demand("list", {**PODGROUPS, "namespace": namespace})
+    since = _since(looking)
+    days = whole_number(looking.choice("days", *DAYS), most=366) or 1
+    period = {"by": looking.choice("by", *BY), "since": str(since), "until": str(since + (days + 1) * DAY_S)}
+    return await looking.answers.report({**period, **({"namespace": namespace} if namespace else {})})
+
+
+def _since(looking: Looking) -> int:
+    """The beginning of a day, so that everybody asks the same question."""
+    days = whole_number(looking.choice("days", *DAYS), most=366) or 1
+    return looking.now // instant.SECOND // DAY_S * DAY_S - (days - 1) * DAY_S

@@ -1,0 +1,38 @@
+"""What one cycle would do in a different cluster: forms over the scheduler's own answer. Nothing is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pumice.errors import PumiceError
+from pumice.processes.access import NODES, PODGROUPS
+from pumice.processes.questions import PARAMETERS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.dashboard.pages.looking import Looking
+
+NAMES_OFFERED_MAX = 500  # in a list to choose from
+
+
+async def data(looking: Looking) -> Mapping[str, Any]:
+    await looking.person.demand("list", PODGROUPS)
+    await looking.person.demand("list", NODES)
+    asked = {name: looking.text(name) for name in PARAMETERS}
+    given = {name: value for name, value in asked.items() if value}
+    outcome, cause = None, ""
+    if set(given) - {"like"}:
+        try:
+            outcome = await looking.answers.what_if(given)
+        except PumiceError as error:
+            cause = str(error)
+    jobs = {each.key: each.job for each in looking.state.gangs}
+    return {
+        "asked": asked,
+        "outcome": outcome,
+        "cause": cause,
+        "jobs": jobs,
+        "nodes": sorted(each.name for each in looking.state.nodes)[:NAMES_OFFERED_MAX],
+        "gangs": sorted(jobs)[:NAMES_OFFERED_MAX],
+    }

@@ -1,0 +1,16 @@
+"""The checkers are checked: each planted bug goes wrong in a world that is well without it, and that `make test` plays."""
+
+import pytest
+from tests.worlds.planted import PLANTED
+from tests.worlds.volume import SEEDS
+
+from pumice.sim.worlds import draw, play
+
+
+@pytest.mark.parametrize("name", list(PLANTED))
+def test_a_planted_bug_is_found(name, monkeypatch):
+    bug = PLANTED[name]
+    profile, seed = bug.world
+    assert seed <= SEEDS, "a world of the volume of `make test` should find it"
+    monkeypatch.setattr(bug.where, bug.name, bug.made_of(getattr(bug.where, bug.name)))
+    assert play(draw(seed, profile)).wrong != ()
