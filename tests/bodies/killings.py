@@ -156,7 +156,7 @@ async def _until_recorded(url, jobs):
     store = Store(url)
     store.open()
     async with asyncio.timeout(PATIENCE_S):
-        while sum(row["state"] == "Completed" for row in rows_of(store, "gangs")) < jobs:  # noqa: ASYNC110  a database tells nobody
+        while sum(row["state"] == "Completed" for row in rows_of(store, "gangs")) < jobs:  # noqa: ASYNC110  another process writes it
             await asyncio.sleep(0.2)
     store.close()
 
