@@ -85,14 +85,6 @@ ACTIONS = (
         outcome="The controllers have been asked to resume it; its pods are being made anew.",
     ),
     Action(
-        word="delete",
-        kind="jobs",
-        label="Delete",
-        verb="delete",
-        meaning="The Job and its pods are deleted. This cannot be undone.",
-        outcome="It has been deleted; its pods are being ended.",
-    ),
-    Action(
         word="priority",
         kind="jobs",
         label="Change priority",
@@ -100,6 +92,14 @@ ACTIONS = (
         phases=_STARTED | _SUSPENDED,
         meaning="Its place in the queue changes, and whom it may displace. Pods that are there already keep the priority that they were made with.",
         outcome="Its priority class has been changed.",
+    ),
+    Action(
+        word="delete",
+        kind="jobs",
+        label="Delete",
+        verb="delete",
+        meaning="The Job and its pods are deleted. This cannot be undone.",
+        outcome="It has been deleted; its pods are being ended.",
     ),
     Action(
         word="priority",
