@@ -53,8 +53,12 @@ class Action:
     meaning: str
     outcome: str
 
-    def fits(self, obj: Json) -> bool:
-        return not self.phases or phase_of(self.kind, obj) in self.phases
+    def obstacle(self, obj: Json) -> str:
+        """Why it makes no sense as the object is now; empty where it does."""
+        phase, job = phase_of(self.kind, obj), _job_of(obj)
+        if self.kind == "podgroups" and job:
+            return f"belongs to Job {job}, whose controller would undo it: change that one"
+        return f"is {phase}, where {self.label} has no effect" if self.phases and phase not in self.phases else ""
 
     def needs(self, target: Target) -> tuple[tuple[str, Mapping[str, str]], ...]:
         """What somebody has to be allowed: verbs and what they are for."""
@@ -206,11 +210,11 @@ async def of_gang(person: Person, namespace: str, group: str, job: str) -> list[
 
 
 async def of_queue(person: Person, name: str, state: str) -> list[Button]:
-    return await _buttons(person, Target("queues", "", name), {"status": {"state": state}})
+    return await _buttons(person, Target("queues", "", name), {"metadata": {}, "status": {"state": state}})
 
 
 async def _buttons(person: Person, target: Target, obj: Json) -> list[Button]:
-    fitting = [each for each in ACTIONS if each.kind == target.kind and each.fits(obj)]
+    fitting = [each for each in ACTIONS if each.kind == target.kind and not each.obstacle(obj)]
     return [_button(each, target) for each in fitting if await allows(person, each, target)]
 
 
@@ -233,7 +237,8 @@ async def look(person: Person, action: Action, target: Target) -> Json:
     """The object as it is now, for the page that asks; raises Denied where they may not, or it makes no sense."""
     if not await allows(person, action, target):
         raise Denied(
-            403, f"{person.name} may not {action.word} {target.kind} {target.key}; ask your administrator for the right"
+            403,
+            f"{person.name} may not use {action.label} on {target.kind} {target.key}; ask your administrator for the right",
         )
     return await _fitting(client_of(person), action, target)
 
@@ -268,9 +273,9 @@ async def do(person: Person, action: Action, target: Target, *, uid: str, priori
 
 
 async def _fitting(client: Client, action: Action, target: Target) -> Json:
-    obj = await _read(client, target)
-    if not action.fits(obj):
-        raise Denied(409, f"{target.key} is {phase_of(target.kind, obj)}: there is nothing to {action.word}")
+    obj = (await client.get(target.what, target.name, namespace=target.namespace)).json()
+    if why := action.obstacle(obj):
+        raise Denied(409, f"{target.key} {why}")
     return obj
 
 
@@ -287,8 +292,13 @@ async def _check_class(client: Client, name: str) -> None:
         return
 
 
-async def _read(client: Client, target: Target) -> Json:
-    return (await client.get(target.what, target.name, namespace=target.namespace)).json()
+def _job_of(obj: Json) -> str:
+    """The Job that an object was made for."""
+    owners = obj["metadata"].get("ownerReferences") or ()
+    job = KINDS["jobs"]
+    return next(
+        (str(each["name"]) for each in owners if (each["apiVersion"], each["kind"]) == (job.api_version, job.kind)), ""
+    )
 
 
 def _attributes(kind: Kind, namespace: str, name: str = "") -> Mapping[str, str]:

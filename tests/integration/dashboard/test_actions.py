@@ -108,7 +108,7 @@ async def test_a_job_is_suspended_resumed_ranked_and_deleted_as_the_person(tmp_p
         await site_until(site, Job, "train", lambda job: phase(job) == "Aborted")
         assert await offered(site, GANG, RESUME, **ann) == {RESUME, DELETE, PRIORITY}
         status, page, _ = await site.get(SUSPEND, **ann)
-        assert (status, "default/train is Aborted: there is nothing to suspend" in page) == (409, True)
+        assert (status, "default/train is Aborted, where Suspend has no effect" in page) == (409, True)
 
         assert (await site.post("/actions", await press(site, RESUME, **ann), **ann))[0] == 200
         await site_until(site, Job, "train", lambda job: phase(job) == "Running")
@@ -163,7 +163,8 @@ async def test_who_may_only_look_gets_no_buttons_and_the_api_servers_refusal(tmp
                 status, text, _ = await site.get(page, **who)
                 assert (status, buttons(text)) == (200, set())
             for path in (SUSPEND, DELETE, PRIORITY, CLOSE):
-                assert (await site.get(path, **who))[0] == 403
+                status, text, _ = await site.get(path, **who)
+                assert (status, "ask your administrator for the right" in text) == (403, True)
         await site.post("/sign-in", {"secret": leo["authorization"].partition(" ")[2]})
         word = fields((await site.get("/"))[1])["csrf"]
         for path in (SUSPEND, DELETE, PRIORITY, CLOSE):
@@ -233,6 +234,20 @@ async def test_a_group_without_a_job_is_ranked_and_hostile_words_stay_words(tmp_
             status, page, _ = await site.get(wrong)
             assert (status, "<script>" in page) == (400, False)
         assert (await site.get("/actions?do=delete&kind=jobs&namespace=default&name=nothing"))[0] == 404
+
+
+async def test_a_jobs_own_group_is_not_ranked_behind_its_back(tmp_path):
+    """Its controller would put the Job's class back."""
+    groups = {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["get", "list", "patch"]}
+    async with a_site(tmp_path, tokens=True, writes=True) as site:
+        await a_job(site)
+        uma = await an_account(site, "uma", [groups])  # she may not read Jobs
+        page = await site.until("/gangs", "train", **uma)
+        group = re.search(r'href="/gangs/default/([^"]*)"', page)[1]
+        assert buttons((await site.get(f"/gangs/default/{group}", **uma))[1]) == set()
+        rank = f"/actions?do=priority&kind=podgroups&namespace=default&name={group}"
+        status, page, _ = await site.get(rank, **uma)
+        assert (status, "belongs to Job train, whose controller would undo it" in page) == (409, True)
 
 
 async def test_without_the_flag_nothing_can_be_done(tmp_path):
