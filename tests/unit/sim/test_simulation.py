@@ -40,6 +40,23 @@ def test_who_passes_a_gang_that_waits_is_what_policies_differ_in(policy, expecte
     assert starts(under(policy, BACKFILL)) == expected
 
 
+@pytest.mark.parametrize("plugin", ["overcommit", "proportion", "capacity"])
+def test_a_gang_that_has_a_reservation_does_not_keep_others_from_being_admitted(plugin):
+    """It is admitted although everything is full, and was counted with what may be admitted: nobody came in beside it until its time."""
+    policy = f"""
+actions: "enqueue, allocate"
+tiers:
+- plugins: [{{name: gang}}, {{name: reservation, arguments: {{patience: 5m}}}}]
+- plugins: [{{name: predicates}}, {{name: {plugin}}}]
+"""
+    work = [
+        Submission(at_s=0, run_s=3600, size=3, estimate_s=3600),
+        Submission(at_s=1, run_s=100, size=4, estimate_s=100),
+        Submission(at_s=600, run_s=300, size=1, estimate_s=300),  # would end long before the second may start
+    ]
+    assert starts(simulate(work, nodes("4x1"), policy=policy)) == [0, 3600, 600]
+
+
 def test_figures():
     outcome = under("fifo", BACKFILL)
     figures = outcome.figures

@@ -13,6 +13,7 @@ from pumice.scheduling.core.session import UNLIMITED_BUDGET, Session
 from pumice.scheduling.evicting import deadlocks, mend
 from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.pending import PendingMembers
+from pumice.scheduling.time import reservations
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -102,6 +103,7 @@ def open_session(
 
 
 def open_plugins(session: Session, extra_plugins: Mapping[str, type[Plugin]]) -> None:
+    reservations.mark_gangs(session)
     for option in session.policy.options:
         if option.name in session.aside.plugins:
             continue

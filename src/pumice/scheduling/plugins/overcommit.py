@@ -43,7 +43,7 @@ class Overcommit(Plugin):
         self.budget = {name: total * self.factor - used.get(name, 0) for name, total in session.total.items()}
         self.admitted: amounts.MutableAmounts = {}
         for gang in session.gangs.values():
-            if gang.spec.minimum is None:
+            if gang.spec.minimum is None or gang.has_reservation:
                 continue
             if gang.phase == PodGroupPhase.INQUEUE.value:
                 amounts.add(self.admitted, admitted.ungated_minimum(gang))

@@ -50,7 +50,7 @@ class Account:
             amounts.add(self.request, task.request.amounts)
         minimum = gang.spec.minimum
         amounts.add(self.elastic, amounts.surplus(gang.occupied, minimum or {}))
-        if minimum is None:
+        if minimum is None or gang.has_reservation:
             return
         started = gang.phase == PodGroupPhase.RUNNING.value and gang.tally.occupying >= gang.spec.min_member
         if gang.phase == PodGroupPhase.INQUEUE.value or started:

@@ -79,6 +79,17 @@ class Reservations(msgspec.Struct, frozen=True):
 SLOT = Slot("reservations", Reservations, persistent=True)
 
 
+def mark_gangs(session: Session) -> None:
+    """Before plugins open their books: who waits for a reserved time does not keep others from being admitted meanwhile.
+
+    Else one large gang, admitted although the cluster is full, would keep out all that could run beside it until its time.
+    """
+    for kept in session.memory.of(SLOT).kept:
+        gang = session.gangs.get(kept.gang)
+        if gang is not None:
+            gang.has_reservation = gang.uid == kept.uid
+
+
 @dataclasses.dataclass(slots=True, eq=False)
 class Reservation:
     """One reservation inside a session: columns over its own nodes."""
