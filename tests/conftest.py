@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import signal
 import warnings
 from asyncio.selector_events import BaseSelectorEventLoop
 from asyncio.sslproto import SSLProtocol, SSLProtocolState
@@ -15,6 +16,10 @@ settings.load_profile("pumice")
 
 # Before anybody imports them.
 pytest.register_assert_rewrite("tests.bodies", "tests.cases", "tests.unit.controllers.stage")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Whoever starts the tests in a shell's background hands that down, and programs that are tested with Ctrl-C would rightly ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SOAK_S = 2 * 3600  # for one test of a long round
 

@@ -249,6 +249,26 @@ async def a_pod_that_takes_too_long_is_ended(world: World, folder: Path) -> None
         await gate.broken("p")
 
 
+async def an_agent_that_stops_has_told_of_all_that_happened(world: World, folder: Path) -> None:
+    program = """
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+        wait("ready")
+        signal.sigwait({signal.SIGUSR1})
+        wait("told")
+    """
+    async with a_gate() as gate:
+        async with running(an_agent(world, folder, "tells")):
+            signal_asked = {names.TIME_LIMIT_SIGNAL: "SIGUSR1"}
+            await world.submit("p", "tells", container=python(program, gate=gate), annotations=signal_asked)
+            await gate.open("ready")
+            body = {"metadata": {"annotations": {names.TIME_LIMIT_ENDS: "2026-03-28T12:00:00Z"}}}
+            await world.client.patch(Pod, "p", body, namespace=world.namespace)
+            await gate.arrival("told")
+        events = await world.client.list_json(by_struct(CoreEvent), namespace=world.namespace)
+        told = {each["reason"] for each in events if each["involvedObject"]["name"] == "p"}
+        assert {"Started", "SIGUSR1"} <= told
+
+
 async def an_agent_that_stops_takes_its_pods_along(world: World, folder: Path) -> None:
     async with a_gate() as gate:
         async with running(an_agent(world, folder, "stops")):
@@ -501,6 +521,7 @@ BODIES = [
     a_pod_that_is_deleted_by_force_ends_too,
     a_container_that_fails_is_restarted_and_its_former_log_is_kept,
     a_pod_that_takes_too_long_is_ended,
+    an_agent_that_stops_has_told_of_all_that_happened,
     an_agent_that_stops_takes_its_pods_along,
     only_pods_of_this_very_node_are_run,
     init_containers_run_in_order_and_sidecars_stay_until_the_end,

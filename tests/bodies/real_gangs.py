@@ -232,12 +232,17 @@ async def a_gang_that_is_told_writes_a_checkpoint_leaves_and_resumes_with_no_ste
         assert (await world.phase("Completed", "Failed", name="urgent"))["status"]["state"]["phase"] == "Completed"
         job = await world.phase("Completed", "Failed")
         assert (job["status"]["state"]["phase"], job["status"]["retryCount"]) == ("Completed", 1)
+
+        async def told():
+            return {"EvictionNotice", "SIGUSR1", "MembersEvicted"} <= {
+                each["reason"] for each in await world.all(CoreEvent)
+            }
+
+        await world.until(told, "events of the notice, the signal and the eviction", CoreEvent)
     for number in range(2):
         done = [int(line) for line in (checkpoints / f"journal-{number}").read_text().splitlines()]
         assert done == list(range(1, len(done) + 1)), "a step was lost, or done twice"
         assert len(done) == int((checkpoints / f"rank-{number}").read_text()) + FURTHER_STEPS
-    events = await world.all(CoreEvent)
-    assert {"EvictionNotice", "SIGUSR1", "MembersEvicted"} <= {each["reason"] for each in events}
 
 
 BODIES = [

@@ -120,7 +120,7 @@ async def a_browser():
 
 
 @contextlib.asynccontextmanager
-async def a_stage(folder, *, nodes=4, gpus=8, tokens=False, width=1280, prices=True, **context):
+async def a_stage(folder, *, nodes=4, gpus=8, tokens=False, width=1280, prices=True, writes=False, **context):
     """The whole: cluster, dashboard and browser; a test must leave no trouble behind."""
     record = RecordSettings(f"sqlite:///{Path(folder) / 'record.db'}", adopts=True)
     settings = ControllerSettings(record=record, prices={GPU: 2.5} if prices else {})
@@ -134,7 +134,7 @@ async def a_stage(folder, *, nodes=4, gpus=8, tokens=False, width=1280, prices=T
         client = Client(transport, clock=clock, chance=random.Random(1))
         access = ClusterAccess(client, config.find(str(cluster.kubeconfig), clock=clock), clock, "kube-system")
         door = TokenDoor(client, clock) if tokens else LinkDoor(client, clock, name="you", tell=link.append)
-        async with dashboard.serving(access, door, Settings(title="test cluster")) as served:
+        async with dashboard.serving(access, door, Settings(title="test cluster", writes=writes)) as served:
             if not tokens:
                 door.renew()
             own = await browser.new_context(viewport={"width": width, "height": 900}, **context)

@@ -219,6 +219,62 @@ async def test_pages_can_be_read_without_javascript(tmp_path):
         await page.get_by_text("No gang is like that.").wait_for()
 
 
+@pytest.mark.parametrize("script", [True, False])
+async def test_people_act_from_the_pages_with_and_without_javascript(tmp_path, script):
+    async with a_stage(tmp_path, writes=True, java_script_enabled=script) as stage:
+        await stage.job("train", 2, gpus=8)
+        page = await stage.page()
+        await page.goto(f"{stage.url}/sign-in")
+        await page.get_by_label("Or paste").fill(stage.link[-1])
+        await page.get_by_role("button", name="Sign in").click()
+        await page.get_by_role("heading", name="GPUs in use").wait_for()
+        train = await href_of(page, stage, "train")
+        await page.goto(stage.url + train)
+        await page.get_by_role("link", name="Suspend").click()
+        await page.get_by_text("can be resumed").wait_for()
+        await page.get_by_role("link", name="Leave it as it is").click()
+        await page.get_by_role("link", name="Suspend").click()
+        await page.get_by_role("button", name="Suspend").click()
+        await page.get_by_text("The controllers have been asked to suspend it").wait_for()
+        await page.get_by_role("link", name="Back").click()
+        async with asyncio.timeout(PATIENCE_S):
+            while not script and not await page.get_by_role("link", name="Resume").count():
+                await asyncio.sleep(0.2)  # a session may ask so often
+                await page.reload()
+        await page.get_by_role("link", name="Resume").click()
+        await page.get_by_role("button", name="Resume").click()
+        await page.get_by_text("The controllers have been asked to resume it").wait_for()
+        await page.goto(f"{stage.url}/queues")
+        await page.get_by_role("link", name="Close default").click()
+        await page.get_by_role("button", name="Close").click()
+        await page.get_by_text("The controllers have been asked to close it").wait_for()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_what_asks_once_more_is_accessible_and_fits_a_telephone(tmp_path, theme, pictures):
+    from axe_playwright_python.async_playwright import Axe
+
+    async with a_stage(tmp_path, writes=True) as stage:
+        await something_to_see(stage)
+        page = await stage.enter()
+        runs = await href_of(page, stage, "resnet-sweep")
+        job = "kind=jobs&namespace=vision&name=resnet-sweep"
+        await stage.context.add_cookies([{"name": "pumice-theme", "value": theme, "url": stage.url}])
+        asks = {"delete": f"/actions?do=delete&{job}", "priority": f"/actions?do=priority&{job}"}
+        for width in (1280, 390):
+            await page.set_viewport_size({"width": width, "height": 900})
+            for name, path in {**asks, "gang": runs, "queues": "/queues"}.items():
+                await page.goto(stage.url + path)
+                if name in {"gang", "queues"}:
+                    await page.locator(".buttons a").first.wait_for()
+                wide = await page.evaluate("document.documentElement.scrollWidth")
+                assert wide <= width, f"{path} is {wide} wide"
+                found = await Axe().run(page)
+                serious = [each for each in found.response["violations"] if each["impact"] in {"serious", "critical"}]
+                assert not serious, [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
+                await page.screenshot(path=pictures / f"acts-{name}-{theme}-{width}.png", full_page=True)
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_every_page_is_accessible_in_both_themes_and_fits_a_telephone(tmp_path, theme, pictures):
     from axe_playwright_python.async_playwright import Axe

@@ -64,7 +64,7 @@ ODD_VALUES = {
         "serviceAccounts": {"annotations": {"cloud": "role"}},
         "networkPolicies": {"schedulerEgress": [{"ports": [{"port": 9090, "protocol": "TCP"}]}]},
         "grafana": {"enabled": True},
-        "dashboard": {"enabled": True, "hosts": ["pumice.example.org"], "title": "training"},
+        "dashboard": {"enabled": True, "hosts": ["pumice.example.org"], "title": "training", "writes": True},
         "queues": {"team-a": {"weight": 2, "capability": {"nvidia.com/gpu": 16}}},
     },
 }
@@ -460,6 +460,30 @@ def test_every_argument_is_an_option_that_the_process_has(helm, name):
             expanded = [each.replace("$(KUBE_POD_NAMESPACE)", NAMESPACE) for each in arguments]
             with command.make_context(process, expanded, resilient_parsing=False) as context:
                 assert context.params["listen"].startswith("0.0.0.0:")
+
+
+def test_the_dashboards_own_account_writes_nothing_whether_people_may_act_or_not(helm):
+    def made(writes):
+        objects = template(helm, {"dashboard": {"enabled": True, "hosts": ["a.example"], "writes": writes}})
+        (container,) = [
+            each for spec in pod_specs(objects) for each in spec["containers"] if each["name"] == "dashboard"
+        ]
+        rules = [
+            each["rules"] for each in objects if each["metadata"]["name"] == "pumice-dashboard" and "rules" in each
+        ]
+        return "--writes" in container["args"], rules
+
+    (shows, looking), (acts, acting) = made(writes=False), made(writes=True)
+    assert (shows, acts) == (False, True)
+    assert looking == acting
+    created = {
+        each
+        for role in acting
+        for rule in role
+        if rule["verbs"] != ["get"] and rule["verbs"] != ["list"]
+        for each in rule["resources"]
+    }
+    assert created == {"tokenreviews", "subjectaccessreviews", "serviceaccounts/token"}
 
 
 def test_every_metric_of_the_dashboard_is_in_the_catalogue(helm):

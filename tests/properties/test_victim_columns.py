@@ -56,12 +56,16 @@ POLICIES = {
 }
 
 
+def everything_open(_, screen, view):
+    screen.open[view.nodes] = screen.freeing[view.nodes] = True
+
+
 class Loop:
     """Inside, no node is passed over: what the plugins say of it is found out by asking them."""
 
     def __enter__(self):
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(Pool, "_look", lambda _, screen, view: screen.open.__setitem__(view.nodes, True))
+        self.patch.setattr(Pool, "_look", everything_open)
         self.patch.setattr(Pool, "refuse", lambda *_: None)
 
     def __exit__(self, *_):

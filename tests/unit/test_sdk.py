@@ -9,9 +9,10 @@ from pumice import sdk
 ROOT = Path(__file__).parents[2]
 
 PROMISED = {
-    "ENTRY_POINTS", "Amounts", "Args", "Code", "Column", "ConfigMap", "Cure", "Denial", "EvictionKind", "Duration", "Facts", "GangState", "Indexes", "Instant",
+    "ENTRY_POINTS", "Amounts", "Args", "Bound", "Code", "Column", "ConfigMap", "Cure", "Denial", "EvictionKind", "Duration", "Facts", "GangState", "Indexes", "Instant",
     "Mask", "Memory", "Metric", "MetricKind", "NodeTable", "Object", "Pairs", "Plugin", "PluginOption", "Points", "PolicyError", "Pull",
-    "QueueInfo", "Reads", "Reason", "ResourceKind", "Scores", "Session", "Shape", "Slot", "Status", "SubState", "Task", "Vote", "Watch",
+    "QueueInfo", "Reads", "Reason", "ResourceKind", "Scores", "Session", "Shape", "Slot", "Status", "SubState", "Task", "VictimColumns",
+    "View", "Vote", "Watch",
 }  # fmt: skip
 
 # Each line with an `ignore` is wrong: mypy complains of an ignore that it does not need.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from pumice.errors import BadInput
+from pumice.runtime import silent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from pumice.cli.cluster_command import ClusterAccess
     from pumice.dashboard.people import Door
     from pumice.dashboard.server import Dashboard, Settings
+    from pumice.kube.connection import Connection
+    from pumice.runtime import Log
 
 LINK, TOKEN = "link", "token"
 LOCAL = ("127.0.0.1", "::1", "localhost")
@@ -42,6 +46,11 @@ LOCAL = ("127.0.0.1", "::1", "localhost")
 @click.option(
     "--host", "hosts", multiple=True, metavar="NAME", help="A name under which browsers come here; may be repeated."
 )
+@click.option(
+    "--writes",
+    is_flag=True,
+    help="Let people suspend, resume, delete and rank Jobs and open and close queues, each with their own rights. Without it pages only show.",
+)
 @click.option("--title", default="", help="What the cluster is called on the pages; else the context's name.")
 @click.option("--link-file", type=click.Path(dir_okay=False), help="Write the one-time link here as well.")
 @click.option("--no-browser", is_flag=True, help="Open no browser.")
@@ -52,6 +61,7 @@ def dashboard(
     listen: str,
     auth: str | None,
     hosts: tuple[str, ...],
+    writes: bool,
     title: str,
     link_file: str | None,
     no_browser: bool,
@@ -67,7 +77,7 @@ def dashboard(
         raise BadInput(f"--listen {listen}: name the host under which browsers come, such as --host pumice.example.org")
     from pumice.dashboard.server import Settings
 
-    settings = Settings(listen=listen, hosts=hosts, title=title or context)
+    settings = Settings(listen=listen, hosts=hosts, title=title or context, writes=writes)
     asyncio.run(_run(kubeconfig, context, namespace, settings, auth, link_file, opens=not no_browser))
 
 
@@ -89,10 +99,15 @@ async def _run(
     from pumice.kube.client import Client
     from pumice.kube.http import HttpTransport
     from pumice.processes import lifecycle
+    from pumice.telemetry import logs
 
     clock = RealClock()
     connection = config.find(kubeconfig, clock=clock, context=context)
-    async with HttpTransport(connection, user_agent=f"pumice-dashboard/{__version__}") as transport:
+    agent = f"pumice-dashboard/{__version__}"
+    async with (
+        HttpTransport(connection, user_agent=agent) as transport,
+        HttpTransport(bare(connection), user_agent=agent) as without_us,
+    ):
         client = Client(transport, clock=clock, chance=random.Random())  # noqa: S311  jitter, not secrets
         access = ClusterAccess(client, connection, clock, namespace or connection.namespace)
         with lifecycle.stop_signals() as stop:
@@ -100,9 +115,10 @@ async def _run(
             door: Door = (
                 LinkDoor(client, clock, name=context or "you", tell=links.tell)
                 if auth == LINK
-                else TokenDoor(client, clock)
+                else TokenDoor(client, clock, without_us)
             )
-            async with serving(access, door, settings) as served:
+            log = cast("Log", logs.configure().info)
+            async with serving(access, door, settings, log=log) as served:
                 links.port = served.port
                 click.echo(f"dashboard ready at http://{_shown(settings.listen, served.port)}")
                 if isinstance(door, LinkDoor):
@@ -112,15 +128,17 @@ async def _run(
 
 
 @contextlib.asynccontextmanager
-async def serving(access: ClusterAccess, door: Door, settings: Settings) -> AsyncIterator[Dashboard]:
-    """The pages, for as long as the block lasts."""
+async def serving(
+    access: ClusterAccess, door: Door, settings: Settings, *, log: Log = silent
+) -> AsyncIterator[Dashboard]:
+    """The pages, for as long as the block lasts; `log` is told of what people do."""
     from pumice.cli.leader import CONTROLLERS, Leader
     from pumice.dashboard.server import Dashboard
     from pumice.dashboard.source import Source
 
     leader, controllers = Leader(access), Leader(access, CONTROLLERS)
     source = Source(leader, access.clock)
-    served = Dashboard(source, leader, controllers, access.client, door, clock=access.clock, settings=settings)
+    served = Dashboard(source, leader, controllers, access.client, door, clock=access.clock, settings=settings, log=log)
     await served.start()
     following = asyncio.create_task(source.run())
     try:
@@ -130,6 +148,13 @@ async def serving(access: ClusterAccess, door: Door, settings: Settings) -> Asyn
         with contextlib.suppress(asyncio.CancelledError):
             await following
         await served.stop()
+
+
+def bare(connection: Connection) -> Connection:
+    """The same server, to whom we show nothing of our own: neither token nor certificate, and nobody whom we impersonate."""
+    from pumice.kube.credentials import Anonymous
+
+    return dataclasses.replace(connection, credentials=Anonymous(), headers=())
 
 
 class Links:

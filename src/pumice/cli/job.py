@@ -273,10 +273,10 @@ async def resume(access: ClusterAccess, name: str) -> Done:
 async def command_job(access: ClusterAccess, name: str, action: str, deed: str) -> Done:
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
-    from pumice.cli import commands_api
+    from pumice.kube import commands
 
     found = (await access.client.get(Job, name, namespace=access.namespace)).json()
-    await commands_api.command(access.client, by_struct(Job), found, action, namespace=access.namespace)
+    await commands.command(access.client, by_struct(Job), found, action, namespace=access.namespace)
     return Done(by_struct(Job), found, deed)
 
 

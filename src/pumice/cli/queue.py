@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from pumice.api.meta import Json
 
-COMMANDS_NAMESPACE = "default"  # queues have no namespace, Commands must have one, and vcctl takes this
 KIND = "queues.scheduling.volcano.sh"
 
 
@@ -183,7 +182,7 @@ async def set_queue(
 async def operate(access: ClusterAccess, name: str, action: str, weight: int | None) -> Done:
     """Open or close a queue, or change its weight."""
     from pumice.api.kinds import by_struct
-    from pumice.cli import commands_api
+    from pumice.kube import commands
 
     if (action == "update") != (weight is not None):
         raise BadInput("--weight goes with `-a update`, and with nothing else; give both or neither")
@@ -192,7 +191,7 @@ async def operate(access: ClusterAccess, name: str, action: str, weight: int | N
         return Done(by_struct(Queue), written.json(), "updated")
     found = (await access.client.get(Queue, name)).json()
     verb, deed = {"open": ("OpenQueue", "opening"), "close": ("CloseQueue", "closing")}[action]
-    await commands_api.command(access.client, by_struct(Queue), found, verb, namespace=COMMANDS_NAMESPACE)
+    await commands.command(access.client, by_struct(Queue), found, verb, namespace=commands.QUEUES_NAMESPACE)
     return Done(by_struct(Queue), found, deed)
 
 

@@ -114,6 +114,9 @@ class Wished:
 @keeps_record
 @click.option("--kubeconfig-out", type=click.Path(dir_okay=False), help="Write the kubeconfig here as well.")
 @click.option("--no-dashboard", is_flag=True, help="Serve no dashboard.")
+@click.option(
+    "--writes", is_flag=True, help="Whoever has the dashboard's link may act there as well: suspend, delete, close, ..."
+)
 @click.option("--no-browser", is_flag=True, help="Open no browser.")
 @click.option("--verbose", "-v", is_flag=True, help="Log what the parts do.")
 def up(
@@ -125,6 +128,7 @@ def up(
     data_dir: str | None,
     kubeconfig_out: str | None,
     no_dashboard: bool,
+    writes: bool,
     no_browser: bool,
     verbose: bool,
     record: str,
@@ -153,7 +157,7 @@ def up(
                 out=kubeconfig_out,
                 verbose=verbose,
                 record=found,
-                pages=None if no_dashboard else not no_browser,
+                pages=None if no_dashboard else Pages(opens=not no_browser, writes=writes),
             )
         )
 
@@ -168,7 +172,7 @@ async def _run(
     out: str | None,
     verbose: bool,
     record: tuple[RecordSettings | None, dict[str, float]],
-    pages: bool | None,
+    pages: Pages | None,
 ) -> None:
     # Said inside the loop: before it runs, Ctrl-C would break it in the making.
     click.echo(f"starting a cluster of {wished}{f' in {folder}' if durable else ''} ...")
@@ -206,15 +210,23 @@ async def _run(
             click.echo(f"use it   export KUBECONFIG={out or cluster.kubeconfig}")
             click.echo("         kubectl get nodes,queues")
             if pages is not None:
-                await stack.enter_async_context(_pages(cluster, folder, opens=pages))
+                await stack.enter_async_context(_serving(cluster, folder, pages))
             click.echo("end it   Ctrl-C, or `pumice down`")
             sys.stdout.flush()
             await stop.wait()
     click.echo("cluster ended")
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pages:
+    """How the dashboard is served: whether a browser is opened, and whether people may act there."""
+
+    opens: bool
+    writes: bool
+
+
 @contextlib.asynccontextmanager
-async def _pages(cluster: Up, folder: Path, *, opens: bool) -> AsyncIterator[None]:
+async def _serving(cluster: Up, folder: Path, pages: Pages) -> AsyncIterator[None]:
     """The dashboard, for whoever has the one-time link: on the terminal, or in the file `dashboard` beside the kubeconfig."""
     from pumice.cli import dashboard
     from pumice.cli.cluster_command import ClusterAccess
@@ -222,12 +234,18 @@ async def _pages(cluster: Up, folder: Path, *, opens: bool) -> AsyncIterator[Non
     from pumice.dashboard.people import LinkDoor
     from pumice.dashboard.server import Settings
     from pumice.kube import config
+    from pumice.runtime import silent
+    from pumice.telemetry import logs
 
     clock = RealClock()
     access = ClusterAccess(cluster.client, config.find(str(cluster.kubeconfig), clock=clock), clock, "kube-system")
-    links = dashboard.Links(folder / "dashboard", opens=opens)
+    links = dashboard.Links(folder / "dashboard", opens=pages.opens)
     door = LinkDoor(cluster.client, clock, name="you", tell=links.tell)
-    async with dashboard.serving(access, door, Settings(title="on this machine")) as served:
+    settings = Settings(title="on this machine", writes=pages.writes)
+    log = (
+        cast("Log", logs.configure(as_json=False).info) if pages.writes else silent
+    )  # what people do is told in any case
+    async with dashboard.serving(access, door, settings, log=log) as served:
         links.port = served.port
         door.renew()
         yield

@@ -35,6 +35,11 @@ def in_bytes(name: str) -> bool:
     return name in _IN_BYTES or name.startswith(_HUGE_PAGES)
 
 
+def is_gpu(name: str) -> bool:
+    """Whether a resource is GPUs that nodes count, or partitions of them."""
+    return name.endswith("/gpu") or "/mig-" in name
+
+
 def amount(name: str, text: str | float, *, unreadable: int | None = None) -> int:
     """One quantity in the unit of its resource; what is none counts as `unreadable`, where the caller has a number for it.
 

@@ -3,18 +3,26 @@
 Two doors. With a token: that of a person or an account, for the audience of the view or one that the API server itself takes, typed into a
 form or sent by a proxy with each request. With a link: whoever has the one-time link that the process printed looks with the rights of
 the kubeconfig that it was started with, for one person on one machine.
+
+What somebody does, they do with the same token, or as the kubeconfig's user: `Person.client` shows no credentials of this process to
+the API server on behalf of people who have their own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import functools
 import hashlib
 import hmac
+import random
 import secrets
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from pumice.kube import errors
+from pumice.kube.client import Client
 from pumice.kube.transport import Request
 from pumice.processes.access import NODES, PODGROUPS, Denied, Reviewer
 from pumice.readmodel.selection import Selection
@@ -22,11 +30,14 @@ from pumice.readmodel.selection import Selection
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from pumice.api.kinds import Kind
+    from pumice.api.meta import Json
     from pumice.clock import Clock
-    from pumice.kube.client import Client
+    from pumice.kube.transport import Response, Transport
     from pumice.readmodel import model
 
 REVIEW_S = 30.0  # an answer to "may they?" is believed for so long
+OBJECT_S = 2.0  # and an object that was read as them
 REVIEWS_KEPT_MAX = 2_000  # of one person
 NAMESPACES_REVIEWED_MAX = 500  # for one person and view; gangs of further namespaces are not shown
 REVIEWS_AT_ONCE = 16
@@ -34,22 +45,57 @@ _SELF = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 class Person:
-    """Somebody who has shown who they are; `token` is empty where they came by a link."""
+    """Somebody who has shown who they are; with `client` the API server is asked as them."""
 
-    def __init__(self, name: str, may: Callable[[str, Mapping[str, str]], Awaitable[bool]], clock: Clock) -> None:
+    def __init__(
+        self,
+        name: str,
+        may: Callable[[str, Mapping[str, str]], Awaitable[bool]],
+        clock: Clock,
+        client: Client | None = None,
+    ) -> None:
         self.name = name
+        self.client = client
         self._may = may
         self._clock = clock
-        self._known: dict[tuple[str, ...], tuple[float, bool]] = {}
+        self._known: dict[tuple[str, ...], tuple[float, Any]] = {}
         self._turns = asyncio.Semaphore(REVIEWS_AT_ONCE)
 
     async def may(self, verb: str, what: Mapping[str, str]) -> bool:
-        key, now = (verb, *(f"{name}={value}" for name, value in sorted(what.items()))), self._clock.monotonic()
+        key = (verb, *(f"{name}={value}" for name, value in sorted(what.items())))
+        return bool(await self._asked(key, functools.partial(self._may, verb, what), REVIEW_S))
+
+    async def can(self, verb: str, what: Mapping[str, str]) -> bool:
+        """Whether the API server lets them do so when they ask it themselves: a token that is for looking only does not."""
+        if self.client is None:
+            return False
+        key = ("as themselves", verb, *(f"{name}={value}" for name, value in sorted(what.items())))
+        return bool(await self._asked(key, functools.partial(_allowed, self.client, verb, what), REVIEW_S))
+
+    async def recent(self, kind: Kind, namespace: str, name: str) -> Json | None:
+        """An object as it was a moment ago, read as them; None where there is none for them, or it cannot be read now."""
+
+        async def read() -> Json | None:
+            try:
+                return (await self.client.get(kind, name, namespace=namespace)).json() if self.client else None
+            except errors.KubeError:
+                return None
+
+        found: Json | None = await self._asked(("object", kind.resource, namespace, name), read, OBJECT_S)
+        return found
+
+    def forget(self) -> None:
+        """What was known is asked anew: they have changed something."""
+        self._known.clear()
+
+    async def _asked(self, key: tuple[str, ...], ask: Callable[[], Awaitable[Any]], for_s: float) -> Any:
+        """The answer that is known and not too old, or a new one."""
+        now = self._clock.monotonic()
         known = self._known.get(key)
-        if known is not None and now - known[0] < REVIEW_S:
+        if known is not None and now - known[0] < for_s:
             return known[1]
         async with self._turns:
-            answer = await self._may(verb, what)
+            answer = await ask()
         if len(self._known) >= REVIEWS_KEPT_MAX:
             self._known.clear()
         self._known[key] = (now, answer)
@@ -81,13 +127,14 @@ class Door(Protocol):
 
 
 class TokenDoor:
-    """Tokens, reviewed by the API server."""
+    """Tokens, reviewed by the API server; `bare` carries what people do, and shows nothing but their tokens."""
 
     takes_tokens = True
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: Client, clock: Clock, bare: Transport | None = None) -> None:
         self._reviewer = Reviewer(client)
         self._clock = clock
+        self._bare = bare
 
     async def enter(self, secret: str) -> Person:
         """Whose token it is; raises Denied."""
@@ -101,7 +148,26 @@ class TokenDoor:
         async def may(verb: str, what: Mapping[str, str]) -> bool:
             return await self._reviewer.may(user, verb, what)
 
-        return Person(str(user.get("username", "")), may, self._clock)
+        own = None
+        if self._bare is not None:
+            chance = random.Random()  # noqa: S311  jitter, not secrets
+            own = Client(_WithToken(self._bare, secret), clock=self._clock, chance=chance)
+        return Person(str(user.get("username", "")), may, self._clock, own)
+
+
+class _WithToken:
+    """Calls that show somebody's token."""
+
+    def __init__(self, bare: Transport, token: str) -> None:
+        self._bare = bare
+        self._token = token
+
+    async def call(self, request: Request) -> Response:
+        headers = {**request.headers, "authorization": f"Bearer {self._token}"}
+        return await self._bare.call(dataclasses.replace(request, headers=headers))
+
+    async def close(self) -> None:
+        """The line is everybody's, and stays."""
 
 
 class LinkDoor:
@@ -127,14 +193,19 @@ class LinkDoor:
         if not hmac.compare_digest(hashlib.sha256(secret.encode()).digest(), self._secret):
             raise Denied(401, "this link was used already, or is of another start; take the newest from the terminal")
         self.renew()
-        return Person(self._name, self._may, self._clock)
+        return Person(self._name, functools.partial(_allowed, self._client), self._clock, self._client)
 
-    async def _may(self, verb: str, what: Mapping[str, str]) -> bool:
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {"verb": verb, **what}},
-        }
-        request = Request("POST", _SELF, {}, {"content-type": "application/json"}, msgspec.json.encode(review))
-        answer: dict[str, Any] = msgspec.json.decode((await self._client.call(request)).body)
-        return bool((answer.get("status") or {}).get("allowed"))
+
+async def _allowed(client: Client, verb: str, what: Mapping[str, str]) -> bool:
+    """The API server's answer to whoever the client asks as; nobody whom it does not know may do anything."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"verb": verb, **what}},
+    }
+    request = Request("POST", _SELF, {}, {"content-type": "application/json"}, msgspec.json.encode(review))
+    try:
+        answer: dict[str, Any] = msgspec.json.decode((await client.call(request)).body)
+    except errors.Refused:
+        return False
+    return bool((answer.get("status") or {}).get("allowed"))

@@ -11,7 +11,8 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 from aiohttp import web
 
-from pumice.dashboard import guard, rendering
+from pumice.dashboard import actions, guard, rendering
+from pumice.dashboard.acting import Acting
 from pumice.dashboard.answers import Answers
 from pumice.dashboard.pages import gang, gangs, health, history, nodes, overview, queues, timeline, what_if
 from pumice.dashboard.pages.looking import Looking, Page
@@ -19,6 +20,7 @@ from pumice.dashboard.sessions import SECRET_CHARS_MAX, Sessions
 from pumice.errors import PumiceError
 from pumice.kube.listener import Limits, Listener
 from pumice.processes.access import Denied, token_of
+from pumice.runtime import silent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from pumice.dashboard.sessions import Session
     from pumice.dashboard.source import Source, Upstream
     from pumice.kube.client import Client
+    from pumice.runtime import Log
 
 PAGES = (
     Page("/", "Overview", "overview.html", overview.data),
@@ -61,6 +64,7 @@ class Settings:
     listen: str = "127.0.0.1:0"
     hosts: tuple[str, ...] = ()
     title: str = ""  # which cluster
+    writes: bool = False  # whether people may do something here, each with their own rights
 
 
 class _Elsewhere(PumiceError):
@@ -84,12 +88,15 @@ class Dashboard:
         *,
         clock: Clock,
         settings: Settings,
+        log: Log = silent,
     ) -> None:
         self._source = source
         self._client = client
         self._door = door
         self._clock = clock
         self._settings = settings
+        self._log = log
+        self._shared = _SHARED - {"/queues"} if settings.writes else _SHARED  # with buttons, each looks different
         self._answers = Answers(leader, controllers, source, client, clock)
         self._sessions = Sessions(door, clock)
         self._hosts = guard.Hosts(settings.hosts, local=_is_local(settings.listen))
@@ -111,6 +118,8 @@ class Dashboard:
         application.router.add_post("/sign-in", self._sign_in)
         application.router.add_post("/sign-out", self._sign_out)
         application.router.add_post("/theme", _theme)
+        if self._settings.writes:
+            Acting(self._session, self._frame, self._log).add_to(application.router)
         application.router.add_get("/static/{name}", _static)
         application.router.add_get("/healthz", _healthz)
         self._listener = Listener(application, LIMITS)
@@ -167,6 +176,7 @@ class Dashboard:
             "here": request.path_qs,
             "cluster": self._settings.title,
             "session": session,
+            "live": session is not None and request.path != actions.PATH,
             "can_sign_out": session is not None and self._cookie in request.cookies,
             "theme": theme if theme in THEMES else "system",
             "themes": THEMES,
@@ -269,6 +279,7 @@ class Dashboard:
             query=query,
             names=names,
             answers=self._answers,
+            writes=self._settings.writes,
         )
 
     async def _values(
@@ -330,20 +341,8 @@ class Dashboard:
                 await response.write(b"event: patch\ndata: " + body + b"\n\n")
             is_current = False
             await self._clock.sleep(PATCH_S)
-            if not await self._wait(request, response, version):
+            if not await _wait(self._source, request, response, version):
                 return
-
-    async def _wait(self, request: web.Request, response: web.StreamResponse, version: int) -> bool:
-        """Until there is something newer; False where the reader has gone."""
-        silent_s = 0.0
-        while not await self._source.newer_than(version, within_s=GONE_S):
-            if request.transport is None or request.transport.is_closing():
-                return False
-            silent_s += GONE_S
-            if silent_s >= HEARTBEAT_S:
-                await response.write(b": still here\n\n")
-                silent_s = 0.0
-        return request.transport is not None
 
     async def _parts(
         self, page: Page, names: Mapping[str, str], query: Mapping[str, str], session: Session
@@ -353,7 +352,7 @@ class Dashboard:
             raise Denied(401, "signed out")
         state = self._source.state
         sees = await session.person.sees(state) if state is not None else None
-        who = session.csrf if page.path not in _SHARED else sees
+        who = session.csrf if page.path not in self._shared else sees
         key = (self._source.version, page.path, tuple(sorted(names.items())), tuple(sorted(query.items())), who)
         task = self._looks.get(key)
         if task is None:
@@ -369,6 +368,19 @@ class Dashboard:
     ) -> dict[str, str]:
         values = await self._values(page, session, names, query)
         return rendering.parts(page.template, {"problem": self._source.problem, **values})
+
+
+async def _wait(source: Source, request: web.Request, response: web.StreamResponse, version: int) -> bool:
+    """Until there is something newer; False where the reader has gone."""
+    silent_s = 0.0
+    while not await source.newer_than(version, within_s=GONE_S):
+        if request.transport is None or request.transport.is_closing():
+            return False
+        silent_s += GONE_S
+        if silent_s >= HEARTBEAT_S:
+            await response.write(b": still here\n\n")
+            silent_s = 0.0
+    return request.transport is not None
 
 
 async def _theme(request: web.Request) -> web.StreamResponse:
@@ -418,6 +430,7 @@ _SORRY = {
     401: "Not signed in",
     403: "Not allowed",
     404: "Not found",
+    409: "Not as things are now",
     421: "Wrong host",
     429: "Too fast",
     503: "Not reachable now",

@@ -9,6 +9,7 @@ What the rest of Pumice calls, and where it is:
     workqueue.WorkQueue(chance)             keys to handle, once each, with back-off
     lease.Election(client, ...)             `lead(work)` while holding a Lease; `check()` before every write
     recorder.Recorder(client, ...)          `record(object, ...)`: Events, counted and limited
+    commands.command(client, ...)           a Command object: suspend a Job, close a queue
     errors                                  the tree of what can go wrong
 
 Read `transport`, `client` and `informer` first. `requests`, `paging` and `watch` are the wire format; `connection`, `kubeconfig`, `credentials`,

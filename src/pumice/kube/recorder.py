@@ -137,7 +137,11 @@ class Recorder:
         for series in due:
             del self._pending[series.what]
             series.written_at = now
-            await self._write(series)
+            try:
+                await self._write(series)
+            except asyncio.CancelledError:  # who ends now writes everything; at worst this one is there already
+                self._pending.setdefault(series.what, series)
+                raise
 
     async def _write(self, series: _Series) -> None:
         count = series.count

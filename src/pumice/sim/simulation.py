@@ -118,6 +118,7 @@ class Simulation:
             now=min((_instant(each.at_s) for each in work), default=START),
             run_time=lambda gang: round(self.runs[gang].job.run_s * instant.SECOND),
             leaving=settings.get("leaving", LEAVING),
+            backs_off=False,  # virtual time would stop at the end of every pause
             extra_plugins=extra,
         )
         for number, each in enumerate(work):

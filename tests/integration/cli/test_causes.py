@@ -335,7 +335,7 @@ Why it waits, as the scheduler says now:
 
 Queue tiny:
   RESOURCE         ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  nvidia.com/gpu   3       0           0          -           -          2
+  nvidia.com/gpu   3       0           0          -           2          2
   nvidia.com/gpu: 3 asked are more than the capability of 2: waiting does not help; ask for less, or raise the capability
 
 All nodes:
@@ -367,7 +367,7 @@ Why it waits, as the scheduler says now:
 
 Queue small:
   RESOURCE         ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  nvidia.com/gpu   3       3           0          -           -          4
+  nvidia.com/gpu   3       3           0          -           4          4
   nvidia.com/gpu: 3 asked, 3 allocated and 0 promised to others are 2 more than the capability of 4
 
 All nodes:
@@ -398,7 +398,7 @@ Why it waits, as the scheduler says now:
 
 Queue closing:
   RESOURCE         ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  nvidia.com/gpu   3       0           0          -           -          2
+  nvidia.com/gpu   3       0           0          -           2          2
   nvidia.com/gpu: 3 asked are more than the capability of 2: waiting does not help; ask for less, or raise the capability
 
 All nodes:

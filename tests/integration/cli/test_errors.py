@@ -43,6 +43,7 @@ COMMANDS = {
     "forecast": ("ghost",),
     "why-evicted": ("ghost",),
     "consolidate": ("--dry-run",),
+    "deadlocks": (),
     "prio": ("ghost",),
     "sprio": ("ghost",),
     "history": (),

@@ -21,6 +21,7 @@ OTHERS = {
     "up --kubeconfig-out": ("NOWHERE/kubeconfig",),
     "up --policy": ("NOWHERE/policy",),
     "down": (),
+    "dashboard": (),
     "status": (),
     "crds": (),
     "bench plan": ("--nodes=1", "--gangs=1", "--size=1"),

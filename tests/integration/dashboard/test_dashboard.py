@@ -68,24 +68,27 @@ class Site:
         await post(self.cluster, where, binding)
         return await self.token(name)
 
-    async def token(self, name, **spec):
+    async def token(self, name, audiences=("pumice.dev",)):
+        """For looking; without audiences it is one for the API server itself."""
         path = f"/api/v1/namespaces/default/serviceaccounts/{name}/token"
-        return (await post(self.cluster, path, {"spec": {"audiences": ["pumice.dev"], **spec}}))["status"]["token"]
+        spec = {"audiences": audiences} if audiences else {}
+        return (await post(self.cluster, path, {"spec": spec}))["status"]["token"]
 
 
 @contextlib.asynccontextmanager
-async def a_site(folder, *, tokens=False):
+async def a_site(folder, *, tokens=False, writes=False, log=silent):
     settings = ControllerSettings(record=RecordSettings(f"sqlite:///{folder / 'record.db'}", adopts=True))
     clock, links = RealClock(), []
     async with (
         Up(Place(folder), pretend_nodes(2, gpus=8), log=silent, settings=settings) as cluster,
         HttpTransport(config.find(str(cluster.kubeconfig), clock=clock), user_agent="test") as transport,
+        HttpTransport(dashboard.bare(config.find(str(cluster.kubeconfig), clock=clock)), user_agent="test") as bare,
         aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session,
     ):
         client = Client(transport, clock=clock, chance=random.Random(1))
         access = ClusterAccess(client, config.find(str(cluster.kubeconfig), clock=clock), clock, "kube-system")
-        door = TokenDoor(client, clock) if tokens else LinkDoor(client, clock, name="you", tell=links.append)
-        async with dashboard.serving(access, door, Settings()) as served:
+        door = TokenDoor(client, clock, bare) if tokens else LinkDoor(client, clock, name="you", tell=links.append)
+        async with dashboard.serving(access, door, Settings(writes=writes), log=log) as served:
             if not tokens:
                 door.renew()
             yield Site(cluster, session, served.port, links)

@@ -157,6 +157,23 @@ def test_a_server_that_cannot_be_reached_costs_events_never_the_caller():
     assert dropped == 1
 
 
+def test_what_was_being_written_when_a_process_was_told_to_end_is_written_before_it_ends():
+    async def script(_recorder, client, clock, network):
+        ending = Recorder(client, component="ending", clock=clock)
+        network.mode = "hang"
+        for name in ("first", "second"):
+            ending.record(gang(name), "Normal", "Scheduled", "placed")
+        running = asyncio.create_task(ending.run())
+        await clock.sleep(0.1)
+        running.cancel()
+        await asyncio.wait({running})
+        network.mode = "ok"
+        await ending.write(everything=True)
+        return await events(client)
+
+    assert play(script) == [(name, "Normal", "Scheduled", "placed", 1) for name in ("first", "second")]
+
+
 def test_events_wait_in_a_queue_with_an_end(monkeypatch):
     monkeypatch.setattr(module, "PENDING_MAX", 3)
 

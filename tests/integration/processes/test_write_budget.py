@@ -1,7 +1,7 @@
 """What a Job costs in writes over its whole life, to the last one: everybody together on one embedded server, under virtual time.
 
-The budget: two writes a pod (create, bind) and eight a gang; one more for a pod that had to wait. What queues hold is written for
-queues, at most once a second, and counts for nobody.
+The budget: two writes a pod (create, bind) and eight a gang. Waiting costs one more a pod and eight more a gang, however many pods
+it has. What queues hold is written for queues, at most once a second, and counts for nobody.
 """
 
 import asyncio
@@ -163,26 +163,28 @@ def test_a_gang_of_fifty_costs_little_more_than_two_writes_a_pod():
     assert sum(writes.values()) / 50 < 2.2
 
 
-async def one_after_the_other(cluster):
-    """Three nodes: the first Job leaves one GPU too few for the second, which waits for its end."""
+async def one_after_the_other(cluster, size, gpus):
+    """Three nodes: the first Job leaves too few GPUs for the second, which waits for its end."""
     await cluster.submit("first", 1, "60s", gpus=5)
     await cluster.clock.sleep(20)
     cluster.counting.about = b"second"
     cluster.counting.writes.clear()
-    await cluster.submit("second", 3, "30s", gpus=5)
+    await cluster.submit("second", size, "30s", gpus=gpus)
     await cluster.clock.sleep(20)
     assert await cluster.phase("second") == "Pending"
     await cluster.clock.sleep(80)
     assert await cluster.phase("second") == "Completed"
 
 
-def test_a_gang_that_has_to_wait_costs_one_write_more_a_pod_and_says_when_it_waits_and_when_it_starts():
-    assert play(one_after_the_other, nodes=3, start="500ms") == {
-        "POST pods": 3, "POST pods binding": 3, **GANG,
-        "PATCH pods status": 3,
-        "PATCH podgroups": 3 + 1,  # why it waits
-        "PATCH jobs status": 3 + 1,  # that its pods wait
-        "POST events": 3,  # the group waits, so the Job does, and at last the group starts
+@pytest.mark.parametrize(("size", "gpus"), [(3, 5), (6, 3)])
+def test_a_gang_that_has_to_wait_costs_one_write_more_a_pod_and_says_when_it_waits_and_when_it_starts(size, gpus):
+    waiting = {
+        "PATCH podgroups": GANG["PATCH podgroups"] + 1,  # why it waits
+        "PATCH jobs status": GANG["PATCH jobs status"] + 1,  # that its pods wait
+        "POST events": 3 + 3,  # the group waits, so the Job does, at last the group starts; three pods say why
+    }
+    assert play(lambda cluster: one_after_the_other(cluster, size, gpus), nodes=3, start="500ms") == {
+        "POST pods": size, "POST pods binding": size, **GANG, "PATCH pods status": size, **waiting,
     }  # fmt: skip
 
 

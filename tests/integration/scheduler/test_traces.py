@@ -89,7 +89,7 @@ async def test_a_cycle_holds_its_actions_and_the_attempts_that_it_began(traced):
     assert (cycle.attributes["pumice.binds"], cycle.attributes["pumice.gangs"]) == (2, 1)
     inside = [span.name for span in spans() if span.parent == cycle.context]
     assert [name for name in inside if name.startswith("action")] == [
-        "action enqueue", "action allocate", "action preempt", "action reclaim", "action backfill",
+        "action enqueue", "action allocate", "action preempt", "action reclaim", "action lend", "action backfill",
     ]  # fmt: skip
     assert {"plugin gang", "plugin predicates", "close session"} <= set(inside)
 

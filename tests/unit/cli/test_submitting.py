@@ -5,10 +5,11 @@ import pytest
 from pumice.api import names
 from pumice.api.batch import Job
 from pumice.api.kinds import by_struct
-from pumice.cli import commands_api, describe, logs, submitting
+from pumice.cli import describe, logs, submitting
 from pumice.cli.submitting import Shape
 from pumice.errors import BadInput, NotFound
 from pumice.instant import parse_instant
+from pumice.kube import commands
 
 NOW = parse_instant("2026-11-15T12:00:00Z")
 
@@ -100,7 +101,7 @@ def test_a_command_is_owned_by_its_target_and_named_after_it():
         "controller": True,
         "blockOwnerDeletion": True,
     }
-    assert commands_api.command_for(by_struct(Job), job, "AbortJob", namespace="ml") == {
+    assert commands.command_for(by_struct(Job), job, "AbortJob", namespace="ml") == {
         "apiVersion": "bus.volcano.sh/v1alpha1",
         "kind": "Command",
         "metadata": {"generateName": "train-abortjob-", "namespace": "ml", "ownerReferences": [reference]},

@@ -4,11 +4,12 @@ import re
 from pathlib import Path
 
 from pumice import yamltext
-from pumice.api import kinds
+from pumice.api import kinds, names
 from pumice.processes.requirements import kinds_of
 from pumice.scheduling import plugins
 from pumice.scheduling.core import builtin
 from pumice.scheduling.core.build_decisions import OWN_MEMORY
+from pumice.scheduling.time import run_times
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 MANIFEST = DEPLOY / "pumice.yaml"
@@ -45,6 +46,19 @@ def test_the_scheduler_may_keep_exactly_the_slots_that_are_persistent():
     slots = [*own, *(plugin.memory for plugin in CLASSES if plugin.memory is not None)]
     (named,) = [rule for rule in rules("Role", "pumice-scheduler-memory") if "update" in rule["verbs"]]
     assert named["resourceNames"] == [f"pumice-scheduler-memory-{slot.name}" for slot in slots if slot.persistent]
+
+
+def test_the_scheduler_may_read_what_the_record_learned_only_where_the_policy_asks_for_estimates():
+    rest = TEMPLATE.partition(f'{{{{- if contains "{run_times.ASKED_FOR_BY}" $policy }}}}\n')[2]
+    ((rule,),) = yamltext.load_all(rest.partition("{{- end }}")[0], source="template")
+    assert rule == {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": [names.RECORDED_RUN_TIMES],
+        "verbs": ["get"],
+    }
+    assert TEMPLATE.count(names.RECORDED_RUN_TIMES) == 1
+    assert rule in rules("Role", "pumice-scheduler-memory"), "the built-in policy asks"
 
 
 def test_the_chart_knows_what_plugins_beyond_the_built_in_policy_list_and_keep():

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from pumice import instant
-from pumice.dashboard import figures
+from pumice.dashboard import actions, figures
 from pumice.processes.access import LOGS, PODGROUPS, Denied
 from pumice.processes.questions import own_only
 
@@ -69,7 +69,8 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         await looking.person.demand("get", {**PODGROUPS, "namespace": namespace, "name": each})
     detail = await looking.answers.gang(namespace, name)
     past = await looking.answers.past(namespace, job)
-    if detail is None and past is None:
+    buttons = await actions.of_gang(looking.person, namespace, name, job) if looking.writes else []
+    if detail is None and past is None and not buttons:
         raise Denied(404, f"no gang {namespace}/{name} is known to the scheduler or to the record")
     if past is not None and not looking.sees_all:
         past.evictions[:] = [_without_others(each, namespace) for each in past.evictions]
@@ -99,6 +100,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "events": await _events(looking, namespace, name, gang.job if gang is not None else ""),
         "logs": logs,
         "pods_shown": PODS_SHOWN,
+        "buttons": buttons,
     }
 
 

@@ -30,6 +30,7 @@ class Looking:
     query: Mapping[str, str]
     names: Mapping[str, str]  # parts of the path
     answers: Answers
+    writes: bool = False  # whether people may do something here
 
     def choice(self, name: str, *allowed: str) -> str:
         """A parameter that has one of a few values; the first where it is not given."""

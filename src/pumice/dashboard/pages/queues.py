@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from pumice.dashboard import figures
+from pumice.dashboard import actions, figures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,6 +50,11 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "resources": names,
         "noun": figures.noun(resource),
         "rows": found,
+        "buttons": {
+            each.queue.name: await actions.of_queue(looking.person, each.queue.name, each.queue.state)
+            for each in found
+            if looking.writes
+        },
         "has_memory": any(each.queue.fair_usage for each in found),
         "whole": figures.part(state.totals.allocatable, resource),
     }

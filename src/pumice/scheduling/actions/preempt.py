@@ -106,6 +106,8 @@ class _Preempting:
         """Whether victims were found in the statement that are worth it; if not, nothing is left in it."""
         session = self.session
         needy = eviction.in_need(session, gang)
+        if self._is_in_vain(gang, needy, pool):
+            return False
         pool.start_plan()
         for left, task in zip(range(len(needy), 0, -1), needy, strict=True):
             if not session.points.starving.holds(gang) or eviction.is_lost(session, gang, left):
@@ -115,6 +117,16 @@ class _Preempting:
             return True
         statement.rollback()
         return False
+
+    def _is_in_vain(self, gang: GangState, needy: Sequence[Task], pool: Pool) -> bool:
+        """Whether nobody could go for any member, all of which are alike, and free room is too little for the minimum: no use to try them
+        one by one. A plugin may want half a gang to hold free room (sla, for one that is due): then they are.
+        """
+        session = self.session
+        if len({(session.shape(task), task.priority) for task in needy}) != 1 or session.is_pipelined(gang):
+            return False
+        screen = pool.screen(gang, needy[0])
+        return not screen.freeing.any() and backoff.free_places(session, gang) < session.shortfall(gang)
 
     def _within(self, gang: GangState, pool: Pool) -> None:
         """A member for a lower-ranked member, where the gang has its minimum also afterwards."""

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pumice import instant
 from pumice.api import names
+from pumice.cluster.amounts import is_gpu
 from pumice.cluster.gpu_use import PEAK_OVER
 from pumice.cluster.tasks import Status
-from pumice.scheduling.core.idle import is_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

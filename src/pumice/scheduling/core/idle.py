@@ -69,18 +69,13 @@ def _ready(table: NodeTable) -> Mask:
 # ----------------------------------------------------------------------------------------------------- GPUs for workers
 
 
-def is_gpu(name: str) -> bool:
-    """Whether a resource is GPUs that nodes count, or partitions of them."""
-    return name.endswith("/gpu") or "/mig-" in name
-
-
 def stranded(room: Room, waiting: Iterable[ShapeRoom] = ()) -> tuple[Stranded, ...]:
     """By resource and size of a worker, from the smallest; where such pods wait, cpu, memory and filters count too.
 
     The sizes are those that wait, and a whole node. Nodes that are cordoned or not ready are left out.
     """
     table = room.table
-    gpus = [row for row, name in enumerate(table.axis.names) if is_gpu(name) and table.allocatable[row].any()]
+    gpus = [row for row, name in enumerate(table.axis.names) if amounts.is_gpu(name) and table.allocatable[row].any()]
     if not gpus:
         return ()
     open_, shapes, found = _open(table) & _ready(table), list(waiting), list[Stranded]()

@@ -111,6 +111,12 @@ class Memory:
             MappingProxyType(dict(sorted(values.items())))
         ), refused  # equal memories look equal, whoever learnt first
 
+    def without(self, slot: Slot[Any]) -> Memory:
+        """As if nothing had been learnt for that slot."""
+        if slot.name not in self.values:
+            return self
+        return Memory(MappingProxyType({name: value for name, value in self.values.items() if name != slot.name}))
+
 
 EMPTY = Memory()
 

@@ -61,7 +61,7 @@ def waits_until(session: Session, action: str, gang: GangState) -> Instant | Non
         return None
     # While some gangs have had no turn at all, news give no gang a second one so soon.
     waits_for_others = memory.is_behind and session.now < known.until - known.pause + PAUSE_MAX
-    if not waits_for_others and (not _is_same(session, known) or _free_places(session, gang) > known.free):
+    if not waits_for_others and (not _is_same(session, known) or free_places(session, gang) > known.free):
         return None
     return known.until
 
@@ -84,7 +84,7 @@ def backoff_after(session: Session, action: str, gang: GangState, budget: int) -
         current,
         session.shared(_rules),
         session.snapshot.shifts,
-        _free_places(session, gang),
+        free_places(session, gang),
         pause=pause,
         until=session.now + pause,
     )
@@ -92,6 +92,8 @@ def backoff_after(session: Session, action: str, gang: GangState, budget: int) -
 
 def record(session: Session, action: str, gang: GangState, budget: int) -> None:
     """For actions: remember that a plan for the gang came to nothing."""
+    if (better := session.retry_at.get(gang.key)) is not None:
+        session.changes_at.append(better)  # also for who keeps no back-offs
     backoff = backoff_after(session, action, gang, budget)
     if backoff is not None:
         session.backoffs.setdefault(action, {})[gang.uid] = backoff
@@ -128,7 +130,7 @@ def _rules(session: Session) -> str:
     return fingerprint(policy.actions, policy.options, policy.configurations, session.snapshot.rules)
 
 
-def _free_places(session: Session, gang: GangState) -> int:
+def free_places(session: Session, gang: GangState) -> int:
     """How many of the gang's first waiting member find room while all others stay: with more of them, fewer need go."""
     first = next(iter(gang.tasks_in(Status.PENDING)), None)
     if first is None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from pumice import instant
 from pumice.api import names, run_time
 from pumice.cluster import amounts
+from pumice.cluster.amounts import is_gpu
 from pumice.cluster.tasks import OCCUPYING
-from pumice.scheduling.core.idle import is_gpu
 from pumice.scheduling.placing import annotation_values
 
 if TYPE_CHECKING:

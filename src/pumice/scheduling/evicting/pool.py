@@ -39,6 +39,7 @@ class Screen:
     shape: Shape
     keys: tuple[Hashable, ...]  # of the plugins' votes
     open: Mask
+    freeing: Mask  # where somebody could go at all
     seen: int = 0  # how much of the journal of stale nodes is accounted for
     moves: int = -1  # the session's, when `refused` was learned
     refused: list[int] = dataclasses.field(default_factory=list)  # the plugins themselves let too few go there
@@ -138,7 +139,8 @@ class Pool:
         key = (shape, claimant.priority, task.is_best_effort, own, keys)
         screen = self._screens.pop(key, None)
         if screen is None:
-            screen = Screen(claimant, task, shape, keys, np.zeros(len(self.session.room.table), dtype=bool))
+            nodes = len(self.session.room.table)
+            screen = Screen(claimant, task, shape, keys, np.zeros(nodes, dtype=bool), np.zeros(nodes, dtype=bool))
             self._look(screen, columns.everywhere())
         else:
             stale = np.unique(np.array(columns.stale[screen.seen :], dtype=np.intp))
@@ -181,6 +183,7 @@ class Pool:
         if not self.is_preempting:  # reclaim leaves nodes alone where there is nobody to take from
             enough &= someone
         screen.open[view.nodes] = enough
+        screen.freeing[view.nodes] = view.any(chosen)
 
     def _asked(self, screen: Screen, view: View) -> Mask:
         """As `candidates`, for all nodes of the view, without the claimant's own gang."""

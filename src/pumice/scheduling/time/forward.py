@@ -29,6 +29,7 @@ from pumice.cluster.tasks import OCCUPYING
 from pumice.scheduling.core import cycle
 from pumice.scheduling.core.memory import EMPTY
 from pumice.scheduling.core.session import UNLIMITED_BUDGET
+from pumice.scheduling.evicting import backoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -100,6 +101,7 @@ class Forward:
         run_time: RunTime,
         leaving: Duration = LEAVING,
         blur: float = 0.0,
+        backs_off: bool = True,
         budget: int = UNLIMITED_BUDGET,
         ports: Ports | None = None,
         extra_plugins: Mapping[str, type[Plugin]] = cycle.NO_PLUGINS,
@@ -114,6 +116,7 @@ class Forward:
         self._run_time = run_time
         self._leaving = leaving
         self._blur = blur
+        self._backs_off = backs_off  # from evictions that came to nothing, as a live scheduler does to save work; else each cycle tries all
         self._budget = budget
         self._begin = now
         self._ports = ports
@@ -198,7 +201,7 @@ class Forward:
             explain=False,
         )
         self.cycles += 1
-        self.memory = decisions.memory
+        self.memory = decisions.memory if self._backs_off else decisions.memory.without(backoff.SLOT)
         self._wake = decisions.next_change
         started = self._carry_out(decisions)
         return Step(self.now, tuple(ended), tuple(restarted), tuple(started), decisions)

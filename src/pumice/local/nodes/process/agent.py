@@ -157,6 +157,7 @@ class ProcessAgent:
                 await registration.report_readiness(
                     self._client, self.name, now=self._clock.now(), is_ready=False, message="the node's agent has ended"
                 )
+                await self._recorder.write(everything=True)
         self._log("node_left", node=self.name)
 
     # ------------------------------------------------------------------------------------------------------ seeing

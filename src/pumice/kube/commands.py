@@ -1,4 +1,4 @@
-"""Command objects: how a Job is suspended and a queue closed, by vcctl and by us."""
+"""Command objects: how a Job is suspended and a queue closed, by vcctl, by our commands and by the dashboard."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from pumice.api.kinds import Kind
     from pumice.api.meta import Json
     from pumice.kube.client import Client
+
+
+QUEUES_NAMESPACE = "default"  # queues have no namespace, Commands must have one, and vcctl takes this
 
 
 def command_for(kind: Kind, target: Json, action: str, *, namespace: str) -> Json:
