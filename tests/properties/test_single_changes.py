@@ -20,6 +20,7 @@ POLICIES = {
         "enqueue, allocate, preempt, reclaim, backfill", "priority gang conformance", "predicates capacity"
     ),
 }
+GPUS = (0, 0, 2, 4)  # so that gangs wait for GPUs of which they could ask fewer
 GROUP = "scheduling.k8s.io/group-name"
 
 
@@ -80,7 +81,7 @@ def follow(thing, gang, suggestion, asked):
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_suggestion_starts_the_gang(name, rounds):
-    @given(world=worlds())
+    @given(world=worlds(gpus=GPUS))
     def check(world):
         question = Question(a_cluster(world.objects).snapshot(), POLICIES[name], NOW)
         decisions = question.plan(question.snapshot)
@@ -107,7 +108,7 @@ def test_worlds_of_this_kind_have_gangs_with_suggestions_of_many_kinds():
     """The property above is worth something only where something is suggested."""
     kinds = set()
     for seed in range(40):
-        world = World(seed, 4, 4, 4)
+        world = World(seed, 4, 4, 4, gpus=GPUS)
         question = Question(a_cluster(world.objects).snapshot(), POLICIES["built in"], NOW)
         decisions = question.plan(question.snapshot)
         for report in decisions.gangs.values():

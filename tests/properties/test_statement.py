@@ -21,6 +21,7 @@ from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.session import Session
 from pumice.scheduling.core.shapes import Shape, ShapeBook
 from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.placing.fragmentation import Known
 from pumice.scheduling.placing.placement import Placer
 
 # All that come with Pumice, but for one that asks somebody outside and one that wants every node labelled.
@@ -35,7 +36,7 @@ POLICIES = (EVERY_PLUGIN, TREE_OF_SHARES)
 CORE = ("columns", "gangs", "orders", "queues", "comparisons")
 
 # Memories that may grow by asking; what they hold is checked by what they answer.
-_NOT_BOOKS = (Session, Room, Placer, Points, ShapeBook, Shape, GangState)
+_NOT_BOOKS = (Session, Room, Placer, Points, ShapeBook, Shape, GangState, Known)
 _MEMORIES = {"_memberships", "log", "_standing"}
 
 

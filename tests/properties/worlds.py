@@ -13,10 +13,11 @@ ZONES = ("east", "west")
 class World:
     """Objects drawn from one seed; sizes are drawn apart, so that hypothesis can make a failing world smaller."""
 
-    def __init__(self, seed, nodes, running, waiting, *, quotas=True):
+    def __init__(self, seed, nodes, running, waiting, *, quotas=True, gpus=(0, 0, 0, 1, 2)):
         self.chance = random.Random(seed)
         self.seed = (seed, nodes, running, waiting)
         self.quotas = quotas
+        self.gpus = gpus  # what pods ask for, drawn with equal chances
         self.queues = self._queues()
         self.room = {}
         self.nodes = [self._node(number) for number in range(nodes)]
@@ -73,7 +74,7 @@ class World:
         return {
             "cpu": chance.choice((1, 1, 2)),
             "memory": chance.choice((0, 1, 2)),
-            "gpu": chance.choice((0, 0, 0, 1, 2)),
+            "gpu": chance.choice(self.gpus),
         }
 
     def _take(self, shape):

@@ -1,6 +1,6 @@
 """`pumice consolidate --dry-run`: what a plan looks like."""
 
-from tests.unit.scheduling.clusters import NOW, a_gang, a_node, plan_for, policy
+from tests.unit.scheduling.clusters import NOW, a_gang, a_node, plan_for, policy, when
 
 from pumice.cli import consolidate
 
@@ -10,8 +10,10 @@ def plan(*annotations):
     rules = policy("allocate, consolidate", "gang", "predicates", configurations=[item])
     nodes = [a_node(f"n{number}", cpu="99", gpu=8) for number in range(2)]
     group = {"phase": "Running", "annotations": dict(annotations)}
+    started = {"startTime": when(0)}  # what a pod has lost counts from here: one that has not started loses nothing
     running = [
-        a_gang(name, 1, gpu=2, cpu="1", running=[node], group=group) for name, node in (("a", "n0"), ("b", "n1"))
+        a_gang(name, 1, gpu=2, cpu="1", running=[node], group=group, status=started)
+        for name, node in (("a", "n0"), ("b", "n1"))
     ]
     return consolidate.moves_of(plan_for(nodes, running, a_gang("big", 1, gpu=8, cpu="1"), policy=rules), NOW)
 

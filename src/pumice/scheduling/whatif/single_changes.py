@@ -190,11 +190,13 @@ class _Subject:
 
     def _resources(self) -> Iterator[Candidate]:
         """Fewer of what is short: pods are often written for whole nodes and would run on less, above all of GPUs."""
-        if len({task.request.amounts.get(name, 0) for task in self.waiting for name in self.short[:1]}) != 1:
+        # Not only where they are short alone: gangs that started after its turn may have taken the cpu as well.
+        counted = [name for name in self.short if "/" in name][:1]
+        if len({task.request.amounts.get(name, 0) for task in self.waiting for name in counted}) != 1:
             return  # nothing is short, or pods differ: one number would not do
-        name, each = self.short[0], self.waiting[0].request.amounts
+        name, each = counted[0], self.waiting[0].request.amounts
         asked = int(each[name]) // amounts.MILLI
-        if "/" not in name or not 2 <= asked <= ON_A_NODE_MAX:
+        if not 2 <= asked <= ON_A_NODE_MAX:
             return
         needed = self.spec.min_member - self.held
         sizes = ({**each, name: less * amounts.MILLI} for less in range(asked - 1, 0, -1))

@@ -45,6 +45,11 @@ def test_fewer_members_fewer_gpus_the_end_of_another_gang_or_more_nodes_are_name
     ]
 
 
+def test_fewer_gpus_are_named_where_a_gang_behind_has_taken_the_cpus_of_the_one_that_asks_too_much():
+    world = [a_node("n0", cpu="4", gpu=2), a_gang("big", 1, cpu="2", gpu=4), a_gang("later", 1, cpu="4", created=9)]
+    assert "with 2 nvidia.com/gpu a pod instead of 4" in texts(*world)
+
+
 def test_a_gang_that_starts_anyway_or_that_nothing_helps_gets_no_suggestion():
     assert texts(*nodes(1), a_gang("big", 1, gpu=64, spec={"nodeSelector": {"zone": "mars"}})) == []
 
