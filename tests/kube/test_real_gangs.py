@@ -2,6 +2,7 @@
 
 import asyncio
 import types
+import uuid
 
 import pytest
 from tests.bodies import jobs, real_gangs
@@ -24,12 +25,13 @@ def process_plane(binaries, tmp_path_factory):
 
 @pytest.mark.parametrize("body", real_gangs.BODIES, ids=lambda body: body.__name__)
 async def test_real_gangs(body, process_plane, tmp_path):
-    await asyncio.to_thread(process_plane.create_namespace, "team")
+    team = f"team-{uuid.uuid4().hex[:8]}"
+    await asyncio.to_thread(process_plane.create_namespace, team)
     connection = config.find(str(process_plane.kubeconfig), clock=RealClock())
     machine = types.SimpleNamespace(authority=process_plane.ca.read_bytes(), server=process_plane.url)
     async with (
         HttpTransport(connection, user_agent="pumice") as transport,
         HttpTransport(connection, user_agent="pumice-test") as other,
-        jobs.job_world(transport, other, "team", nodes=0, policy=real_gangs.POLICY) as world,
+        jobs.job_world(transport, other, team, nodes=0, policy=real_gangs.POLICY) as world,
     ):
         await body(world, machine, tmp_path)

@@ -93,19 +93,30 @@ async def applied(transport: HttpTransport, access: AccessMode) -> AsyncIterator
 
 async def in_force(client: Any) -> bool:
     job = admission.job({"spec.queue": "root"})
-    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "canary"}, "spec": {}}
-    queue["metadata"]["annotations"] = {names.HIERARCHY: "a", names.HIERARCHY_WEIGHTS: "1"}
     try:
-        made = (await client.create(kind_of(queue), queue, dry_run=True)).json()
+        hierarchy = await hierarchy_of_a_new_queue(client)
     except errors.ServerError:
         return False  # a mutating policy waits for the schemas of its kinds
-    is_mutated = made["metadata"]["annotations"][names.HIERARCHY] == "root/a"
-    return is_mutated and "root queue" in await refusal(client.create(kind_of(job), job, dry_run=True, **place(job)))
+    refused = await refusal(client.create(kind_of(job), job, dry_run=True, **place(job)))
+    return hierarchy == "root/a" and "root queue" in refused
 
 
 async def out_of_force(client: Any) -> bool:
+    """Each policy leaves the server's memory in its own time, and the tests that come next send what they would refuse or change."""
     job = admission.job({"spec.queue": "root"})
-    return await refusal(client.create(kind_of(job), job, dry_run=True, **place(job))) == ""
+    del job["spec"]["minAvailable"]
+    try:
+        made = (await client.create(kind_of(job), job, dry_run=True, **place(job))).json()
+        return "minAvailable" not in made["spec"] and await hierarchy_of_a_new_queue(client) == "a"
+    except (errors.Refused, errors.ServerError):
+        return False
+
+
+async def hierarchy_of_a_new_queue(client: Any) -> str:
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "canary"}, "spec": {}}
+    queue["metadata"]["annotations"] = {names.HIERARCHY: "a", names.HIERARCHY_WEIGHTS: "1"}
+    made = (await client.create(kind_of(queue), queue, dry_run=True)).json()
+    return str(made["metadata"]["annotations"][names.HIERARCHY])
 
 
 async def send(client: Any, case: admission.Case) -> str:

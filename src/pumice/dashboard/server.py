@@ -75,6 +75,9 @@ class _Elsewhere(PumiceError):
         self.path = path
 
 
+_PROBES = frozenset({"/livez", "/readyz"})  # it serves as soon as it listens: without a leader its pages say so
+
+
 class Dashboard:
     """Serves the pages; belongs to one event loop. `start` first, `stop` in the end."""
 
@@ -121,7 +124,8 @@ class Dashboard:
         if self._settings.writes:
             Acting(self._session, self._frame, self._log).add_to(application.router)
         application.router.add_get("/static/{name}", _static)
-        application.router.add_get("/healthz", _healthz)
+        for path in _PROBES:
+            application.router.add_get(path, _is_up)
         self._listener = Listener(application, LIMITS)
         example = "127.0.0.1:8090"
         self.port = self._hosts.port = await self._listener.start(
@@ -143,7 +147,7 @@ class Dashboard:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         try:
-            if request.path != "/healthz":  # a kubelet asks by the pod's address
+            if request.path not in _PROBES:  # a kubelet asks by the pod's address
                 self._hosts.check(request)
             response = await handler(request)
         except web.HTTPException as error:
@@ -421,7 +425,7 @@ async def _static(request: web.Request) -> web.Response:
     )
 
 
-async def _healthz(_: web.Request) -> web.Response:
+async def _is_up(_: web.Request) -> web.Response:
     return web.Response(text="ok\n")
 
 
