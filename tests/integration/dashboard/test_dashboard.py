@@ -102,6 +102,8 @@ async def test_nobody_gets_in_without_the_link_or_by_a_strange_name(tmp_path):
         assert (await site.get("/live?page=/"))[0] == 401
         assert (await site.get("/history.csv"))[0] == 303
         assert (await site.get("/", host="evil.example"))[0] == 421
+        for probe in ("/livez", "/readyz"):  # a kubelet asks by the pod's address, and signs in nowhere
+            assert (await site.get(probe, host="10.0.0.7:8090"))[0] == 200
         assert (await site.post("/sign-in", {"secret": site.links[-1]}, origin="http://evil.example"))[0] == 403
         assert (await site.post("/sign-in", {"secret": "x" * 43}))[0] == 401
         status, _, headers = await site.post("/sign-in", {"secret": site.links[0]})
