@@ -140,7 +140,7 @@ async def a_stage(folder, *, nodes=4, gpus=8, tokens=False, width=1280, prices=T
             own = await browser.new_context(viewport={"width": width, "height": 900}, **context)
             yield Stage(cluster, client, served.port, link, own, troubles)
             await own.close()
-        assert troubles == []
+        assert not troubles, troubles
 
 
 async def something_to_see(stage):
