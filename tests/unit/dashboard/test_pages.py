@@ -1,5 +1,6 @@
 """What pages make of a view, on literal clusters."""
 
+import msgspec
 import numpy as np
 import pytest
 from tests.unit.readmodel.test_build import CAPACITY, views_of
@@ -9,6 +10,7 @@ from pumice import instant
 from pumice.dashboard import figures, rendering
 from pumice.dashboard.pages import gangs, history, nodes, overview, queues, timeline
 from pumice.dashboard.pages.health import sums
+from pumice.readmodel import model
 
 GPU = "nvidia.com/gpu"
 
@@ -22,6 +24,16 @@ def test_totals_tell_what_is_used_idle_and_of_no_use():
     assert (told.resource, told.noun, told.total, told.used, told.idle) == (GPU, "GPUs", 16, 6, 10)
     assert (told.each, told.fragmented) == (8, 2)
     assert [(each.kind, each.width) for each in told.bars] == [("used", 37.5), ("fragmented", 12.5), ("idle", 50.0)]
+
+
+def test_gangs_that_use_nothing_of_what_they_hold_are_told_with_their_gpus():
+    state = views_of(
+        a_node("n1", cpu="64", gpu=8), a_gang("busy", 1, gpu=2, running=["n1"]), a_gang("idle", 1, gpu=4, running=["n1"]),
+        a_gang("unmeasured", 1, gpu=1, running=["n1"]),
+    ).state()  # fmt: skip
+    uses = {"default/busy": model.GpuUse(1, 80.0), "default/idle": model.GpuUse(1, 1.0, idle=True)}
+    told = [msgspec.structs.replace(each, gpu_use=uses.get(each.key)) for each in state.gangs]
+    assert overview.held_for_nothing(msgspec.structs.replace(state, gangs=told), GPU) == (1, 4)
 
 
 def test_waiting_gangs_are_counted_by_reason():

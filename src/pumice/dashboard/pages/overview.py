@@ -80,6 +80,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "more_queues": max(len(state.queues) - QUEUES_SHOWN, 0),
         "running": sum(figures.standing(each) == figures.RUNNING for each in state.gangs),
         "waiting": sum(figures.standing(each) == figures.WAITING for each in state.gangs),
+        "held_for_nothing": held_for_nothing(state, own.resource),
         "reasons": reasons(state, own.resource),
         "starts": starts(state)[:ROWS],
         "score": state.forecasts,
@@ -108,6 +109,12 @@ def totals(own: model.Totals) -> Totals:
         each=worst.each if worst is not None else 0,
         bars=figures.bar(pieces, total),
     )
+
+
+def held_for_nothing(state: model.State, resource: str) -> tuple[int, float]:
+    """Gangs that do next to nothing with what they hold, as far as that is measured, and how much it is."""
+    held = [each for each in state.gangs if each.gpu_use is not None and each.gpu_use.idle]
+    return len(held), sum(figures.part(each.holds, resource) for each in held)
 
 
 def reasons(state: model.State, resource: str) -> list[Why]:
