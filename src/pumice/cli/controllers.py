@@ -11,6 +11,7 @@ import click
 from pumice import instant
 from pumice.api import names as api_names
 from pumice.api.scheduling import SCHEDULER_NAMES, VOLCANO
+from pumice.cli.process_options import reaches_cluster
 from pumice.cli.record_options import NONE, keeps_record, prices_of, record_settings
 from pumice.clock import RealClock
 from pumice.errors import BadInput
@@ -39,13 +40,7 @@ _THREADS = {  # option, and the controller whose workers it counts
 
 
 @click.command()
-@click.option(
-    "-k",
-    "--kubeconfig",
-    default="",
-    help="Kubeconfig file; without it $KUBECONFIG, ~/.kube/config or the pod's own account.",
-)
-@click.option("--context", default="", help="Context of the kubeconfig.")
+@reaches_cluster
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True)
 @click.option("--lease-namespace", default="kube-system", show_default=True)
 @click.option("--lease-name", default=api_names.CONTROLLERS_LEASE, show_default=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import os
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
+from pumice.cli.process_options import reaches_cluster
 from pumice.errors import BadInput
 from pumice.runtime import silent
 
@@ -24,17 +26,10 @@ if TYPE_CHECKING:
     from pumice.runtime import Log
 
 LINK, TOKEN = "link", "token"
-LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
 @click.command()
-@click.option(
-    "-k",
-    "--kubeconfig",
-    default="",
-    help="Kubeconfig file; without it $KUBECONFIG, ~/.kube/config or the pod's own account.",
-)
-@click.option("--context", default="", help="Context of the kubeconfig.")
+@reaches_cluster
 @click.option("-n", "--namespace", default="", help="Whose viewer account is asked for a token first.")
 @click.option("--listen", default="127.0.0.1:8090", show_default=True, help="Address of the pages.")
 @click.option(
@@ -67,16 +62,15 @@ def dashboard(
     no_browser: bool,
 ) -> None:
     """Serve pages that show queues, gangs, nodes and reasons, until stopped."""
-    is_local = listen.rpartition(":")[0].strip("[]") in LOCAL
-    auth = auth or (LINK if is_local else TOKEN)
-    if auth == LINK and not is_local:
+    from pumice.dashboard.server import Settings, is_local
+
+    auth = auth or (LINK if is_local(listen) else TOKEN)
+    if auth == LINK and not is_local(listen):
         raise BadInput(
             f"--auth link with --listen {listen}: a link is for one person on this machine; listen on 127.0.0.1, or take --auth token"
         )
-    if not is_local and not hosts:
+    if not is_local(listen) and not hosts:
         raise BadInput(f"--listen {listen}: name the host under which browsers come, such as --host pumice.example.org")
-    from pumice.dashboard.server import Settings
-
     settings = Settings(listen=listen, hosts=hosts, title=title or context, writes=writes)
     asyncio.run(_run(kubeconfig, context, namespace, settings, auth, link_file, opens=not no_browser))
 
@@ -170,9 +164,10 @@ class Links:
     def tell(self, secret: str) -> None:
         link = f"http://127.0.0.1:{self.port}/sign-in#token={secret}"
         if self._file is not None:
-            self._file.unlink(missing_ok=True)
-            self._file.touch(mode=0o600)
-            self._file.write_text(f"{link}\n")
+            self._file.unlink(missing_ok=True)  # whoever had it open reads no further
+            descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(f"{link}\n")
         self._echo(f"{'look    ' if not self._told else 'next    '} {link}")
         if self._opens and not self._told:
             open_browser(link)
@@ -181,7 +176,6 @@ class Links:
 
 def open_browser(link: str) -> None:
     """Where there is a screen, and somebody at it."""
-    import os
     import sys
     import webbrowser
 

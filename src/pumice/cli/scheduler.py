@@ -11,6 +11,7 @@ import click
 
 from pumice.api import names
 from pumice.api.scheduling import SCHEDULER_NAMES
+from pumice.cli.process_options import reaches_cluster
 from pumice.cli.record_options import price_option, prices_of
 from pumice.clock import RealClock
 from pumice.dispatch.evictor import EvictionSettings
@@ -38,13 +39,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "-k",
-    "--kubeconfig",
-    default="",
-    help="Kubeconfig file; without it $KUBECONFIG, ~/.kube/config or the pod's own account.",
-)
-@click.option("--context", default="", help="Context of the kubeconfig.")
+@reaches_cluster
 @click.option(
     "--policy", "policy_file", type=click.Path(dir_okay=False), help="Policy file; without it the built-in policy."
 )

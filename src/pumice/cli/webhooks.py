@@ -11,6 +11,7 @@ import click
 from pumice import yamltext
 from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.api.validation import Settings as RuleSettings
+from pumice.cli.process_options import reaches_cluster
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.processes import lifecycle
@@ -55,13 +56,7 @@ _admission_conf = click.option(
 
 @click.group(invoke_without_command=True)
 @click.pass_context
-@click.option(
-    "-k",
-    "--kubeconfig",
-    default="",
-    help="Kubeconfig file; without it $KUBECONFIG, ~/.kube/config or the pod's own account.",
-)
-@click.option("--context", default="", help="Context of the kubeconfig.")
+@reaches_cluster
 @click.option("--bind", default="127.0.0.1:8443", show_default=True, help="Address of the reviews (HTTPS).")
 @click.option("--listen", default="127.0.0.1:8082", show_default=True, help="Address of /metrics, /livez and /readyz.")
 @_namespace

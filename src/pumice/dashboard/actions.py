@@ -69,6 +69,15 @@ class Action:
         return ("get", own), (self.verb, own)
 
 
+_PRIORITY = Action(
+    word="priority",
+    kind="jobs",
+    label="Change priority",
+    verb="patch",
+    phases=_STARTED | _SUSPENDED,
+    meaning="Its place in the queue changes, and whom it may displace. Pods that are there already keep the priority that they were made with.",
+    outcome="Its priority class has been changed.",
+)
 ACTIONS = (
     Action(
         word="suspend",
@@ -88,15 +97,7 @@ ACTIONS = (
         meaning="Its pods are made anew, and wait in the queue for their turn.",
         outcome="The controllers have been asked to resume it; its pods are being made anew.",
     ),
-    Action(
-        word="priority",
-        kind="jobs",
-        label="Change priority",
-        verb="patch",
-        phases=_STARTED | _SUSPENDED,
-        meaning="Its place in the queue changes, and whom it may displace. Pods that are there already keep the priority that they were made with.",
-        outcome="Its priority class has been changed.",
-    ),
+    _PRIORITY,
     Action(
         word="delete",
         kind="jobs",
@@ -105,14 +106,7 @@ ACTIONS = (
         meaning="The Job and its pods are deleted. This cannot be undone.",
         outcome="It has been deleted; its pods are being ended.",
     ),
-    Action(
-        word="priority",
-        kind="podgroups",
-        label="Change priority",
-        verb="patch",
-        meaning="Its place in the queue changes, and whom it may displace. Pods that are there already keep the priority that they were made with.",
-        outcome="Its priority class has been changed.",
-    ),
+    dataclasses.replace(_PRIORITY, kind="podgroups", phases=frozenset()),
     Action(
         word="close",
         kind="queues",

@@ -102,7 +102,7 @@ class Dashboard:
         self._shared = _SHARED - {"/queues"} if settings.writes else _SHARED  # with buttons, each looks different
         self._answers = Answers(leader, controllers, source, client, clock)
         self._sessions = Sessions(door, clock)
-        self._hosts = guard.Hosts(settings.hosts, local=_is_local(settings.listen))
+        self._hosts = guard.Hosts(settings.hosts, local=is_local(settings.listen))
         self._requests = guard.Rate(guard.REQUESTS_PER_S, guard.REQUESTS_AT_ONCE, clock)
         self._sign_ins = guard.Rate(guard.SIGN_INS_PER_S, guard.SIGN_INS_AT_ONCE, clock)
         self._looks: dict[tuple[Any, ...], asyncio.Task[dict[str, str]]] = {}
@@ -441,5 +441,6 @@ _SORRY = {
 }
 
 
-def _is_local(listen: str) -> bool:
+def is_local(listen: str) -> bool:
+    """Whether only this machine can come to an address."""
     return listen.rpartition(":")[0].strip("[]") in {"127.0.0.1", "::1", "localhost"}

@@ -8,6 +8,8 @@ import hmac
 import secrets
 from typing import TYPE_CHECKING
 
+from pumice.processes.access import Denied
+
 if TYPE_CHECKING:
     from pumice.clock import Clock
     from pumice.dashboard.people import Door, Person
@@ -56,15 +58,26 @@ class Sessions:
             found.seen = now
             return found
         key = _digest(cookie)
-        found = self._sessions.pop(key, None) if cookie else None
+        found = self._sessions.get(key) if cookie else None
         if found is None or now - found.seen >= SESSION_S:
+            self._sessions.pop(key, None)
             return None
         if found.secret and now - found.reviewed >= TOKEN_REVIEW_S:
-            await self._door.enter(found.secret)
+            await self._review(key, found)
             found.reviewed = now
         found.seen = now
-        self._sessions[key] = found
+        if self._sessions.pop(key, None) is not None:  # nobody has signed out meanwhile
+            self._sessions[key] = found
         return found
+
+    async def _review(self, key: bytes, session: Session) -> None:
+        """Raises Denied; only a token that is no longer good ends the session, not an API server that cannot be asked now."""
+        try:
+            await self._door.enter(session.secret)
+        except Denied as denied:
+            if denied.status == 401:
+                self._sessions.pop(key, None)
+            raise
 
     def end(self, cookie: str) -> None:
         """Sign out."""

@@ -16,7 +16,7 @@ from pumice.cluster import amounts
 from pumice.cluster.gpu_use import PodGpuUse, reported
 from pumice.errors import PumiceError
 from pumice.processes.load_settings import settings_of
-from pumice.processes.loads import CAUSE_CHARS_MAX, LOOK_S, ask_prometheus
+from pumice.processes.loads import LOOK_S, SourceLog, ask_prometheus
 from pumice.scheduling.core.gpu_use import gang_uses, gpus_of
 
 if TYPE_CHECKING:
@@ -53,9 +53,8 @@ class MeasuredGpus:
     def __init__(self, chosen: Callable[[], Policy], *, clock: Clock, log: Log) -> None:
         self._policy = chosen
         self._clock = clock
-        self._log = log
+        self._source = SourceLog(log, well="gpus_measured", ill="gpus_not_measured")
         self._measured_s = -math.inf
-        self._failure: str | None = None  # None before the first answer, empty while all is well
         self._current: Mapping[str, PodGpuUse] = {}
 
     @property
@@ -81,23 +80,13 @@ class MeasuredGpus:
             percent = _by_pod(await ask_prometheus(settings, PERCENT_QUERY)) if peak else {}
             memory = _by_pod(await ask_prometheus(settings, MEMORY_QUERY)) if peak else {}
         except (PumiceError, aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
-            self._tell(f"{settings.address}: {str(error) or type(error).__name__}"[:CAUSE_CHARS_MAX])
+            self._source.failed(settings.address, error, known=len(self._current))
             return
         self._current = {
             pod: PodGpuUse(percent.get(pod, 0.0), highest, int(memory.get(pod, 0))) for pod, highest in peak.items()
         }
         self._measured_s = self._clock.monotonic()
-        self._tell("")
-
-    def _tell(self, failure: str) -> None:
-        """Once per change."""
-        if failure == self._failure:
-            return
-        self._failure = failure
-        if failure:
-            self._log("gpus_not_measured", error=failure, known=len(self._current))
-        else:
-            self._log("gpus_measured", pods=len(self._current))
+        self._source.answered(pods=len(self._current))
 
 
 def _by_pod(samples: list[Sample]) -> dict[str, float]:

@@ -55,6 +55,31 @@ class NotMeasured(PumiceError):
     """The source did not answer, or answered something else than measurements."""
 
 
+class SourceLog:
+    """Tells once per change how a source of measurements fares: one that is down for a night is one line in the log."""
+
+    def __init__(self, log: Log, *, well: str, ill: str) -> None:
+        self._log = log
+        self._well = well
+        self._ill = ill
+        self._failure: str | None = None  # None before the first answer, empty while all is well
+
+    def forget(self) -> None:
+        """It is another source now."""
+        self._failure = None
+
+    def answered(self, **counts: int) -> None:
+        if self._failure != "":
+            self._failure = ""
+            self._log(self._well, **counts)
+
+    def failed(self, source: str, error: Exception, *, known: int) -> None:
+        failure = f"{source}: {str(error) or type(error).__name__}"[:CAUSE_CHARS_MAX]
+        if failure != self._failure:
+            self._failure = failure
+            self._log(self._ill, error=failure, known=known)
+
+
 class MeasuredLoads:
     """`current` is replaced as a whole, and never changed."""
 
@@ -65,10 +90,9 @@ class MeasuredLoads:
         self._client = client
         self._policy = chosen
         self._clock = clock
-        self._log = log
+        self._source = SourceLog(log, well="loads_measured", ill="loads_not_measured")
         self._tell_of_loads = tell
         self._settings: Settings | None = None
-        self._failure: str | None = None  # None before the first answer, empty while all is well
         self.current: Mapping[str, NodeLoad] = {}
 
     async def run(self) -> None:
@@ -77,7 +101,8 @@ class MeasuredLoads:
         while True:
             settings = settings_of(self._policy())
             if settings != self._settings:
-                self._settings, self._failure, asked_at = settings, None, -math.inf
+                self._settings, asked_at = settings, -math.inf
+                self._source.forget()
             if settings is None:
                 self.current = {}
             elif self._clock.monotonic() - asked_at >= settings.interval_s:
@@ -91,24 +116,14 @@ class MeasuredLoads:
         try:
             cpu, memory = await _SOURCES[settings.type](settings, self._client)()
         except (PumiceError, aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
-            self._tell(f"{settings.type} {settings.address}: {str(error) or type(error).__name__}"[:CAUSE_CHARS_MAX])
+            self._source.failed(f"{settings.type} {settings.address}", error, known=len(self.current))
             return
         self.current = {
             node: NodeLoad(cpu_percent=cpu[node], memory_percent=memory[node], measured_at=now)
             for node in sorted(cpu.keys() & memory.keys())
         }
         self._tell_of_loads()
-        self._tell("")
-
-    def _tell(self, failure: str) -> None:
-        """Once per change: a source that is down for a night is one line in the log."""
-        if failure == self._failure:
-            return
-        self._failure = failure
-        if failure:
-            self._log("loads_not_measured", error=failure, known=len(self.current))
-        else:
-            self._log("loads_measured", nodes=len(self.current))
+        self._source.answered(nodes=len(self.current))
 
 
 # ------------------------------------------------------------------------------------------------------------ sources

@@ -1,5 +1,7 @@
 """Which requests are let in: by host, by origin, by how often, by the session's word."""
 
+import asyncio
+
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
@@ -123,6 +125,62 @@ async def test_a_token_that_was_taken_away_signs_out():
     with pytest.raises(Denied, match="no such token"):
         await sessions.find(cookie, "")
     assert await sessions.find(cookie, "") is None
+
+
+async def test_while_a_token_is_reviewed_other_requests_of_its_session_are_served():
+    clock = VirtualClock()
+    is_asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    class Slow(ADoor):
+        async def enter(self, secret):
+            if self.asked:
+                is_asked.set()
+                await may_answer.wait()
+            return await super().enter(secret)
+
+    sessions = Sessions(Slow(clock, "t"), clock)
+    cookie, session = await sessions.begin("t")
+    clock.jump(TOKEN_REVIEW_S)
+    asking = asyncio.create_task(sessions.find(cookie, ""))
+    await is_asked.wait()
+    assert sessions.holds(session)
+    other = asyncio.create_task(sessions.find(cookie, ""))
+    may_answer.set()
+    assert await asking is await other is session
+
+
+async def test_signing_out_while_a_token_is_reviewed_holds():
+    clock = VirtualClock()
+
+    class Leaving(ADoor):
+        async def enter(self, secret):
+            if self.asked:
+                sessions.end(cookie)
+            return await super().enter(secret)
+
+    sessions = Sessions(Leaving(clock, "t"), clock)
+    cookie, session = await sessions.begin("t")
+    clock.jump(TOKEN_REVIEW_S)
+    await sessions.find(cookie, "")
+    assert not sessions.holds(session)
+
+
+async def test_an_api_server_that_is_away_for_a_moment_signs_nobody_out():
+    clock = VirtualClock()
+
+    class Away(ADoor):
+        async def enter(self, secret):
+            if self.asked == 1:
+                self.asked += 1
+                raise Denied(503, "the API server cannot be asked")
+            return await super().enter(secret)
+
+    sessions = Sessions(Away(clock, "t"), clock)
+    cookie, session = await sessions.begin("t")
+    clock.jump(TOKEN_REVIEW_S)
+    with pytest.raises(Denied, match="cannot be asked"):
+        await sessions.find(cookie, "")
+    assert await sessions.find(cookie, "") is session
 
 
 async def test_a_proxys_token_is_reviewed_once_a_minute_and_never_mixed_with_anothers():

@@ -44,11 +44,9 @@ def run(session: Session) -> None:
 
 def _drop_hopes(session: Session) -> None:
     """Preempt lets members that simply fit hold their places, also where the gang as a whole does not: of those nothing comes in this cycle."""
-    for statement in list(session.kept):
-        gangs = {placement.gang.key: placement.gang for placement in statement.placements}
-        if not any(session.is_ready(gang) or session.is_pipelined(gang) for gang in gangs.values()):
-            statement.rollback(remember=True)
-            session.kept.remove(statement)
+    for statement in session.hopes():
+        statement.rollback(remember=True)
+        session.kept.remove(statement)
 
 
 def _may_have_more(session: Session, gang: GangState) -> bool:

@@ -184,15 +184,7 @@ class _Preempting:
         self.free_came_first |= free_first and question.is_mixed(session)
         nodes = pool.promising(question.in_order(session, free_first=free_first), task)
         assert trial.screen is not None
-        is_open = pool.is_open(trial.screen)[nodes]
-        for position in np.flatnonzero(is_open).tolist():
-            if not session.spend(1):
-                return False
-            if trial.on(int(nodes[position])):
-                pool.give_up(nodes[:position][~is_open[:position]], task)
-                return True
-        pool.give_up(nodes[~is_open], task)
-        return False
+        return pool.first_that_works(nodes, pool.is_open(trial.screen)[nodes], task, trial.on)
 
     def _nodes(self, shape: Shape, pool: Pool) -> Indexes:
         """Those that evictions could open for such a pod."""

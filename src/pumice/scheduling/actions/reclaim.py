@@ -15,11 +15,9 @@ from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
-    from pumice.cluster.columns import Mask
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
-    from pumice.scheduling.core.points import Indexes
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Statement
     from pumice.scheduling.evicting.pool import Screen
@@ -84,20 +82,10 @@ def _reclaim_for(session: Session, statement: Statement, gang: GangState, task: 
         nodes = pool.promising(np.flatnonzero(session.placer.evictable(shape) & pool.could_open(shape)), task)
         is_open = pool.is_open(screen)[nodes]
         if is_open.any():
-            return _try_in_order(_Trial(session, statement, gang, task, pool, screen), nodes, is_open)
+            trial = _Trial(session, statement, gang, task, pool, screen)
+            return pool.first_that_works(nodes, is_open, task, trial.on)
         shut = screen.shut = Shut(pool.columns.moves, nodes, mixed=False)
     pool.give_up(shut.nodes, task)
-    return False
-
-
-def _try_in_order(trial: _Trial, nodes: Indexes, is_open: Mask) -> bool:
-    for position in np.flatnonzero(is_open).tolist():
-        if not trial.session.spend(1):
-            return False
-        if trial.on(int(nodes[position])):
-            trial.pool.give_up(nodes[:position][~is_open[:position]], trial.task)
-            return True
-    trial.pool.give_up(nodes[~is_open], trial.task)
     return False
 
 

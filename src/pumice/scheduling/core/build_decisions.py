@@ -75,7 +75,7 @@ def close(session: Session, *, explain: bool = True) -> Decisions:
         evictions=outcome.evictions,
         notices=outcome.notices,
         withdrawn=outcome.withdrawn,
-        rings=tuple(history.rings(history.recent(session), history.of_this_cycle(session))),
+        rings=history.rings_of(session),
         claims=claims,
         unclaims=dict(session.reserved_room.ended),
         admitted=_admitted(session, reports),
@@ -137,9 +137,8 @@ def _changes_next(session: Session, plugin: Plugin) -> Instant | None:
 
 def _give_up_hopes(session: Session) -> None:
     """Places of gangs that cannot start as a whole are no promises: their pods wait, and are told so."""
-    for statement in session.kept:
-        if statement.placements and not session.is_pipelined(statement.placements[0].gang):
-            statement.rollback(remember=True)
+    for statement in session.hopes():
+        statement.rollback(remember=True)
 
 
 def _commits(session: Session) -> tuple[GangCommit, ...]:

@@ -144,6 +144,10 @@ class Session:
         yield
         self.turn = None
 
+    def hopes(self) -> list[Statement]:
+        """Of what is kept: places of gangs that cannot start as a whole with them."""
+        return [each for each in self.kept if each.placements and not self.is_pipelined(each.placements[0].gang)]
+
     def spend(self, units: int) -> bool:
         """Count work; False once the budget is used up: what has been decided stands, the rest waits for the next cycle."""
         self.budget -= units

@@ -99,7 +99,7 @@ class Deadlocks:
         }
 
     def look(self) -> None:
-        halves = [gang for gang in self.session.gangs.values() if self._is_half_alive(gang)][:HOLDERS_MAX]
+        halves = [gang for gang in self.session.restless if self._is_half_alive(gang)][:HOLDERS_MAX]
         if halves:
             self._look_at_halves(halves)
         for keeper, kept_out in self._keepers():
@@ -281,12 +281,10 @@ class Deadlocks:
 
 
 def _set_aside(session: Session) -> list[tuple[Statement, list[Operation]]]:
-    """Places that gangs hold until the cycle ends, and with which they cannot start: they would be in the way of what is tried."""
-    hopes = []
-    for statement in session.kept:
-        if statement.placements and not session.is_pipelined(statement.placements[0].gang):
-            hopes.append((statement, list(statement.operations)))
-            statement.rollback(remember=True)
+    """Hopes would be in the way of what is tried."""
+    hopes = [(statement, list(statement.operations)) for statement in session.hopes()]
+    for statement, _ in hopes:
+        statement.rollback(remember=True)
     return hopes
 
 

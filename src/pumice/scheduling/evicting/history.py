@@ -76,6 +76,12 @@ def next_value(session: Session) -> Evictions:
     return Evictions(entries, {gang: at for at, gang in sorted(kept[-RESTED_MAX:], key=lambda each: each[1])})
 
 
+def rings_of(session: Session) -> tuple[tuple[str, ...], ...]:
+    """Those that this cycle's evictions close."""
+    fresh = of_this_cycle(session)
+    return tuple(rings(recent(session), fresh)) if fresh else ()
+
+
 def rings(earlier: Iterable[Entry], fresh: Iterable[Entry]) -> list[tuple[str, ...]]:
     """For each fresh eviction that gives somebody its room back: the gangs that have taken turns, from the victim on.
 

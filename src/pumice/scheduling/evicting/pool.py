@@ -17,7 +17,7 @@ from pumice.scheduling.evicting import votes
 from pumice.scheduling.evicting.victim_columns import VictimColumns
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Hashable
+    from collections.abc import Callable, Container, Hashable
 
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.tasks import Task
@@ -127,6 +127,17 @@ class Pool:
             return nodes
         last = hopeless[nodes]
         return np.concatenate((nodes[~last], nodes[last]))
+
+    def first_that_works(self, nodes: Indexes, is_open: Mask, task: Task, works: Callable[[int], bool]) -> bool:
+        """Whether one of the open nodes works, tried in the given order; those before it that are shut are given up, as trying them would."""
+        for position in np.flatnonzero(is_open).tolist():
+            if not self.session.spend(1):
+                return False
+            if works(int(nodes[position])):
+                self.give_up(nodes[:position][~is_open[:position]], task)
+                return True
+        self.give_up(nodes[~is_open], task)
+        return False
 
     # ------------------------------------------------------------------------------------------------- screens
 
