@@ -64,17 +64,20 @@ class Line:
 async def data(looking: Looking) -> Mapping[str, Any]:
     namespace, name = looking.names["namespace"], looking.names["name"]
     await looking.person.demand("get", {**PODGROUPS, "namespace": namespace, "name": name})
-    name, job = _both_names(looking.state, namespace, name)
+    known = _known(looking.state, namespace, name)
+    name, job = (known.name, known.job or known.name) if known is not None else (name, name)
     for each in {name, job}:
         await looking.person.demand("get", {**PODGROUPS, "namespace": namespace, "name": each})
     detail = await looking.answers.gang(namespace, name)
+    if detail is not None and looking.sees.namespaces is not None:
+        detail = dataclasses.replace(looking.sees, namespaces=looking.sees.namespaces | {namespace}).detail(detail)
     past = await looking.answers.past(namespace, job)
     buttons = await actions.of_gang(looking.person, namespace, name, job) if looking.writes else []
-    if detail is None and past is None and not buttons:
+    gang = detail.gang if detail is not None else known
+    if gang is None and past is None and not buttons:
         raise Denied(404, f"no gang {namespace}/{name} is known to the scheduler or to the record")
     if past is not None and not looking.sees_all:
         past.evictions[:] = [_without_others(each, namespace) for each in past.evictions]
-    gang = detail.gang if detail is not None else None
     resource = figures.main_resource(looking.state.totals)
     logs = None
     if await looking.person.may("get", {**LOGS, "namespace": namespace}):
@@ -91,7 +94,8 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "run_s": figures.seconds(gang.expected.length) if gang is not None and gang.expected is not None else 0,
         "cures": CURES,
         "sources": SOURCES,
-        "suggestions": _suggestions(looking, detail) if detail is not None else None,
+        "nodes": looking.state.totals.nodes,
+        "suggestions": _suggestions(looking, gang) if gang is not None else None,
         "factors": list(factors(gang, looking.state.policy.factors)) if gang is not None else [],
         "line": line(gang, past, looking.now),
         "evictions": [each for each in looking.state.evictions if each.gang == f"{namespace}/{name}"][-EVENTS_SHOWN:],
@@ -104,17 +108,13 @@ async def data(looking: Looking) -> Mapping[str, Any]:
     }
 
 
-def _both_names(state: model.State, namespace: str, name: str) -> tuple[str, str]:
-    """The PodGroup's name, that the scheduler knows, and the Job's, that the record knows; either is asked for."""
-    for each in state.gangs:
-        if each.namespace == namespace and name in {each.name, each.job}:
-            return each.name, each.job or each.name
-    return name, name
+def _known(state: model.State, namespace: str, name: str) -> model.Gang | None:
+    """By its PodGroup's name, that the scheduler knows, or by its Job's, that the record knows: either is asked for."""
+    return next((each for each in state.gangs if each.namespace == namespace and name in {each.name, each.job}), None)
 
 
-def _suggestions(looking: Looking, detail: model.GangDetail) -> Suggestions | str | None:
+def _suggestions(looking: Looking, gang: model.Gang) -> Suggestions | str | None:
     """None while the engine is at it; a sentence where there is nothing to ask."""
-    gang = detail.gang
     if figures.standing(gang) != figures.WAITING or not gang.reasons:
         return ""
     stamp = tuple((each.code, each.facts.subject) for each in gang.reasons)

@@ -485,5 +485,10 @@ class Code(enum.Enum):
 # What a gang is told while it holds something and waits for more.
 DEADLOCKS = frozenset({Code.HOLDS_WHILE_WAITING, Code.QUOTA_HELD})
 
+# Whose facts have gangs for names; with all others they are queues, resources or tiers.
+NAMES_ARE_GANGS = frozenset(
+    each.value for each in (Code.HOLDS_WHILE_WAITING, Code.QUOTA_HELD, Code.QUOTA_GIVEN_BACK, Code.VICTIM_OF_DEADLOCK)
+)
+
 # Nothing but a change of the gang or of the cluster helps.
 HOPELESS = frozenset({Code.EXCEEDS_CLUSTER, Code.EXCEEDS_NODES})
