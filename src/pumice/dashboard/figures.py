@@ -48,6 +48,10 @@ def number(value: float) -> str:
     return f"{rounded:,.0f}" if rounded == int(rounded) else f"{rounded:,.1f}"
 
 
+def counted(count: float, word: str) -> str:
+    return f"{number(count)} {word}{'' if count == 1 else 's'}"
+
+
 def standing(gang: model.Gang) -> str:
     """Whether a gang runs, waits or has ended."""
     if gang.members.running and gang.members.running >= gang.members.minimum:
@@ -80,6 +84,26 @@ def bar(pieces: Iterable[tuple[str, float]], whole: float) -> tuple[Bar, ...]:
             found.append(Bar(kind, round(x, 2), round(width, 2)))
         x += width
     return tuple(found)
+
+
+_STEPS = tuple(
+    minutes * instant.MINUTE
+    for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440, 2_880, 7_200, 14_400, 43_200, 144_000, 525_600)
+)
+
+
+def ticks(begin: Instant, end: Instant, most: int) -> list[tuple[Instant, str]]:
+    """Round times of an axis with their words, so many of them at most; the day is told where it is not one day's axis."""
+    step = next((each for each in _STEPS if (end - begin) // each < most), _STEPS[-1])
+    shown = slice(5, 10) if step >= _STEPS[11] else slice(11, 16)
+    at = -(-begin // step) * step
+    found: list[tuple[Instant, str]] = []
+    while at <= end and len(found) < most:
+        text = instant.format_instant(at)
+        words = text[shown] if end - begin < 20 * instant.HOUR or step >= _STEPS[11] else f"{text[5:10]} {text[11:16]}"
+        found.append((at, words))
+        at += step
+    return found
 
 
 def moment(text: str) -> Instant | None:

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 from aiohttp import web
@@ -416,7 +416,7 @@ def _target(where: str) -> tuple[Page, Mapping[str, str], Mapping[str, str]]:
         if len(wanted) == len(given) and all(
             one == other or one.startswith("{") for one, other in zip(wanted, given, strict=True)
         ):
-            names = {one.strip("{}"): other for one, other in zip(wanted, given, strict=True) if one != other}
+            names = {one.strip("{}"): unquote(other) for one, other in zip(wanted, given, strict=True) if one != other}
             return page, names, query
     raise Denied(404, "no such page")
 

@@ -6,23 +6,30 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from pumice import instant
+from pumice.api.validation.names import dns_subdomain_problem
+from pumice.cluster.state import NATIVE_PREFIX
 from pumice.dashboard import actions, figures
+from pumice.digits import whole_number
+from pumice.errors import PumiceError
 from pumice.processes.access import LOGS, PODGROUPS, Denied
 from pumice.processes.questions import own_only
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pumice.dashboard.pages.looking import Looking
     from pumice.instant import Instant
     from pumice.readmodel import model
-    from pumice.record.model import Detail
+    from pumice.record.model import Detail, ForecastRecord
     from pumice.scheduling.whatif.suggestion import Suggestions
 
 PODS_SHOWN = 200
 EVENTS_SHOWN = 20
-WIDTH, LANE = 1000, 26  # of the timeline, in its own units
-TICKS = 5
+ATTEMPTS_MAX = 10_000
+RECORD_DAYS = 30  # forecasts of this time say how far to believe the next one
+DAY_S = 86_400
+WIDTH = 1000  # of the timeline, in its own units
+TICKS = 6
 CURES = {
     "eviction": "pods that end, or are evicted, would help",
     "waiting": "time alone will help",
@@ -63,6 +70,9 @@ class Line:
 
 async def data(looking: Looking) -> Mapping[str, Any]:
     namespace, name = looking.names["namespace"], looking.names["name"]
+    for each in (namespace, name.removeprefix(NATIVE_PREFIX)):  # they become parts of paths: no slashes, no dots alone
+        if dns_subdomain_problem(each):
+            raise Denied(404, f"{each[:60]!r} is not a name that a gang can have")
     await looking.person.demand("get", {**PODGROUPS, "namespace": namespace, "name": name})
     known = _known(looking.state, namespace, name)
     name, job = (known.name, known.job or known.name) if known is not None else (name, name)
@@ -79,9 +89,10 @@ async def data(looking: Looking) -> Mapping[str, Any]:
     if past is not None and not looking.sees_all:
         past.evictions[:] = [_without_others(each, namespace) for each in past.evictions]
     resource = figures.main_resource(looking.state.totals)
+    attempt = whole_number(looking.query.get("attempt", "0"), most=ATTEMPTS_MAX) or 0
     logs = None
     if await looking.person.may("get", {**LOGS, "namespace": namespace}):
-        logs = await looking.answers.logs(namespace, job)
+        logs = await looking.answers.logs(namespace, job, attempt)
     return {
         "key": f"{namespace}/{name}",
         "detail": detail,
@@ -101,9 +112,12 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "evictions": [each for each in looking.state.evictions if each.gang == f"{namespace}/{name}"][-EVENTS_SHOWN:],
         "attempts": [each for each in looking.state.attempts if each.gang == f"{namespace}/{name}"][-EVENTS_SHOWN:],
         "score": looking.state.forecasts,
+        "forecasts": await _forecasts(looking, namespace) if gang is not None and gang.forecast is not None else None,
         "events": await _events(looking, namespace, name, gang.job if gang is not None else ""),
         "logs": logs,
+        "attempt": attempt or max(logs.attempts, default=0) if logs is not None else 0,
         "pods_shown": PODS_SHOWN,
+        "short": lambda text: short(text, looking.state.gangs),
         "buttons": buttons,
     }
 
@@ -122,6 +136,24 @@ def _suggestions(looking: Looking, gang: model.Gang) -> Suggestions | str | None
     if found is None or isinstance(found, str) or looking.sees_all:
         return found
     return own_only(found, gang.key)
+
+
+async def _forecasts(looking: Looking, namespace: str) -> ForecastRecord | None:
+    """What came of earlier ones: of all gangs, or of those that this person may see."""
+    now = looking.now // instant.SECOND // DAY_S * DAY_S  # one question for all who look
+    query = {"since": str(now - RECORD_DAYS * DAY_S)}
+    try:
+        return await looking.answers.forecasts(query if looking.sees_all else {**query, "namespace": namespace})
+    except PumiceError:
+        return None
+
+
+def short(text: str, gangs: Iterable[model.Gang]) -> str:
+    """A sentence with Jobs by their own names: their PodGroups' end in a uid."""
+    for each in gangs:
+        if each.job and each.key in text:
+            text = text.replace(each.key, f"{each.namespace}/{each.job}")
+    return text
 
 
 def _without_others(eviction: dict[str, Any], namespace: str) -> dict[str, Any]:
@@ -167,25 +199,15 @@ def line(gang: model.Gang | None, past: Detail | None, now: Instant) -> Line | N
     begin = min(start for _, start, _, _ in spans)
     end = max(begin + instant.MINUTE, *(stop for _, _, stop, _ in spans))
     scale = WIDTH / (end - begin)
-    ticks = []
-    for place in range(TICKS):
-        at = begin + (end - begin) * place // (TICKS - 1)
-        ticks.append((round((at - begin) * scale, 1), _tick(at, now, end - begin)))
+    ticks = figures.ticks(begin, end, TICKS)
     return Line(
         tuple(
             Span(kind, round((start - begin) * scale, 1), round((stop - start) * scale, 1), title)
             for kind, start, stop, title in spans
         ),
-        tuple(ticks),
+        tuple((round((at - begin) * scale, 1), text) for at, text in ticks),
         round((now - begin) * scale, 1) if begin <= now <= end else -1.0,
     )
-
-
-def _tick(at: Instant, now: Instant, whole: int) -> str:
-    text = instant.format_instant(at)
-    if abs(now - at) > 20 * instant.HOUR or whole > 20 * instant.HOUR:
-        return f"{text[5:10]} {text[11:16]}"
-    return text[11:19] if whole < instant.HOUR else text[11:16]
 
 
 def _spans(gang: model.Gang | None, past: Detail | None, now: Instant) -> Iterator[tuple[str, Instant, Instant, str]]:
