@@ -78,7 +78,7 @@ def daily(report: Report, bill: Bill) -> Plot:
                     )
                 )
     ticks = [
-        (HEIGHT - MARGIN - tall * part / 4, f"{most * part / 4:,.0f}" if most >= 8 else f"{most * part / 4:.2f}")
+        (HEIGHT - MARGIN - tall * part / 4, f"{most * part / 4:,.0f}" if most >= 8 else f"{most * part / 4:.2g}")
         for part in range(5)
     ]
     every = max(count // 10, 1)

@@ -10,7 +10,6 @@ from pumice import instant
 from pumice.clock import VirtualClock
 from pumice.dashboard import figures, rendering
 from pumice.dashboard.answers import Answers
-from pumice.dashboard.pages import gang as gang_page
 from pumice.dashboard.pages import gangs, history, nodes, overview, queues, timeline
 from pumice.readmodel import model
 from pumice.record.model import Report
@@ -154,7 +153,7 @@ def test_a_timeline_by_node_has_gangs_beside_each_other_and_those_that_are_expec
 
 @pytest.mark.parametrize(
     ("hours", "first", "count"),
-    [(1, "10:10", 6), (6, "11:00", 6), (30, "11-16 12:00", 5), (24 * 30, "11-18", 6), (24 * 900, "12-13", 9)],
+    [(1, "10:10", 6), (6, "11:00", 6), (30, "16 Nov 12:00", 5), (24 * 30, "18 Nov", 6), (24 * 900, "13 Dec", 9)],
 )
 def test_an_axis_has_round_times(hours, first, count):
     begin = instant.parse_instant("2026-11-16T10:03:00Z")
@@ -179,7 +178,8 @@ def test_what_queues_held_in_the_last_day_is_a_bar_for_each_hour_and_those_above
 def test_a_jobs_own_name_is_told_instead_of_its_groups():
     [gang] = views_of(a_node("n1"), a_gang("train-1f2e", 1)).state().gangs
     named = msgspec.structs.replace(gang, job="train")
-    assert gang_page.short("when default/train-1f2e has ended", [named]) == "when default/train has ended"
+    short = figures.by_job([named])
+    assert short("when default/train-1f2e, x/y (nvidia.com/gpu: 1)") == "when default/train, x/y (nvidia.com/gpu: 1)"
 
 
 async def test_samples_of_a_metric_are_added_up_and_its_rate_is_told_once_it_is_known():
@@ -207,6 +207,11 @@ def test_that_time_passes_changes_nothing_that_has_to_be_sent():
     ))  # fmt: skip
     assert first != later
     assert rendering.digest(str(first)) == rendering.digest(str(later))
+
+
+def test_names_with_numbers_are_in_their_order():
+    names = ["node-10", "node-9", "a-1-2", "node-9b", "9", "b" + "1" * 40]
+    assert sorted(names, key=figures.natural) == ["9", "a-1-2", "b" + "1" * 40, "node-9", "node-9b", "node-10"]
 
 
 def test_numbers_are_short():

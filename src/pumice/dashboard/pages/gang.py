@@ -15,7 +15,7 @@ from pumice.processes.access import LOGS, PODGROUPS, Denied
 from pumice.processes.questions import own_only
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from pumice.dashboard.pages.looking import Looking
     from pumice.instant import Instant
@@ -117,7 +117,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "logs": logs,
         "attempt": attempt or max(logs.attempts, default=0) if logs is not None else 0,
         "pods_shown": PODS_SHOWN,
-        "short": lambda text: short(text, looking.state.gangs),
+        "short": figures.by_job(looking.state.gangs),
         "buttons": buttons,
     }
 
@@ -146,14 +146,6 @@ async def _forecasts(looking: Looking, namespace: str) -> ForecastRecord | None:
         return await looking.answers.forecasts(query if looking.sees_all else {**query, "namespace": namespace})
     except PumiceError:
         return None
-
-
-def short(text: str, gangs: Iterable[model.Gang]) -> str:
-    """A sentence with Jobs by their own names: their PodGroups' end in a uid."""
-    for each in gangs:
-        if each.job and each.key in text:
-            text = text.replace(each.key, f"{each.namespace}/{each.job}")
-    return text
 
 
 def _without_others(eviction: dict[str, Any], namespace: str) -> dict[str, Any]:

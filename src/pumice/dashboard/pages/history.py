@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from pumice import instant
-from pumice.dashboard.pages import last_day
+from pumice.dashboard import figures
+from pumice.dashboard.pages import last_day, queues
 from pumice.digits import whole_number
 from pumice.errors import PumiceError
 from pumice.processes.access import PODGROUPS, Denied
@@ -45,12 +46,18 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "cause": "",
         "bill": bill,
         "plot": plot,
-        "colours": {colour: f"c{place % 10}" for place, (colour, _) in enumerate(plot.legend)},
+        "colours": _colours(looking, plot),
         "size": {"width": page.WIDTH, "height": page.HEIGHT, "margin": page.MARGIN},
         "gaps": usage.report.gaps,
         "gangs": [(each, dollars(each.held, found.prices)) for each in found.gangs],
         "more": f"{last.ended},{last.uid}" if last is not None else "",
     }
+
+
+def _colours(looking: Looking, plot: page.Plot) -> dict[str, str]:
+    """Classes of the stylesheet by the plot's own colours; queues look as they do on every page."""
+    known = queues.colours_of(looking.state) if looking.choice("by", *BY) == "queue" else {}
+    return {colour: f"c{known.get(name, place % figures.COLOURS)}" for place, (colour, name) in enumerate(plot.legend)}
 
 
 async def table(looking: Looking) -> str:

@@ -85,6 +85,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "evictions": evictions[:ROWS],
         "evicted": len(evictions),
         "lost_s": sum(each.lost_seconds for each in evictions),
+        "short": figures.by_job(state.gangs),
     }
 
 

@@ -40,11 +40,12 @@ class Span:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Line:
-    """A row before it is drawn; without spans it is a heading."""
+    """A row before it is drawn; without spans it is a heading, with the colour of what is below."""
 
     label: str
     href: str
     spans: Sequence[Span] = ()
+    colour: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,6 +63,11 @@ class Row:
     line: Line
     y: int
     bars: tuple[Bar, ...]
+
+    @property
+    def is_open(self) -> bool:
+        """It waits, and nobody knows until when."""
+        return bool(self.line.spans) and self.line.spans[-1].kind == "waiting"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,6 +101,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "left_out": found - min(found, ROWS_MAX),
         "size": {"width": WIDTH, "left": LEFT, "lane": LANE, "top": TOP},
         "link": lambda **changed: _link(kept, **changed),
+        "legend": list(colours.items())[: nodes.LEGEND_MAX] if by == "node" else [],
     }
 
 
@@ -118,7 +125,7 @@ def by_queue(gangs: Iterable[model.Gang], now: Instant, colours: Mapping[str, in
     for gang in gangs:
         if gang.queue != queue:
             queue = gang.queue
-            yield Line(queue, f"/gangs?queue={quote(queue, safe='')}")
+            yield Line(queue, f"/gangs?queue={quote(queue, safe='')}", colour=colours.get(queue, 0))
         href = f"/gangs/{quote(gang.namespace, safe='')}/{quote(gang.name, safe='')}"
         yield Line(gang.job or gang.name, href, tuple(_spans(gang, now, colours.get(queue, 0))))
 
