@@ -181,6 +181,11 @@ class Scheduler:
         """What this scheduler holds to be true now; only its own intake may change it."""
         return self._cluster
 
+    @property
+    def remembered(self) -> Memory:
+        """What the last cycle left for the next one."""
+        return self._memory
+
     # ------------------------------------------------------------------------------------------------- life
 
     async def run(self) -> None:
