@@ -49,7 +49,7 @@ UNLIMITED_BUDGET = 2**62
 class Session:
     """What actions and plugins work on. Nothing here outlives the cycle but the accepted operations."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a cycle depends on
         self,
         snapshot: Snapshot,
         policy: Policy,
@@ -60,6 +60,7 @@ class Session:
         budget: int,
         aside: Aside = NOTHING_ASIDE,
         passed_over: Collection[str] = frozenset(),
+        explain: bool = True,
     ) -> None:
         self.snapshot = snapshot
         self.policy = policy
@@ -68,6 +69,7 @@ class Session:
         self.memory = memory  # of the cycles before; what this one learns is in the decisions
         self.aside = aside  # gangs and plugins on which an earlier attempt at this cycle broke
         self.passed_over = passed_over  # gangs that have no turn: a question is asked in which they could not start
+        self.explain = explain  # else nobody reads what is said for people alone
         self.closed_by: Failure | None = None  # of a plugin that this cycle cannot do without
         self.turn: GangState | None = None  # the gang that is worked on
         self.queues = snapshot.queues

@@ -309,6 +309,8 @@ class Fairshare(Plugin):
     def publish(self) -> None:
         """Usage and factors, for people and programs."""
         session, scale = self.session, _Scale(self)
+        if not session.explain:
+            return
         waiting = (gang for gang in self.waiting if is_waiting(gang))
         session.factor_weights.update(msgspec.to_builtins(self.args.factors))
         session.factors.update({gang.key: scale.factors(gang) for gang in waiting})
