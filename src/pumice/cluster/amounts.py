@@ -5,6 +5,7 @@ An absent name is not the same as zero: a queue that does not mention GPUs neith
 comparison below says what absence means to it. Shares and deserved amounts may be fractions, hence `float`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from pumice import quantity
@@ -86,9 +87,13 @@ def add(total: MutableAmounts, more: Amounts, times: int = 1) -> None:
 
 
 def sum_of(parts: Iterable[Amounts]) -> MutableAmounts:
+    """All together; equal requests are one object, which is added once for all pods that have it."""
+    each = list(parts)
+    objects = dict(zip(map(id, each), each, strict=True))
+    times = Counter(map(id, each)) if len(objects) < len(each) else {}
     total: MutableAmounts = {}
-    for part in parts:
-        add(total, part)
+    for key, part in objects.items():
+        add(total, part, times.get(key, 1))
     return total
 
 
