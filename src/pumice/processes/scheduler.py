@@ -208,8 +208,9 @@ class Scheduler:
             self._learn(Claimed(claim=claim))
         self.pulse.ready = True
         self._log("scheduler_started", nodes=len(self._cluster.nodes), pods=len(self._cluster.tasks))
-        works = (self._recorder, self._loads, self._gpus, self._store, self.forecasting, self._recorded)
+        works = (self._loads, self._gpus, self._store, self.forecasting, self._recorded)
         beside = [asyncio.create_task(each.run()) for each in works]
+        telling = asyncio.create_task(self._recorder.run())
         try:
             while True:
                 await self._wait_for_news()
@@ -218,7 +219,9 @@ class Scheduler:
             for task in (*beside, *filter(None, [self._entering])):
                 task.cancel()
             await self.dispatcher.stop()
+            telling.cancel()  # it writes what is left, also what the dispatcher said last
             await self._store.flush()
+            await asyncio.wait({telling})
             self._thread.submit(self._extending.close)  # after a plan that may still be asking
             self._thread.shutdown(wait=False)
             self._flight.close()
