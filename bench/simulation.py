@@ -1,6 +1,6 @@
 """A published workload under each policy, and the wedge that users complain of; the figures beside those of a textbook.
 
-    python -m bench.simulation [policies] [rare] [wedge] [--trace FILE.swf] [--jobs 2000] [--policy NAME ...] [--cluster 256x1 ...]
+    python -m bench.simulation [policies] [rare] [wedge] [--trace FILE.swf] [--jobs 2000] [--policy NAME ...] [--cluster 256x1 ...] [--slots 64 --small 300]
 
 Without a trace the workload is drawn as the tests draw theirs. Some minutes of one core each; `conservative` takes the longest.
 """
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 JOBS, SLOTS = 2000, 256
 TRACES = Path(__file__).parents[1].parent / "shared" / "traces"
 _RULES = {"fifo": textbook.first_come, "easy": textbook.easy, "conservative": textbook.conservative}
-LARGE = SLOTS // 2
 SMALL = 1000  # jobs among which large gangs are rare
 
 
@@ -36,6 +35,10 @@ def main() -> None:
     given.add_argument("parts", nargs="*", choices=[[], "policies", "rare", "wedge"])
     given.add_argument("--trace", type=Path, default=TRACES / "lublin_256.swf")
     given.add_argument("--jobs", type=int, default=JOBS)
+    given.add_argument(
+        "--slots", type=int, default=SLOTS, help="of `rare`; another number than the trace's draws the jobs"
+    )
+    given.add_argument("--small", type=int, default=SMALL)
     given.add_argument("--policy", action="append", choices=list(NAMED))
     given.add_argument("--cluster", action="append")
     options = given.parse_args()
@@ -47,7 +50,9 @@ def main() -> None:
     if "policies" in parts:
         workload(work, name, options.policy or list(NAMED), options.cluster or [f"{SLOTS}x1", f"{SLOTS // 8}x8"])
     if "rare" in parts:
-        rare(work, name)
+        if options.slots != SLOTS:
+            work, name = lublin.workload(1, options.jobs, options.slots), "drawn"
+        rare(work, name, slots=options.slots, most=options.small)
     if "wedge" in parts:
         wedge()
 
@@ -65,18 +70,19 @@ def workload(work: Sequence[Submission], name: str, policies: Sequence[str], clu
             )
 
 
-def rare(work: Sequence[Submission], name: str, load: float = 1.0) -> None:
+def rare(work: Sequence[Submission], name: str, *, slots: int, most: int, load: float = 1.0) -> None:
     """The smaller jobs of a workload, so dense that they ask for all slots, and ten gangs of half of them at even distances."""
-    small = [each for each in work if each.size <= SLOTS // 8][:SMALL]
+    small = [each for each in work if each.size <= slots // 8][:most]
     first, last = small[0].at_s, small[-1].at_s
-    dense = sum(each.size * each.run_s for each in small) / (load * SLOTS * (last - first))
+    dense = sum(each.size * each.run_s for each in small) / (load * slots * (last - first))
     mixed = [dataclasses.replace(each, at_s=round((each.at_s - first) * dense)) for each in small]
     span = mixed[-1].at_s
     mixed += [
-        Submission(at_s=round(span * (number + 1) / 12), run_s=600, size=LARGE, estimate_s=600) for number in range(10)
+        Submission(at_s=round(span * (number + 1) / 12), run_s=600, size=slots // 2, estimate_s=600)
+        for number in range(10)
     ]
     for policy in ("greedy", "builtin"):
-        outcome = run(policy, mixed, f"{SLOTS}x1")
+        outcome = run(policy, mixed, f"{slots}x1")
         waits = [each.wait_s for each in outcome.runs[-10:] if each.wait_s is not None]
         _say(
             bench="rare", workload=name, policy=policy, load=load, mean_wait_of_gangs_s=sum(waits) / len(waits),

@@ -88,6 +88,19 @@ def _placed_nodes(session: Session, sub: SubState) -> list[int]:
     return [node for _, node in session.on_nodes(tasks)]
 
 
+def is_close_enough(session: Session, gang: GangState) -> bool:
+    """Whether what is placed of the gang, which is prepared, lies as close together as it and its sub gangs must."""
+    if not gang.wants_closeness:
+        return True
+    tree, nodes = session.snapshot.tree, {sub.sub.key: _placed_nodes(session, sub) for sub in gang.subs}
+    parts = [(gang.closeness, [node for own in nodes.values() for node in own])]
+    parts += [(sub.closeness, nodes[sub.sub.key]) for sub in gang.subs]
+    return all(
+        wish is None or wish.tier is None or not own or tree.tier[tree.lowest_holding(own)] <= wish.tier
+        for wish, own in parts
+    )
+
+
 def gradients(
     session: Session, subject: GangState | SubState, within: str, *, evicting: bool = False
 ) -> list[list[str]]:

@@ -18,7 +18,7 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.statement import Placement
-from pumice.scheduling.placing import turns
+from pumice.scheduling.placing import topology, turns
 from pumice.scheduling.placing.pending import PendingMembers, is_placeable
 
 if TYPE_CHECKING:
@@ -173,7 +173,9 @@ class Later:
 
 
 def in_places(session: Session, gang: GangState, seats: Sequence[Seat]) -> Statement | None:
-    """The gang's members in these very places, which have room for them; None where a filter or the queue refuses one."""
+    """The gang's members in these very places, which have room for them; None where a filter or the queue refuses one, or they lie too far apart."""
+    if topology.prepare(session, gang) is not None:
+        return None
     statement, queue = session.statement(), session.queue_of(gang)
     waiting = [task for task in gang.tasks_in(Status.PENDING) if is_placeable(task)]
     for seat in seats:
@@ -186,6 +188,9 @@ def in_places(session: Session, gang: GangState, seats: Sequence[Seat]) -> State
                 statement.rollback()
                 return None
             statement.place(Placement(gang, seat.shape, [task], [node], Status.ALLOCATED))
+    if not topology.is_close_enough(session, gang):  # hyper nodes have changed since
+        statement.rollback()
+        return None
     return statement
 
 

@@ -8,6 +8,7 @@ from tests.unit.scheduling.clusters import (
     NOW,
     a_cluster,
     a_gang,
+    a_hyper_node,
     a_node,
     a_priority_class,
     a_queue,
@@ -230,6 +231,20 @@ def test_only_the_minimum_is_reserved_where_idle_room_is_part_of_it():
         policy=rules(),
     )  # fmt: skip
     assert kept(decisions)["elastic"] == (4000, {"n1": 3})
+
+
+@pytest.mark.parametrize(("racks", "starts"), [([["n1", "n2"]], {"close": 2}), ([["n1"], ["n2"]], {})])
+def test_reserved_places_that_are_in_two_hyper_nodes_by_now_are_not_taken(racks, starts):
+    rack_rules = rules("network-topology-aware")
+    wish = {"spec": {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}}
+    close = waits("close", 2, created=10, group=wish)
+    nodes = [a_node("n1", cpu="1"), a_node("n2", cpu="1")]
+    busy = [runs("x", "n1", 3700), runs("y", "n2", 3700)]
+    first = plan_for(*nodes, *busy, close, a_hyper_node("rack", 1, nodes=["n1", "n2"]), policy=rack_rules)
+    assert kept(first)["close"] == (3700, {"n1": 1, "n2": 1})
+    now = [a_hyper_node(f"rack-{number}", 1, nodes=names) for number, names in enumerate(racks)]
+    then = plan_for(*nodes, close, *now, policy=rack_rules, memory=first.memory, now=NOW + 100 * instant.SECOND)
+    assert started(then) == starts
 
 
 def test_a_queue_keeps_what_a_reservation_will_need_of_its_quota():
