@@ -151,8 +151,15 @@ class Gang:
 
     @functools.cached_property
     def is_steady(self) -> bool:
-        """Whether it has members, and all of them run: nothing is to be placed, mended or said of them."""
-        return 0 < self.counts[Status.RUNNING] == len(self.tasks)
+        """Whether it runs and is whole: nothing is to be admitted, placed, mended or said of any member."""
+        spec, roles = self.spec, self.spec.role_minimums
+        was_admitted = spec.phase == PodGroupPhase.INQUEUE.value and spec.minimum is None
+        return (
+            max(spec.min_member, 1) <= self.counts[Status.RUNNING] == len(self.tasks)
+            and (spec.phase == PodGroupPhase.RUNNING.value or was_admitted)
+            and not spec.policies
+            and all(sum(task.role == role for task in self.tasks) >= least for role, least in roles.items())
+        )
 
     @functools.cached_property
     def known(self) -> dict[Hashable, Any]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.cluster.tasks import ON_A_NODE, Status
+from pumice.scheduling.core import steady
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.failures import NOTHING_ASIDE
-from pumice.scheduling.core.gangstate import GangState, SubState
+from pumice.scheduling.core.gangstate import Gangs, GangState, SubState
 from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.shapes import ShapeBook
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pumice.cluster.amounts import MutableAmounts
+    from pumice.cluster.gangs import Gang
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.shortcuts import Shortcuts
     from pumice.scheduling.core.statement import Operation
+    from pumice.scheduling.core.steady import Steady
     from pumice.scheduling.evicting.backoff import Backoff
     from pumice.telemetry.catalogue import Metric
 
@@ -46,6 +50,18 @@ T = TypeVar("T")
 
 # Work is counted in units of roughly ten microseconds: a gang's turn, a placement, a node tried for eviction.
 UNLIMITED_BUDGET = 2**62
+
+
+class _Queues:
+    """The queues that steady gangs are in."""
+
+    def __init__(self) -> None:
+        self.names: Counter[str] = Counter()
+
+    def add(self, gang: Gang, sign: int) -> None:
+        self.names[gang.spec.queue] += sign
+        if not self.names[gang.spec.queue]:
+            del self.names[gang.spec.queue]
 
 
 class Session:
@@ -76,13 +92,16 @@ class Session:
         self.closed_by: Failure | None = None  # of a plugin that this cycle cannot do without
         self.turn: GangState | None = None  # the gang that is worked on
         self.queues = snapshot.queues
-        self.gangs: dict[str, GangState] = {}
+        queues = {gang.spec.queue for gang in self.steady.restless} | self.steady.sum(_Queues).names.keys()
+        self.gangs = Gangs(snapshot.gangs, self.queues if queues - self.queues.keys() else None)
         self.stranded: dict[str, GangState] = {}  # gangs whose queue does not exist
-        for key, gang in snapshot.gangs.items():
-            known = gang.spec.queue in self.queues
-            (self.gangs if known else self.stranded)[key] = GangState(gang)
+        if len(self.gangs) < len(snapshot.gangs):
+            lost = (gang for gang in snapshot.gangs.values() if gang.key not in self.gangs)
+            self.stranded = {gang.key: GangState(gang) for gang in lost}
         # Gangs that may have members to place, or something to be said of; of most clusters' gangs all members just run.
-        self.restless: list[GangState] = [gang for gang in self.gangs.values() if not gang.gang.is_steady]
+        self.restless: list[GangState] = [
+            self.gangs[gang.key] for gang in self.steady.restless if gang.key not in self.stranded
+        ]
         for gang_state in self.stranded.values():
             gang_state.reasons.append(Reason(Code.QUEUE_MISSING, "queue", Facts(queue=gang_state.queue)))
         self.room = Room(snapshot.nodes)
@@ -111,13 +130,18 @@ class Session:
         self.figures: dict[str, QueueFigures] = {}  # what plugins publish when they close
         self.shares: dict[str, float] = {}
         self.reservations: dict[str, Reserved] = {}  # by gang
-        self.expected: dict[str, Expected] = {}
+        self.expected: Mapping[str, Expected] = {}
         self.factors: dict[str, Factors] = {}  # of gangs that wait
         self.factor_weights: dict[str, float] = {}
         self.usage: dict[str, QueueUsage] = {}
         self.shapes_examined = 0  # for which the room that is left was found out
         self.kept: list[Statement] = []  # neither committed nor undone: they hold room until the cycle ends
         self._shared: dict[Callable[[Session], Any], Any] = {}
+
+    @property
+    def steady(self) -> Steady:
+        """The gangs of the snapshot that run and are whole, and sums over them."""
+        return steady.of(self.snapshot)
 
     @property
     def on(self) -> Points:
@@ -279,6 +303,11 @@ class Session:
         if (failed := self.ports.resting.get(gang.key)) is not None:
             return Reason(Code.ATTEMPT_FAILED, "dispatch", Facts(text=failed.why), cure=Cure.WAITING)
         return self.points.valid.of(gang)
+
+    @property
+    def in_question(self) -> Iterable[GangState]:
+        """Gangs that may not be ready as the session begins: all but steady ones, if the plugins let those count as ready."""
+        return self.restless if self.points.ready.holds_of_steady else self.gangs.values()
 
     def is_ready(self, gang: GangState) -> bool:
         return self.points.ready.holds(gang)

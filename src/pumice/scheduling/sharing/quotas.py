@@ -11,7 +11,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Amount
 from pumice.scheduling.core.decisions import QueueFigures
 from pumice.scheduling.evicting import votes
-from pumice.scheduling.sharing import admitted
+from pumice.scheduling.sharing import admitted, holdings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Bound
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.sharing.holdings import Holding
     from pumice.scheduling.sharing.queue_tree import QueueTree
 
 
@@ -55,6 +56,13 @@ class Account:
         if gang.phase == PodGroupPhase.INQUEUE.value or started:
             amounts.add(self.admitted, admitted.outstanding(gang))
 
+    def enter_steady(self, held: Holding) -> None:
+        """The same, for all steady gangs of the queue."""
+        amounts.add(self.allocated, held.occupied.total())
+        amounts.add(self.request, held.occupied.total())
+        amounts.add(self.elastic, held.elastic.total())
+        amounts.add(self.admitted, held.admitted.total())
+
     def beyond_ceiling(self, minimum: Amounts) -> list[str]:
         """Resources in which admitting a minimum would exceed the ceiling; what is held beyond minimums can be given back."""
         wanted = amounts.sum_of([minimum, self.allocated, self.admitted])
@@ -74,14 +82,21 @@ class Account:
 def flat_accounts(session: Session) -> dict[str, Account]:
     """Books of all queues that have gangs, side by side: guarantees of all queues are set aside before any queue borrows."""
     guaranteed = amounts.sum_of(queue.guarantee for queue in session.queues.values())
-    accounts: dict[str, Account] = {}
-    for gang in session.gangs.values():
-        account = accounts.get(gang.queue)
-        if account is None:
-            queue = session.queue_of(gang)
-            account = accounts[gang.queue] = Account(queue, ceiling(session.total, guaranteed, queue))
-        account.enter(gang)
+    present = holdings.by_queue(session).keys() | {gang.queue for gang in session.restless}
+    accounts = {
+        name: Account(queue, ceiling(session.total, guaranteed, queue))
+        for name, queue in session.queues.items()
+        if name in present
+    }
+    _enter_all(session, accounts)
     return accounts
+
+
+def _enter_all(session: Session, accounts: Mapping[str, Account]) -> None:
+    for name, held in holdings.by_queue(session).items():
+        accounts[name].enter_steady(held)
+    for gang in session.restless:
+        accounts[gang.queue].enter(gang)
 
 
 def ceiling(total: Amounts, guaranteed: Amounts, queue: QueueInfo) -> MutableAmounts:
@@ -103,8 +118,7 @@ def _capability(queue: QueueInfo) -> MutableAmounts:
 def tree_accounts(session: Session, tree: QueueTree) -> dict[str, Account]:
     """Books of all queues of a tree: what gangs of one queue hold counts for every queue above it as well."""
     own = {name: Account(queue, {}) for name, queue in tree.queues.items()}
-    for gang in session.gangs.values():
-        own[gang.queue].enter(gang)
+    _enter_all(session, own)
     accounts = {
         name: Account(queue, {}, deserved=amounts.at_least(queue.deserved, queue.guarantee))
         for name, queue in tree.queues.items()
