@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 # Thousands of pods that are bound, or start, one after the other are planned for so often at most.
 PROGRESS_S = 0.25
-# The same for members of a gang that is still being created: until it may be complete there is nothing to plan.
-ARRIVAL_S = 1.0
+# The same for members of a gang that is still being created: until it may be complete there is nothing to plan, and for so long
+# nothing is said of it.
+ARRIVAL_S = 5.0
 _MISSING = frozenset({Code.PODS_MISSING, Code.TASK_PODS_MISSING, Code.SUB_GROUPS_MISSING})
 
 

@@ -96,7 +96,7 @@ def test_members_that_come_while_it_is_planned_are_counted():
     play(story)
 
 
-def test_of_a_gang_that_stays_too_small_the_newcomers_are_told_within_a_second():
+def test_of_a_gang_that_stays_too_small_the_newcomers_are_told_in_the_end():
     async def story(scheduler):
         await scheduler.hear_one_by_one([a_group("g", SIZE), *members(2)])
         before = scheduler.plans
