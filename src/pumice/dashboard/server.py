@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 from aiohttp import web
@@ -55,6 +56,7 @@ GONE_S = 1.0  # a reader that has closed its connection is noticed within this t
 PATCH_S = 0.2  # between two patches of one page, at least
 LOOKS_KEPT_MAX = 200  # rendered parts, shared by all who see the same
 THEMES = ("system", "light", "dark")
+_OWN_PATH = re.compile(r"/([^/\\\x00-\x20][^\\\x00-\x20]*)?")  # browsers drop tabs, and take a backslash for a slash
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +119,7 @@ class Dashboard:
             application.router.add_get(page.path, functools.partial(self._page, page))
         application.router.add_get("/history.csv", self._history_csv)
         application.router.add_get("/live", self._live)
-        application.router.add_get("/sign-in", self._sign_in_form)
+        application.router.add_get("/sign-in", self._at_the_door)
         application.router.add_post("/sign-in", self._sign_in)
         application.router.add_post("/sign-out", self._sign_out)
         application.router.add_post("/theme", _theme)
@@ -198,15 +200,17 @@ class Dashboard:
     async def _session(self, request: web.Request) -> Session:
         """Who asks; sends them to the door where nobody knows."""
         bearer = token_of(request.headers) if self._door.takes_tokens else ""
-        if bearer:
+        is_guess = bool(bearer) and not self._sessions.knows(bearer)
+        if is_guess:
             self._sign_ins.check(request.remote)
         try:
             session = await self._sessions.find(request.cookies.get(self._cookie, ""), bearer)
         except Denied as denied:
             if denied.status != 401:
                 raise
-            if bearer:
+            if is_guess:
                 self._sign_ins.take(request.remote)
+            if bearer:
                 raise
             session = None
         if session is None:
@@ -216,7 +220,14 @@ class Dashboard:
         self._requests.take(id(session))
         return session
 
-    async def _sign_in_form(self, request: web.Request, cause: str = "") -> web.Response:
+    async def _at_the_door(self, request: web.Request) -> web.Response:
+        """The form; whom a proxy has signed in already is let in."""
+        if self._door.takes_tokens and token_of(request.headers):
+            await self._session(request)
+            raise _Elsewhere("/")
+        return self._sign_in_form(request)
+
+    def _sign_in_form(self, request: web.Request, cause: str = "") -> web.Response:
         frame = self._frame(request, None)
         values = {**frame, "title": "Sign in", "takes_tokens": self._door.takes_tokens, "cause": cause}
         text = rendering.page("sign_in.html", values)
@@ -228,14 +239,14 @@ class Dashboard:
         secret = str(form.get("secret", "")).strip()
         if not secret or len(secret) > SECRET_CHARS_MAX:
             cause = "no token was given" if not secret else "this is too long for a token"
-            return await self._sign_in_form(request, cause)
+            return self._sign_in_form(request, cause)
         try:
             cookie, _ = await self._sessions.begin(secret)
         except Denied as denied:
             if denied.status != 401:
                 raise
             self._sign_ins.take(request.remote)
-            return await self._sign_in_form(request, str(denied))
+            return self._sign_in_form(request, str(denied))
         response = web.Response(status=303, headers={"location": "/"})
         secure = request.secure or request.headers.get("x-forwarded-proto") == "https"
         response.set_cookie(self._cookie, cookie, httponly=True, samesite="Lax", secure=secure, path="/")
@@ -332,8 +343,8 @@ class Dashboard:
                 found = await self._parts(*target, session)
             except Denied as denied:
                 found = {}
-                if denied.status in {401, 403}:
-                    await response.write(b"event: leave\ndata: sign in again\n\n")
+                if denied.status in _LEAVE:
+                    await response.write(b"event: leave\ndata: " + _LEAVE[denied.status] + b"\n\n")
                     return
             except PumiceError:
                 found = {}  # the page says how old it is
@@ -351,9 +362,8 @@ class Dashboard:
     async def _parts(
         self, page: Page, names: Mapping[str, str], query: Mapping[str, str], session: Session
     ) -> dict[str, str]:
-        """Rendered once for all who see the same at the same time; raises Denied once somebody has signed out."""
-        if not self._sessions.holds(session):
-            raise Denied(401, "signed out")
+        """Rendered once for all who see the same at the same time; raises Denied once a session is over."""
+        await self._sessions.review(session)
         state = self._source.state
         sees = await session.person.sees(state) if state is not None else None
         who = session.csrf if page.path not in self._shared else sees
@@ -392,8 +402,7 @@ async def _theme(request: web.Request) -> web.StreamResponse:
     theme, here = str(form.get("theme", "")), str(form.get("here", "/"))
     if theme not in THEMES:
         raise Denied(400, f"theme {theme[:20]!r}: there are {', '.join(THEMES)}")
-    back = here if here.startswith("/") and not here.startswith(("//", "/\\")) else "/"
-    response = web.Response(status=303, headers={"location": back})
+    response = web.Response(status=303, headers={"location": here if _OWN_PATH.fullmatch(here) else "/"})
     response.set_cookie("pumice-theme", theme, max_age=365 * 86_400, samesite="Lax", path="/", httponly=True)
     return response
 
@@ -407,7 +416,7 @@ def _target(where: str) -> tuple[Page, Mapping[str, str], Mapping[str, str]]:
         if len(wanted) == len(given) and all(
             one == other or one.startswith("{") for one, other in zip(wanted, given, strict=True)
         ):
-            names = {one.strip("{}"): other for one, other in zip(wanted, given, strict=True) if one != other}
+            names = {one.strip("{}"): unquote(other) for one, other in zip(wanted, given, strict=True) if one != other}
             return page, names, query
     raise Denied(404, "no such page")
 
@@ -429,6 +438,7 @@ async def _is_up(_: web.Request) -> web.Response:
     return web.Response(text="ok\n")
 
 
+_LEAVE = {401: b"sign in", 403: b"look again", 404: b"look again"}  # the page itself then says what is not possible
 _SORRY = {
     400: "That cannot be asked",
     401: "Not signed in",

@@ -31,6 +31,7 @@ from pumice.dispatch.dispatcher import Dispatcher
 from pumice.dispatch.evictor import EvictionSettings
 from pumice.dispatch.memory_store import MemoryPlace, MemoryStore
 from pumice.errors import NotFound
+from pumice.flight.recorder import NOBODY, Planned, Unrecorded
 from pumice.kube import errors
 from pumice.kube.recorder import Recorder
 from pumice.processes.extender_client import Extending
@@ -95,6 +96,7 @@ class Served:
         default_factory=EvictionSettings
     )  # towards pods that have to go
     memory_place: MemoryPlace | None = None  # where persistent memory is kept; None: it ends with the process
+    flight: Unrecorded = NOBODY  # keeps what every cycle is planned from
 
 
 def units_for(snapshot: Snapshot) -> int:
@@ -138,6 +140,8 @@ class Scheduler:
         self._refused = ""  # why the newest policy is not in force
         self._extra_plugins = served.extra_plugins
         self._grace_s = served.grace_s
+        self._flight = served.flight
+        self._flight.of(served.scheduler_names, served.default_queue, served.grace_s)
         self._recorder = Recorder(client, component="pumice-scheduler", clock=runtime.clock, log=runtime.log)
         self.dispatcher = Dispatcher(
             client, self._cluster, self._learn, self._recorder, runtime, eviction_settings=served.eviction_settings
@@ -160,6 +164,7 @@ class Scheduler:
 
     def _learn(self, change: Change) -> None:
         self._wakeups.learn(change, self._requirements.concerns)
+        self._flight.saw(change)
 
     def _receive(self, news: Sequence[News]) -> None:
         for change in news:
@@ -178,6 +183,11 @@ class Scheduler:
     def cluster(self) -> Cluster:
         """What this scheduler holds to be true now; only its own intake may change it."""
         return self._cluster
+
+    @property
+    def remembered(self) -> Memory:
+        """What the last cycle left for the next one."""
+        return self._memory
 
     # ------------------------------------------------------------------------------------------------- life
 
@@ -212,6 +222,7 @@ class Scheduler:
             await self._store.flush()
             self._thread.submit(self._extending.close)  # after a plan that may still be asking
             self._thread.shutdown(wait=False)
+            self._flight.close()
 
     async def idle_pulse(self) -> None:
         """A replica that waits to lead is alive too: it beats until its own loop does."""
@@ -281,18 +292,20 @@ class Scheduler:
             self._loaded = {}
         ports = dataclasses.replace(
             self._ports,
-            extender=self._extending.of(chosen),
+            extender=self._flight.listening(self._extending.of(chosen)),
             loads=self._loads.current,
             resting=self.dispatcher.resting(),
             forecasts=self.forecasting.take_fresh(),
             run_times=self._recorded.current,
         )
+        budget = units_for(snapshot)
+        self._flight.begins(self._intake, Planned(self.cycles, now, chosen, self._memory, ports, budget))
         plan = functools.partial(
             cycle.plan,
             now=now,
             ports=ports,
             extra_plugins=self._extra_plugins,
-            budget=units_for(snapshot),
+            budget=budget,
             grace_s=self._grace_s,
         )
         self._planned_with = self._memory, dataclasses.replace(ports, measure=no_measure)
@@ -300,6 +313,7 @@ class Scheduler:
         decisions = await asyncio.get_running_loop().run_in_executor(
             self._thread, in_context, plan, snapshot, chosen, self._memory
         )
+        self._flight.ends(decisions, seconds=self._clock.monotonic() - self._planned_at)
         self._memory = decisions.memory
         self._store.offer(decisions.memory)
         for slot in decisions.refused_memory.keys() - self._oversized:

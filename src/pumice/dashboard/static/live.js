@@ -92,7 +92,11 @@
       tick();
       say("live");
     });
-    stream.addEventListener("leave", () => { stream.close(); location.assign("/sign-in"); });
+    stream.addEventListener("leave", (event) => {
+      stream.close();
+      if (event.data === "sign in") location.assign("/sign-in");
+      else location.reload();
+    });
     stream.addEventListener("error", () => {
       say("not connected; trying again");
       if (stream.readyState === EventSource.CLOSED) setTimeout(connect, 5000);

@@ -53,9 +53,16 @@ def place_tasks(
             gang.fit_errors[run[placed]] = _why(session, shape, within, hyper_node)
             if not _worth_going_on(sub):
                 return
-        if session.sub_is_ready(sub):
+        if session.sub_is_ready(sub) or (session.is_ahead and _is_whole(session, sub)):
             # Members left over from the run come in later turns.
             return
+
+
+def _is_whole(session: Session, sub: SubState) -> bool:
+    """At a later moment a place is a place: what is free only then looks promised."""
+    if sub.gang.spec.policies:
+        return session.points.sub_pipelined.is_unopposed(sub)
+    return session.points.pipelined.is_unopposed(sub.gang)
 
 
 def refuse(gang: GangState, reason: Reason) -> None:
