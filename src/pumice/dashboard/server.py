@@ -24,7 +24,7 @@ from pumice.processes.access import Denied, token_of
 from pumice.runtime import silent
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
     from pumice.clock import Clock
     from pumice.dashboard.people import Door
@@ -135,6 +135,16 @@ class Dashboard:
         )
         return self.port
 
+    async def problems(self) -> AsyncGenerator[str, None]:
+        """Why what is shown may be old, whenever that changes; empty: it is not."""
+        known = ""
+        while True:
+            version = self._source.version
+            if version and self._source.problem != known:
+                known = self._source.problem
+                yield known
+            await self._source.newer_than(version, within_s=HEARTBEAT_S)
+
     async def stop(self) -> None:
         for each in list(self._streams):
             each.cancel()
@@ -171,6 +181,8 @@ class Dashboard:
         response = web.Response(text=rendering.page("sorry.html", values), status=status, content_type="text/html")
         if status == 429:
             response.headers["retry-after"] = "5"
+        if status == 503 and request.method == "GET":
+            response.headers["refresh"] = "5"  # who waits for a cluster that starts need do nothing
         return response
 
     def _frame(self, request: web.Request, session: Session | None) -> dict[str, Any]:

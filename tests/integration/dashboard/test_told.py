@@ -19,6 +19,7 @@ from pumice.clock import RealClock
 from pumice.dashboard.people import Person
 from pumice.dashboard.server import PAGES, Dashboard, Settings
 from pumice.dashboard.source import Source
+from pumice.errors import PumiceError
 from pumice.kube.transport import Response
 from pumice.readmodel import changes, model
 from pumice.record import model as record
@@ -283,3 +284,35 @@ async def test_a_spreadsheet_is_given_text_where_a_name_looks_like_a_formula():
             risky = [cell for cell in cells if cell[:1] in "=+-@" and cell]
             assert risky == [], text
         assert "'=1+1" in (await site.get("all", "/history.csv?namespace=red"))[1]
+
+
+async def test_without_a_scheduler_pages_and_terminal_say_why_until_it_answers():
+    class Away(Leader):
+        async def lines(self, question):
+            if not self.asked:
+                self.asked.append(question)
+                raise PumiceError("nobody leads")
+            async for each in super().lines(question):
+                yield each
+
+    clock = RealClock()
+    leader = Away(two_teams())
+    source = Source(leader, clock)
+    served = Dashboard(source, leader, leader, Events(), Door(), clock=clock, settings=Settings())
+    url = f"http://127.0.0.1:{await served.start()}"
+    headers, problems = {"authorization": "Bearer all"}, served.problems()
+    try:
+        async with asyncio.timeout(PATIENCE_S), aiohttp.ClientSession(headers=headers) as session:
+            async with session.get(url) as answer:
+                assert (answer.status, answer.headers["refresh"]) == (503, "5")
+                assert "the scheduler has not told anything yet" in await answer.text()
+            following = asyncio.create_task(source.run())
+            assert [await anext(problems), await anext(problems)] == ["nobody leads", ""]
+            async with session.get(url) as answer:
+                assert answer.status == 200
+                assert "refresh" not in answer.headers
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await problems.aclose()
+        await served.stop()
