@@ -181,8 +181,8 @@ class Dashboard:
         response = web.Response(text=rendering.page("sorry.html", values), status=status, content_type="text/html")
         if status == 429:
             response.headers["retry-after"] = "5"
-        if status == 503 and request.method == "GET":
-            response.headers["refresh"] = "5"  # who waits for a cluster that starts need do nothing
+        if status in _REFRESH_S and request.method == "GET":
+            response.headers["refresh"] = _REFRESH_S[status]
         return response
 
     def _frame(self, request: web.Request, session: Session | None) -> dict[str, Any]:
@@ -450,6 +450,7 @@ async def _is_up(_: web.Request) -> web.Response:
     return web.Response(text="ok\n")
 
 
+_REFRESH_S = {403: "15", 503: "5"}  # who waits for a right, a first gang or a cluster that starts need do nothing
 _LEAVE = {401: b"sign in", 403: b"look again", 404: b"look again"}  # the page itself then says what is not possible
 _SORRY = {
     400: "That cannot be asked",

@@ -113,7 +113,7 @@ class Leader:
             pods = (model.Pod(f"{gang.name}-0", "Pending", message=text),)
             return model.GangDetail(**head, gang=gang, pods=pods, claims=self.state.claims)
         if path == "/v1/what-if":
-            return Outcome(starts={mine.key: 1}, waiting=1)
+            return Outcome(starts={mine.key: 1}, admitted={f"{mine.key}-runs": 2}, waiting=1)
         if path == "/v1/report":
             row = record.UsageRow(mine.queue, GPU, 2.0, 1.0)
             since, until = int(query["since"]), int(query["until"])
@@ -243,6 +243,8 @@ async def test_a_gang_that_may_be_seen_tells_in_words_that_others_are_in_its_way
         assert "half of the gangs started within 60s of the likely time" in text
         assert "evicts 1 pod of others" in await site.live("red", "/gangs/red/mine", "evicts")
         assert "last words of mine" in text
+        _, text = await site.get("all", "/what-if?add-nodes=1&like=n1")
+        assert all(words in text for words in ("Would start", "Would be admitted", "Would go on waiting"))
 
 
 @pytest.mark.parametrize("who", ["all", "red"])
