@@ -46,8 +46,7 @@ class Account:
         """Count a gang at the start of the session."""
         amounts.add(self.allocated, gang.occupied)
         amounts.add(self.request, gang.occupied)
-        for task in gang.tasks_in(Status.PENDING):
-            amounts.add(self.request, task.request.amounts)
+        amounts.add(self.request, amounts.sum_of(task.request.amounts for task in gang.tasks_in(Status.PENDING)))
         minimum = gang.spec.minimum
         amounts.add(self.elastic, amounts.surplus(gang.occupied, minimum or {}))
         if minimum is None or gang.has_reservation:
@@ -218,9 +217,12 @@ def beyond_share(account: Account, gang: GangState) -> tuple[Amount, ...]:
 
     Two such gangs in two queues may wait for one another for ever, however much room is free.
     """
-    cheapest = sorted((task.request.amounts for task in gang.tasks), key=lambda each: sorted(each.items()))
-    alike = cheapest[:1] == cheapest[-1:]  # else who makes up the minimum is open, and only what is written counts
-    minimum = gang.spec.minimum or (amounts.sum_of(cheapest[: gang.spec.min_member]) if alike else {})
+    first, *others = {task.request: task.request.amounts for task in gang.tasks}.values() or ({},)
+    alike = all(
+        each == first for each in others
+    )  # else who makes up the minimum is open, and only what is written counts
+    least = min(gang.spec.min_member, len(gang.tasks))
+    minimum = gang.spec.minimum or (amounts.sum_of([first] * least) if alike else {})
     over = amounts.beyond(minimum, account.deserved, asked=minimum)
     return tuple(Amount.of(name, limit=account.deserved.get(name, 0), wanted=minimum[name]) for name in over)
 

@@ -16,10 +16,13 @@ from pumice.cluster import amounts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pumice.cluster.columns import Column
+    from pumice.cluster.columns import Column, NodeTable
+    from pumice.cluster.gangs import Gang
+    from pumice.cluster.requests import Request
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Indexes
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.time.estimates import Estimates
@@ -56,33 +59,29 @@ class ReleaseProfile:
     # ------------------------------------------------------------------------------------------------- building
 
     def _build(self) -> None:
-        session, index, axis = self.session, self.session.room.table.index, self.session.room.table.axis
-        ends: list[Instant] = []
-        nodes: list[int] = []
+        session, table = self.session, self.session.room.table
+        ends: list[Instant] = []  # one for each gang and request
         kinds: list[int] = []
-        demands: list[Column] = []
-        kind_of: dict[object, int] = {}
+        places: list[Indexes] = []
+        kind_of: dict[Request, int] = {}
         holders: list[tuple[Instant, GangState]] = []
         for gang in session.gangs.values():
-            held = gang.gang.held
-            if not held:
+            if not gang.gang.held:
                 continue
             end = self.estimates.end(gang)
             holders.append((end, gang))
-            for request, names in held:
-                kind = kind_of.get(request)
-                if kind is None:
-                    kind = kind_of[request] = len(demands)
-                    demands.append(axis.demand(request))
-                there = [index[name] for name in names if name in index]
-                ends += [end] * len(there)
-                nodes += there
-                kinds += [kind] * len(there)
-        order = np.argsort(np.asarray(ends, dtype=np.int64), kind="stable")
-        self._ends = np.asarray(ends, dtype=np.int64)[order]
-        self._nodes = np.asarray(nodes, dtype=np.intp)[order]
-        per_kind = np.stack(demands, axis=1) if demands else np.zeros((len(axis), 0), dtype=np.int64)
-        self._amounts = per_kind[:, np.asarray(kinds, dtype=np.intp)[order]]
+            for request, there in _places(gang.gang, table):
+                ends.append(end)
+                kinds.append(kind_of.setdefault(request, len(kind_of)))
+                places.append(there)
+        sizes = [len(there) for there in places]
+        demands = [table.axis.demand(request) for request in kind_of]
+        all_ends = np.repeat(np.asarray(ends, dtype=np.int64), sizes)
+        order = np.argsort(all_ends, kind="stable")
+        self._ends = all_ends[order]
+        self._nodes = np.concatenate(places)[order] if places else np.zeros(0, dtype=np.intp)
+        per_kind = np.stack(demands, axis=1) if demands else np.zeros((len(table.axis), 0), dtype=np.int64)
+        self._amounts = per_kind[:, np.repeat(np.asarray(kinds, dtype=np.intp), sizes)[order]]
         self._rows = np.flatnonzero(per_kind.any(axis=1)) if demands else np.zeros(0, dtype=np.intp)
         self._moments: list[Instant] = [each for each in np.unique(self._ends).tolist() if each > self.now]
         self._holders = sorted(holders, key=lambda each: each[0])
@@ -169,6 +168,19 @@ class ReleaseProfile:
         """What this cycle has placed and evicted so far, without what was undone."""
         for (end, gang, shape, nodes), net in self._net.items():
             yield Move(end, gang, shape, nodes, net)
+
+
+def _places(gang: Gang, table: NodeTable) -> list[tuple[Request, Indexes]]:
+    """What a gang holds, and on which nodes; found anew only when the gang changes, or nodes come or go."""
+    known: tuple[Sequence[str], list[tuple[Request, Indexes]]] | None = gang.known.get(_places)
+    if known is None or known[0] is not table.names:
+        index = table.index
+        found = [
+            (request, np.array([index[name] for name in names if name in index], dtype=np.intp))
+            for request, names in gang.held
+        ]
+        known = gang.known[_places] = (table.names, found)
+    return known[1]
 
 
 def merged(moments: Sequence[Instant], most: int = STEPS_MAX) -> list[int]:

@@ -30,11 +30,19 @@ STORE_S_MAX = 6.0
 SKEW_S_MAX = 600.0
 
 
+# With these, what a scheduler counts is off by more than what a test can forgive: it hears late, by a wrong clock, or the cluster has another size.
+_BLURS_USAGE = frozenset({
+    "pause-leader", "cut-scheduler", "skew", "restart-store", "node-down", "node-gone", "node-shrinks", "node-cordoned",
+})  # fmt: skip
+
+
 async def befall(world: World, mishap: Mishap) -> None:
     """Lets it happen, unless the faults are over."""
     if world.is_calm:
         return
     world.note(f"mishap {mishap}")
+    if mishap.what in _BLURS_USAGE:
+        world.witness.is_ledger_whole = False
     world.network.done[mishap.what] += 1
     with contextlib.suppress(errors.KubeError):  # of users: what they wanted to change is gone, or the server is down
         await MISHAPS[mishap.what](world, mishap)
@@ -47,6 +55,7 @@ async def mend_all(world: World) -> None:
     world.server.journal.is_full = False
     for machine in world.machines.values():
         machine.line.is_cut = False
+        machine.replica.spare()
         machine.replica.wake(world.loop)
     for number in range(world.story.nodes):
         name = f"node-{number}"

@@ -76,6 +76,7 @@ class Network:
         self.wires: list[Wire] = []
         self.is_over = False  # the world has ended: nobody is answered any more
         self.on_send: Callable[[str, Request], None] = lambda _who, _request: None
+        self.on_yes: Callable[[str, Request], None] = lambda _who, _request: None
         server.on_crash = self._server_died
 
     def _server_died(self) -> None:
@@ -120,6 +121,8 @@ class Line:
         after_s = self._chance.uniform(*((0.1, SLOW_S_MAX) if fault == "slow" else LATENCY_S))
         response = await self._network.server.serve(request, self._caller, after_s)
         if response.stream is None:
+            if response.status < 300:
+                self._network.on_yes(self._who, request)
             return response
         wire = Wire(self, self._network, f"{self._who} {request.path}", response.stream, self._chance)
         return dataclasses.replace(response, stream=wire)

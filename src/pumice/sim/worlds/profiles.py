@@ -50,25 +50,19 @@ STORM = Rates(
 )  # fmt: skip
 BREEZE = Rates(refused=0.01, conflict=0.01, lost=0.01, late=0.01, slow=0.02, lag=0.05, watch_s=60.0)
 
-RESERVING = "reserving"
-BUILT_IN = "built-in"
-CAPACITY = "capacity"
-POLICIES = (BUILT_IN, BUILT_IN, RESERVING, CAPACITY)
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Profile:
-    """`kinds` of mishaps, at most so many; the chances of faults; how many processes, jobs and members."""
+    """`kinds` of mishaps, at most so many; the chances of faults; how many processes, jobs (one of these numbers) and members."""
 
     kinds: tuple[str, ...] = ()
     mishaps: int = 0
     rates: Rates = CALM
     schedulers: int = 1
     controllers: int = 1
-    jobs: int = 4
-    members: int = 8
-    faults_s: float = 45.0
-    policies: tuple[str, ...] = POLICIES
+    jobs: tuple[int, ...] = (2, 2, 3, 3, 4)
+    members: int = 4
+    faults_s: float = 26.0
 
 
 PROFILES = {

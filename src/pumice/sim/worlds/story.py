@@ -9,13 +9,15 @@ import dataclasses
 import random
 from typing import TYPE_CHECKING
 
-from pumice.sim.worlds import profiles
+from pumice.sim.worlds import policies, profiles
 
 if TYPE_CHECKING:
     from pumice.sim.worlds.network import Rates
     from pumice.sim.worlds.profiles import Profile
 
 GPUS = 4  # of a node
+LONG_S = 60  # of a job that others cannot wait for
+FAULT_OUT = 0.25  # the chance of a kind of fault to be left out
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,6 +32,15 @@ class JobPlan:
     run_s: int
     queue: str
     priority: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueuePlan:
+    """The GPUs that a queue may use at most (0: no limit), and those that are kept for it."""
+
+    limit: int = 0
+    guarantee: int = 0
+    weight: int = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,7 +60,7 @@ class Story:
     nodes: int
     schedulers: int
     controllers: int
-    queues: dict[str, int]  # the GPUs that each may use at most; 0: no limit
+    queues: dict[str, QueuePlan]
     jobs: tuple[JobPlan, ...]
     mishaps: tuple[Mishap, ...]
     rates: Rates
@@ -77,11 +88,10 @@ def draw(seed: int, name: str) -> Story:
     """The story of a seed under a profile."""
     profile = profiles.PROFILES[name]
     chance = random.Random(f"{name}/{seed}")  # noqa: S311  chance is what stories are made of
-    nodes = chance.randint(2, 3)
-    queues = {"default": 0, "narrow": chance.choice((0, GPUS, 2 * GPUS))}
-    jobs = tuple(
-        _job(chance, number, nodes, list(queues), profile) for number in range(chance.randint(3, profile.jobs))
-    )
+    nodes = chance.choice((2, 2, 3))
+    narrow = QueuePlan(chance.choice((0, GPUS, 2 * GPUS)), chance.choice((0, 0, 1, GPUS)), chance.choice((1, 1, 3)))
+    queues = {"default": QueuePlan(), "narrow": narrow}
+    jobs = tuple(_job(chance, number, nodes, list(queues), profile) for number in range(chance.choice(profile.jobs)))
     return Story(
         seed=seed,
         profile=name,
@@ -91,25 +101,31 @@ def draw(seed: int, name: str) -> Story:
         queues=queues,
         jobs=jobs,
         mishaps=_mishaps(chance, profile, nodes, jobs),
-        rates=profile.rates,
-        policy=chance.choice(profile.policies),
+        rates=_rates(chance, profile.rates),
+        policy=policies.drawn(chance),
         faults_s=profile.faults_s,
     )
 
 
+def _rates(chance: random.Random, rates: Rates) -> Rates:
+    """Some kinds of faults are left out of each world: where everything goes wrong at once, much of it hides the rest."""
+    kinds = [each.name for each in dataclasses.fields(rates)]
+    return dataclasses.replace(rates, **{kind: 0.0 for kind in kinds if chance.random() < FAULT_OUT})
+
+
 def _job(chance: random.Random, number: int, nodes: int, queues: list[str], profile: Profile) -> JobPlan:
-    gpus = chance.choice((1, 2, 2, GPUS))
+    gpus = chance.choice((1, 2, 2, 3, GPUS))
     most = nodes * (GPUS // gpus)
     # Most gangs want a good part of the cluster, so that they are in one another's way; now and then one is too large.
     size = min(chance.randint(max(1, most // 2), most), profile.members) if chance.random() < 0.9 else most + 1
     minimum = size if chance.random() < 0.7 else chance.randint(1, size)
     return JobPlan(
-        at_s=round(chance.uniform(0.0, profile.faults_s * 0.7), 2),
+        at_s=round(chance.uniform(0.0, profile.faults_s * 0.6), 2),
         name=f"job-{number}",
         size=size,
         minimum=minimum,
         gpus=gpus,
-        run_s=chance.randint(5, 40),
+        run_s=chance.randint(3, 12) if chance.random() < 0.85 else LONG_S,
         queue=chance.choice(queues),
         priority=chance.choice(("", "", "high")),
     )
