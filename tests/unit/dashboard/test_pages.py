@@ -153,11 +153,18 @@ def test_a_timeline_by_node_has_gangs_beside_each_other_and_those_that_are_expec
 
 @pytest.mark.parametrize(
     ("hours", "first", "count"),
-    [(1, "10:10", 6), (6, "11:00", 6), (30, "16 Nov 12:00", 5), (24 * 30, "18 Nov", 6), (24 * 900, "13 Dec", 9)],
+    [
+        (0.005, "10:03:00", 10),
+        (1, "10:10", 6),
+        (6, "11:00", 6),
+        (30, "16 Nov 12:00", 5),
+        (24 * 30, "18 Nov", 6),
+        (24 * 900, "13 Dec", 9),
+    ],
 )
 def test_an_axis_has_round_times(hours, first, count):
     begin = instant.parse_instant("2026-11-16T10:03:00Z")
-    told = figures.ticks(begin, begin + hours * instant.HOUR, 10)
+    told = figures.ticks(begin, begin + int(hours * instant.HOUR), 10)
     assert (told[0][1], len(told)) == (first, count)
     assert all(begin <= at <= begin + hours * instant.HOUR for at, _ in told)
 
