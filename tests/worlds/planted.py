@@ -280,7 +280,7 @@ PLANTED = {
     "a claim is kept for ever": Planted(Intake, "apply", _deaf_to(changes.Unclaimed), ("calm", 1)),
     "a bind that failed keeps its room": Planted(Intake, "apply", _deaf_to(changes.BindFailed), ("storm", 1)),
     "a node that is gone is still used": Planted(Intake, "_delete_node", _returns(None), ("nodes", 1)),
-    "use is not written down": Planted(MemoryStore, "_write", _does_nothing, ("processes", 1)),
+    "use is not written down": Planted(MemoryStore, "_write", _does_nothing, ("rollout", 1)),
     "the same room is reserved twice": Planted(Book, "window", _alone_in_time, ("calm", 1)),
     "a queue may have one pod more": Planted(quotas.Account, "copies_within", _one_more, ("calm", 1)),
     "what is guaranteed to others is taken": Planted(quotas, "ceiling", _no_guarantees, ("calm", 1)),

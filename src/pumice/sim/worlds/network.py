@@ -53,6 +53,7 @@ class Rates:
 
 CALM = Rates()
 CALL_FAULTS = ("refused", "conflict", "throttled", "error", "error_acted", "lost", "late", "slow")
+WATCH_FAULTS = ("lag", "twice")
 WATCH_ENDS = ("closed", "broken", "silent", "expired")
 _STATUS = {
     "conflict": (409, "Conflict"),

@@ -12,7 +12,10 @@ SUBJECTS = {
     "kill-leader": "leader",
     "kill-at": "leader",
     "kill-controllers": "controllers",
+    "kill-controllers-at": "controllers",
     "stop-scheduler": "scheduler",
+    "stop-leader": "leader",
+    "stop-controllers": "controllers",
     "pause-leader": "leader",
     "pause-controllers": "controllers",
     "cut-scheduler": "scheduler",
@@ -28,6 +31,7 @@ SUBJECTS = {
     "delete-job": "job",
     "recreate-job": "job",
     "delete-pod": "job",
+    "scale-job": "job",
     "edit-queue": "",
 }
 _PROCESSES = (
@@ -36,11 +40,14 @@ _PROCESSES = (
     "kill-at",
     "kill-at",
     "kill-controllers",
+    "kill-controllers-at",
     "stop-scheduler",
     "pause-leader",
 )
+_ROLLOUT = ("stop-leader", "stop-leader", "stop-controllers")
 _NODES = ("node-down", "node-gone", "node-shrinks", "node-cordoned", "intruder")
-_USERS = ("delete-job", "recreate-job", "delete-pod", "edit-queue")
+_USERS = ("delete-job", "recreate-job", "delete-pod", "scale-job", "edit-queue")
+NODES_AND_USERS = frozenset({*_NODES, *_USERS})
 _STORE = ("restart-store", "disk-full")
 _LINES = ("cut-scheduler", "cut-controllers", "pause-leader", "pause-controllers", "skew")
 
@@ -69,6 +76,7 @@ PROFILES = {
     "calm": Profile(),
     "storm": Profile(rates=STORM),
     "processes": Profile(kinds=_PROCESSES, mishaps=4, rates=BREEZE, schedulers=2),
+    "rollout": Profile(kinds=_ROLLOUT, mishaps=3, schedulers=2, controllers=2),
     "lines": Profile(kinds=_LINES, mishaps=4, rates=BREEZE, schedulers=2),
     "nodes": Profile(kinds=_NODES, mishaps=4, rates=BREEZE),
     "users": Profile(kinds=_USERS, mishaps=5, rates=BREEZE),

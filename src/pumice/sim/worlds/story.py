@@ -10,6 +10,7 @@ import random
 from typing import TYPE_CHECKING
 
 from pumice.sim.worlds import policies, profiles
+from pumice.sim.worlds.network import CALM
 
 if TYPE_CHECKING:
     from pumice.sim.worlds.network import Rates
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 GPUS = 4  # of a node
 LONG_S = 60  # of a job that others cannot wait for
 FAULT_OUT = 0.25  # the chance of a kind of fault to be left out
+QUIET = 0.25  # the chance that no call and no watch goes wrong, whatever else does
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,6 +69,11 @@ class Story:
     policy: str
     faults_s: float  # so long things go wrong; afterwards all must come to rest
 
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing goes wrong but nodes, and what users do."""
+        return self.rates == CALM and all(each.what in profiles.NODES_AND_USERS for each in self.mishaps)
+
     def without(self, left_out: frozenset[str]) -> Story:
         """The same story without some jobs ("j3"), mishaps ("m0") and kinds of faults (their names)."""
         jobs = tuple(each for number, each in enumerate(self.jobs) if f"j{number}" not in left_out)
@@ -109,6 +116,8 @@ def draw(seed: int, name: str) -> Story:
 
 def _rates(chance: random.Random, rates: Rates) -> Rates:
     """Some kinds of faults are left out of each world: where everything goes wrong at once, much of it hides the rest."""
+    if chance.random() < QUIET:
+        return CALM
     kinds = [each.name for each in dataclasses.fields(rates)]
     return dataclasses.replace(rates, **{kind: 0.0 for kind in kinds if chance.random() < FAULT_OUT})
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 SCHEDULER_LEASE = f"kube-system/{names.SCHEDULER_LEASE}"
 STALE_S = 150.0  # a process may know what was so this long ago: a silent watch is found out after 120 s
-MEND_S = 30.0  # beyond the grace time, for the steps that giving up a gang takes
+PROMPT_S = 6.0  # and where nothing keeps news from it, and no call is late
+MEND_S = 10.0  # beyond twice the grace time, for the steps that giving up a gang takes
 TOLD_S = 4.0  # after so long a gang that has started says so
 REPEATS_MAX = 20  # so many complaints tell enough
 _GUARDED = re.compile(r"/(pods|podgroups)/")
@@ -82,11 +83,10 @@ class Recent:
     def now(self) -> int:
         return self._values[-1][1] if self._values else 0
 
-    def most(self, now: float) -> int:
-        """The present value, and those that were true within STALE_S."""
-        while len(self._values) > 1 and self._values[1][0] < now - STALE_S:
-            self._values.pop(0)
-        return max((value for _, value in self._values), default=0)
+    def most(self, since: float) -> int:
+        """The present value, and those that have been true since then."""
+        first = max((number for number, (at, _) in enumerate(self._values) if at < since), default=0)
+        return max((value for _, value in self._values[first:]), default=0)
 
 
 class Witness:
@@ -98,6 +98,7 @@ class Witness:
         self.wrong: list[str] = []
         self.is_over = False
         self.calm_since: float | None = None
+        self.is_quiet = False  # nothing goes wrong between processes: what must not last must not last now either
         self.pods: dict[str, PodSeen] = {}
         self.gangs: dict[str, GangSeen] = {}  # by namespace/name
         self.groups: dict[str, PodGroup] = {}
@@ -132,6 +133,11 @@ class Witness:
         for gang in self.gangs.values():
             if gang.partial_since is not None:
                 gang.partial_since = now
+
+    def _known_since(self) -> float:
+        """What was true only before that is known to nobody who decides."""
+        now = self._clock.monotonic()
+        return now - (PROMPT_S if self.is_quiet else STALE_S)
 
     # ------------------------------------------------------------------------------------------------- seeing
 
@@ -229,25 +235,25 @@ class Witness:
         if not pod.is_ours:
             return
         self.binds += 1
-        now = self._clock.monotonic()
+        since = self._known_since()
         held = sum(
             each.gpus
             for each in self.pods.values()
-            if each.node == pod.node and not each.is_over and (each.is_ours or each.since < now - STALE_S)
+            if each.node == pod.node and not each.is_over and (each.is_ours or each.since < since)
         )
-        room = self.room[pod.node].most(now)
+        room = self.room[pod.node].most(since)
         if held > room:
             self.complain(f"node {pod.node} holds pods of {held} GPUs and has {room}, with {pod.key} bound last")
         gang = self.gangs.get(pod.group)
         if gang is not None:
-            self._check_queue(gang.queue, pod, now)
+            self._check_queue(gang.queue, pod, since)
 
-    def _check_queue(self, queue: str, pod: PodSeen, now: float) -> None:
+    def _check_queue(self, queue: str, pod: PodSeen, since: float) -> None:
         used = self.used()
-        limit = self.limits[queue].most(now)
+        limit = self.limits[queue].most(since)
         if used[queue] > limit:
             self.complain(f"queue {queue} uses {used[queue]} GPUs and may use {limit}, with {pod.key} bound last")
-        total = sum(each.most(now) for each in self.room.values())
+        total = sum(each.most(since) for each in self.room.values())
         kept = sum(max(used[other], own) for other, own in self.guarantees.items() if own and other != queue)
         if used[queue] + kept > total:
             self.complain(f"queue {queue} uses {used[queue]} GPUs of {total}, and {kept} are kept for others")
@@ -282,12 +288,13 @@ class Witness:
 
     def look(self) -> None:
         """What is wrong because it lasts: a gang in part, or its complaint, once nothing keeps it from being mended."""
-        if self.calm_since is None:
+        calm_since = 0.0 if self.is_quiet else self.calm_since
+        if calm_since is None:
             return
         now = self._clock.monotonic()
-        limit = now - self._grace_s - MEND_S
+        limit = now - 2 * self._grace_s - MEND_S
         for key, gang in self.gangs.items():
-            if gang.whole_since is not None and max(gang.whole_since, self.calm_since) < now - TOLD_S:
+            if gang.whole_since is not None and max(gang.whole_since, calm_since) < now - TOLD_S:
                 gang.whole_since = None
                 self._check_contentment(key)
             if gang.partial_since is not None and gang.partial_since < limit:

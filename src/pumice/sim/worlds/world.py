@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from pumice.sim.worlds.replicas import Machine
     from pumice.sim.worlds.story import JobPlan, Story
 
-GRACE_S = (
-    10  # a gang that is bound in part is released after so long: shorter than in production, so that worlds are short
-)
+GRACE_S = 5  # a gang in part is released after so long: shorter than in production, so that worlds are short
 REST_S_MAX = 600.0  # after the faults everything that fits has ended within so long
 LOOK_S = 2.0
 SETTLE_S = 6.0  # numbers that change late are written late
@@ -90,11 +88,12 @@ class World:
         self.chance = random.Random(f"{story.seed}/world")  # noqa: S311  as above
         self.witness = Witness(clock, GRACE_S)
         self.witness.hears_at_once = not (story.rates.lag or story.rates.watch_s)
+        self.witness.is_quiet = story.is_quiet
         self.server = ApiServer(clock, random.Random(f"{story.seed}/server"), self._settled)  # noqa: S311  as above
         self.network = Network(self.server, story.rates, self.note)
         self.network.on_send, self.network.on_yes = self._sent, self._heard
         self.points: set[str] = set()
-        self.armed: dict[str, int] = {}  # fail points at which the leader dies, and after how many passes
+        self.armed: dict[str, int] = {}  # fail points at which a process dies, and after how many passes
         self._digest = hashlib.blake2b(digest_size=16)
         self._log: list[str] | None = [] if keeps_log else None
         self.machines: dict[str, Machine] = {}
@@ -150,15 +149,16 @@ class World:
         return made
 
     def _pass(self, name: str, point: str) -> None:
-        kind = name.partition("-")[0]
-        self.points.add(f"{kind}:{point.partition(' ')[0]}")
+        point = f"{name.partition('-')[0]}:{point.partition(' ')[0]}"
+        self.points.add(point)
         left = self.armed.get(point)
-        if left is None or kind != replicas.SCHEDULER:
+        if left is None:
             return
         if left > 0:
             self.armed[point] = left - 1
             return
         del self.armed[point]
+        self.network.done[f"killed at {point}"] += 1
         self.kill(name)
         # The step that was to come does not happen: a dead process does not go on to its next await.
         raise _Killed(point)
