@@ -185,6 +185,13 @@ async def _intruder(world: World, mishap: Mishap) -> None:
     await world.client.delete(Pod, name, namespace="default", grace_s=0)
 
 
+async def _binds_refused(world: World, mishap: Mishap) -> None:
+    """Somebody's admission webhook lets no pod onto the node."""
+    world.network.refuses.add(mishap.who)
+    await asyncio.sleep(mishap.amount * NODE_S_MAX)
+    world.network.refuses.discard(mishap.who)
+
+
 # ------------------------------------------------------------------------------------------------- users
 
 
@@ -244,6 +251,7 @@ MISHAPS: dict[str, Callable[[World, Mishap], Awaitable[Any]]] = {
     "node-shrinks": _node_shrinks,
     "node-cordoned": _node_cordoned,
     "intruder": _intruder,
+    "binds-refused": _binds_refused,
     "delete-job": _delete_job,
     "recreate-job": _recreate_job,
     "delete-pod": _delete_pod,

@@ -28,6 +28,7 @@ SUBJECTS = {
     "node-shrinks": "node",
     "node-cordoned": "node",
     "intruder": "node",
+    "binds-refused": "node",
     "delete-job": "job",
     "recreate-job": "job",
     "delete-pod": "job",
@@ -45,7 +46,7 @@ _PROCESSES = (
     "pause-leader",
 )
 _ROLLOUT = ("stop-leader", "stop-leader", "stop-controllers")
-_NODES = ("node-down", "node-gone", "node-shrinks", "node-cordoned", "intruder")
+_NODES = ("node-down", "node-gone", "node-shrinks", "node-cordoned", "intruder", "binds-refused")
 _USERS = ("delete-job", "recreate-job", "delete-pod", "scale-job", "edit-queue")
 NODES_AND_USERS = frozenset({*_NODES, *_USERS})
 _STORE = ("restart-store", "disk-full")

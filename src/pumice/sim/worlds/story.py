@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 GPUS = 4  # of a node
 LONG_S = 60  # of a job that others cannot wait for
 FAULT_OUT = 0.25  # the chance of a kind of fault to be left out
+FLOW = 0.12  # the chance of a JobFlow
 QUIET = 0.25  # the chance that no call and no watch goes wrong, whatever else does
 
 
@@ -68,6 +69,7 @@ class Story:
     rates: Rates
     policy: str
     faults_s: float  # so long things go wrong; afterwards all must come to rest
+    flow: tuple[JobPlan, ...] = ()  # Jobs of a JobFlow, each after the one before it
 
     @property
     def is_quiet(self) -> bool:
@@ -75,11 +77,13 @@ class Story:
         return self.rates == CALM and all(each.what in profiles.NODES_AND_USERS for each in self.mishaps)
 
     def without(self, left_out: frozenset[str]) -> Story:
-        """The same story without some jobs ("j3"), mishaps ("m0") and kinds of faults (their names)."""
+        """The same story without some jobs ("j3"), mishaps ("m0"), kinds of faults (their names), and the "flow"."""
         jobs = tuple(each for number, each in enumerate(self.jobs) if f"j{number}" not in left_out)
         mishaps = tuple(each for number, each in enumerate(self.mishaps) if f"m{number}" not in left_out)
         zero = {name: 0.0 for name in left_out if hasattr(self.rates, name)}
-        return dataclasses.replace(self, jobs=jobs, mishaps=mishaps, rates=dataclasses.replace(self.rates, **zero))
+        rates = dataclasses.replace(self.rates, **zero)
+        flow = () if "flow" in left_out else self.flow
+        return dataclasses.replace(self, jobs=jobs, mishaps=mishaps, rates=rates, flow=flow)
 
     def parts(self) -> list[str]:
         """All that can be left out, by the names that `without` knows."""
@@ -87,6 +91,7 @@ class Story:
         return [
             *(f"m{number}" for number in range(len(self.mishaps))),
             *faults,
+            *(["flow"] if self.flow else []),
             *(f"j{number}" for number in range(len(self.jobs))),
         ]
 
@@ -111,6 +116,17 @@ def draw(seed: int, name: str) -> Story:
         rates=_rates(chance, profile.rates),
         policy=policies.drawn(chance),
         faults_s=profile.faults_s,
+        flow=_flow(random.Random(f"{name}/{seed}/flow")),  # noqa: S311  as above
+    )
+
+
+def _flow(chance: random.Random) -> tuple[JobPlan, ...]:
+    if chance.random() >= FLOW:
+        return ()
+    at_s = round(chance.uniform(0.0, 5.0), 2)
+    return tuple(
+        JobPlan(at_s, f"part-{number}", size=2, minimum=2, gpus=1, run_s=chance.randint(3, 6), queue="default")
+        for number in range(2)
     )
 
 

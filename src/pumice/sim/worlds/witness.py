@@ -16,6 +16,7 @@ from pumice.api import names
 from pumice.api.batch import Job
 from pumice.api.coordination import Lease
 from pumice.api.core import Node
+from pumice.api.flow import JobFlow
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.local.nodes.pretend import GPU
@@ -45,6 +46,7 @@ _STRUCTS: dict[str, type[Struct]] = {
     "queues.scheduling.volcano.sh": Queue,
     "jobs.batch.volcano.sh": Job,
     "leases.coordination.k8s.io": Lease,
+    "jobflows.flow.volcano.sh": JobFlow,
 }
 
 
@@ -103,6 +105,7 @@ class Witness:
         self.gangs: dict[str, GangSeen] = {}  # by namespace/name
         self.groups: dict[str, PodGroup] = {}
         self.jobs: dict[str, Job] = {}
+        self.flows: dict[str, JobFlow] = {}
         self.queues: dict[str, Queue] = {}
         self.room: dict[str, Recent] = collections.defaultdict(Recent)
         self.limits: dict[str, Recent] = collections.defaultdict(Recent)
@@ -121,6 +124,7 @@ class Witness:
             "queues.scheduling.volcano.sh": self._see_queue,  # type: ignore[dict-item]
             "jobs.batch.volcano.sh": self._see_job,  # type: ignore[dict-item]
             "leases.coordination.k8s.io": self._see_lease,  # type: ignore[dict-item]
+            "jobflows.flow.volcano.sh": self._see_flow,  # type: ignore[dict-item]
         }
 
     def complain(self, text: str) -> None:
@@ -222,6 +226,9 @@ class Witness:
 
     def _see_job(self, key: str, job: Job) -> None:
         self.jobs[key] = job
+
+    def _see_flow(self, key: str, flow: JobFlow) -> None:
+        self.flows[key] = flow
 
     def _see_lease(self, key: str, lease: Lease) -> None:
         holder = lease.spec.holder_identity or ""

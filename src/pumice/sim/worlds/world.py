@@ -7,11 +7,13 @@ import contextvars
 import dataclasses
 import gc
 import hashlib
+import itertools
 import random
 from typing import TYPE_CHECKING
 
 from pumice.api import names
 from pumice.api.batch import Job
+from pumice.api.flow import JobFlow, JobTemplate
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import Queue
 from pumice.clock import VirtualClock
@@ -226,6 +228,7 @@ class World:
         self._populate()
         await self._furnish()
         plan = [(each.at_s, self._submit(each)) for each in self.story.jobs]
+        plan += [(self.story.flow[0].at_s, self._submit_flow(self.story.flow))] if self.story.flow else []
         plan += [(each.at_s, mishaps.befall(self, each)) for each in self.story.mishaps]
         pending = [self.loop.create_task(_later(at_s, what)) for at_s, what in plan]
         await asyncio.sleep(self.story.faults_s)
@@ -245,7 +248,7 @@ class World:
             self.launch(f"scheduler-{number}", lambda own: replicas.scheduler(own, chosen, served))
         for number in range(self.story.controllers):
             self._machine(f"controllers-{number}", is_shaken=True)
-            self.launch(f"controllers-{number}", replicas.controllers)
+            self.launch(f"controllers-{number}", lambda own: replicas.controllers(own, flows=bool(self.story.flow)))
 
     async def _furnish(self) -> None:
         await self.client.create(PriorityClass, {"metadata": {"name": "high"}, "value": 1000})
@@ -260,6 +263,16 @@ class World:
 
     async def _submit(self, plan: JobPlan) -> None:
         await insist(self.client.create, Job, manifest(plan), namespace="default")
+
+    async def _submit_flow(self, parts: tuple[JobPlan, ...]) -> None:
+        for part in parts:
+            template = {"metadata": {"name": part.name}, "spec": manifest(part)["spec"]}
+            await insist(self.client.create, JobTemplate, template, namespace="default")
+        flows: list[dict[str, Any]] = [{"name": part.name} for part in parts]
+        for before, flow in itertools.pairwise(flows):
+            flow["dependsOn"] = {"targets": [before["name"]]}
+        body = {"metadata": {"name": "flow"}, "spec": {"flows": flows, "jobRetainPolicy": "retain"}}
+        await insist(self.client.create, JobFlow, body, namespace="default")
 
     async def _calm(self) -> None:
         """The faults are over: whatever is broken is mended, whoever sleeps wakes."""
