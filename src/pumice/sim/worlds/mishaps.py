@@ -186,10 +186,8 @@ async def _intruder(world: World, mishap: Mishap) -> None:
 
 
 async def _binds_refused(world: World, mishap: Mishap) -> None:
-    """Somebody's admission webhook lets no pod onto the node."""
+    """Somebody's admission webhook lets no pod onto the node, until the faults are over."""
     world.network.refuses.add(mishap.who)
-    await asyncio.sleep(mishap.amount * NODE_S_MAX)
-    world.network.refuses.discard(mishap.who)
 
 
 # ------------------------------------------------------------------------------------------------- users

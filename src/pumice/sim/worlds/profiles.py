@@ -71,6 +71,8 @@ class Profile:
     jobs: tuple[int, ...] = (2, 2, 3, 3, 4)
     members: int = 4
     faults_s: float = 26.0
+    early: float = 0.65  # mishaps begin in this part of the time in which things go wrong
+    quiet: float = 0.1  # the chance that no call and no watch goes wrong, whatever else does
 
 
 PROFILES = {
@@ -79,8 +81,9 @@ PROFILES = {
     "processes": Profile(kinds=_PROCESSES, mishaps=4, rates=BREEZE, schedulers=2),
     "rollout": Profile(kinds=_ROLLOUT, mishaps=3, schedulers=2, controllers=2),
     "lines": Profile(kinds=_LINES, mishaps=4, rates=BREEZE, schedulers=2),
-    "nodes": Profile(kinds=_NODES, mishaps=4, rates=BREEZE),
-    "users": Profile(kinds=_USERS, mishaps=5, rates=BREEZE),
+    "nodes": Profile(kinds=_NODES, mishaps=4, rates=BREEZE, quiet=0.6),
+    "refusals": Profile(kinds=("binds-refused",), mishaps=1, early=0.15),
+    "users": Profile(kinds=_USERS, mishaps=5, rates=BREEZE, quiet=0.5),
     "store": Profile(kinds=_STORE, mishaps=3, rates=BREEZE),
     "all": Profile(
         kinds=(*_PROCESSES, *_NODES, *_USERS, *_STORE, *_LINES), mishaps=6, rates=STORM, schedulers=2, controllers=2

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 GPUS = 4  # of a node
 LONG_S = 60  # of a job that others cannot wait for
 FAULT_OUT = 0.25  # the chance of a kind of fault to be left out
+JOBS_EARLY = 0.6  # jobs come in this part of the time in which things go wrong
 FLOW = 0.12  # the chance of a JobFlow
-QUIET = 0.25  # the chance that no call and no watch goes wrong, whatever else does
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def draw(seed: int, name: str) -> Story:
         queues=queues,
         jobs=jobs,
         mishaps=_mishaps(chance, profile, nodes, jobs),
-        rates=_rates(chance, profile.rates),
+        rates=_rates(chance, profile),
         policy=policies.drawn(chance),
         faults_s=profile.faults_s,
         flow=_flow(random.Random(f"{name}/{seed}/flow")),  # noqa: S311  as above
@@ -130,12 +130,12 @@ def _flow(chance: random.Random) -> tuple[JobPlan, ...]:
     )
 
 
-def _rates(chance: random.Random, rates: Rates) -> Rates:
+def _rates(chance: random.Random, profile: Profile) -> Rates:
     """Some kinds of faults are left out of each world: where everything goes wrong at once, much of it hides the rest."""
-    if chance.random() < QUIET:
+    if chance.random() < profile.quiet:
         return CALM
-    kinds = [each.name for each in dataclasses.fields(rates)]
-    return dataclasses.replace(rates, **{kind: 0.0 for kind in kinds if chance.random() < FAULT_OUT})
+    kinds = [each.name for each in dataclasses.fields(profile.rates)]
+    return dataclasses.replace(profile.rates, **{kind: 0.0 for kind in kinds if chance.random() < FAULT_OUT})
 
 
 def _job(chance: random.Random, number: int, nodes: int, queues: list[str], profile: Profile) -> JobPlan:
@@ -145,7 +145,7 @@ def _job(chance: random.Random, number: int, nodes: int, queues: list[str], prof
     size = min(chance.randint(max(1, most // 2), most), profile.members) if chance.random() < 0.9 else most + 1
     minimum = size if chance.random() < 0.7 else chance.randint(1, size)
     return JobPlan(
-        at_s=round(chance.uniform(0.0, profile.faults_s * 0.6), 2),
+        at_s=round(chance.uniform(0.0, profile.faults_s * JOBS_EARLY), 2),
         name=f"job-{number}",
         size=size,
         minimum=minimum,
@@ -169,6 +169,6 @@ def _mishaps(chance: random.Random, profile: Profile, nodes: int, jobs: tuple[Jo
             "leader": "",
             "": "",
         }[subject]
-        at_s = round(chance.uniform(1.0, profile.faults_s), 2)
+        at_s = round(chance.uniform(1.0, profile.faults_s * profile.early), 2)
         found.append(Mishap(at_s, what, who, round(chance.random(), 3)))
     return tuple(sorted(found, key=lambda each: each.at_s))

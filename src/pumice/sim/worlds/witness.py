@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SCHEDULER_LEASE = f"kube-system/{names.SCHEDULER_LEASE}"
 STALE_S = 150.0  # a process may know what was so this long ago: a silent watch is found out after 120 s
 PROMPT_S = 6.0  # and where nothing keeps news from it, and no call is late
-MEND_S = 10.0  # beyond twice the grace time, for the steps that giving up a gang takes
+MEND_S = 6.0  # beyond twice the grace time, for the steps that giving up a gang takes
 TOLD_S = 4.0  # after so long a gang that has started says so
 REPEATS_MAX = 20  # so many complaints tell enough
 _GUARDED = re.compile(r"/(pods|podgroups)/")
@@ -285,13 +285,14 @@ class Witness:
         gang = self.gangs.get(group)
         if gang is None or gang.was_whole:
             return
-        placed = sum(bool(each.node) for each in self.pods.values() if each.group == group and not each.is_leaving)
-        if placed >= gang.minimum:
+        members = [each for each in self.pods.values() if each.group == group and each.node and not each.is_leaving]
+        holds = any(not each.is_over for each in members)
+        if len(members) >= gang.minimum:
             gang.was_whole, gang.partial_since, gang.whole_since = True, None, self._clock.monotonic()
-        elif placed and gang.partial_since is None:
-            gang.partial_since = self._clock.monotonic()
-        elif not placed:
+        elif not holds:
             gang.partial_since = None
+        elif gang.partial_since is None:
+            gang.partial_since = self._clock.monotonic()
 
     def look(self) -> None:
         """What is wrong because it lasts: a gang in part, or its complaint, once nothing keeps it from being mended."""
