@@ -30,11 +30,18 @@ if TYPE_CHECKING:
 LEDGER_S = 0.5  # seconds of the whole cluster, for what is charged from the plan on and not from the bind
 LEDGER_PART = 0.05  # and this part of it
 OVER = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
+FLOWS_OVER = frozenset({"Succeed", "Failed"})
 
 
 def is_at_rest(witness: Witness, nodes: int) -> bool:
     """All that fits has ended."""
-    return not _unfinished(witness, nodes)
+    return not _unfinished(witness, nodes) and not any(_unfinished_flows(witness))
+
+
+def _unfinished_flows(witness: Witness) -> Iterator[str]:
+    for key, flow in witness.flows.items():
+        if flow.status.state.phase not in FLOWS_OVER:
+            yield f"flow {key} is {flow.status.state.phase or 'new'} long after the faults"
 
 
 def _unfinished(witness: Witness, nodes: int) -> list[str]:
@@ -78,6 +85,7 @@ def complaints(
     """All that is wrong with the end."""
     for key in _unfinished(witness, nodes):
         yield f"job {key} is {witness.jobs[key].status.state.phase or 'new'} long after the faults, and would fit"
+    yield from _unfinished_flows(witness)
     if leader is None:
         yield "no scheduler leads long after the faults"
         return

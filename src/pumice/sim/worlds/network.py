@@ -53,8 +53,10 @@ class Rates:
 
 CALM = Rates()
 CALL_FAULTS = ("refused", "conflict", "throttled", "error", "error_acted", "lost", "late", "slow")
+WATCH_FAULTS = ("lag", "twice")
 WATCH_ENDS = ("closed", "broken", "silent", "expired")
 _STATUS = {
+    "forbidden": (403, "Forbidden"),
     "conflict": (409, "Conflict"),
     "throttled": (429, "TooManyRequests"),
     "error": (500, "InternalError"),
@@ -74,6 +76,7 @@ class Network:
         self.note = note
         self.done: collections.Counter[str] = collections.Counter()
         self.wires: list[Wire] = []
+        self.refuses: set[str] = set()  # nodes that nothing may be bound to
         self.is_over = False  # the world has ended: nobody is answered any more
         self.on_send: Callable[[str, Request], None] = lambda _who, _request: None
         self.on_yes: Callable[[str, Request], None] = lambda _who, _request: None
@@ -90,6 +93,7 @@ class Network:
     def calm(self) -> None:
         """From now on everything arrives, at once and once."""
         self.rates = CALM
+        self.refuses.clear()
         for wire in self.wires:
             wire.calm()
 
@@ -149,7 +153,12 @@ class Line:
         raise Unreachable("the answer was lost, or the call is on its way")
 
     def _fault(self, request: Request) -> str:
-        if not self._is_shaken or self._network.rates is CALM:
+        if not self._is_shaken:
+            return ""
+        if self._network.refuses and request.path.endswith("/binding") and _target(request) in self._network.refuses:
+            self._network.count("forbidden", self._who, request.path)
+            return "forbidden"
+        if self._network.rates is CALM:
             return ""
         roll, rates = self._chance.random(), self._network.rates
         for fault in CALL_FAULTS:
@@ -219,13 +228,18 @@ class Wire:
             return
         self._ending = how
         self._network.count(how, "watch", self._what)
-        if how == "expired":
-            self._put(watching.line("ERROR", watching.too_old(1, 2)))
-        if how == "broken":
+        if how == "expired":  # what happens until it is told so, nobody tells it but a new list
+            delay_s = self._chance.uniform(0.0, LAG_S_MAX)
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._expire)
+        elif how == "broken":
             self._put(b'{"type":"MODI')
             self._put(Unreachable("the connection broke"))
-        elif how != "silent":
+        elif how == "closed":
             self._put(None)
+
+    def _expire(self) -> None:
+        self._put(watching.line("ERROR", watching.too_old(1, 2)))
+        self._put(None)
 
     def server_died(self) -> None:
         self._pump.cancel()
@@ -234,7 +248,7 @@ class Wire:
 
     def calm(self) -> None:
         """A watch that fell silent is found out now; one that is well lives on."""
-        if self._timer is not None:
+        if self._timer is not None and not self._ending:
             self._timer.cancel()
         if self._ending == "silent":
             self._put(Unreachable("the connection broke"))
@@ -265,6 +279,10 @@ def _unheard(reply: asyncio.Future[Response]) -> None:
     """Nobody waits for the answer."""
     if not reply.cancelled():
         reply.exception()
+
+
+def _target(request: Request) -> str:
+    return str(msgspec.json.decode(request.body or b"{}")["target"]["name"])
 
 
 def _failure(fault: str) -> Response:
