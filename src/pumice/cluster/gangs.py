@@ -262,8 +262,8 @@ def _with_members_times(spec: GangSpec, members: Sequence[Task]) -> GangSpec:
         said = [own] if own is not None else [_duration(task.pod.metadata.annotations.get(key)) for task in members]
         if known := [each for each in said if each is not None]:
             found[field] = max(known)
-    if spec.native and "time_limit" in found:  # nobody ends such a gang: its limit is what its owner expects
-        limit = found.pop("time_limit")
+    if spec.native and "time_limit" in found and _duration(spec.annotations.get(names.TIME_LIMIT)) is None:
+        limit = found.pop("time_limit")  # on a pod alone nobody holds it to that: it is what its owner expects
         found.setdefault("running_estimate", limit)
     return dataclasses.replace(spec, **found) if found else spec  # type: ignore[arg-type]
 
