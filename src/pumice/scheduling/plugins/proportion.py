@@ -18,7 +18,7 @@ from pumice.scheduling.sharing import admitted, division, quotas
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pumice.cluster.amounts import MutableAmounts
+    from pumice.cluster.amounts import Amounts, MutableAmounts
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.requests import Request
     from pumice.cluster.tasks import Task
