@@ -15,10 +15,14 @@ FORMING_S = 4.0  # with a second until the next look, five; so long after its la
 FORMING_S_MAX = 300.0  # after that its group says what is missing, however many pods still come
 
 
-def is_forming(group: PodGroup, tasks: dict[str, Task], now: Instant) -> bool:
-    """There are too few members, in the order of their arrival, and the last of them, or the group, has only just come."""
+def is_forming(group: PodGroup, tasks: dict[str, Task], now: Instant, *, were_missing: bool = False) -> bool:
+    """There are too few members, in the order of their arrival, and the last of them, or the group, has only just come.
+
+    Or there were too few when the cycle was planned (`were_missing`): what it says of the others is out of date.
+    """
     created = group.metadata.creation_timestamp
-    if len(tasks) >= group.spec.min_member or not is_new(created, now, FORMING_S_MAX):
+    too_few = were_missing or len(tasks) < group.spec.min_member
+    if not too_few or not is_new(created, now, FORMING_S_MAX):
         return False
     latest = next((task.created for task in reversed(tasks.values())), None)
     return is_new(created, now) or is_new(latest, now)
