@@ -270,11 +270,12 @@ class Fairshare(Plugin):
     def _holdings(self) -> dict[Name, list[Held]]:
         """What is held now, and since when; by queue and by user."""
         found: dict[Name, list[Held]] = {}
-        for gang in self.session.gangs.values():
-            for since, own in gang.gang.held_since:
+        for gang in (self.session.snapshot.gangs[key] for key in self.session.gangs):
+            name = gang.spec.queue, gang.spec.user_by(trusts_label=self.args.trust_user_label)
+            for since, own in gang.held_since:
                 held = Held(self.session.now if since is None else since, own)
-                found.setdefault((gang.queue, self.user_of(gang)), []).append(held)
-                for above in self.paths[gang.queue]:
+                found.setdefault(name, []).append(held)
+                for above in self.paths[gang.spec.queue]:
                     found.setdefault((above, ""), []).append(held)
         return found
 
@@ -440,9 +441,7 @@ class _Scale:
         plugin = self._plugin
         created = annotation_values.instant_of(gang.spec.created)
         waited = 0 if created is None else max(self._now - created, 0)
-        minimum = gang.spec.minimum or amounts.sum_of(
-            task.request.amounts for task in gang.tasks[: max(gang.spec.min_member, 1)]
-        )
+        minimum = gang.spec.minimum or gang.gang.least
         return (
             max(gang.priority / self._highest, -1.0),
             self.fair_share(plugin.charged_for(gang)[0]),
