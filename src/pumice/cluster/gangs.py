@@ -150,6 +150,21 @@ class Gang:
         return sum(task.status is Status.PENDING and task.is_best_effort for task in self.tasks)
 
     @functools.cached_property
+    def asked(self) -> Amounts:
+        """What its waiting members ask for together."""
+        return amounts.sum_of(task.request.amounts for task in self.tasks if task.status is Status.PENDING)
+
+    @functools.cached_property
+    def least(self) -> Amounts:
+        """What its first members ask for, as many as it needs: its minimum where none is written."""
+        return amounts.sum_of(task.request.amounts for task in self.tasks[: max(self.spec.min_member, 1)])
+
+    @functools.cached_property
+    def is_uniform(self) -> bool:
+        """Whether all members ask for the same."""
+        return all(task.request.amounts == self.tasks[0].request.amounts for task in self.tasks)
+
+    @functools.cached_property
     def is_steady(self) -> bool:
         """Whether it runs and is whole: nothing is to be admitted, placed, mended or said of any member."""
         spec, roles = self.spec, self.spec.role_minimums

@@ -15,9 +15,7 @@ FORMING_S = 4.0  # with a second until the next look, five; so long after its la
 FORMING_S_MAX = 300.0  # after that its group says what is missing, however many pods still come
 
 
-def forms_until(
-    group: PodGroup, tasks: dict[str, Task], now: Instant, *, were_missing: bool = False
-) -> Instant | None:
+def forms_until(group: PodGroup, tasks: dict[str, Task], now: Instant, *, were_missing: bool = False) -> Instant | None:
     """There are too few members, in the order of their arrival, and the last of them, or the group, has only just come: how long that is
     so if no more come. None where they are enough, or nobody comes any more.
 
