@@ -104,6 +104,9 @@ def draw(seed: int, name: str) -> Story:
     narrow = QueuePlan(chance.choice((0, GPUS, 2 * GPUS)), chance.choice((0, 0, 1, GPUS)), chance.choice((1, 1, 3)))
     queues = {"default": QueuePlan(), "narrow": narrow}
     jobs = tuple(_job(chance, number, nodes, list(queues), profile) for number in range(chance.choice(profile.jobs)))
+    if profile.is_rising:
+        first = min(jobs, key=lambda each: each.at_s)
+        jobs = tuple(dataclasses.replace(each, priority="" if each is first else "high") for each in jobs)
     return Story(
         seed=seed,
         profile=name,
