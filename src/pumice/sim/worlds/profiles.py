@@ -69,9 +69,9 @@ class Profile:
     rates: Rates = CALM
     schedulers: int = 1
     controllers: int = 1
-    jobs: tuple[int, ...] = (2, 2, 3, 3, 4)
+    jobs: tuple[int, ...] = (2, 2, 2, 3, 3)
     members: int = 4
-    faults_s: float = 26.0
+    faults_s: float = 24.0
     is_rising: bool = False  # whoever comes after the first job is more important
     early: float = 0.65  # mishaps begin in this part of the time in which things go wrong
     quiet: float = 0.1  # the chance that no call and no watch goes wrong, whatever else does

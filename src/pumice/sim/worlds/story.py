@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pumice.sim.worlds.profiles import Profile
 
 GPUS = 4  # of a node
-LONG_S = 60  # of a job that others cannot wait for
+LONG_S = 30  # of a job that others cannot wait for
 FAULT_OUT = 0.25  # the chance of a kind of fault to be left out
 JOBS_EARLY = 0.6  # jobs come in this part of the time in which things go wrong
 FLOW = 0.12  # the chance of a JobFlow
