@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.state import Cluster
     from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
     from pumice.runtime import Runtime
@@ -63,6 +64,7 @@ class Statuses:
         self._fail_point = runtime.fail_point
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
         self.unwritten = False  # something could not be written yet, or not so soon again: ask once more
+        self.again_at: Instant | None = None  # when something is to be said of a gang whose members do not come
         self._queues = QueueHoldings(client, cluster, runtime)
         self._unrest: dict[str, _Unrest] = {}  # gang -> numbers that are not written yet
         self._told: dict[str, Hashable] = {}  # gang -> the topic of the event that was last recorded for it
@@ -77,6 +79,7 @@ class Statuses:
     async def write(self, decisions: Decisions) -> None:
         """Bring the API server in step with the decisions' reports."""
         self.unwritten = self._queues.postponed = False
+        self.again_at = None
         live = {*decisions.gangs, *decisions.orphans}
         self._topics.begin(live)
         for known in (self._told, self._unrest):
@@ -116,7 +119,7 @@ class Statuses:
         status = group.status
         is_admitted = report.phase == PodGroupPhase.INQUEUE.value
         if is_admitted and self._is_forming(report.gang):
-            self.unwritten = True  # its admission alone is worth a word
+            # its admission alone is worth a word
             admission = {"metadata": {"uid": report.uid}, "status": {"phase": report.phase}}
             return admission if status.phase != report.phase else None
         patch: dict[str, Any] = {}
@@ -159,7 +162,12 @@ class Statuses:
 
     def _is_forming(self, gang: str) -> bool:
         group = self._group(gang)
-        return group is not None and forming.is_forming(group, self._cluster.gangs[gang].tasks, self._clock.now())
+        if group is None:
+            return False
+        until = forming.forms_until(group, self._cluster.gangs[gang].tasks, self._clock.now())
+        if until is not None:
+            self.again_at = until if self.again_at is None else min(self.again_at, until)
+        return until is not None
 
     def _merged_conditions(self, group: PodGroup, report: GangReport) -> list[dict[str, Any]] | None:
         """All conditions with the wanted ones in place; None where nothing but a number in a text would change."""

@@ -111,14 +111,19 @@ class Controllers:
     """All controllers over one API server."""
 
     def __init__(
-        self, client: Client, informers: Informers, runtime: Runtime, settings: ControllerSettings = DEFAULT_SETTINGS
+        self,
+        client: Client,
+        informers: Informers,
+        runtime: Runtime,
+        settings: ControllerSettings = DEFAULT_SETTINGS,
+        meters: Meters | None = None,
     ) -> None:
         self.cache = Cache(informers, runtime.clock)
         self._recorder = Recorder(client, component=COMPONENT, clock=runtime.clock, log=runtime.log)
         self._clock = runtime.clock
         self._log = runtime.log
         self.pulse = Pulse(runtime.clock)
-        self.meters = Meters()
+        self.meters = meters or Meters()
         self._observer = JobObserver(self.meters, self.cache)
         self.record = _record(client, informers, settings, runtime, self.meters)
         self.executor = Executor(

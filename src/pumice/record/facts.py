@@ -13,7 +13,6 @@ from pumice.api import decoding, disruptions, names, run_time, versions
 from pumice.api.groups import group_of
 from pumice.api.pods import Pod, PodTemplate
 from pumice.cluster import amounts, requests
-from pumice.cluster.fingerprints import fingerprint
 from pumice.digits import whole_number
 from pumice.record.rows import Eviction, Run, State, cut
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts
 
 CACHED_MAX = 4_096
-USER_CHARS_MAX = 253
 GIB = 2**30
 _JOB = ("batch.volcano.sh/v1alpha1", "Job")
 _ENDED = {"Succeeded": State.SUCCEEDED, "Failed": State.FAILED}
@@ -58,28 +56,14 @@ def owning_job(metadata: ObjectMeta) -> str:
     return owner.uid if owner is not None and (owner.api_version, owner.kind) == _JOB else ""
 
 
-def user_of(metadata: ObjectMeta, *, trusts_label: bool) -> str:
-    """To whom a gang is charged: who submitted it as admission has recorded, else (where it is trusted) the label, else its namespace."""
-    labelled = metadata.labels.get(names.USER) if trusts_label else None
-    user = metadata.annotations.get(names.SUBMITTED_BY) or labelled or metadata.namespace
-    return user if len(user) <= USER_CHARS_MAX else f"{user[:USER_CHARS_MAX]}-{fingerprint(user)}"
-
-
 def version_of(metadata: ObjectMeta) -> int:
     return min(versions.number_of(metadata.resource_version) or 0, 2**63 - 1)
 
 
-@lru_cache(CACHED_MAX)
-def seconds(text: str) -> int:
-    """An API server's time in whole seconds; what is none is the beginning of time."""
-    try:
-        return instant.parse_instant(text) // instant.SECOND
-    except instant.InstantError:
-        return 0
-
-
 def at(text: str | None) -> int | None:
-    return (seconds(text) or None) if text else None
+    """An API server's time in whole seconds; None for none, and for what no API server writes."""
+    moment = run_time.known_moment(text)
+    return moment // instant.SECOND if moment else None
 
 
 # ------------------------------------------------------------------------------------------------------------ runs
@@ -135,9 +119,8 @@ def eviction_of(pod: Pod, run: Run) -> Eviction | None:
 
 def _bound(pod: Pod) -> int:
     """Kubelets do not say when a pod was bound; its condition does."""
-    conditions = pod.status.conditions
-    told = (each.last_transition_time for each in conditions if each.type == "PodScheduled" and each.status == "True")
-    return at(next(told, None)) or at(pod.status.start_time) or at(pod.metadata.creation_timestamp) or 0
+    told = run_time.bound_at(pod)
+    return told // instant.SECOND if told else at(pod.metadata.creation_timestamp) or 0
 
 
 def _started(pod: Pod) -> int | None:
@@ -154,14 +137,8 @@ def ended(pod: Pod, gone_at: int | None) -> int | None:
     """When a pod's containers ended, or it was gone; None while it goes on."""
     if pod.status.phase not in _ENDED and gone_at is None:
         return None
-    ends = [each.state.terminated for each in pod.status.container_statuses]
-    if ends and all(ends):
-        times = [at(end.finished_at) for end in ends if end is not None]
-        if known := [time for time in times if time]:
-            return max(known)
-    conditions = [at(each.last_transition_time) for each in pod.status.conditions]
-    if pod.status.phase in _ENDED and (known := [time for time in conditions if time]):
-        return max(known)
+    if told := run_time.ended_at(pod, is_gone=gone_at is not None):
+        return told // instant.SECOND
     due = at(pod.metadata.deletion_timestamp)  # its kubelet may take less
     return min(due, gone_at) if due is not None and gone_at is not None else gone_at or due
 

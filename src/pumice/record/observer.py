@@ -15,6 +15,7 @@ from pumice.api.batch import Job, JobPhase
 from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, PodGroupPhase, Queue
+from pumice.cluster.gangs import user_of
 from pumice.record import facts
 from pumice.record.rows import Attempt, Capacity, Gang, State, cut
 
@@ -212,7 +213,7 @@ class Observer:
             kind=kind,
             namespace=metadata.namespace,
             name=metadata.name,
-            user_name=facts.user_of(metadata, trusts_label=self._trusts_label),
+            user_name=user_of(metadata, trusts_label=self._trusts_label),
             queue=queue,
             team=facts.team_of(queue, self._parents),
             shapes=shapes,

@@ -123,7 +123,7 @@ class Simulation:
         )
         for number, each in enumerate(work):
             priority = priorities.get(each.priority_class)
-            self.ahead.submit(_instant(each.at_s), _gang(_name(number), each, priority))
+            self.ahead.submit(_instant(each.at_s), gang_objects(_name(number), each, priority))
 
     def steps(self, until_s: float | None = None) -> Iterator[Step]:
         """One instant after the other, until all work has ended, or nothing happens any more."""
@@ -180,7 +180,8 @@ def _name(number: int) -> str:
     return f"job-{number:07}"  # sorts as it was submitted, also among those of one second
 
 
-def _gang(name: str, job: Submission, priority: int | None) -> list[Struct]:
+def gang_objects(name: str, job: Submission, priority: int | None) -> list[Struct]:
+    """The group and its pods, as a controller would make them at the moment of submission."""
     created = instant.format_instant(_instant(job.at_s))
     notes, labels = dict(job.annotations), dict[str, str]()
     if job.estimate_s is not None:

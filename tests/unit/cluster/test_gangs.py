@@ -194,15 +194,26 @@ def test_a_sub_gang_ranks_by_its_highest_member_and_never_below_zero():
     assert rank() == 0
 
 
-def test_members_that_started_together_hold_together():
-    def member(name, since, **more):
-        status = {} if since is None else {"startTime": since}
-        return a_pod(name, gang="g", node="n1", phase="Running", cpu="2", status=status, **more)
+def test_members_that_were_bound_and_ended_together_hold_together():
+    noon, one = "2026-01-01T12:00:00Z", "2026-01-01T13:00:00Z"
+    bound = {"conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": noon}]}
+    ended = {"containerStatuses": [{"name": "c", "state": {"terminated": {"finishedAt": one}}}]}
 
-    noon = "2026-01-01T12:00:00Z"
-    found = gang(a_group("g", 1), member("a", noon), member("b", noon), member("c", None), a_pod("d", gang="g"))
-    held = {since: own["cpu"] for since, own in found.held_since}
-    assert held == {instant.parse_instant(noon): 4000, None: 2000}
+    def member(name, phase, **status):
+        return a_pod(name, gang="g", node="n1", phase=phase, cpu="2", status=status)
+
+    found = gang(
+        a_group("g", 1),
+        member("a", "Running", startTime=noon),
+        member("b", "Running", startTime=one, **bound),
+        member("c", "Running"),
+        a_pod("d", gang="g"),
+        member("e", "Succeeded", **bound, **ended),
+        member("f", "Failed"),
+    )
+    held = {tuple(times): own["cpu"] for *times, own in found.held_between}
+    begin, end = map(instant.parse_instant, (noon, one))
+    assert held == {(begin, None): 4000, (None, None): 2000, (begin, end): 2000}
 
 
 # ------------------------------------------------------------------------------------------------------ native, lone

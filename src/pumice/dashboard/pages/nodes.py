@@ -100,8 +100,8 @@ async def data(looking: Looking) -> Mapping[str, Any]:
 def grouped(nodes: Sequence[model.Node]) -> Mapping[str, list[model.Node]]:
     """By hyper node; where there is none, by names, so many at a time."""
     found: dict[str, list[model.Node]] = {}
-    alone = sorted((each for each in nodes if not each.hyper_node), key=lambda each: each.name)
-    for each in sorted(nodes, key=lambda node: (node.hyper_node, node.name)):
+    alone = sorted((each for each in nodes if not each.hyper_node), key=lambda each: figures.natural(each.name))
+    for each in sorted(nodes, key=lambda node: (figures.natural(node.hyper_node), figures.natural(node.name))):
         if each.hyper_node:
             found.setdefault(each.hyper_node, []).append(each)
     if len(alone) <= GROUP_NODES or len(nodes) <= NODES_DRAWN_MAX:

@@ -75,6 +75,6 @@ def _hold_up(session: Session, others: Line[GangState], *, behind: GangState) ->
 
 def _admit_all(session: Session) -> None:
     """Without the action that admits gangs there is nothing for them to wait for."""
-    for gang in session.gangs.values():
+    for gang in session.restless:
         if gang.is_waiting_for_admission:
             gang.admit()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
@@ -11,7 +12,7 @@ from pumice.cluster.gangs import NO_POLICY
 from pumice.cluster.tasks import OCCUPYING, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from pumice.cluster.amounts import Amounts
     from pumice.cluster.gangs import Closeness, Gang, SubGang
@@ -278,3 +279,52 @@ class GangState:
     @property
     def has_policies(self) -> bool:
         return any(sub.sub.policy != NO_POLICY for sub in self.subs) or bool(self.spec.policies)
+
+
+class Gangs(Mapping[str, GangState]):
+    """The gangs of a session by key, in the snapshot's order; one that only runs has a state from when it is first asked for.
+
+    `queues`: where some gangs are in a queue that does not exist, those that do.
+    """
+
+    def __init__(self, gangs: Mapping[str, Gang], queues: Container[str] | None = None) -> None:
+        if queues is not None:
+            gangs = {key: gang for key, gang in gangs.items() if gang.spec.queue in queues}
+        self._gangs = gangs
+        self._states: dict[str, GangState] = {}
+        self.holder_of: Callable[[GangState], Holder | None] = lambda _: None
+
+    def __getitem__(self, key: str) -> GangState:
+        state = self._states.get(key)
+        if state is None:
+            state = self._states[key] = GangState(self._gangs[key])
+            state.holder = self.holder_of(state)
+        return state
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self[key] if key in self._gangs else default
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._gangs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._gangs)
+
+    def __len__(self) -> int:
+        return len(self._gangs)
+
+    def hold(self, holder_of: Callable[[GangState], Holder | None]) -> None:
+        """Say who is charged for each gang, those included that have no state yet."""
+        self.holder_of = holder_of
+        for state in self._states.values():
+            state.holder = holder_of(state)
+
+    @property
+    def moved(self) -> Iterator[GangState]:
+        """Gangs that are no longer as the snapshot has them."""
+        return (state for state in self._states.values() if state.version)
+
+    @property
+    def spoken_of(self) -> Iterator[GangState]:
+        """Gangs that somebody has looked at: of the others the session has nothing to say."""
+        return iter(self._states.values())

@@ -156,11 +156,32 @@ def copies(free: Column, demand: Column, rows: Iterable[int]) -> Column:
     return np.maximum(fit, 0, out=fit)
 
 
+class ShapeKeys:
+    """Shapes by number, from plan to plan: most of what a plan for a long line costs is to find out anew who is like whom.
+
+    Holds for plans by one policy, between which no gang changes but one.
+    """
+
+    def __init__(self, changing: str) -> None:
+        self._changing = changing
+        self._of_task: dict[Task, int] = {}
+        self._numbers: dict[Hashable, int] = {}
+
+    def number(self, task: Task, key_of: Callable[[Task], Hashable]) -> int:
+        number = self._of_task.get(task)
+        if number is None:
+            number = self._numbers.setdefault(key_of(task), len(self._numbers))
+            if task.gang != self._changing:
+                self._of_task[task] = number
+        return number
+
+
 class ShapeBook:
     """Finds the shape of a task; the key is what the enabled plugins declare they read, and traits of their own making."""
 
-    def __init__(self, axis: Axis) -> None:
+    def __init__(self, axis: Axis, kept: ShapeKeys | None = None) -> None:
         self.axis = axis
+        self._kept = kept
         self.reads = Reads.NOTHING
         self.traits: list[Callable[[Task], Hashable]] = []
         self._parts: list[Callable[[Task], Hashable]] | None = None
@@ -173,10 +194,13 @@ class ShapeBook:
             shape = self._of_task[task.uid] = self._find(task)
         return shape
 
-    def _find(self, task: Task) -> Shape:
+    def _key_of(self, task: Task) -> Hashable:
         if self._parts is None:
             self._parts = [part for read, part in _PARTS if read & self.reads] + self.traits
-        key = (task.request, *[part(task) for part in self._parts])
+        return (task.request, *[part(task) for part in self._parts])
+
+    def _find(self, task: Task) -> Shape:
+        key = self._key_of(task) if self._kept is None else self._kept.number(task, self._key_of)
         shape = self._shapes.get(key)
         if shape is None:
             demand = self.axis.demand(task.request)
