@@ -259,23 +259,23 @@ def _charged_twice(uncharge):
 
 
 PLANTED = {
-    "a pod that is gone keeps its room": Planted(Intake, "apply", _deaf_to_pods_that_go, ("users", 3)),
+    "a pod that is gone keeps its room": Planted(Intake, "apply", _deaf_to_pods_that_go, ("users", 5)),
     "the last member of a gang is not bound": Planted(Binder, "commit", _one_less, ("calm", 1)),
     "what failed is not tried again": Planted(WorkQueue, "add_after", _never_again, ("storm", 1)),
     "a gang that waits does not say why": Planted(Statuses, "_group_patch", _no_reasons, ("calm", 4)),
-    "nodes hold twice what they have": Planted(Placer, "copies", _twice_the_room, ("calm", 1)),
+    "nodes hold twice what they have": Planted(Placer, "copies", _twice_the_room, ("calm", 3)),
     "every second event of a watch is lost": Planted(Informer, "_apply", _lost_watch, ("calm", 1)),
     "a new list ends what it names": Planted(
         Informer, "_relist_change", lambda _: lambda self: changes.Relisted(self._struct, frozenset()), ("storm", 1)
     ),
     "news of pods is dropped now and then": Planted(Informer, "_publish", _lost_news, ("calm", 1)),
-    "the journal forgets a change now and then": Planted(Journal, "append", _loses_some, ("calm", 4)),
-    "a rollback is skipped": Planted(Statement, "rollback", _no_rollback, ("calm", 1)),
-    "a gang in part is not released": Planted(mend, "releases", _returns([]), ("refusals", 16)),
-    "a gang in part is not finished": Planted(mend, "gangs_to_mend", _returns([]), ("refusals", 16)),
-    "pods are bound without being assumed": Planted(Binder, "assume", _not_assumed, ("all", 1)),
-    "a pod that is asked to go is taken to be gone": Planted(intake, "_add", _releasing_is_free, ("calm", 1)),
-    "a pod that is asked to go counts twice": Planted(intake, "_add", _releasing_counts_twice, ("calm", 1)),
+    "the journal forgets a change now and then": Planted(Journal, "append", _loses_some, ("calm", 1)),
+    "a rollback is skipped": Planted(Statement, "rollback", _no_rollback, ("storm", 4)),
+    "a gang in part is not released": Planted(mend, "releases", _returns([]), ("refusals", 18)),
+    "a gang in part is not finished": Planted(mend, "gangs_to_mend", _returns([]), ("refusals", 18)),
+    "pods are bound without being assumed": Planted(Binder, "assume", _not_assumed, ("all", 5)),
+    "a pod that is asked to go is taken to be gone": Planted(intake, "_add", _releasing_is_free, ("calm", 3)),
+    "a pod that is asked to go counts twice": Planted(intake, "_add", _releasing_counts_twice, ("calm", 3)),
     "a pod that runs keeps the charge of its bind": Planted(Intake, "_uncharge", _charged_twice, ("calm", 1)),
     "a claim is kept for ever": Planted(Intake, "apply", _deaf_to(changes.Unclaimed), ("calm", 3)),
     "a bind that failed keeps its room": Planted(Intake, "apply", _deaf_to(changes.BindFailed), ("storm", 1)),
@@ -295,5 +295,5 @@ PLANTED = {
     "a queue says for ever what it first held": Planted(QueueHoldings, "due", _first_word_stays, ("storm", 1)),
     "a new list ends nothing": Planted(Informer, "_replace", _lists_only_add, ("storm", 1)),
     "pods of a Job that starts again stay": Planted(Judge, "members_to_delete", _returns([]), ("nodes", 1)),
-    "evictions are told and not carried out": Planted(Evictor, "_remove", _does_nothing, ("calm", 1)),
+    "evictions are told and not carried out": Planted(Evictor, "_remove", _does_nothing, ("calm", 3)),
 }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pumice.api.batch import Job
+    from pumice.api.scheduling import PodGroup
     from pumice.processes.scheduler import Scheduler
     from pumice.scheduling.core.decisions import Decisions
     from pumice.scheduling.core.policy import Policy
@@ -114,17 +115,26 @@ def _untold_reasons(witness: Witness, decisions: Decisions, nodes: int) -> Itera
         found = [each.code.value for each in report.reasons] if report is not None else []
         if told != found:
             yield f"gang {key} says that it waits for {told}, and a fresh scheduler says {found}"
-        wanted = int((group.spec.min_resources or {}).get(GPU, 0))
         for code in told:
-            if wanted <= _room_behind(code, witness, group.spec.queue, nodes):
-                yield f"gang {key} says {code}, wants {wanted} GPUs, and there are as many"
+            if _wanted(group) <= _room_behind(code, witness, key, nodes):
+                yield f"gang {key} says {code}, wants {_wanted(group)} GPUs, and there are as many"
 
 
-def _room_behind(code: str, witness: Witness, queue: str, nodes: int) -> int:
-    """The GPUs that there may be at most, at rest, where a gang waits for this reason; -1: no number makes it untrue."""
-    if code in {"ExceedsCluster", "ClusterOvercommitted"}:
+def _wanted(group: PodGroup) -> int:
+    return int((group.spec.min_resources or {}).get(GPU, 0))
+
+
+def _room_behind(code: str, witness: Witness, gang: str, nodes: int) -> int:
+    """The GPUs that there are at rest beside what others were admitted for; -1: no number makes this reason untrue."""
+    queue = witness.groups[gang].spec.queue
+    admitted = [each for key, each in witness.groups.items() if each.status.phase == "Inqueue" and key != gang]
+    if code == "ExceedsCluster":
         return nodes * GPUS
-    return _most(witness, queue, nodes) if code in {"QueueQuotaInsufficient", "QueueQuotaUsed"} else -1
+    if code == "ClusterOvercommitted":
+        return nodes * GPUS - sum(map(_wanted, admitted))
+    if code in {"QueueQuotaInsufficient", "QueueQuotaUsed"}:
+        return _most(witness, queue, nodes) - sum(_wanted(each) for each in admitted if each.spec.queue == queue)
+    return -1
 
 
 def _wrong_queues(witness: Witness) -> Iterator[str]:

@@ -96,6 +96,18 @@ async def _kill_controllers_at(world: World, mishap: Mishap) -> None:
     world.armed[f"{replicas.CONTROLLERS}:{CONTROLLER_POINTS[number % len(CONTROLLER_POINTS)]}"] = number % 4
 
 
+async def _kill_after_binds(world: World, mishap: Mishap) -> None:
+    """The leader dies while its binds wait somewhere on the way; they arrive when another one leads."""
+    del mishap
+    if world.network.held is not None:
+        return
+    held = world.network.held = asyncio.Event()
+    await held.wait()
+    world.network.held = None
+    if not world.is_calm:
+        world.kill(_leader(world))
+
+
 async def _stop(world: World, mishap: Mishap) -> None:
     world.stop(mishap.who or _leader(world))
 
@@ -234,6 +246,7 @@ MISHAPS: dict[str, Callable[[World, Mishap], Awaitable[Any]]] = {
     "kill-at": _kill_at,
     "kill-controllers": _kill,
     "kill-controllers-at": _kill_controllers_at,
+    "kill-after-binds": _kill_after_binds,
     "stop-scheduler": _stop,
     "stop-leader": _stop,
     "stop-controllers": _stop,

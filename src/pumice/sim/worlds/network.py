@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 
 from pumice.kube.errors import Unreachable
+from pumice.kube.lease import LEASE_S
 from pumice.kube.transport import Request, Response, is_stream
 from pumice.local.apiserver import watching
 from pumice.sim.worlds.loop import is_dead
@@ -64,7 +65,8 @@ _STATUS = {
 }
 
 
-_NO_ANSWER = frozenset({"refused", "lost", "late"})
+_NO_ANSWER = frozenset({"refused", "lost", "late", "held"})
+_ARRIVES_S = {"late": (0.05, LATE_S_MAX), "held": (LEASE_S + 1.0, LATE_S_MAX)}
 
 
 class Network:
@@ -77,6 +79,7 @@ class Network:
         self.done: collections.Counter[str] = collections.Counter()
         self.wires: list[Wire] = []
         self.refuses: set[str] = set()  # nodes that nothing may be bound to
+        self.held: asyncio.Event | None = None  # binds that leave now arrive late; set once there is one
         self.is_over = False  # the world has ended: nobody is answered any more
         self.on_send: Callable[[str, Request], None] = lambda _who, _request: None
         self.on_yes: Callable[[str, Request], None] = lambda _who, _request: None
@@ -94,6 +97,8 @@ class Network:
         """From now on everything arrives, at once and once."""
         self.rates = CALM
         self.refuses.clear()
+        if self.held is not None:
+            self.held.set()
         for wire in self.wires:
             wire.calm()
 
@@ -144,7 +149,7 @@ class Line:
         """No answer: it never left, it is done and nobody knows, or it is still on its way."""
         if fault == "refused":
             raise Unreachable("connection refused", acted=False)
-        after_s = self._chance.uniform(*((0.05, LATE_S_MAX) if fault == "late" else LATENCY_S))
+        after_s = self._chance.uniform(*_ARRIVES_S.get(fault, LATENCY_S))
         arriving = self._network.server.serve(request, self._caller, after_s)
         arriving.add_done_callback(_unheard)
         if fault == "lost":
@@ -158,6 +163,10 @@ class Line:
         if self._network.refuses and request.path.endswith("/binding") and _target(request) in self._network.refuses:
             self._network.count("forbidden", self._who, request.path)
             return "forbidden"
+        if self._network.held is not None and request.path.endswith("/binding"):
+            self._network.count("held", self._who, request.path)
+            self._network.held.set()
+            return "held"
         if self._network.rates is CALM:
             return ""
         roll, rates = self._chance.random(), self._network.rates

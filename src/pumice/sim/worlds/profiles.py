@@ -13,6 +13,7 @@ SUBJECTS = {
     "kill-at": "leader",
     "kill-controllers": "controllers",
     "kill-controllers-at": "controllers",
+    "kill-after-binds": "",
     "stop-scheduler": "scheduler",
     "stop-leader": "leader",
     "stop-controllers": "controllers",
@@ -68,9 +69,10 @@ class Profile:
     rates: Rates = CALM
     schedulers: int = 1
     controllers: int = 1
-    jobs: tuple[int, ...] = (2, 2, 3, 3, 4)
+    jobs: tuple[int, ...] = (2, 2, 2, 3, 3)
     members: int = 4
-    faults_s: float = 26.0
+    faults_s: float = 24.0
+    is_rising: bool = False  # whoever comes after the first job is more important
     early: float = 0.65  # mishaps begin in this part of the time in which things go wrong
     quiet: float = 0.1  # the chance that no call and no watch goes wrong, whatever else does
 
@@ -80,6 +82,7 @@ PROFILES = {
     "storm": Profile(rates=STORM),
     "processes": Profile(kinds=_PROCESSES, mishaps=4, rates=BREEZE, schedulers=2),
     "rollout": Profile(kinds=_ROLLOUT, mishaps=3, schedulers=2, controllers=2),
+    "successors": Profile(kinds=("kill-after-binds",), mishaps=1, schedulers=2, early=0.1, is_rising=True),
     "lines": Profile(kinds=_LINES, mishaps=4, rates=BREEZE, schedulers=2),
     "nodes": Profile(kinds=_NODES, mishaps=4, rates=BREEZE, quiet=0.6),
     "refusals": Profile(kinds=("binds-refused",), mishaps=1, early=0.15),

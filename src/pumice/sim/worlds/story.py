@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pumice.sim.worlds.profiles import Profile
 
 GPUS = 4  # of a node
-LONG_S = 60  # of a job that others cannot wait for
+LONG_S = 30  # of a job that others cannot wait for
 FAULT_OUT = 0.25  # the chance of a kind of fault to be left out
 JOBS_EARLY = 0.6  # jobs come in this part of the time in which things go wrong
 FLOW = 0.12  # the chance of a JobFlow
@@ -104,6 +104,9 @@ def draw(seed: int, name: str) -> Story:
     narrow = QueuePlan(chance.choice((0, GPUS, 2 * GPUS)), chance.choice((0, 0, 1, GPUS)), chance.choice((1, 1, 3)))
     queues = {"default": QueuePlan(), "narrow": narrow}
     jobs = tuple(_job(chance, number, nodes, list(queues), profile) for number in range(chance.choice(profile.jobs)))
+    if profile.is_rising:
+        first = min(jobs, key=lambda each: each.at_s)
+        jobs = tuple(dataclasses.replace(each, priority="" if each is first else "high") for each in jobs)
     return Story(
         seed=seed,
         profile=name,

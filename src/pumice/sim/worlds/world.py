@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 GRACE_S = 5  # a gang in part is released after so long: shorter than in production, so that worlds are short
 REST_S_MAX = 600.0  # after the faults everything that fits has ended within so long
 LOOK_S = 2.0
-SETTLE_S = 6.0  # numbers that change late are written late
+SETTLE_S = 5.0  # numbers that change late are written late
 ENDS_MAX = 20
 AGAIN_S = 1.0
 _MEMORY_LOST = frozenset({"memory_not_written", "memory_conflict", "memory_not_read"})  # as the scheduler logs it
