@@ -132,3 +132,24 @@ def test_gangs_of_more_than_one_slot_a_pod_and_elastic_ones():
 def test_the_built_in_policy_is_the_one_that_holds_without_a_file():
     assert NAMED["builtin"].text == builtin.TEXT
     assert "reservation" not in NAMED["greedy"].text
+
+
+def test_pod_by_pod_the_first_pods_of_a_gang_hold_their_places_and_wait_for_the_last():
+    """As kube-scheduler places: the second gang takes the slot that is left, and a job that fits there waits with it."""
+    work = [Submission(at_s=0, run_s=100, size=3), Submission(at_s=0, run_s=100, size=3), Submission(at_s=1, run_s=50)]
+
+    def starts(name):
+        outcome = simulate(work, nodes("4x1"), policy=NAMED[name].text)
+        return [run.start_s for run in outcome.runs]
+
+    assert starts("one-by-one") == [0, 100, 100]
+    assert starts("fair-share") == [0, 100, 1]
+
+
+def test_under_fair_share_who_has_used_least_goes_first():
+    work = [
+        *(Submission(at_s=number, run_s=100, user="ann") for number in range(3)),
+        Submission(at_s=3, run_s=100, user="bob"),
+    ]
+    outcome = simulate(work, nodes("1x1"), policy=NAMED["fair-share"].text)
+    assert outcome.runs[3].start_s == 100
