@@ -117,6 +117,12 @@ _FIGURES = ("mean_wait_s", "bounded_slowdown", "utilisation", "makespan_s", "evi
 @click.option(
     "--report", type=click.Path(dir_okay=False), metavar="FILE.html", help="Also write one page with pictures."
 )
+@click.option(
+    "--gpu-price",
+    type=click.FloatRange(min=0),
+    metavar="DOLLARS",
+    help="Of a GPU hour: the report tells what idle ones cost.",
+)
 @click.option("--per-job", is_flag=True, help="With -o json: also when each job started and ended.")
 @click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True)
 def simulate(
@@ -131,6 +137,7 @@ def simulate(
     estimate_error: float,
     seed: int,
     report: str | None,
+    gpu_price: float | None,
     *,
     per_job: bool,
     output: str,
@@ -155,7 +162,7 @@ def simulate(
         if not is_cut_short:
             outcomes[name], is_cut_short = _outcome(name, policy, work, place)
     if report is not None:
-        _write(report, page(outcomes, workload=Path(file).name, cluster=cluster))
+        _write(report, page(outcomes, workload=Path(file).name, cluster=cluster, gpu_price=gpu_price))
     if output == "json":
         answer = {name: _as_data(outcome, per_job=per_job) for name, outcome in outcomes.items()}
         click.echo(json.dumps({"workload": file, "cluster": cluster, "seed": seed, "policies": answer}, indent=2))

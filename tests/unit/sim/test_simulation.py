@@ -153,3 +153,20 @@ def test_under_fair_share_who_has_used_least_goes_first():
     ]
     outcome = simulate(work, nodes("1x1"), policy=NAMED["fair-share"].text)
     assert outcome.runs[3].start_s == 100
+
+
+def test_idle_and_stranded_slots_and_fairness_are_counted():
+    """Four slots: three run for 100 s, four wait for all of them, and one that would fit waits behind them under FIFO."""
+    work = [
+        Submission(at_s=0, run_s=100, size=3, user="ann"),
+        Submission(at_s=0, run_s=100, size=4, user="bob"),
+        Submission(at_s=10, run_s=100, user="bob"),
+    ]
+    outcome = simulate(work, nodes("4x1"), policy=NAMED["fifo"].text, strict=True)
+    assert [run.start_s for run in outcome.runs] == [0, 100, 200]
+    assert outcome.stranded() == [(0, 0), (10, 1), (100, 0)]
+    assert outcome.figures["stranded_gpu_h"] == 90 / 3600
+    assert outcome.figures["idle_gpu_h"] == (4 * 300 - 300 - 400 - 100) / 3600
+    slowdowns = (1.0, (2.0 + 2.9) / 2)
+    assert outcome.slowdown_by("user") == {"ann": slowdowns[0], "bob": slowdowns[1]}
+    assert outcome.figures["fairness"] == sum(slowdowns) ** 2 / (2 * sum(each**2 for each in slowdowns))
