@@ -473,7 +473,7 @@ class Code(enum.Enum):
     VICTIM_BREAKS_GANG = "VictimBreaksGang", "a victim whose gang falls below its minimum", (
         "gang {gang} falls below its minimum: {free} of {wanted} members stay")
     VICTIM_SPARED_BY_GANG = "VictimSparedByGang", "a victim that its gang can spare", (
-        "gang {gang} keeps its minimum: {free} of {wanted} members stay")
+        "gang {gang} keeps its minimum of {wanted}: {free} stay")
     VICTIM_OF_DEADLOCK = "VictimOfDeadlock", "a member of a gang that held room while others of its members found none", (
         lambda facts: f"gang {facts.gang} held its room with {facts.free} of {facts.wanted} members for {facts.seconds} s "
         f"and could not become whole; {', '.join(facts.names)} can start with it")
