@@ -329,6 +329,9 @@ class Code(enum.Enum):
     QUOTA_GIVEN_BACK = "QuotaGivenBack", "the gang gave its admission back for others that have room", (
         lambda facts: f"gave its admission back: it found no room for {facts.seconds} s and kept {', '.join(facts.names)} out; "
         f"it may be admitted again from {facts.until} on")
+    SURPLUS_AHEAD = "SurplusAhead", "members that other gangs run beyond their minimums hold room with which the gang would start", (
+        lambda facts: f"would start with the room of {facts.free} that {', '.join(facts.names)} can spare; "
+        f"unless that changes, they leave for it at {facts.until}")
 
     # Reservations.
     RESERVED = "Reserved", "room is reserved for the gang", (
