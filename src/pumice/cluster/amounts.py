@@ -5,7 +5,6 @@ An absent name is not the same as zero: a queue that does not mention GPUs neith
 comparison below says what absence means to it. Shares and deserved amounts may be fractions, hence `float`.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from pumice import quantity
@@ -81,19 +80,24 @@ def read_minimum(resources: Mapping[str, str | float]) -> MutableAmounts:
     return minimum
 
 
+_NOTHING: Amounts = {}
+
+
 def add(total: MutableAmounts, more: Amounts, times: int = 1) -> None:
     for name, value in more.items():
         total[name] = total.get(name, 0) + value * times
 
 
 def sum_of(parts: Iterable[Amounts]) -> MutableAmounts:
-    """All together; equal requests are one object, which is added once for all pods that have it."""
-    each = list(parts)
-    objects = dict(zip(map(id, each), each, strict=True))
-    times = Counter(map(id, each)) if len(objects) < len(each) else {}
     total: MutableAmounts = {}
-    for key, part in objects.items():
-        add(total, part, times.get(key, 1))
+    last, times = _NOTHING, 0
+    for part in parts:  # members of a gang mostly ask for the same: equal requests are one object, and are counted
+        if part is last:
+            times += 1
+            continue
+        add(total, last, times)
+        last, times = part, 1
+    add(total, last, times)
     return total
 
 

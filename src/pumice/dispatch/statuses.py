@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.state import Cluster
     from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
     from pumice.runtime import Runtime
@@ -65,6 +66,7 @@ class Statuses:
         self._fail_point = runtime.fail_point
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
         self.unwritten = False  # something could not be written yet, or not so soon again: ask once more
+        self.again_at: Instant | None = None  # when something is to be said of a gang whose members do not come
         self._queues = QueueHoldings(client, cluster, runtime)
         self._unrest: dict[str, _Unrest] = {}  # gang -> numbers that are not written yet
         self._told: dict[str, Hashable] = {}  # gang -> the topic of the event that was last recorded for it
@@ -79,6 +81,7 @@ class Statuses:
     async def write(self, decisions: Decisions) -> None:
         """Bring the API server in step with the decisions' reports."""
         self.unwritten = self._queues.postponed = False
+        self.again_at = None
         live = {*decisions.gangs, *decisions.orphans}
         self._topics.begin(live)
         for known in (self._told, self._unrest):
@@ -118,7 +121,7 @@ class Statuses:
         status = group.status
         is_admitted = report.phase == PodGroupPhase.INQUEUE.value
         if is_admitted and self._is_forming(report):
-            self.unwritten = True  # its admission alone is worth a word
+            # its admission alone is worth a word
             admission = {"metadata": {"uid": report.uid}, "status": {"phase": report.phase}}
             return admission if status.phase != report.phase else None
         patch: dict[str, Any] = {}
@@ -165,7 +168,10 @@ class Statuses:
             return False
         were_missing = any(reason.code in _MISSING for reason in report.reasons)
         tasks = self._cluster.gangs[report.gang].tasks
-        return forming.is_forming(group, tasks, self._clock.now(), were_missing=were_missing)
+        until = forming.forms_until(group, tasks, self._clock.now(), were_missing=were_missing)
+        if until is not None:
+            self.again_at = until if self.again_at is None else min(self.again_at, until)
+        return until is not None
 
     def _merged_conditions(self, group: PodGroup, report: GangReport) -> list[dict[str, Any]] | None:
         """All conditions with the wanted ones in place; None where nothing but a number in a text would change."""

@@ -110,7 +110,8 @@ def test_of_a_gang_whose_pods_are_on_their_way_only_its_admission_is_written():
         for _ in range(2):
             await place.turn()
             assert await place.written() == ("Inqueue", [], [])
-            assert (place.recorder.said, place.statuses.unwritten) == ([], True)
+            assert (place.recorder.said, place.statuses.unwritten) == ([], False)
+        assert place.statuses.again_at == NOON + FORMING_S * instant.SECOND  # until then nobody need ask again
         await place.clock.sleep(FORMING_S)
         await place.turn()
         phase, conditions, reasons = await place.written()
@@ -118,7 +119,7 @@ def test_of_a_gang_whose_pods_are_on_their_way_only_its_admission_is_written():
         assert reasons[0] == "Not enough valid tasks for gang-scheduling, valid: 1, min: 3"
         said = [("train", "Unschedulable"), ("train-0", "FailedScheduling")]
         assert [(name, reason) for name, reason, _ in place.recorder.said] == said
-        assert not place.statuses.unwritten
+        assert (place.statuses.unwritten, place.statuses.again_at) == (False, None)
 
     play(body)
 
@@ -147,7 +148,7 @@ def test_while_pods_still_come_nothing_is_said_however_long_that_takes():
         await place.turn()
         assert await place.written() == ("Inqueue", [], [])
         assert [await place.condition(f"train-{number}") for number in range(5)] == [None] * 5
-        assert (place.recorder.said, place.statuses.unwritten) == ([], True)
+        assert (place.recorder.said, place.statuses.again_at) == ([], place.clock.now() + instant.SECOND)
         await place.clock.sleep(1)
         await place.turn()
         assert (await place.written())[1] == ["Unschedulable"]

@@ -61,10 +61,11 @@ def plan(  # noqa: PLR0913  what a cycle depends on, all of it
             ports=ports or Ports(),
             budget=budget,
             aside=aside,
+            explain=explain,
             shortcuts=shortcuts,
         )
         try:
-            return _plan(session, extra_plugins, grace_s, explain=explain)
+            return _plan(session, extra_plugins, grace_s)
         except Exception as error:
             at = session.turn.key if session.turn is not None else ""
             left = aside.after(failure_of(error, at, modules))
@@ -74,7 +75,7 @@ def plan(  # noqa: PLR0913  what a cycle depends on, all of it
     raise AssertionError(f"{len(aside.failures)} gangs and plugins were set aside, and the next one fails too")
 
 
-def _plan(session: Session, extra_plugins: Mapping[str, type[Plugin]], grace_s: int, *, explain: bool) -> Decisions:
+def _plan(session: Session, extra_plugins: Mapping[str, type[Plugin]], grace_s: int) -> Decisions:
     open_plugins(session, extra_plugins)
     missing = (each for name, each in session.aside.plugins.items() if plugins.find(name, extra_plugins).essential)
     session.closed_by = next(missing, None)
@@ -83,7 +84,7 @@ def _plan(session: Session, extra_plugins: Mapping[str, type[Plugin]], grace_s: 
         session.points.begin.tell()
         _run_actions(session)
     with session.ports.measure("close", "session"):
-        return build_decisions.close(session, explain=explain)
+        return build_decisions.close(session)
 
 
 def _run_actions(session: Session) -> None:

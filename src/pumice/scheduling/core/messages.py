@@ -13,8 +13,9 @@ from pumice.scheduling.core.decisions import GangSummary, PodVerdict
 from pumice.scheduling.core.verdict import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
+    from pumice.cluster.gangs import Orphans
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
@@ -82,11 +83,11 @@ def pod_verdicts(session: Session, gang: GangState, of_gang: GangSummary | Reaso
     return found
 
 
-def orphan_verdicts(orphans: Mapping[str, Sequence[Task]]) -> dict[str, tuple[PodVerdict, ...]]:
+def orphan_verdicts(orphans: Mapping[str, Orphans]) -> dict[str, tuple[PodVerdict, ...]]:
     """What is said of pods that wait for a group that does not exist; no action looks at them."""
     found = {}
-    for key, tasks in orphans.items():
-        waiting = [task for task in tasks if task.status is Status.PENDING and not task.gates]
+    for key, each in orphans.items():
+        waiting = [task for task in each.tasks if task.status is Status.PENDING and not task.gates]
         if waiting:
             why = Reason(_orphan_code(key, waiting[0]), "gang", Facts(gang=key.replace(NATIVE_PREFIX, "")))
             found[key] = tuple(PodVerdict(task, NO_GROUP, why) for task in waiting)

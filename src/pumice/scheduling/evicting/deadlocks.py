@@ -95,7 +95,7 @@ class Deadlocks:
         self.grace = session.policy.deadlock_grace
         self.known = session.memory.of(SLOT)
         self._since: dict[str, Instant] = {}
-        uids = {gang.uid for gang in session.gangs.values()} if self.known.pauses else set()
+        uids = {gang.uid for gang in session.restless} if self.known.pauses else set()
         self._pauses = {
             uid: pause for uid, pause in self.known.pauses.items() if uid in uids and pause.until > session.now
         }
@@ -110,7 +110,7 @@ class Deadlocks:
             if self._look_at_keeper(keeper, kept_out):
                 break  # the others see in the next cycle what that has changed
         self.session.changes_at += [pause.until for pause in self._pauses.values()]
-        self.known = Known(self._since, self._pauses)
+        self.known = Known(dict(sorted(self._since.items())), dict(sorted(self._pauses.items())))
 
     def pause_of(self, gang: GangState) -> Reason | None:
         pause = self._pauses.get(gang.uid)
@@ -278,9 +278,9 @@ class Deadlocks:
     def _keepers(self) -> list[tuple[GangState, list[str]]]:
         """Admitted gangs without room, and whom each keeps out of its queue for whom there is room; the last in line first."""
         session = self.session
-        asking = ((gang, why) for gang in session.gangs.values() if (why := _kept_out_by(gang)) is not None)
+        asking = ((gang, why) for gang in session.restless if (why := _kept_out_by(gang)) is not None)
         outside = list(itertools.islice(asking, KEPT_OUT_MAX))
-        keepers = [gang for gang in session.gangs.values() if self._is_admitted_in_vain(gang)] if outside else []
+        keepers = [gang for gang in session.restless if self._is_admitted_in_vain(gang)] if outside else []
         room = _idle(session) if keepers else {}
         found: dict[str, list[str]] = {}
         for gang, why in outside:

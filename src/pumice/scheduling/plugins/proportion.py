@@ -6,7 +6,6 @@ import functools
 from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
-from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Amount, Code, Facts
 from pumice.scheduling.core.plugin import Plugin
@@ -108,11 +107,10 @@ class Proportion(Plugin):
         if not queue.is_open or not any(reason.code in SHARE_CODES for reason in gang.reasons):
             return False
         account = self.accounts[queue.name]
-        asked = amounts.sum_of(task.request.amounts for task in gang.tasks_in(Status.PENDING))
         own: Amounts = gang.occupied if gang.tally.ready < gang.minimum else {}
         return all(
             account.allocated.get(name, 0) - own.get(name, 0) < account.deserved.get(name, 0)
-            for name, value in asked.items()
+            for name, value in gang.gang.asked.items()
             if value > 0 and name != amounts.PODS
         )
 
