@@ -21,7 +21,6 @@ from pumice.api import (
     scheduling,
 )
 from pumice.api.changes import AttemptSeen, Claimed, Upserted
-from pumice.api.meta import ObjectReference
 from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
@@ -32,8 +31,8 @@ from pumice.dispatch.evictor import EvictionSettings
 from pumice.dispatch.memory_store import MemoryPlace, MemoryStore
 from pumice.errors import NotFound
 from pumice.flight.recorder import NOBODY, Planned, Unrecorded
-from pumice.kube import errors
 from pumice.kube.recorder import Recorder
+from pumice.processes import queues
 from pumice.processes.extender_client import Extending
 from pumice.processes.forecasting import Forecasting
 from pumice.processes.gpu_loads import GangGpus, MeasuredGpus
@@ -78,8 +77,6 @@ CYCLE_UNITS = 30_000
 TURNS = 4  # that a waiting gang may have in one cycle: allocate, preempt (from others, from itself) and reclaim
 # What arrives this soon after the first piece of news is planned with it: a gang's pods are created one by one.
 GATHER_S = 0.005
-
-_QUEUES = "scheduling.volcano.sh/v1beta1"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -203,14 +200,15 @@ class Scheduler:
         gc.freeze()  # what was listed stays: the collector need not look at it again
         if scheduling.ROOT_QUEUE in self._cluster.queues:  # else no scheduler has ever decided anything here
             await self.dispatcher.take_over(since=since)
-        await self._make_queues()
+        await queues.make_own(self._client, self._cluster, clock=self._clock, log=self._log)
         lasts = CLAIM_SECONDS * instant.SECOND
         for claim in reserved_room.rebuilt(self._cluster.snapshot(), self._clock.now(), lasts):
             self._learn(Claimed(claim=claim))
         self.pulse.ready = True
         self._log("scheduler_started", nodes=len(self._cluster.nodes), pods=len(self._cluster.tasks))
-        works = (self._recorder, self._loads, self._gpus, self._store, self.forecasting, self._recorded)
+        works = (self._loads, self._gpus, self._store, self.forecasting, self._recorded)
         beside = [asyncio.create_task(each.run()) for each in works]
+        telling = asyncio.create_task(self._recorder.run())
         try:
             while True:
                 await self._wait_for_news()
@@ -219,7 +217,9 @@ class Scheduler:
             for task in (*beside, *filter(None, [self._entering])):
                 task.cancel()
             await self.dispatcher.stop()
+            telling.cancel()  # it writes what is left, also what the dispatcher said last
             await self._store.flush()
+            await asyncio.wait({telling})
             self._thread.submit(self._extending.close)  # after a plan that may still be asking
             self._thread.shutdown(wait=False)
             self._flight.close()
@@ -365,10 +365,9 @@ class Scheduler:
             self._log(
                 "plugin_failed", plugin=failure.plugin, gang=failure.gang, error=failure.error, trace=failure.trace
             )
-            everything = ObjectReference(kind="Queue", name=scheduling.ROOT_QUEUE, api_version=_QUEUES)
             without = f"gang {failure.gang}" if failure.gang else "it"
             text = f"plugin {failure.plugin} failed, and cycles are planned without {without}: {failure.error}"
-            self._recorder.record(everything, "Warning", "PluginFailed", text)
+            self._recorder.record(queues.ROOT, "Warning", "PluginFailed", text)
         self._failures = frozenset(failures)
 
     def policy_refused(self, why: str) -> None:
@@ -377,34 +376,12 @@ class Scheduler:
         self.meters.set("pumice_policy_refused", bool(why))
         if why:
             self.meters.count("pumice_policy_refusals_total")
-            everything = ObjectReference(kind="Queue", name=scheduling.ROOT_QUEUE, api_version=_QUEUES)
-            self._recorder.record(everything, "Warning", "PolicyRefused", f"the last good policy stays in force: {why}")
+            self._recorder.record(
+                queues.ROOT, "Warning", "PolicyRefused", f"the last good policy stays in force: {why}"
+            )
 
     def _count_dispatch(self) -> None:
         tally = self.dispatcher.take_tally()
         self.meters.count("pumice_binds_total", tally.bound)
         self.meters.count("pumice_bind_failures_total", tally.failed)
         self.meters.count("pumice_plans_dropped_total", tally.dropped)
-
-    async def _make_queues(self) -> None:
-        """The root and the default queue exist, whichever scheduler was here before, however long the server takes."""
-        wanted = {scheduling.ROOT_QUEUE: False, self._cluster.default_queue: True}
-        for name, reclaimable in wanted.items():
-            while name not in self._cluster.queues and not await self._make_queue(name, reclaimable=reclaimable):
-                await self._clock.sleep(TICK_S)
-
-    async def _make_queue(self, name: str, *, reclaimable: bool) -> bool:
-        body = {
-            "apiVersion": _QUEUES,
-            "kind": "Queue",
-            "metadata": {"name": name},
-            "spec": {"weight": 1, "reclaimable": reclaimable},
-        }
-        try:
-            await self._client.create(scheduling.Queue, body)
-        except errors.AlreadyExists:
-            return True
-        except errors.KubeError as error:
-            self._log("queue_not_made", queue=name, error=str(error))
-            return False
-        return True

@@ -30,9 +30,8 @@ class Meters:
         volcano = self.registry if with_volcano_names else unread
         self._meters = {metric.name: _make(metric, volcano) for metric in VOLCANO}
         self._meters |= {metric.name: _make(metric, self.registry) for metric in PUMICE}
-        self._series: dict[
-            tuple[object, ...], Counter | Gauge | Histogram
-        ] = {}  # found once: they are fed in every cycle
+        # Found once: they are fed in every cycle.
+        self._series: dict[tuple[object, ...], Counter | Gauge | Histogram] = {}
         self._replaced: dict[str, tuple[tuple[tuple[str, ...], float], ...]] = {}  # as they were last given
 
     def add(self, metric: Metric) -> None:

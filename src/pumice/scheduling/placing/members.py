@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,8 +80,13 @@ def _next_run(session: Session, sub: SubState, waiting: list[Task]) -> tuple[lis
         return [first], shape
     most = session.until_ready(sub, first.role, len(waiting))
     if most > LONG_RUN and _needs_all(sub):
-        queue = session.queue_of(sub.gang)
-        if session.points.allocatable.of(queue, shape, most) >= most:  # else the whole run is refused at once
+        allowed = session.points.allocatable.of(session.queue_of(sub.gang), shape, most)
+        if (
+            not allowed
+        ):  # the run is refused as it is, and the gang with it: whether filters tell its members apart is no matter
+            alike = itertools.takewhile(lambda task: (task.request, task.role) == (first.request, first.role), waiting)
+            return list(alike), shape
+        if allowed >= most:
             # It is given up at the first that fits nowhere: who comes after that one need not be looked at.
             most = min(most, int(np.sum(shape.copies(session.room.future))) + 1)
     run = [first]
