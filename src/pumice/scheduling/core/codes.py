@@ -307,6 +307,8 @@ class Code(enum.Enum):
         "gang {gang}, which could make room, is protected from eviction until {until}")
     EVICTION_BUDGET_USED = "EvictionBudgetUsed", "a queue whose gangs could make room has lost as many as it may in an hour", (
         "queue {queue} has lost as many gangs within an hour as it may, {limit}; the next one may go at {until}")
+    DISRUPTION_BUDGET = "DisruptionBudget", "a PodDisruptionBudget keeps pods from leaving that could make room", (
+        "PodDisruptionBudget {name} allows no eviction now: pods of gang {gang}, which could make room, stay")
     EVICTION_UNDONE = "EvictionUndone", "those that would have to leave would win their room back by the same rule", (
         "gang {gang} could make room, and would win it back at once: nobody is evicted for that")
     GATED = "Gated", "pods are held by a scheduling gate", "{free} of {wanted} pods are held by the scheduling gate {name}"

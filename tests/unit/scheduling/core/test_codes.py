@@ -33,6 +33,7 @@ SENTENCES = {
     Code.NO_PODS: "no pods yet: 0 of 3 members are created",
     Code.POD_COUNT: "0 of the 2 pods that must start together exist",
     Code.EVICTION_DELAYED: "may not evict others before 2026-01-01T09:05:00Z: the policy lets gangs wait for 300 s first",
+    Code.DISRUPTION_BUDGET: "PodDisruptionBudget team/web allows no eviction now: pods of gang team/large, which could make room, stay",
     Code.VICTIMS_PROTECTED: "gang team/large, which could make room, is protected from eviction until 2026-01-01T09:30:00Z",
     Code.EVICTION_BUDGET_USED: "queue research has lost as many gangs within an hour as it may, 4; the next one may go at 2026-01-01T09:30:00Z",
     Code.EVICTION_UNDONE: "gang team/large could make room, and would win it back at once: nobody is evicted for that",
