@@ -24,14 +24,14 @@ from pumice.cluster.tasks import ON_A_NODE, Status, Task
 from pumice.cluster.topology import HyperTree, hyper_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from pumice.api.changes import Claim
     from pumice.api.core import Node
     from pumice.api.native import NativePodGroup
     from pumice.api.scheduling import PodGroup
     from pumice.cluster.columns import Column
-    from pumice.cluster.gangs import Gang
+    from pumice.cluster.gangs import Gang, Orphans
     from pumice.cluster.queues import QueueInfo
     from pumice.instant import Instant
 
@@ -75,12 +75,15 @@ class Snapshot:
     others: Mapping[type, Mapping[str, Any]]
     with_terms: tuple[Task, ...]  # on nodes or waiting, that ask something of other pods
     with_mounts: tuple[Task, ...]  # on nodes or waiting, whose volumes tie them to a place
-    orphans: Mapping[str, tuple[Task, ...]]  # by the key of the group that they name and that does not exist
+    orphans: Mapping[str, Orphans]  # by the key of the group that they name and that does not exist
     rules: str  # a fingerprint of what decides which pods may be evicted for which, or where: nodes, queues, classes, budgets
     shifts: int  # rises with each change of such a rule that is in no fingerprint; begins anew with each process
     seen_at: Mapping[str, Instant] = dataclasses.field(
         default_factory=dict
     )  # attempts stamped in the future: when they were first seen
+    carried: dict[Hashable, Any] = dataclasses.field(
+        default_factory=dict
+    )  # what was worked out of earlier snapshots, to be brought up to date; nothing may depend on whether it is there
 
     def objects(self, kind: type[T]) -> Mapping[str, T]:
         """All objects of a kind that has no table of its own, by `namespace/name`."""
@@ -108,6 +111,7 @@ class Cluster:
         self.claims: dict[str, Claim] = {}
         self.others: dict[type, dict[str, Any]] = {}
         self.seen_at: dict[str, Instant] = {}
+        self.carried: dict[Hashable, Any] = {}
         self.allocatable: Column = np.zeros((len(self.axis), COLUMNS_AT_FIRST), dtype=np.int64)
         self.used: Column = np.zeros_like(self.allocatable)
         self.releasing: Column = np.zeros_like(self.allocatable)
@@ -117,7 +121,7 @@ class Cluster:
         self.changed_others: set[type] = set()
         self.tree: HyperTree | None = None
         self._frozen_gangs: dict[str, Gang] = {}
-        self._orphans: dict[str, tuple[Task, ...]] = {}
+        self._orphans: dict[str, Orphans] = {}
         self._frozen_others: dict[type, Mapping[str, Any]] = {}
 
     # ------------------------------------------------------------------------------------------------- reading
@@ -144,6 +148,7 @@ class Cluster:
             self._rules(),
             self.shifts,
             MappingProxyType(dict(self.seen_at)),
+            self.carried,
         )
 
     def copy(self) -> Cluster:
@@ -155,6 +160,7 @@ class Cluster:
         twin.axis = Axis(self.axis.names)
         twin.nodes = {name: dataclasses.replace(slot, tasks=slot.tasks.copy()) for name, slot in self.nodes.items()}
         twin.gangs = {key: dataclasses.replace(slot, tasks=slot.tasks.copy()) for key, slot in self.gangs.items()}
+        twin.carried = {}  # two that go apart would bring it back and forth
         twin.others = {kind: table.copy() for kind, table in self.others.items()}
         return twin
 
@@ -201,7 +207,7 @@ class Cluster:
             if slot is None or spec is None:
                 self._frozen_gangs.pop(key, None)
                 if slot is not None and slot.tasks:
-                    self._orphans[key] = tuple(slot.tasks.values())
+                    self._orphans[key] = gangs.Orphans(tuple(slot.tasks.values()))
             else:
                 self._frozen_gangs[key] = gangs.gang_of(spec, slot.tasks.values())
         self.changed_gangs.clear()

@@ -91,24 +91,44 @@ def test_of_two_gangs_of_64_on_100_gpus_in_two_queues_one_starts_though_each_sha
     assert codes(decisions, "right") == [Code.QUEUE_SHARE_TOO_SMALL]
 
 
+def a_half(name, node, since):
+    """Four of eight members run in a queue of its own, the others wait."""
+    members = [member(name, number, node, since=since) for number in range(4)]
+    return [a_group(name, 8, queue=name, phase="Running"), *members, *(member(name, number) for number in range(4, 8))]
+
+
+TWO_QUEUES = gpu_node("n1"), gpu_node("n2"), a_queue("a"), a_queue("b")
+
+
 def test_two_halves_in_two_queues_end_with_one_whole_gang():
     """Each lost a node, and the other one took what was left: 4 of 8 each, on 8 GPUs, and no share is larger than another."""
-    halves = [
-        [a_group(name, 8, queue=name, phase="Running")]
-        + [member(name, number, node, since=since) for number in range(4)]
-        + [member(name, number) for number in range(4, 8)]
-        for name, node, since in (("a", "n1", 60), ("b", "n2", 1800))
-    ]
-    things = gpu_node("n1"), gpu_node("n2"), a_queue("a"), a_queue("b"), halves
+    things = *TWO_QUEUES, a_half("a", "n1", 60), a_half("b", "n2", 1800)
     without_shares = policy("enqueue, allocate", "priority gang conformance", "predicates nodeorder")
     first, second = after_the_grace_time(*things, policy=dataclasses.replace(without_shares, break_deadlocks=True))
     assert codes(first, "a")[0] is codes(first, "b")[0] is Code.HOLDS_WHILE_WAITING
     assert victims(second) == ["b-w-0", "b-w-1", "b-w-2", "b-w-3"]
-    by_shares, later = after_the_grace_time(
-        *things
-    )  # 4 of 8 each: no queue may have all of it, so nobody is evicted in vain
-    assert codes(by_shares, "a")[0] is codes(by_shares, "b")[0] is Code.HOLDS_WHILE_WAITING
-    assert victims(later) == []
+
+
+def test_two_halves_in_two_queues_whose_shares_are_too_small_end_with_one_whole_gang_too():
+    """Each queue has 4 of 8 GPUs by right, so neither gang could ever be whole within its share: what is lent makes it so."""
+    first, second = after_the_grace_time(*TWO_QUEUES, a_half("a", "n1", 60), a_half("b", "n2", 1800))
+    assert codes(first, "a")[0] is codes(first, "b")[0] is Code.HOLDS_WHILE_WAITING
+    assert victims(second) == ["b-w-0", "b-w-1", "b-w-2", "b-w-3"]
+    assert {each.claimant for each in second.evictions} == {"default/a"}
+    made_anew = [a_group("b", 8, queue="b"), *(member("b", number) for number in range(8))]
+    snapshot = a_cluster(*TWO_QUEUES, a_half("a", "n1", 60), made_anew).snapshot()
+    third = cycle.plan(snapshot, BUILT_IN, second.memory, now=NOW + GRACE)
+    assert bound(third) == {"a": 4}
+    assert victims(third) == []
+
+
+def test_halves_whose_queues_may_not_exceed_their_shares_stay():
+    to_four = (a_queue(name, capability={"nvidia.com/gpu": "4"}) for name in ("a", "b"))
+    first, second = after_the_grace_time(
+        gpu_node("n1"), gpu_node("n2"), to_four, a_half("a", "n1", 60), a_half("b", "n2", 1800)
+    )
+    assert codes(first, "a")[0] is Code.HOLDS_WHILE_WAITING
+    assert victims(second) == []
 
 
 def a_claim(name):

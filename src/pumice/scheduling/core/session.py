@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.cluster.tasks import ON_A_NODE, Status
+from pumice.scheduling.core import steady
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.failures import NOTHING_ASIDE
-from pumice.scheduling.core.gangstate import GangState, SubState
+from pumice.scheduling.core.gangstate import Gangs, GangState, Ranking, SubState
 from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.shapes import ShapeBook
+from pumice.scheduling.core.shortcuts import NO_SHORTCUTS
 from pumice.scheduling.core.statement import Eviction, Placement, Statement
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import notices
@@ -21,9 +23,10 @@ from pumice.scheduling.placing.line import Line
 from pumice.scheduling.placing.placement import Placer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pumice.cluster.amounts import MutableAmounts
+    from pumice.cluster.gangs import Gang
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
@@ -35,7 +38,9 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.ports import Ports
     from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.core.shortcuts import Shortcuts
     from pumice.scheduling.core.statement import Operation
+    from pumice.scheduling.core.steady import Steady
     from pumice.scheduling.evicting.backoff import Backoff
     from pumice.telemetry.catalogue import Metric
 
@@ -46,10 +51,36 @@ T = TypeVar("T")
 UNLIMITED_BUDGET = 2**62
 
 
+class _Queues:
+    """The queues that steady gangs are in."""
+
+    def __init__(self) -> None:
+        self.names: Counter[str] = Counter()
+
+    def add(self, gang: Gang, sign: int) -> None:
+        self.names[gang.spec.queue] += sign
+        if not self.names[gang.spec.queue]:
+            del self.names[gang.spec.queue]
+
+
+class _Turn:
+    """A turn that ends; a generator would take three times as long, for each gang in each action."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._session.turn = None
+
+
 class Session:
     """What actions and plugins work on. Nothing here outlives the cycle but the accepted operations."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a cycle depends on
         self,
         snapshot: Snapshot,
         policy: Policy,
@@ -59,7 +90,8 @@ class Session:
         ports: Ports,
         budget: int,
         aside: Aside = NOTHING_ASIDE,
-        passed_over: Collection[str] = frozenset(),
+        explain: bool = True,
+        shortcuts: Shortcuts = NO_SHORTCUTS,
     ) -> None:
         self.snapshot = snapshot
         self.policy = policy
@@ -67,17 +99,23 @@ class Session:
         self.ports = ports
         self.memory = memory  # of the cycles before; what this one learns is in the decisions
         self.aside = aside  # gangs and plugins on which an earlier attempt at this cycle broke
-        self.passed_over = passed_over  # gangs that have no turn: a question is asked in which they could not start
+        self.explain = explain  # else nobody reads what is said for people alone
+        self.shortcuts = shortcuts
+        self.is_answered = False  # the gang that is asked about has started: nobody else has a turn
         self.closed_by: Failure | None = None  # of a plugin that this cycle cannot do without
         self.turn: GangState | None = None  # the gang that is worked on
+        self._turn = _Turn(self)
         self.queues = snapshot.queues
-        self.gangs: dict[str, GangState] = {}
+        queues = {gang.spec.queue for gang in self.steady.restless} | self.steady.sum(_Queues).names.keys()
+        self.gangs = Gangs(snapshot.gangs, self.queues if queues - self.queues.keys() else None)
         self.stranded: dict[str, GangState] = {}  # gangs whose queue does not exist
-        for key, gang in snapshot.gangs.items():
-            known = gang.spec.queue in self.queues
-            (self.gangs if known else self.stranded)[key] = GangState(gang)
+        if len(self.gangs) < len(snapshot.gangs):
+            lost = (gang for gang in snapshot.gangs.values() if gang.key not in self.gangs)
+            self.stranded = {gang.key: GangState(gang) for gang in lost}
         # Gangs that may have members to place, or something to be said of; of most clusters' gangs all members just run.
-        self.restless: list[GangState] = [gang for gang in self.gangs.values() if not gang.gang.is_steady]
+        self.restless: list[GangState] = [
+            self.gangs[gang.key] for gang in self.steady.restless if gang.key not in self.stranded
+        ]
         for gang_state in self.stranded.values():
             gang_state.reasons.append(Reason(Code.QUEUE_MISSING, "queue", Facts(queue=gang_state.queue)))
         self.room = Room(snapshot.nodes)
@@ -86,7 +124,9 @@ class Session:
         self.units = self.budget = budget
         self.points = Points()
         self.plugins: list[Plugin] = []  # in the policy's order
-        self.shapes = ShapeBook(snapshot.nodes.axis)
+        self.shapes = ShapeBook(
+            snapshot.nodes.axis, snapshot.gangs, shortcuts.shape_keys if aside is NOTHING_ASIDE else None
+        )
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
         self.moved_gangs: list[
@@ -106,13 +146,18 @@ class Session:
         self.figures: dict[str, QueueFigures] = {}  # what plugins publish when they close
         self.shares: dict[str, float] = {}
         self.reservations: dict[str, Reserved] = {}  # by gang
-        self.expected: dict[str, Expected] = {}
+        self.expected: Mapping[str, Expected] = {}
         self.factors: dict[str, Factors] = {}  # of gangs that wait
         self.factor_weights: dict[str, float] = {}
         self.usage: dict[str, QueueUsage] = {}
         self.shapes_examined = 0  # for which the room that is left was found out
         self.kept: list[Statement] = []  # neither committed nor undone: they hold room until the cycle ends
         self._shared: dict[Callable[[Session], Any], Any] = {}
+
+    @property
+    def steady(self) -> Steady:
+        """The gangs of the snapshot that run and are whole, and sums over them."""
+        return steady.of(self.snapshot)
 
     @property
     def on(self) -> Points:
@@ -137,12 +182,10 @@ class Session:
         self.reserved_room = ReservedRoom(self)
         self.made_room_for.update(self.reserved_room.held)
 
-    @contextlib.contextmanager
-    def turn_of(self, gang: GangState) -> Iterator[None]:
+    def turn_of(self, gang: GangState) -> _Turn:
         """Inside is the gang's turn: what raises there sets the gang aside (core/failures.py), so an error must not end the turn."""
         self.turn = gang
-        yield
-        self.turn = None
+        return self._turn
 
     def hopes(self) -> list[Statement]:
         """Of what is kept: places of gangs that cannot start as a whole with them."""
@@ -226,7 +269,16 @@ class Session:
         above = self.queue_groups
         return Line(self.queue_before, lambda queue: above.get(queue.name, ()), (self.queues[name] for name in names))
 
+    def rank(self, gangs: Iterable[GangState]) -> None:
+        """Give gangs that are about to stand in a line their places: until something moves, comparing them is comparing numbers."""
+        ranking = Ranking(len(self.moved_gangs))
+        ordered = sorted(gangs, key=lambda gang: (self.gang_key(gang), gang.spec.created, gang.key))
+        for number, gang in enumerate(ordered):
+            gang.ranking, gang.rank = ranking, number
+
     def gang_before(self, left: GangState, right: GangState) -> bool:
+        if left.ranking is right.ranking and left.ranking.moves == len(self.moved_gangs):
+            return left.rank < right.rank
         mine, theirs = self.gang_key(left), self.gang_key(right)
         if mine != theirs:
             return mine < theirs
@@ -241,6 +293,14 @@ class Session:
 
     def sub_key(self, sub: SubState) -> tuple[float | str, ...]:
         return (*self.points.sub_order.of(sub), sub.sub.match_index, sub.sub.key)
+
+    def waiting(self, gang: GangState) -> list[Task]:
+        """Members that wait behind no gate, in the order of placement."""
+        known = gang.waiting
+        if known is None or known[0] != gang.version:
+            tasks = [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
+            known = gang.waiting = (gang.version, self.in_placement_order(tasks))
+        return known[1]
 
     def in_placement_order(self, tasks: Iterable[Task]) -> list[Task]:
         """Tasks of one gang in the order of placement: by the plugins, then by number, age and uid."""
@@ -265,7 +325,7 @@ class Session:
     def takes_part(self, gang: GangState) -> bool:
         """Whether the gang was admitted, and has members to place or room that is kept for it."""
         waits = gang.tally[Status.PENDING] > 0 or gang.key in self.reserved_room.held
-        return waits and not gang.is_waiting_for_admission and gang.key not in self.passed_over
+        return waits and not gang.is_waiting_for_admission and gang.key not in self.shortcuts.passed_over
 
     def obstacle(self, gang: GangState) -> Reason | None:
         """Why no action may work on the gang in this cycle; None where all may."""
@@ -274,6 +334,11 @@ class Session:
         if (failed := self.ports.resting.get(gang.key)) is not None:
             return Reason(Code.ATTEMPT_FAILED, "dispatch", Facts(text=failed.why), cure=Cure.WAITING)
         return self.points.valid.of(gang)
+
+    @property
+    def in_question(self) -> Iterable[GangState]:
+        """Gangs that may not be ready as the session begins: all but steady ones, if the plugins let those count as ready."""
+        return self.restless if self.points.ready.holds_of_steady else self.gangs.values()
 
     def is_ready(self, gang: GangState) -> bool:
         return self.points.ready.holds(gang)
@@ -307,6 +372,17 @@ class Session:
         self.accepted += [(operation, claimant) for operation in operations]
         if claimant is not None and any(isinstance(operation, Eviction) for operation in operations):
             self.made_room_for.add(claimant.key)
+        if self.shortcuts.until and self._starts(self.shortcuts.until, operations):
+            self.is_answered, self.budget = True, 0
+
+    def _starts(self, key: str, operations: Sequence[Operation]) -> bool:
+        """Whether they give the gang all that this cycle can: its minimum at once, or places for all members once others leave."""
+        own = [each for each in operations if isinstance(each, Placement) and each.gang.key == key]
+        if not own:
+            return False
+        gang = own[0].gang
+        starts = any(each.status is Status.ALLOCATED for each in own) and gang.tally.occupying >= gang.spec.min_member
+        return starts or not gang.tally[Status.PENDING]
 
     @property
     def evicted(self) -> set[str]:

@@ -17,9 +17,10 @@ from pumice.api import names
 from pumice.cluster.columns import FIRST_ROWS, PODS_ROW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from pumice.cluster.columns import Axis, Column, Mask
+    from pumice.cluster.gangs import Gang
     from pumice.cluster.requests import Request
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.decisions import ShapeRoom
@@ -156,14 +157,35 @@ def copies(free: Column, demand: Column, rows: Iterable[int]) -> Column:
     return np.maximum(fit, 0, out=fit)
 
 
+class ShapeKeys:
+    """Shapes by number, from plan to plan: most of what a plan for a long line costs is to find out anew who is like whom.
+
+    Holds for plans by one policy, between which no gang changes but one.
+    """
+
+    def __init__(self, changing: str) -> None:
+        self._changing = changing
+        self._of_task: dict[Task, int] = {}
+        self._numbers: dict[Hashable, int] = {}
+
+    def number(self, task: Task, key_of: Callable[[Task], Hashable]) -> int:
+        number = self._of_task.get(task)
+        if number is None:
+            number = self._numbers.setdefault(key_of(task), len(self._numbers))
+            if task.gang != self._changing:
+                self._of_task[task] = number
+        return number
+
+
 class ShapeBook:
     """Finds the shape of a task; the key is what the enabled plugins declare they read, and traits of their own making."""
 
-    def __init__(self, axis: Axis) -> None:
+    def __init__(self, axis: Axis, gangs: Mapping[str, Gang], kept: ShapeKeys | None = None) -> None:
         self.axis = axis
+        self._gangs = gangs
+        self._kept = kept
         self.reads = Reads.NOTHING
         self.traits: list[Callable[[Task], Hashable]] = []
-        self._parts: list[Callable[[Task], Hashable]] | None = None
         self._shapes: dict[Hashable, Shape] = {}
         self._of_task: dict[str, Shape] = {}
 
@@ -173,10 +195,20 @@ class ShapeBook:
             shape = self._of_task[task.uid] = self._find(task)
         return shape
 
+    def _read(self, task: Task) -> Hashable:
+        """The parts of the pod that plugins read, which do not change as long as its gang does not."""
+        gang = self._gangs.get(task.gang)
+        known = {} if gang is None else gang.known.setdefault((ShapeBook, self.reads), {})
+        parts: Hashable = known.get(task.uid)
+        if parts is None:
+            parts = known[task.uid] = tuple([part(task) for read, part in _PARTS if read & self.reads])
+        return parts
+
+    def _key_of(self, task: Task) -> Hashable:
+        return (task.request, self._read(task), *[trait(task) for trait in self.traits])
+
     def _find(self, task: Task) -> Shape:
-        if self._parts is None:
-            self._parts = [part for read, part in _PARTS if read & self.reads] + self.traits
-        key = (task.request, *[part(task) for part in self._parts])
+        key = self._key_of(task) if self._kept is None else self._kept.number(task, self._key_of)
         shape = self._shapes.get(key)
         if shape is None:
             demand = self.axis.demand(task.request)

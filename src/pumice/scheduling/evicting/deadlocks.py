@@ -67,7 +67,7 @@ class Known(msgspec.Struct, frozen=True):
     pauses: Mapping[str, Pause] = {}
 
 
-SLOT = Slot("deadlocks", Known)
+SLOT = Slot("deadlocks", Known, persistent=True)  # else every new leader would begin the grace time anew
 
 
 def run(session: Session) -> None:
@@ -93,7 +93,7 @@ class Deadlocks:
         self.grace = session.policy.deadlock_grace
         self.known = session.memory.of(SLOT)
         self._since: dict[str, Instant] = {}
-        uids = {gang.uid for gang in session.gangs.values()} if self.known.pauses else set()
+        uids = {gang.uid for gang in session.restless} if self.known.pauses else set()
         self._pauses = {
             uid: pause for uid, pause in self.known.pauses.items() if uid in uids and pause.until > session.now
         }
@@ -106,7 +106,7 @@ class Deadlocks:
             if self._look_at_keeper(keeper, kept_out):
                 break  # the others see in the next cycle what that has changed
         self.session.changes_at += [pause.until for pause in self._pauses.values()]
-        self.known = Known(self._since, self._pauses)
+        self.known = Known(dict(sorted(self._since.items())), dict(sorted(self._pauses.items())))
 
     def pause_of(self, gang: GangState) -> Reason | None:
         pause = self._pauses.get(gang.uid)
@@ -149,8 +149,9 @@ class Deadlocks:
         until = self._until(victim) if statement is not None and victim is not None else None
         for gang in halves:
             gang.reasons.insert(0, self._holds(gang, victim, helped, until) if statement else self._holds(gang))
-        if statement is not None and until is not None and until <= self.session.now:
+        if statement is not None and helped is not None and until is not None and until <= self.session.now:
             statement.commit()
+            self._since[helped.uid] = self.session.now  # it has its own grace time to make use of the room
             return
         if statement is not None:
             statement.rollback()
@@ -173,7 +174,7 @@ class Deadlocks:
         session = self.session
         waiting = [
             gang
-            for gang in session.gangs.values()
+            for gang in session.restless
             if session.takes_part(gang)
             and not gang.tally.occupying
             and not gang.tally[Status.PIPELINED]
@@ -202,13 +203,31 @@ class Deadlocks:
         statement = session.statement(helped)
         for task in self._members(victim):
             statement.evict(task, RULE, Cause(Code.VICTIM_OF_DEADLOCK, facts))
-        with session.turn_of(helped):
-            works = gang_eviction.promise_places(session, statement, helped)
-            works = works and eviction.is_worth_it(session, statement, helped)
-        if works:
+        if self._starts(statement, helped) or self._is_lent_room(statement, helped):
             return statement
         statement.rollback()
         return None
+
+    def _starts(self, statement: Statement, helped: GangState) -> bool:
+        """Whether there are places for it; they are in the statement then."""
+        mark = statement.checkpoint()
+        with self.session.turn_of(helped):
+            works = gang_eviction.promise_places(self.session, statement, helped)
+            works = works and eviction.is_worth_it(self.session, statement, helped)
+        if not works:
+            statement.rollback(mark)
+        return works
+
+    def _is_lent_room(self, statement: Statement, helped: GangState) -> bool:
+        """Whether it would start beyond its queue's share: then action lend gives it the room once it is free, and no claim is needed."""
+        session, mark = self.session, statement.checkpoint()
+        allowance = session.points.allocatable
+        if "lend" not in session.policy.actions or not allowance.may_exceed(session.queue_of(helped), helped):
+            return False
+        with allowance.exceeding():
+            works = self._starts(statement, helped)
+        statement.rollback(mark)
+        return works
 
     def _holds(
         self,
@@ -235,9 +254,9 @@ class Deadlocks:
     def _keepers(self) -> list[tuple[GangState, list[str]]]:
         """Admitted gangs without room, and whom each keeps out of its queue for whom there is room; the last in line first."""
         session = self.session
-        asking = ((gang, why) for gang in session.gangs.values() if (why := _kept_out_by(gang)) is not None)
+        asking = ((gang, why) for gang in session.restless if (why := _kept_out_by(gang)) is not None)
         outside = list(itertools.islice(asking, KEPT_OUT_MAX))
-        keepers = [gang for gang in session.gangs.values() if self._is_admitted_in_vain(gang)] if outside else []
+        keepers = [gang for gang in session.restless if self._is_admitted_in_vain(gang)] if outside else []
         room = _idle(session) if keepers else {}
         found: dict[str, list[str]] = {}
         for gang, why in outside:

@@ -13,7 +13,7 @@ from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.sharing import admitted
+from pumice.scheduling.sharing import admitted, holdings
 
 if TYPE_CHECKING:
     from pumice.scheduling.core.gangstate import GangState
@@ -41,8 +41,8 @@ class Overcommit(Plugin):
     def open(self, session: Session) -> None:
         used = session.used()
         self.budget = {name: total * self.factor - used.get(name, 0) for name, total in session.total.items()}
-        self.admitted: amounts.MutableAmounts = {}
-        for gang in session.gangs.values():
+        self.admitted = amounts.sum_of(held.admitted.total() for held in holdings.by_queue(session).values())
+        for gang in session.restless:
             if gang.spec.minimum is None or gang.has_reservation:
                 continue
             if gang.phase == PodGroupPhase.INQUEUE.value:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 RunTime: TypeAlias = "Callable[[str], Duration | None]"  # of a gang that starts now; None: it does not end by itself
 
 LEAVING = 30 * instant.SECOND  # a victim holds its room for so long: Kubernetes' own grace period
+BLURRED_LEAST = 5 * instant.MINUTE  # what happens at once is blurred as if it lay so far ahead
 NOTHING_DECIDED = Decisions()
 CYCLES_AT_ONCE_MAX = 100  # in which the clock stands still; a plugin that always names the past ends here
 
@@ -184,7 +185,7 @@ class Forward:
         """The last event that is as good as simultaneous with the next one, seen from the beginning."""
         if not self._blur or not self._events:
             return at
-        latest = at + round((at - self._begin) * self._blur)
+        latest = at + round((at - self._begin + BLURRED_LEAST) * self._blur)
         return max([at, *(each[0] for each in self._events if each[0] <= latest)])
 
     def _step(self) -> Step:

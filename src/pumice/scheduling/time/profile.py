@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster import amounts
+from pumice.scheduling.time.steady_runs import SteadyRuns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
+    from pumice.scheduling.core.decisions import Expected
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
@@ -50,6 +52,7 @@ class ReleaseProfile:
             tuple[Instant, GangState, Shape, tuple[int, ...]], int
         ] = {}  # what this cycle moved; undone is gone
         self.log: list[Move] = []  # each move and each undoing, for those who remember how far they have read
+        self.expected: Mapping[str, Expected] = {}  # of steady gangs, once it is built
         self._built = False
         self._columns: dict[Instant, Column] = {}
 
@@ -57,35 +60,40 @@ class ReleaseProfile:
 
     def _build(self) -> None:
         session, index, axis = self.session, self.session.room.table.index, self.session.room.table.axis
+        steady = session.steady.sum(SteadyRuns)
+        if steady.is_worn:
+            session.steady.forget(SteadyRuns)
+            steady = session.steady.sum(SteadyRuns)
+        self._steady, rows, of_gang = steady, steady.members(without=session.stranded), steady.ends(self.estimates)
+        self.expected = steady.expected
+        self._requests = dict(steady.requests)
         ends: list[Instant] = []
         nodes: list[int] = []
         kinds: list[int] = []
-        demands: list[Column] = []
-        kind_of: dict[object, int] = {}
-        holders: list[tuple[Instant, GangState]] = []
-        for gang in session.gangs.values():
-            held = gang.gang.held
-            if not held:
-                continue
-            end = self.estimates.end(gang)
-            holders.append((end, gang))
-            for request, names in held:
-                kind = kind_of.get(request)
-                if kind is None:
-                    kind = kind_of[request] = len(demands)
-                    demands.append(axis.demand(request))
+        self._holders: list[tuple[Instant, GangState]] = []
+        for gang in session.restless:
+            if gang.gang.held:
+                end = self.estimates.end(gang)
+                self._holders.append((end, gang))
+            for request, names in gang.gang.held:
+                kind = self._requests.setdefault(request, len(self._requests))
                 there = [index[name] for name in names if name in index]
                 ends += [end] * len(there)
                 nodes += there
                 kinds += [kind] * len(there)
-        order = np.argsort(np.asarray(ends, dtype=np.int64), kind="stable")
-        self._ends = np.asarray(ends, dtype=np.int64)[order]
-        self._nodes = np.asarray(nodes, dtype=np.intp)[order]
+        where = steady.positions(index)[rows.node]
+        present = where >= 0
+        all_ends = np.concatenate((of_gang[rows.gang[present]], np.asarray(ends, dtype=np.int64)))
+        order = np.argsort(all_ends, kind="stable")
+        self._ends = all_ends[order]
+        self._nodes = np.concatenate((where[present], np.asarray(nodes, dtype=np.intp)))[order]
+        demands = [axis.demand(request) for request in self._requests]
         per_kind = np.stack(demands, axis=1) if demands else np.zeros((len(axis), 0), dtype=np.int64)
-        self._amounts = per_kind[:, np.asarray(kinds, dtype=np.intp)[order]]
+        self._amounts = per_kind[:, np.concatenate((rows.kind[present], np.asarray(kinds, dtype=np.intp)))[order]]
         self._rows = np.flatnonzero(per_kind.any(axis=1)) if demands else np.zeros(0, dtype=np.intp)
         self._moments: list[Instant] = [each for each in np.unique(self._ends).tolist() if each > self.now]
-        self._holders = sorted(holders, key=lambda each: each[0])
+        self._holders.sort(key=lambda each: each[0])
+        self._steady_ends, self._steady_rows = of_gang, rows
         self._built = True
 
     def build(self) -> None:
@@ -142,7 +150,7 @@ class ReleaseProfile:
     def freed_by_queue(self, at: Instant) -> dict[str, amounts.MutableAmounts]:
         """What gangs give back to their queues by then."""
         self.build()
-        found: dict[str, amounts.MutableAmounts] = {}
+        found = self._freed_by_steady(at)
         for end, gang in self._holders:
             if end > at:
                 break
@@ -152,6 +160,27 @@ class ReleaseProfile:
                 own = found.setdefault(move.gang.queue, {})
                 amounts.add(own, move.shape.request.amounts, len(move.nodes) * move.sign)
         return found
+
+    def _freed_by_steady(self, at: Instant) -> dict[str, amounts.MutableAmounts]:
+        """Members are counted by queue and request: those are few."""
+        rows, steady, count = self._steady_rows, self._steady, max(len(self._requests), 1)
+        gone = self._steady_ends[rows.gang] <= at
+        cells = np.bincount(steady.queue_of(rows.gang[gone]) * count + rows.kind[gone])
+        queues, requests = list(steady.queues), list(self._requests)
+        found: dict[str, amounts.MutableAmounts] = {}
+        for cell in np.flatnonzero(cells).tolist():
+            own = found.setdefault(queues[cell // count], {})
+            amounts.add(own, requests[cell % count].amounts, int(cells[cell]))
+        return found
+
+    def ended(self, at: Instant) -> list[GangState]:
+        """Gangs that hold something, or have got it in this cycle, and are expected to have ended by then; in the order of their keys."""
+        self.build()
+        rows, gangs = self._steady_rows, self.session.gangs
+        gone = np.unique(rows.gang[self._steady_ends[rows.gang] <= at])
+        others = (gang for gang in self.session.restless if gang.gang.held or gang.places)
+        restless = [gang.key for gang in others if self.estimates.end(gang) <= at]
+        return [gangs[key] for key in sorted([*self._steady.names_of(gone), *restless])]
 
     # ------------------------------------------------------------------------------------------------- this cycle's doing
 
