@@ -73,7 +73,7 @@ class _Preempting:
     def run(self) -> None:
         session = self.session
         pool = Pool(session, session.points.preemptable, {self.queue.name}, EVICTABLE, is_preempting=True)
-        session.rank(self.gangs)
+        turns.rank(session, self.gangs)
         heap = Heap(session.gang_before, self.gangs)
         while heap and session.spend(1):
             gang = heap.pop()
