@@ -56,9 +56,11 @@ class Life:
 
     def __init__(self, world, seed):
         self.chance = random.Random(seed)
-        self.objects = [*world.objects, a_queue("q9")]
-        self.cluster = a_cluster(self.objects)
+        self.objects = list(world.objects)
+        self.cluster = a_cluster(a_queue("q9"))
         self.intake = Intake(self.cluster)
+        for each in self.objects:
+            self.intake.apply(Upserted(each))
         self.nodes = [each.metadata.name for each in world.objects if isinstance(each, Node)]
 
     def step(self):
@@ -67,6 +69,8 @@ class Life:
             later = changed(thing, self.chance, self.nodes)
             if later is None:
                 self.intake.apply(Deleted(thing))
+                meta = replaced(thing.metadata, uid=f"{thing.metadata.uid}+")
+                self.objects[place] = replaced(thing, metadata=meta)  # if it comes back, it is another one
             else:
                 self.objects[place] = later
                 self.intake.apply(Upserted(later))

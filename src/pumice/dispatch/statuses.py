@@ -21,6 +21,7 @@ from pumice.dispatch.queue_holdings import QueueHoldings
 from pumice.dispatch.topics import Topics, verdict_of
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
+from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.verdict import encode
 from pumice.scheduling.evicting import mend
 
@@ -42,6 +43,7 @@ QUIET_S = 2.0  # numbers that have not changed for so long have come to rest
 NUMBERS_S_MAX = 10.0  # how long numbers may be out of date while they never rest
 WRITES_AT_ONCE = 32
 _WAITING = frozenset({PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value})
+_MISSING = frozenset({Code.NO_PODS, Code.PODS_MISSING, Code.TASK_PODS_MISSING, Code.SUB_GROUPS_MISSING})
 
 
 class _Unrest(NamedTuple):
@@ -92,7 +94,7 @@ class Statuses:
                 if patch is not None:
                     await self._window.acquire()
                     group.create_task(self._write_group(report, patch))
-                for verdict in () if self._is_forming(report.gang) else report.pods:
+                for verdict in () if self._is_forming(report) else report.pods:
                     if self._pod_differs(verdict, report):
                         await self._window.acquire()
                         group.create_task(self._write_pod(verdict))
@@ -118,7 +120,7 @@ class Statuses:
             return None
         status = group.status
         is_admitted = report.phase == PodGroupPhase.INQUEUE.value
-        if is_admitted and self._is_forming(report.gang):
+        if is_admitted and self._is_forming(report):
             # its admission alone is worth a word
             admission = {"metadata": {"uid": report.uid}, "status": {"phase": report.phase}}
             return admission if status.phase != report.phase else None
@@ -160,11 +162,13 @@ class Statuses:
         self.unwritten |= not rested
         return rested
 
-    def _is_forming(self, gang: str) -> bool:
-        group = self._group(gang)
+    def _is_forming(self, report: GangReport) -> bool:
+        group = self._group(report.gang)
         if group is None:
             return False
-        until = forming.forms_until(group, self._cluster.gangs[gang].tasks, self._clock.now())
+        were_missing = any(reason.code in _MISSING for reason in report.reasons)
+        tasks = self._cluster.gangs[report.gang].tasks
+        until = forming.forms_until(group, tasks, self._clock.now(), were_missing=were_missing)
         if until is not None:
             self.again_at = until if self.again_at is None else min(self.again_at, until)
         return until is not None

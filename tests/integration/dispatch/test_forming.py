@@ -65,9 +65,11 @@ class Place:
         }
         await self.see(Pod, body, namespace="default")
 
-    async def turn(self):
-        """One cycle; what it wrote is known to the next one."""
+    async def turn(self, *meanwhile):
+        """One cycle; what it wrote is known to the next one. Pods that come `meanwhile` come before it is written."""
         decisions = cycle.plan(self.cluster.snapshot(), POLICY, now=self.clock.now())
+        for name in meanwhile:
+            await self.pod(name)
         await self.statuses.write(decisions)
         for struct, namespace in ((PodGroup, "default"), (Pod, "default"), (Queue, "")):
             for thing in (await self.client.list(struct, namespace=namespace)).items:
@@ -118,6 +120,17 @@ def test_of_a_gang_whose_pods_are_on_their_way_only_its_admission_is_written():
         said = [("train", "Unschedulable"), ("train-0", "FailedScheduling")]
         assert [(name, reason) for name, reason, _ in place.recorder.said] == said
         assert (place.statuses.unwritten, place.statuses.again_at) == (False, None)
+
+    play(body)
+
+
+def test_nothing_is_said_of_pods_that_came_while_the_cycle_was_planned():
+    async def body(place):
+        await place.group(1)
+        await place.turn()
+        await place.turn("train-0")
+        assert await place.written() == ("Inqueue", [], [])
+        assert (place.recorder.said, place.statuses.unwritten) == ([], True)
 
     play(body)
 

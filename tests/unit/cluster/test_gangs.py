@@ -219,10 +219,10 @@ def test_members_that_were_bound_and_ended_together_hold_together():
 # ------------------------------------------------------------------------------------------------------ native, lone
 
 
-def native_group(name="g", **spec):
+def native_group(name="g", annotations=None, **spec):
     return an_object(
         "scheduling.k8s.io/v1alpha2", "PodGroup",
-        {"metadata": {"name": name, "namespace": "default", "uid": "native", "annotations": {names.QUEUE_NAME: "q"}},
+        {"metadata": {"name": name, "namespace": "default", "uid": "native", "annotations": {names.QUEUE_NAME: "q", **(annotations or {})}},
          "spec": spec},
     )  # fmt: skip
 
@@ -244,11 +244,16 @@ def test_kubernetes_own_groups_are_gangs_that_need_no_admission():
 
 
 @pytest.mark.parametrize(("estimate", "minutes"), [(None, 120), ("30m", 30)])
-def test_the_time_limit_of_a_native_group_is_an_estimate_because_nobody_ends_it(estimate, minutes):
+def test_the_time_limit_of_a_pod_of_a_native_group_is_an_estimate_because_nobody_ends_it(estimate, minutes):
     said = {names.TIME_LIMIT: "2h", **({names.RUNNING_ESTIMATE: estimate} if estimate else {})}
     pod = a_pod("a", spec={"schedulingGroup": {"podGroupName": "g"}}, annotations=said)
     found = gang(native_group(), pod, key="default/native:g").spec
     assert (found.time_limit, found.running_estimate) == (None, minutes * instant.MINUTE)
+
+
+def test_the_time_limit_of_a_native_group_is_one():
+    group = native_group(annotations={names.TIME_LIMIT: "2h"})
+    assert gang(group, native_pod("a"), key="default/native:g").spec.time_limit == 2 * instant.HOUR
 
 
 def test_a_native_group_without_a_gang_policy_places_pods_one_by_one():

@@ -56,7 +56,8 @@ def test_queues_are_a_tree_with_bars_and_marks():
     rows = {each.queue.name: each for each in queues.rows(state, "cpu")}
     assert [(name, each.depth) for name, each in rows.items()] == [("default", 0), ("team", 0), ("child", 1)]
     assert (rows["child"].held, rows["child"].borrowed, rows["child"].deserved) == (3, 2, 1)
-    assert [each.width for each in rows["child"].bars] == [12.5, 25.0]
+    assert queues.scale(state, "cpu") == 3  # no queue holds, deserves or may have more
+    assert [each.width for each in rows["child"].bars] == [33.33, 66.67]
 
 
 def test_a_ring_of_parents_ends():
@@ -178,7 +179,7 @@ def test_what_queues_held_in_the_last_day_is_a_bar_for_each_hour_and_those_above
     found = queues.pasts(queues.rows(state, GPU), report)
     assert set(found) == {"team", "child"}
     assert found["team"].mean == 6 / 24
-    assert [(x, tall) for x, tall, _ in found["team"].bars] == [(0, 22.0), (8, 11.0)]
+    assert [(x, tall) for x, tall, _ in found["team"].bars] == [(0, 22.0), (6, 11.0)]
     assert found["child"].bars[0][2].endswith(" UTC: 4 on average")
 
 

@@ -22,6 +22,7 @@ from pumice.scheduling.core.decisions import (
     GangCommit,
     GangReport,
     GangSummary,
+    ShapeRoom,
     Shortage,
 )
 from pumice.scheduling.core.failures import BadAnswer
@@ -323,6 +324,38 @@ def _report(session: Session, gang: GangState, position: int) -> GangReport:
     if not gang.tasks and gang.phase == PodGroupPhase.INQUEUE.value and gang.minimum > 0:
         facts = Facts(wanted=gang.minimum)
         gang.reasons.append(verdict.Reason(Code.NO_PODS, "gang", facts, cure=verdict.Cure.WAITING))
+    room = feasibility.room_for(session, gang) if has_queue and gang.gang.counts[Status.PENDING] else ()
+    if not _is_untouched(session, gang):
+        return _written(session, gang, position, room, ready=ready, hopeless=hopeless is not None)
+    exceeds = has_queue and feasibility.exceeds_queue(session, gang)
+    said = (
+        tuple(gang.reasons),
+        dict(gang.fit_errors),
+        session.reservations.get(gang.key),
+        session.expected.get(gang.key),
+    )
+    basis = *said, room, has_queue, ready, hopeless, exceeds, bool(session.points.ready.hooks)
+    known: object
+    report: GangReport | None
+    known, report = gang.gang.known.get(_report, (None, None))
+    if report is None or known != basis:
+        report = _written(session, gang, position, room, ready=ready, hopeless=hopeless is not None)
+    elif report.position != position:
+        report = msgspec.structs.replace(report, position=position)
+    gang.gang.known[_report] = (basis, report)
+    return report
+
+
+def _is_untouched(session: Session, gang: GangState) -> bool:
+    """Whether the gang waits as it did when the cycle began, and holds nothing: its report follows from what was said of it."""
+    is_idle = not gang.version and not gang.last_tries and not gang.tally.occupying
+    return is_idle and gang.key not in session.made_room_for
+
+
+def _written(
+    session: Session, gang: GangState, position: int, room: tuple[ShapeRoom, ...], *, ready: bool, hopeless: bool
+) -> GangReport:
+    has_queue = gang.key in session.gangs
     why: GangSummary | verdict.Reason | None = next(iter(gang.reasons), None)
     if gang.tasks and not ready and has_queue:
         why = messages.summary(session, gang)
@@ -340,10 +373,10 @@ def _report(session: Session, gang: GangState, position: int) -> GangReport:
         failed=gang.tally[Status.FAILED],
         conditions=conditions,
         why=Shortage(gang.tally[Status.PENDING], len(gang.tasks), why) if why is not None else None,
-        reasons=_reasons(session, gang, hopeless=hopeless is not None),
+        reasons=_reasons(session, gang, hopeless=hopeless),
         pods=tuple(messages.pod_verdicts(session, gang, why)) if has_queue else (),
         uid=gang.spec.uid,
-        room=feasibility.room_for(session, gang) if has_queue and gang.gang.counts[Status.PENDING] else (),
+        room=room,
         position=position,
         reservation=session.reservations.get(gang.key),
         expected=session.expected.get(gang.key),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
-from pumice.cluster.gangs import NO_POLICY
 from pumice.cluster.tasks import OCCUPYING, Status
 
 if TYPE_CHECKING:
@@ -118,6 +117,16 @@ class Holder(Protocol):
     def __hash__(self) -> int: ...
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """Gangs that were put in order together; their places hold until something moves."""
+
+    moves: int  # of the session, then
+
+
+UNRANKED = Ranking(-1)
+
+
 class GangState:
     """Counters, tentative places and reasons of one gang during one session."""
 
@@ -133,6 +142,8 @@ class GangState:
         self.occupied: Amounts = gang.occupied  # the snapshot's until the first change
         self.version = 0  # rises with every change, so that cached order keys know their age
         self.order_key: tuple[int, float, tuple[float, ...]] | None = None
+        self.ranking, self.rank = UNRANKED, 0  # its place among those that were ranked together
+        self.waiting: tuple[int, list[Task]] | None = None  # who waits, in the order of placement, as of a version
         self.holder: Holder | None = None
         self.closeness: Closeness | None = gang.spec.closeness
         self.hyper_node = ""
@@ -166,8 +177,11 @@ class GangState:
         return task.status if place is None else place[0]
 
     def tasks_in(self, *statuses: Status) -> list[Task]:
-        if not any(self.tally[status] for status in statuses):
+        count = sum([self.tally.counts[status] for status in statuses])
+        if not count:
             return []
+        if count == len(self.gang.tasks):
+            return list(self.gang.tasks)
         if not self.places:
             return [task for task in self.gang.tasks if task.status in statuses]
         return [task for task in self.gang.tasks if self.status(task) in statuses]
@@ -274,11 +288,13 @@ class GangState:
 
     @property
     def wants_closeness(self) -> bool:
+        if self.closeness is None and not self.spec.policies:
+            return False  # as of most gangs; its only sub gang is itself
         return self.closeness is not None or any(sub.closeness is not None for sub in self.subs)
 
     @property
     def has_policies(self) -> bool:
-        return any(sub.sub.policy != NO_POLICY for sub in self.subs) or bool(self.spec.policies)
+        return bool(self.spec.policies)
 
 
 class Gangs(Mapping[str, GangState]):

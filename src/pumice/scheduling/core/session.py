@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,7 +10,7 @@ from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.core import steady
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.failures import NOTHING_ASIDE
-from pumice.scheduling.core.gangstate import Gangs, GangState, SubState
+from pumice.scheduling.core.gangstate import Gangs, GangState, Ranking, SubState
 from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.shapes import ShapeBook
@@ -64,6 +63,20 @@ class _Queues:
             del self.names[gang.spec.queue]
 
 
+class _Turn:
+    """A turn that ends; a generator would take three times as long, for each gang in each action."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._session.turn = None
+
+
 class Session:
     """What actions and plugins work on. Nothing here outlives the cycle but the accepted operations."""
 
@@ -91,6 +104,7 @@ class Session:
         self.is_answered = False  # the gang that is asked about has started: nobody else has a turn
         self.closed_by: Failure | None = None  # of a plugin that this cycle cannot do without
         self.turn: GangState | None = None  # the gang that is worked on
+        self._turn = _Turn(self)
         self.queues = snapshot.queues
         queues = {gang.spec.queue for gang in self.steady.restless} | self.steady.sum(_Queues).names.keys()
         self.gangs = Gangs(snapshot.gangs, self.queues if queues - self.queues.keys() else None)
@@ -110,7 +124,9 @@ class Session:
         self.units = self.budget = budget
         self.points = Points()
         self.plugins: list[Plugin] = []  # in the policy's order
-        self.shapes = ShapeBook(snapshot.nodes.axis, shortcuts.shape_keys if aside is NOTHING_ASIDE else None)
+        self.shapes = ShapeBook(
+            snapshot.nodes.axis, snapshot.gangs, shortcuts.shape_keys if aside is NOTHING_ASIDE else None
+        )
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
         self.moved_gangs: list[
@@ -166,12 +182,10 @@ class Session:
         self.reserved_room = ReservedRoom(self)
         self.made_room_for.update(self.reserved_room.held)
 
-    @contextlib.contextmanager
-    def turn_of(self, gang: GangState) -> Iterator[None]:
+    def turn_of(self, gang: GangState) -> _Turn:
         """Inside is the gang's turn: what raises there sets the gang aside (core/failures.py), so an error must not end the turn."""
         self.turn = gang
-        yield
-        self.turn = None
+        return self._turn
 
     def hopes(self) -> list[Statement]:
         """Of what is kept: places of gangs that cannot start as a whole with them."""
@@ -255,7 +269,16 @@ class Session:
         above = self.queue_groups
         return Line(self.queue_before, lambda queue: above.get(queue.name, ()), (self.queues[name] for name in names))
 
+    def rank(self, gangs: Iterable[GangState]) -> None:
+        """Give gangs that are about to stand in a line their places: until something moves, comparing them is comparing numbers."""
+        ranking = Ranking(len(self.moved_gangs))
+        ordered = sorted(gangs, key=lambda gang: (self.gang_key(gang), gang.spec.created, gang.key))
+        for number, gang in enumerate(ordered):
+            gang.ranking, gang.rank = ranking, number
+
     def gang_before(self, left: GangState, right: GangState) -> bool:
+        if left.ranking is right.ranking and left.ranking.moves == len(self.moved_gangs):
+            return left.rank < right.rank
         mine, theirs = self.gang_key(left), self.gang_key(right)
         if mine != theirs:
             return mine < theirs
@@ -270,6 +293,14 @@ class Session:
 
     def sub_key(self, sub: SubState) -> tuple[float | str, ...]:
         return (*self.points.sub_order.of(sub), sub.sub.match_index, sub.sub.key)
+
+    def waiting(self, gang: GangState) -> list[Task]:
+        """Members that wait behind no gate, in the order of placement."""
+        known = gang.waiting
+        if known is None or known[0] != gang.version:
+            tasks = [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
+            known = gang.waiting = (gang.version, self.in_placement_order(tasks))
+        return known[1]
 
     def in_placement_order(self, tasks: Iterable[Task]) -> list[Task]:
         """Tasks of one gang in the order of placement: by the plugins, then by number, age and uid."""

@@ -10,7 +10,6 @@ from functools import cmp_to_key
 from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
-from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.core.verdict import Cause
@@ -93,8 +92,7 @@ def in_need(session: Session, gang: GangState) -> list[Task]:
         shape = session.shape(task)
         return bool((session.placer.feasible(shape, None) & shape.fits(session.room.idle)).any())
 
-    waiting = [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
-    return session.in_placement_order(task for task in waiting if not (task.is_best_effort and finds_a_slot(task)))
+    return [task for task in session.waiting(gang) if not (task.is_best_effort and finds_a_slot(task))]
 
 
 def may_evict(session: Session, gang: GangState) -> bool:

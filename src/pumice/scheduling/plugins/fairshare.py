@@ -273,7 +273,7 @@ class Fairshare(Plugin):
         session = self.session
         found: dict[Name, list[Held]] = {}
         parts: list[tuple[GangSpec | Orphans, Sequence[Holding]]]
-        parts = [(gang.spec, gang.gang.held_between) for gang in session.gangs.values()]
+        parts = [(gang.spec, gang.held_between) for gang in (session.snapshot.gangs[key] for key in session.gangs)]
         left = session.snapshot.orphans.values()
         parts += [(each, each.held_between) for each in left if each.queue in self.paths]
         for owner, holdings in parts:
@@ -452,9 +452,7 @@ class _Scale:
         plugin = self._plugin
         created = annotation_values.instant_of(gang.spec.created)
         waited = 0 if created is None else max(self._now - created, 0)
-        minimum = gang.spec.minimum or amounts.sum_of(
-            task.request.amounts for task in gang.tasks[: max(gang.spec.min_member, 1)]
-        )
+        minimum = gang.spec.minimum or gang.gang.least
         return (
             max(gang.priority / self._highest, -1.0),
             self.fair_share(plugin.charged_for(gang)[0]),

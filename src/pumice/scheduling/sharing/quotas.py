@@ -47,7 +47,7 @@ class Account:
         """Count a gang at the start of the session."""
         amounts.add(self.allocated, gang.occupied)
         amounts.add(self.request, gang.occupied)
-        amounts.add(self.request, amounts.sum_of(task.request.amounts for task in gang.tasks_in(Status.PENDING)))
+        amounts.add(self.request, gang.gang.asked)
         minimum = gang.spec.minimum
         amounts.add(self.elastic, amounts.surplus(gang.occupied, minimum or {}))
         if minimum is None or gang.has_reservation:
@@ -231,20 +231,16 @@ def beyond_share(account: Account, gang: GangState) -> tuple[Amount, ...]:
 
     Two such gangs in two queues may wait for one another for ever, however much room is free.
     """
-    first, *others = {task.request: task.request.amounts for task in gang.tasks}.values() or ({},)
-    alike = all(
-        each == first for each in others
-    )  # else who makes up the minimum is open, and only what is written counts
-    least = min(gang.spec.min_member, len(gang.tasks))
-    minimum = gang.spec.minimum or (amounts.sum_of([first] * least) if alike else {})
+    written = gang.spec.minimum
+    # Where members differ, who makes up the minimum is open, and only what is written counts.
+    minimum = written or (gang.gang.least if gang.gang.is_uniform and gang.spec.min_member else {})
     over = amounts.beyond(minimum, account.deserved, asked=minimum)
     return tuple(Amount.of(name, limit=account.deserved.get(name, 0), wanted=minimum[name]) for name in over)
 
 
 def shortage(account: Account, limit: Amounts, over: list[str], gang: GangState) -> tuple[Amount, ...]:
     """What is left of a limit, and what the gang asks for; what was tried out for the gang itself counts as left."""
-    waiting = gang.tasks_in(Status.PENDING, Status.ALLOCATED, Status.PIPELINED)
-    asked = amounts.sum_of(task.request.amounts for task in waiting)
+    asked = gang.gang.asked
     tried = amounts.sum_of(task.request.amounts for task in gang.tasks_in(Status.ALLOCATED, Status.PIPELINED))
     left = {name: limit.get(name, 0) - account.allocated.get(name, 0) + tried.get(name, 0) for name in over}
     return tuple(

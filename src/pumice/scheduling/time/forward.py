@@ -283,11 +283,16 @@ class Forward:
                 notes = {**metadata.annotations, **bind.annotations}
                 metadata = msgspec.structs.replace(metadata, annotations=notes)
             self.intake.apply(Upserted(object=type(pod)(metadata=metadata, spec=spec, status=status)))
-        if commit.gang in self.running:
+        if commit.gang in self.running or not self._is_whole(commit.gang):
             return False
         run_time = self._run_time(commit.gang)
         self.is_running(commit.gang, until=None if run_time is None else self.now + run_time)
         return True
+
+    def _is_whole(self, gang: str) -> bool:
+        """Whether its minimum has places; policies without gangs bind what they can, and the first pods wait for the last."""
+        slot = self.cluster.gangs[gang]
+        return sum(task.status in OCCUPYING for task in slot.tasks.values()) >= _minimum(slot)
 
     def _evict(self, gang: str, tasks: Sequence[Task]) -> None:
         for task in tasks:
@@ -328,8 +333,7 @@ class Forward:
             return False  # it ended while they left
         leaving = {pod.metadata.uid for pod in pods}
         left = [task for task in slot.tasks.values() if task.status in OCCUPYING and task.uid not in leaving]
-        minimum = slot.group.spec.min_member if isinstance(slot.group, PodGroup) else 1
-        restarts = gang in self.running and len(left) < minimum
+        restarts = gang in self.running and len(left) < _minimum(slot)
         gone = [task.pod for task in left] if restarts else []
         run = self._starts[gang] = self._starts.get(gang, 0) + restarts
         for pod in (*pods, *gone):
@@ -347,6 +351,10 @@ class Forward:
         if isinstance(group, PodGroup) and group.status.phase != phase:
             status = msgspec.structs.replace(group.status, phase=phase)
             self.intake.apply(Upserted(object=msgspec.structs.replace(group, status=status)))
+
+
+def _minimum(slot: GangSlot) -> int:
+    return slot.group.spec.min_member if isinstance(slot.group, PodGroup) else 1
 
 
 def _waits(slot: GangSlot) -> bool:
