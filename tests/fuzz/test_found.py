@@ -1,8 +1,11 @@
 """What fuzzing has found, each as the smallest input that showed it."""
 
+import json
+import random
+
 import pytest
 from aiohttp import web
-from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets import POD, TARGETS
 
 from pumice import yamltext
 from pumice.api import decoding
@@ -10,6 +13,9 @@ from pumice.api.batch import Job
 from pumice.api.pods import Pod
 from pumice.errors import BadInput
 from pumice.kube import errors, watch
+from pumice.kube.transport import Request
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.server import Server, Settings
 from pumice.webhooks import serving
 
 
@@ -43,3 +49,12 @@ def test_a_review_without_what_rules_read_is_a_bad_request(request_):
         TARGETS["admission"].feed(review)
     with pytest.raises(web.HTTPBadRequest):
         serving._decode(bytearray(review))
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/pods/a"), ("PUT", "/pods"), ("PATCH", "/pods")])
+async def test_objects_are_made_in_their_collection_and_changed_under_their_name(method, path):
+    body = json.dumps(POD | {"metadata": {"name": "a"}}).encode()
+    headers = {"content-type": "application/apply-patch+yaml" if method == "PATCH" else "application/json"}
+    async with Server(Settings(chance=random.Random(0))) as server:
+        request = Request(method, f"/api/v1/namespaces/default{path}", {"fieldManager": "me"}, headers, body)
+        assert (await LocalTransport(server).call(request)).status == 405

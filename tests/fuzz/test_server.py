@@ -24,6 +24,7 @@ QUERIES = {
     "resourceVersion": ("0", "7", "-1", "x"), "resourceVersionMatch": ("Exact", "NotOlderThan", "x"), "fieldManager": ("me", "x" * 300), "force": ("true", "x"), "dryRun": ("All", "x"),
     "propagationPolicy": ("Foreground", "x"), "fieldValidation": ("Strict", "x"), "pretty": ("true",), "gracePeriodSeconds": ("0", "-1", "x"),
 }  # fmt: skip
+AS_REAL_SERVERS = (b"resourceVersion should not be set on objects to be created", b"needs a kubelet")
 BODIES = [
     json.dumps(body).encode()
     for body in (POD, JOB, GROUP, QUEUE, [{"op": "add", "path": "/metadata/labels", "value": {}}], {})
@@ -76,6 +77,6 @@ async def test_every_request_is_answered_and_none_with_an_error_of_the_servers_o
             except Exception as error:  # noqa: BLE001  whatever it is, it is a finding
                 wrong.append(f"{number}: {request}: raised {error!r}")
                 continue
-            if answer.status >= 500:
+            if answer.status >= 500 and not any(text in answer.body for text in AS_REAL_SERVERS):
                 wrong.append(f"{number}: {request}: {answer.status} {answer.body[:300]!r}")
     assert not wrong, f"seed {SEED}: {len(wrong)} of {REQUESTS}\n" + "\n".join(wrong[:5])
