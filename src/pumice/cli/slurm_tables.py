@@ -174,7 +174,7 @@ def _start(group: PodGroup | None, state: str) -> tuple[str | None, str]:
     try:
         at = msgspec.json.decode(text, type=_Reservation).time
         instant.parse_instant(at)
-    except (msgspec.MsgspecError, instant.InstantError):
+    except (msgspec.MsgspecError, instant.InstantError, RecursionError):
         return None, "its reservation cannot be read"
     return at, ""
 

@@ -150,9 +150,31 @@ class Gang:
         return sum(task.status is Status.PENDING and task.is_best_effort for task in self.tasks)
 
     @functools.cached_property
+    def asked(self) -> Amounts:
+        """What its waiting members ask for together."""
+        return amounts.sum_of(task.request.amounts for task in self.tasks if task.status is Status.PENDING)
+
+    @functools.cached_property
+    def least(self) -> Amounts:
+        """What its first members ask for, as many as it needs: its minimum where none is written."""
+        return amounts.sum_of(task.request.amounts for task in self.tasks[: max(self.spec.min_member, 1)])
+
+    @functools.cached_property
+    def is_uniform(self) -> bool:
+        """Whether all members ask for the same."""
+        return all(task.request.amounts == self.tasks[0].request.amounts for task in self.tasks)
+
+    @functools.cached_property
     def is_steady(self) -> bool:
-        """Whether it has members, and all of them run: nothing is to be placed, mended or said of them."""
-        return 0 < self.counts[Status.RUNNING] == len(self.tasks)
+        """Whether it runs and is whole: nothing is to be admitted, placed, mended or said of any member."""
+        spec, roles = self.spec, self.spec.role_minimums
+        was_admitted = spec.phase == PodGroupPhase.INQUEUE.value and spec.minimum is None
+        return (
+            max(spec.min_member, 1) <= self.counts[Status.RUNNING] == len(self.tasks)
+            and (spec.phase == PodGroupPhase.RUNNING.value or was_admitted)
+            and not spec.policies
+            and all(sum(task.role == role for task in self.tasks) >= least for role, least in roles.items())
+        )
 
     @functools.cached_property
     def known(self) -> dict[Hashable, Any]:
@@ -252,8 +274,8 @@ def _with_members_times(spec: GangSpec, members: Sequence[Task]) -> GangSpec:
     found: dict[str, Duration] = {}
     for field, key in (("time_limit", names.TIME_LIMIT), ("running_estimate", names.RUNNING_ESTIMATE)):
         own = _duration(spec.annotations.get(key))
-        said = [own] if own is not None else [_duration(task.pod.metadata.annotations.get(key)) for task in members]
-        if known := [each for each in said if each is not None]:
+        texts = () if own is not None else {task.pod.metadata.annotations.get(key) for task in members}
+        if known := [each for each in (own, *map(_duration, texts)) if each is not None]:
             found[field] = max(known)
     if spec.native and "time_limit" in found and _duration(spec.annotations.get(names.TIME_LIMIT)) is None:
         limit = found.pop("time_limit")  # on a pod alone nobody holds it to that: it is what its owner expects

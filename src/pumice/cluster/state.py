@@ -24,7 +24,7 @@ from pumice.cluster.tasks import ON_A_NODE, Status, Task
 from pumice.cluster.topology import HyperTree, hyper_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from pumice.api.changes import Claim
     from pumice.api.core import Node
@@ -81,6 +81,9 @@ class Snapshot:
     seen_at: Mapping[str, Instant] = dataclasses.field(
         default_factory=dict
     )  # attempts stamped in the future: when they were first seen
+    carried: dict[Hashable, Any] = dataclasses.field(
+        default_factory=dict
+    )  # what was worked out of earlier snapshots, to be brought up to date; nothing may depend on whether it is there
 
     def objects(self, kind: type[T]) -> Mapping[str, T]:
         """All objects of a kind that has no table of its own, by `namespace/name`."""
@@ -108,6 +111,7 @@ class Cluster:
         self.claims: dict[str, Claim] = {}
         self.others: dict[type, dict[str, Any]] = {}
         self.seen_at: dict[str, Instant] = {}
+        self.carried: dict[Hashable, Any] = {}
         self.allocatable: Column = np.zeros((len(self.axis), COLUMNS_AT_FIRST), dtype=np.int64)
         self.used: Column = np.zeros_like(self.allocatable)
         self.releasing: Column = np.zeros_like(self.allocatable)
@@ -144,6 +148,7 @@ class Cluster:
             self._rules(),
             self.shifts,
             MappingProxyType(dict(self.seen_at)),
+            self.carried,
         )
 
     def copy(self) -> Cluster:
@@ -155,6 +160,7 @@ class Cluster:
         twin.axis = Axis(self.axis.names)
         twin.nodes = {name: dataclasses.replace(slot, tasks=slot.tasks.copy()) for name, slot in self.nodes.items()}
         twin.gangs = {key: dataclasses.replace(slot, tasks=slot.tasks.copy()) for key, slot in self.gangs.items()}
+        twin.carried = {}  # two that go apart would bring it back and forth
         twin.others = {kind: table.copy() for kind, table in self.others.items()}
         return twin
 

@@ -101,22 +101,25 @@ def bar(pieces: Iterable[tuple[str, float]], whole: float) -> tuple[Bar, ...]:
 
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_STEPS = tuple(
-    minutes * instant.MINUTE
-    for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440, 2_880, 7_200, 14_400, 43_200, 144_000, 525_600)
+_DAY = 24 * instant.HOUR
+_STEPS = (
+    *(each * instant.SECOND for each in (1, 2, 5, 10, 15, 30)),
+    *(each * instant.MINUTE for each in (1, 2, 5, 10, 15, 30)),
+    *(each * instant.HOUR for each in (1, 2, 3, 6, 12)),
+    *(each * _DAY for each in (1, 2, 5, 10, 30, 100, 365)),
 )
 
 
 def ticks(begin: Instant, end: Instant, most: int) -> list[tuple[Instant, str]]:
     """Round times of an axis with their words, so many of them at most; the day is told where it is not one day's axis."""
     step = next((each for each in _STEPS if (end - begin) // each < most), _STEPS[-1])
-    is_daily, is_long = step >= _STEPS[11], end - begin >= 20 * instant.HOUR
+    is_long = end - begin >= 20 * instant.HOUR
     at = -(-begin // step) * step
     found: list[tuple[Instant, str]] = []
     while at <= end and len(found) < most:
         text = instant.format_instant(at)
-        day, hour = f"{int(text[8:10])} {_MONTHS[int(text[5:7]) - 1]}", text[11:16]
-        found.append((at, day if is_daily else f"{day} {hour}" if is_long else hour))
+        day, hour = f"{int(text[8:10])} {_MONTHS[int(text[5:7]) - 1]}", text[11 : 16 if step >= instant.MINUTE else 19]
+        found.append((at, day if step >= _DAY else f"{day} {hour}" if is_long else hour))
         at += step
     return found
 

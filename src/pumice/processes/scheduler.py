@@ -23,7 +23,6 @@ from pumice.api import (
 from pumice.api.changes import AttemptSeen, Claimed, Upserted
 from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.cluster.intake import Intake
-from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
 from pumice.cluster.tasks import Status
 from pumice.dispatch import takeover
@@ -42,6 +41,7 @@ from pumice.processes.loads import MeasuredLoads
 from pumice.processes.recorded_runs import RecordedRuns
 from pumice.processes.requirements import STATE_KINDS, Requirements
 from pumice.processes.scheduler_metrics import Observer
+from pumice.processes.wakeups import Wakeups
 from pumice.readmodel.build import Cycle
 from pumice.scheduling.core import cycle, memory
 from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
@@ -118,13 +118,13 @@ class Scheduler:
         self._log = runtime.log
         self._cluster = Cluster(scheduler_names=served.scheduler_names, default_queue=served.default_queue)
         self._intake = Intake(self._cluster)
-        self._news = asyncio.Event()
+        self._wakeups = Wakeups(self._intake)
         self.meters = Meters(with_volcano_names=served.volcano_metrics)
         self.pulse = Pulse(runtime.clock)
         self._tracing = runtime.tracing
         self._observer = Observer(self.meters, served.prices, runtime.tracing)
         self._extending = Extending()
-        self._loads = MeasuredLoads(client, chosen, clock=runtime.clock, log=runtime.log, tell=self._news.set)
+        self._loads = MeasuredLoads(client, chosen, clock=runtime.clock, log=runtime.log, tell=self._wakeups.now)
         place = served.memory_place
         self._recorded = RecordedRuns(
             client, chosen, None if place is None else place.namespace, clock=runtime.clock, log=runtime.log
@@ -160,9 +160,7 @@ class Scheduler:
     # ------------------------------------------------------------------------------------------------- news
 
     def _learn(self, change: Change) -> None:
-        if matters(self._cluster, change, self._requirements.concerns):
-            self._news.set()
-        self._intake.apply(change)
+        self._wakeups.learn(change, self._requirements.concerns)
         self._flight.saw(change)
 
     def _receive(self, news: Sequence[News]) -> None:
@@ -240,7 +238,7 @@ class Scheduler:
             self.meters.add(metric)
         self._loaded |= await self._store.load(self._requirements.slots(chosen))
         self._in_force = chosen
-        self._news.set()
+        self._wakeups.now()
 
     def _look_for_policy(self) -> None:
         """A file that was read anew is entered beside the work; until it is in force the former one is."""
@@ -255,19 +253,16 @@ class Scheduler:
             due_s = TICK_S
             if self._next_change is not None:
                 due_s = min(TICK_S, (self._next_change - self._clock.now()) / instant.SECOND)
-            try:
-                async with asyncio.timeout(max(due_s, SOONEST_S)):
-                    await self._news.wait()
+            if await self._wakeups.wait(max(due_s, SOONEST_S)):
                 break
-            except TimeoutError:
-                self.pulse.beat()
-                is_due = self._next_change is not None and self._clock.now() >= self._next_change
-                if is_due or self.dispatcher.has_unwritten or self._clock.monotonic() - self._planned_at >= SWEEP_S:
-                    return
+            self.pulse.beat()
+            is_due = self._next_change is not None and self._clock.now() >= self._next_change
+            if is_due or self.dispatcher.has_unwritten or self._clock.monotonic() - self._planned_at >= SWEEP_S:
+                return
         await self._clock.sleep(GATHER_S)
 
     async def _cycle(self) -> None:
-        self._news.clear()
+        self._wakeups.begin()
         self.pulse.beat()
         began = self._planned_at = self._clock.monotonic()
         with self._tracing.span("cycle", number=self.cycles) as span:
@@ -276,6 +271,7 @@ class Scheduler:
             now = self._clock.now()
             decisions = await self._plan(snapshot, now)
             self.cycles += 1
+            self._wakeups.expect(snapshot, decisions)
             self._tell_failures(decisions)
             self._tell(snapshot, decisions, now)
             self.dispatcher.carry_out(decisions)

@@ -10,8 +10,9 @@ import msgspec
 
 from pumice import instant
 from pumice.api import decoding, disruptions, names, run_time, versions
-from pumice.api.groups import group_of
+from pumice.api.groups import Group, group_of
 from pumice.api.pods import Pod, PodTemplate
+from pumice.api.scheduling import PodGroup
 from pumice.cluster import amounts, requests
 from pumice.digits import whole_number
 from pumice.record.rows import Eviction, Run, State, cut
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
     from pumice.api.batch import Job
     from pumice.api.core import Node
     from pumice.api.meta import ObjectMeta, ResourceList
-    from pumice.api.scheduling import PodGroup
+    from pumice.api.native import NativePodGroup
     from pumice.cluster.amounts import Amounts
 
 CACHED_MAX = 4_096
 GIB = 2**30
+NO_GROUP = Group("")
 _JOB = ("batch.volcano.sh/v1alpha1", "Job")
 _ENDED = {"Succeeded": State.SUCCEEDED, "Failed": State.FAILED}
 _LEFT_OUT = ("attachable-volumes-", "hugepages-")
@@ -34,11 +36,11 @@ _LEFT_OUT = ("attachable-volumes-", "hugepages-")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Membership:
-    """Which gang a pod is of: a Job by its uid, or a PodGroup by its name, which may have no object yet."""
+    """Which gang a pod is of: a Job by its uid, or a group by its name, which may have no object yet."""
 
     job: str = ""
     attempt: int = 0
-    group: str = ""
+    group: Group = NO_GROUP
 
 
 def membership(pod: Pod) -> Membership:
@@ -46,8 +48,7 @@ def membership(pod: Pod) -> Membership:
     if owner is not None and (owner.api_version, owner.kind) == _JOB:
         version = pod.metadata.annotations.get(names.JOB_VERSION, "")
         return Membership(job=owner.uid, attempt=whole_number(version) or 0)
-    group = group_of(pod)
-    return Membership(group="" if group.is_native else group.name)
+    return Membership(group=group_of(pod))
 
 
 def owning_job(metadata: ObjectMeta) -> str:
@@ -193,9 +194,19 @@ def shapes_of_job(job: Job) -> str:
     )
 
 
-def shapes_of_group(group: PodGroup) -> str:
-    asked = units(amounts.read_minimum(group.spec.min_resources or {}))
-    return _text([{"task": "", "pods": group.spec.min_member, "resources": asked}])
+def shapes_of_group(group: PodGroup | NativePodGroup) -> str:
+    """The minimum, and what it asks for; Kubernetes' own groups do not say that."""
+    asked: ResourceList = {}
+    if isinstance(group, PodGroup):
+        asked = group.spec.min_resources or {}
+    return _text([{"task": "", "pods": minimum_of(group), "resources": units(amounts.read_minimum(asked))}])
+
+
+def minimum_of(group: PodGroup | NativePodGroup) -> int:
+    if isinstance(group, PodGroup):
+        return group.spec.min_member
+    gang = group.spec.scheduling_policy.gang
+    return gang.min_count if gang is not None else 1
 
 
 def capacity_of(nodes: Iterable[Node]) -> dict[str, float]:

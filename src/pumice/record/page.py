@@ -78,7 +78,10 @@ def daily(report: Report, bill: Bill) -> Plot:
                     )
                 )
     ticks = [
-        (HEIGHT - MARGIN - tall * part / 4, f"{most * part / 4:,.0f}" if most >= 8 else f"{most * part / 4:.2g}")
+        (
+            HEIGHT - MARGIN - tall * part / 4,
+            f"{most * part / 4:,.0f}" if most >= 8 else f"{most * part / 4:.{2 if most >= 0.1 else 1}g}",
+        )
         for part in range(5)
     ]
     every = max(count // 10, 1)

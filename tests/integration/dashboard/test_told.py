@@ -19,6 +19,7 @@ from pumice.clock import RealClock
 from pumice.dashboard.people import Person
 from pumice.dashboard.server import PAGES, Dashboard, Settings
 from pumice.dashboard.source import Source
+from pumice.errors import PumiceError
 from pumice.kube.transport import Response
 from pumice.readmodel import changes, model
 from pumice.record import model as record
@@ -112,7 +113,7 @@ class Leader:
             pods = (model.Pod(f"{gang.name}-0", "Pending", message=text),)
             return model.GangDetail(**head, gang=gang, pods=pods, claims=self.state.claims)
         if path == "/v1/what-if":
-            return Outcome(starts={mine.key: 1}, waiting=1)
+            return Outcome(starts={mine.key: 1}, admitted={f"{mine.key}-runs": 2}, waiting=1)
         if path == "/v1/report":
             row = record.UsageRow(mine.queue, GPU, 2.0, 1.0)
             since, until = int(query["since"]), int(query["until"])
@@ -234,6 +235,18 @@ async def test_who_sees_one_namespace_is_told_no_name_of_anothers_gangs_by_any_p
 RECORD = ("/v1/history", "/v1/report", "/v1/forecasts")
 
 
+@pytest.mark.parametrize(
+    "path", ["/gangs?sort=size&order=down&user=red&state=waiting", "/history?user=red&queue=q&days=30&by=user"]
+)
+async def test_a_form_keeps_what_the_address_says(path):
+    async with a_site(two_teams()) as site:
+        _, text = await site.get("all", path)
+        for each in path.partition("?")[2].split("&"):
+            name, _, value = each.partition("=")
+            is_hidden = f'type="hidden" name="{name}" value="{value}"' in text
+            assert is_hidden or re.search(rf'name="{name}">.*<option value="{value}" selected', text), each
+
+
 async def test_a_gang_that_may_be_seen_tells_in_words_that_others_are_in_its_way():
     async with a_site(two_teams()) as site:
         _, text = await site.get("red", "/gangs/red/mine")
@@ -242,6 +255,8 @@ async def test_a_gang_that_may_be_seen_tells_in_words_that_others_are_in_its_way
         assert "half of the gangs started within 60s of the likely time" in text
         assert "evicts 1 pod of others" in await site.live("red", "/gangs/red/mine", "evicts")
         assert "last words of mine" in text
+        _, text = await site.get("all", "/what-if?add-nodes=1&like=n1")
+        assert all(words in text for words in ("Would start", "Would be admitted", "Would go on waiting"))
 
 
 @pytest.mark.parametrize("who", ["all", "red"])
@@ -283,3 +298,35 @@ async def test_a_spreadsheet_is_given_text_where_a_name_looks_like_a_formula():
             risky = [cell for cell in cells if cell[:1] in "=+-@" and cell]
             assert risky == [], text
         assert "'=1+1" in (await site.get("all", "/history.csv?namespace=red"))[1]
+
+
+async def test_without_a_scheduler_pages_and_terminal_say_why_until_it_answers():
+    class Away(Leader):
+        async def lines(self, question):
+            if not self.asked:
+                self.asked.append(question)
+                raise PumiceError("nobody leads")
+            async for each in super().lines(question):
+                yield each
+
+    clock = RealClock()
+    leader = Away(two_teams())
+    source = Source(leader, clock)
+    served = Dashboard(source, leader, leader, Events(), Door(), clock=clock, settings=Settings())
+    url = f"http://127.0.0.1:{await served.start()}"
+    headers, problems = {"authorization": "Bearer all"}, served.problems()
+    try:
+        async with asyncio.timeout(PATIENCE_S), aiohttp.ClientSession(headers=headers) as session:
+            async with session.get(url) as answer:
+                assert (answer.status, answer.headers["refresh"]) == (503, "5")
+                assert "the scheduler has not told anything yet" in await answer.text()
+            following = asyncio.create_task(source.run())
+            assert [await anext(problems), await anext(problems)] == ["nobody leads", ""]
+            async with session.get(url) as answer:
+                assert answer.status == 200
+                assert "refresh" not in answer.headers
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await problems.aclose()
+        await served.stop()

@@ -56,7 +56,8 @@ def test_queues_are_a_tree_with_bars_and_marks():
     rows = {each.queue.name: each for each in queues.rows(state, "cpu")}
     assert [(name, each.depth) for name, each in rows.items()] == [("default", 0), ("team", 0), ("child", 1)]
     assert (rows["child"].held, rows["child"].borrowed, rows["child"].deserved) == (3, 2, 1)
-    assert [each.width for each in rows["child"].bars] == [12.5, 25.0]
+    assert queues.scale(state, "cpu") == 3  # no queue holds, deserves or may have more
+    assert [each.width for each in rows["child"].bars] == [33.33, 66.67]
 
 
 def test_a_ring_of_parents_ends():
@@ -153,11 +154,18 @@ def test_a_timeline_by_node_has_gangs_beside_each_other_and_those_that_are_expec
 
 @pytest.mark.parametrize(
     ("hours", "first", "count"),
-    [(1, "10:10", 6), (6, "11:00", 6), (30, "16 Nov 12:00", 5), (24 * 30, "18 Nov", 6), (24 * 900, "13 Dec", 9)],
+    [
+        (0.005, "10:03:00", 10),
+        (1, "10:10", 6),
+        (6, "11:00", 6),
+        (30, "16 Nov 12:00", 5),
+        (24 * 30, "18 Nov", 6),
+        (24 * 900, "13 Dec", 9),
+    ],
 )
 def test_an_axis_has_round_times(hours, first, count):
     begin = instant.parse_instant("2026-11-16T10:03:00Z")
-    told = figures.ticks(begin, begin + hours * instant.HOUR, 10)
+    told = figures.ticks(begin, begin + int(hours * instant.HOUR), 10)
     assert (told[0][1], len(told)) == (first, count)
     assert all(begin <= at <= begin + hours * instant.HOUR for at, _ in told)
 
@@ -171,7 +179,7 @@ def test_what_queues_held_in_the_last_day_is_a_bar_for_each_hour_and_those_above
     found = queues.pasts(queues.rows(state, GPU), report)
     assert set(found) == {"team", "child"}
     assert found["team"].mean == 6 / 24
-    assert [(x, tall) for x, tall, _ in found["team"].bars] == [(0, 22.0), (8, 11.0)]
+    assert [(x, tall) for x, tall, _ in found["team"].bars] == [(0, 22.0), (6, 11.0)]
     assert found["child"].bars[0][2].endswith(" UTC: 4 on average")
 
 

@@ -189,7 +189,7 @@ def line(gang: model.Gang | None, past: Detail | None, now: Instant) -> Line | N
     if not spans:
         return None
     begin = min(start for _, start, _, _ in spans)
-    end = max(begin + instant.MINUTE, *(stop for _, _, stop, _ in spans))
+    end = max(begin + 10 * instant.SECOND, *(stop for _, _, stop, _ in spans))
     scale = WIDTH / (end - begin)
     ticks = figures.ticks(begin, end, TICKS)
     return Line(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROOT = "root"
 DEPTH_MAX = 32  # a ring of parents ends too
-SPARK = {"width": 96, "height": 22, "step": 4}  # a bar for each hour of a day
+SPARK = {"width": 72, "height": 22, "step": 3}  # a bar for each hour of a day
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,15 +72,26 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "pasts": pasts(found, usage.report) if usage is not None else {},
         "spark": SPARK,
         "has_memory": any(each.queue.fair_usage for each in found),
-        "whole": figures.part(state.totals.allocatable, resource),
+        "scale": scale(state, resource),
     }
 
 
 def rows(state: model.State, resource: str) -> list[Row]:
     """Children behind their parents, by name; the root itself says nothing of its own."""
+    colours, width = colours_of(state), scale(state, resource)
+    return [_row(queue, depth, colours[queue.name], resource, width) for queue, depth in _tree(state.queues)]
+
+
+def scale(state: model.State, resource: str) -> float:
+    """What the longest bar stands for: the most that any queue holds, is promised or deserves, so that small queues are seen, too."""
+    own = [each for each in state.queues if each.name != ROOT]
+    most = max(
+        (figures.part(each.allocated, resource) + figures.part(each.promised, resource) for each in own), default=0.0
+    )
+    most = max([most, *(figures.part(held, resource) for each in own for held in (each.entitled, each.guarantee))])
+    limits = (figures.part(each.limit, resource) for each in own if resource in each.limit)
     whole = figures.part(state.totals.allocatable, resource)
-    colours = colours_of(state)
-    return [_row(queue, depth, colours[queue.name], resource, whole) for queue, depth in _tree(state.queues)]
+    return max([most, *(each for each in limits if each < whole)]) or whole
 
 
 def pasts(found: list[Row], report: Report) -> dict[str, Past]:
@@ -128,14 +139,13 @@ def _tree(queues: tuple[model.Queue, ...]) -> Iterator[tuple[model.Queue, int]]:
     return below(ROOT, 0)
 
 
-def _row(queue: model.Queue, depth: int, colour: int, resource: str, whole: float) -> Row:
+def _row(queue: model.Queue, depth: int, colour: int, resource: str, width: float) -> Row:
     def told(held: Mapping[str, str]) -> float | None:
         return figures.units(resource, held[resource]) if resource in held else None
 
     held = told(queue.allocated) or 0.0
     guarantee, deserved, limit = told(queue.guarantee), told(queue.entitled), told(queue.limit)
     borrowed, promised = told(queue.borrowed) or 0.0, told(queue.promised) or 0.0
-    width = max(whole, held + promised, deserved or 0.0)
     pieces = ((f"c{colour}", held - borrowed), (f"c{colour} borrowed", borrowed), ("promised", promised))
     marks = [("guarantee", guarantee), ("deserved", deserved), ("limit", limit)]
     return Row(

@@ -117,6 +117,9 @@
 
   // ------------------------------------------------------------------------------------------- keys and forms
 
+  const here = document.querySelector("nav [aria-current]");
+  if (here) here.scrollIntoView({ block: "nearest", inline: "center" }); // on a telephone the menu is wider than the screen
+
   for (const form of document.querySelectorAll("form[data-auto]")) {
     form.addEventListener("change", (event) => { if (event.target.tagName === "SELECT") form.submit(); });
     for (const button of form.querySelectorAll("button")) button.hidden = !form.querySelector("[data-search]");

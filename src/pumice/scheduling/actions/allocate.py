@@ -28,6 +28,7 @@ def run(session: Session) -> None:
         _admit_all(session)
     pending_of = _pending(session)
     lines: dict[str, Line[GangState]] = {}
+    turns.rank(session, [session.gangs[key] for key in pending_of])
     for key in pending_of:
         gang = session.gangs[key]
         if gang.queue not in lines:
@@ -75,6 +76,6 @@ def _hold_up(session: Session, others: Line[GangState], *, behind: GangState) ->
 
 def _admit_all(session: Session) -> None:
     """Without the action that admits gangs there is nothing for them to wait for."""
-    for gang in session.gangs.values():
+    for gang in session.restless:
         if gang.is_waiting_for_admission:
             gang.admit()

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 def run(session: Session) -> None:
     waiting: dict[str, Line[GangState]] = {}
-    for gang in session.gangs.values():
-        if gang.queue not in waiting:
-            waiting[gang.queue] = session.gang_line()
+    for gang in session.restless:
         if gang.is_waiting_for_admission and gang.key not in session.aside.gangs:
+            if gang.queue not in waiting:
+                waiting[gang.queue] = session.gang_line()
             with session.turn_of(gang):
                 session.gang_key(gang)  # the line needs it: an error in it is this gang's
                 waiting[gang.queue].push(gang)

@@ -15,7 +15,7 @@ import numpy as np
 from pumice import instant
 from pumice.cluster.tasks import EVICTABLE, Status
 from pumice.scheduling.core.arguments import CachingArgs, read_action
-from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.evicting import backoff, eviction
 from pumice.scheduling.evicting.pool import Pool, Shut
 from pumice.scheduling.placing import turns
@@ -73,6 +73,7 @@ class _Preempting:
     def run(self) -> None:
         session = self.session
         pool = Pool(session, session.points.preemptable, {self.queue.name}, EVICTABLE, is_preempting=True)
+        turns.rank(session, self.gangs)
         heap = Heap(session.gang_before, self.gangs)
         while heap and session.spend(1):
             gang = heap.pop()
@@ -132,16 +133,22 @@ class _Preempting:
         """A member for a lower-ranked member, where the gang has its minimum also afterwards."""
         session, index = self.session, self.session.room.table.index
         own = [index[mate.node] for mate in gang.tasks_in(*EVICTABLE) if mate.node in index]
+        hopes = []  # who simply fits: no decision
         for task in eviction.in_need(session, gang):
             statement = session.statement(gang)
             made = self._swap(statement, gang, task, pool, own)
             if not made or (statement.evictions and not eviction.is_worth_it(session, statement, gang)):
                 statement.rollback(remember=True)
-                return
+                break
             if statement.evictions:
                 statement.commit()
             else:
-                session.kept.append(statement)  # it simply fits: a hope, not a decision
+                hopes.append(statement)
+        if session.is_pipelined(gang):
+            session.kept += hopes
+        else:  # a part of it must not hold room, nor pass for a gang that will have some
+            for hope in reversed(hopes):
+                hope.rollback(remember=True)
 
     def _swap(self, statement: Statement, gang: GangState, task: Task, pool: Pool, own: Sequence[int]) -> bool:
         """Room for the task where members of its own gang could go; elsewhere only where it simply fits."""
@@ -306,15 +313,15 @@ class _Trial:
         return fits
 
     def _reprieve(self, node: int, mark: int) -> None:
-        for operation in reversed(self.statement.evictions):
-            if self.statement.operations.index(operation) < mark:
-                break
+        """Not of the last victim: before it went, the pod did not fit."""
+        for operation in reversed(self.statement.operations[mark:-1]):
+            assert isinstance(operation, Eviction)
             self.statement.unevict(operation)
             if not self._fits(node):
                 self.statement.replay([operation])
 
     def _promise(self, node: int, mark: int) -> None:
-        evicted = [each for each in self.statement.evictions if self.statement.operations.index(each) >= mark]
+        evicted = [each for each in self.statement.operations[mark:] if isinstance(each, Eviction)]
         shape = self.session.shape(self.task)
         after_eviction = eviction.has_evicted_requests(evicted)
         self.statement.place(Placement(self.gang, shape, [self.task], [node], Status.PIPELINED, after_eviction))

@@ -22,6 +22,7 @@ from pumice.scheduling.core.decisions import (
     GangCommit,
     GangReport,
     GangSummary,
+    ShapeRoom,
     Shortage,
 )
 from pumice.scheduling.core.failures import BadAnswer
@@ -29,12 +30,14 @@ from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.evicting import backoff, deadlocks, history, mend, moving, notices
 from pumice.scheduling.evicting.stories import Stories
 from pumice.scheduling.placing import feasibility
+from pumice.scheduling.sharing import holdings
 from pumice.scheduling.time import accuracy, run_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pumice.cluster.amounts import Amounts
+    from pumice.cluster.gangs import Gang, GangSpec
     from pumice.instant import Instant
     from pumice.scheduling.core.decisions import Expected
     from pumice.scheduling.core.gangstate import GangState
@@ -196,33 +199,40 @@ def _admitted(session: Session, reports: Mapping[str, GangReport]) -> dict[str, 
     """Gangs that waited for their admission before this cycle, and do so no longer."""
     waited = PodGroupPhase.PENDING.value
     return {
-        key: gang.spec.uid
-        for key, gang in session.gangs.items()
-        if gang.spec.phase == waited and reports[key].phase != waited
+        gang.key: gang.spec.uid
+        for gang in session.restless
+        if gang.spec.phase == waited and reports[gang.key].phase != waited
     }
 
 
 def _reports(session: Session) -> dict[str, GangReport]:
+    """Of all gangs in the snapshot's order. Steady ones of which nobody has spoken have the report that they had."""
     positions = _positions(session) if session.explain else {}
     found = {}
-    for key, gang in {**session.gangs, **session.stranded}.items():
+    for key, gang in _to_report(session).items():
         if (failure := session.aside.gangs.get(key) or session.closed_by) is not None:
             found[key] = _report_aside(gang, failure.reason)
         elif not session.explain and not gang.tally[Status.RUNNING]:
             found[key] = _report_phase(session, gang)
-        elif gang.gang.is_steady and _goes_on(session, gang):
-            found[key] = _report_steady(gang, session.expected.get(key))
-        else:
+        elif not (gang.gang.is_steady and _goes_on(session, gang)):
             with session.turn_of(gang):
                 found[key] = _report(session, gang, positions.get(key, 0))
-    return found
+    steady = session.steady.sum(_SteadyReports).up_to_date(session.expected)
+    return {key: found[key] if key in found else steady[key] for key in session.snapshot.gangs}
+
+
+def _to_report(session: Session) -> dict[str, GangState]:
+    """Gangs of which there may be something to say."""
+    if session.closed_by is not None or not session.points.ready.holds_of_steady:
+        return {**session.gangs, **session.stranded}
+    aside = (session.gangs[key] for key in session.aside.gangs if key in session.gangs)
+    told = (session.gangs[key] for key in session.reservations if key in session.gangs)
+    return {gang.key: gang for gang in (*session.gangs.spoken_of, *aside, *told, *session.stranded.values())}
 
 
 def _goes_on(session: Session, gang: GangState) -> bool:
     """Whether there is nothing to say of the gang but that it runs, as it did when the cycle began."""
     if gang.version or gang.reasons or gang.fit_errors or gang.key not in session.gangs:
-        return False
-    if gang.tally[Status.RUNNING] < gang.minimum:
         return False
     if gang.key in session.reservations or not session.points.ready.hooks:
         return False
@@ -230,24 +240,46 @@ def _goes_on(session: Session, gang: GangState) -> bool:
         return session.is_ready(gang)
 
 
-def _report_steady(gang: GangState, expected: Expected | None) -> GangReport:
-    """As `_report`; it follows from the gang and what is expected of it, and is written anew only when one of them changes."""
-    report: GangReport | None = gang.gang.known.get(_report_steady)
-    if report is None or report.expected != expected:
-        report = gang.gang.known[_report_steady] = GangReport(
-            gang=gang.key,
-            phase=PodGroupPhase.RUNNING.value,
-            running=gang.tally[Status.RUNNING],
-            succeeded=0,
-            failed=0,
-            conditions=(*_conditions_of_ready(gang), *_deadlocked(gang)),
-            why=None,
-            reasons=(),
-            pods=(),
-            uid=gang.spec.uid,
-            expected=expected,
-        )
-    return report
+class _SteadyReports:
+    """Reports of gangs that run and are whole (core/steady.py): each follows from the gang and what is expected of it."""
+
+    def __init__(self) -> None:
+        self._gangs: dict[str, Gang] = {}
+        self._reports: dict[str, GangReport] = {}
+
+    def add(self, gang: Gang, sign: int) -> None:
+        self._reports.pop(gang.key, None)
+        if sign > 0:
+            self._gangs[gang.key] = gang
+        else:
+            del self._gangs[gang.key]
+
+    def up_to_date(self, expected: Mapping[str, Expected]) -> Mapping[str, GangReport]:
+        """All of them; written anew only where something else is expected."""
+        reports, of = self._reports, expected.get
+        stale = [key for key, report in reports.items() if report.expected is not of(key)]
+        for key in (*stale, *(self._gangs.keys() - reports.keys())):
+            known = reports.get(key)
+            if known is None or known.expected != of(key):
+                reports[key] = _report_steady(self._gangs[key], of(key))
+        return reports
+
+
+def _report_steady(gang: Gang, expected: Expected | None) -> GangReport:
+    """As `_report`, of a gang that goes on."""
+    return GangReport(
+        gang=gang.key,
+        phase=PodGroupPhase.RUNNING.value,
+        running=gang.counts[Status.RUNNING],
+        succeeded=0,
+        failed=0,
+        conditions=(*_conditions_of_ready(gang.spec), *_deadlocked(gang.spec, ())),
+        why=None,
+        reasons=(),
+        pods=(),
+        uid=gang.spec.uid,
+        expected=expected,
+    )
 
 
 def _report_aside(gang: GangState, why: verdict.Reason) -> GangReport:
@@ -296,10 +328,42 @@ def _report(session: Session, gang: GangState, position: int) -> GangReport:
     if not gang.tasks and gang.phase == PodGroupPhase.INQUEUE.value and gang.minimum > 0:
         facts = Facts(wanted=gang.minimum)
         gang.reasons.append(verdict.Reason(Code.NO_PODS, "gang", facts, cure=verdict.Cure.WAITING))
+    room = feasibility.room_for(session, gang) if has_queue and gang.gang.counts[Status.PENDING] else ()
+    if not _is_untouched(session, gang):
+        return _written(session, gang, position, room, ready=ready, hopeless=hopeless is not None)
+    exceeds = has_queue and feasibility.exceeds_queue(session, gang)
+    said = (
+        tuple(gang.reasons),
+        dict(gang.fit_errors),
+        session.reservations.get(gang.key),
+        session.expected.get(gang.key),
+    )
+    basis = *said, room, has_queue, ready, hopeless, exceeds, bool(session.points.ready.hooks)
+    known: object
+    report: GangReport | None
+    known, report = gang.gang.known.get(_report, (None, None))
+    if report is None or known != basis:
+        report = _written(session, gang, position, room, ready=ready, hopeless=hopeless is not None)
+    elif report.position != position:
+        report = msgspec.structs.replace(report, position=position)
+    gang.gang.known[_report] = (basis, report)
+    return report
+
+
+def _is_untouched(session: Session, gang: GangState) -> bool:
+    """Whether the gang waits as it did when the cycle began, and holds nothing: its report follows from what was said of it."""
+    is_idle = not gang.version and not gang.last_tries and not gang.tally.occupying
+    return is_idle and gang.key not in session.made_room_for
+
+
+def _written(
+    session: Session, gang: GangState, position: int, room: tuple[ShapeRoom, ...], *, ready: bool, hopeless: bool
+) -> GangReport:
+    has_queue = gang.key in session.gangs
     why: GangSummary | verdict.Reason | None = next(iter(gang.reasons), None)
     if gang.tasks and not ready and has_queue:
         why = messages.summary(session, gang)
-    conditions = (*_conditions(session, gang, why, ready=ready), *_deadlocked(gang))
+    conditions = (*_conditions(session, gang, why, ready=ready), *_deadlocked(gang.spec, gang.reasons))
     return GangReport(
         gang=gang.key,
         phase=_phase(
@@ -313,10 +377,10 @@ def _report(session: Session, gang: GangState, position: int) -> GangReport:
         failed=gang.tally[Status.FAILED],
         conditions=conditions,
         why=Shortage(gang.tally[Status.PENDING], len(gang.tasks), why) if why is not None else None,
-        reasons=_reasons(session, gang, hopeless=hopeless is not None),
+        reasons=_reasons(session, gang, hopeless=hopeless),
         pods=tuple(messages.pod_verdicts(session, gang, why)) if has_queue else (),
         uid=gang.spec.uid,
-        room=feasibility.room_for(session, gang) if has_queue and gang.gang.counts[Status.PENDING] else (),
+        room=room,
         position=position,
         reservation=session.reservations.get(gang.key),
         expected=session.expected.get(gang.key),
@@ -326,9 +390,9 @@ def _report(session: Session, gang: GangState, position: int) -> GangReport:
 def _positions(session: Session) -> dict[str, int]:
     """Where each waiting gang stands in its queue, from 1, in the order in which actions ask."""
     lines: dict[str, list[GangState]] = {}
-    for key, gang in session.gangs.items():
+    for gang in session.restless:
         waits = gang.tally[Status.PENDING] or gang.tally[Status.PIPELINED] or gang.is_waiting_for_admission
-        if waits and key not in session.aside.gangs:
+        if waits and gang.key not in session.aside.gangs:
             lines.setdefault(gang.queue, []).append(gang)
             with session.turn_of(gang):
                 session.gang_key(gang)
@@ -373,7 +437,7 @@ def _conditions(
     if not session.points.ready.hooks and gang.key in session.gangs:
         return ()
     if ready:
-        return _conditions_of_ready(gang)
+        return _conditions_of_ready(gang.spec)
     unschedulable, scheduled = PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value
     was = {condition.type for condition in gang.spec.conditions}
     tally = gang.tally
@@ -388,20 +452,20 @@ def _conditions(
     return tuple(found)
 
 
-def _deadlocked(gang: GangState) -> tuple[Condition, ...]:
+def _deadlocked(spec: GangSpec, reasons: Sequence[verdict.Reason]) -> tuple[Condition, ...]:
     """Whether the gang holds what others could start with while it waits itself, or did; both ways, once it was told."""
     kind = PodGroupConditionType.DEADLOCKED.value
-    why = next((each for each in gang.reasons if each.code in DEADLOCKS or each.code is Code.QUOTA_GIVEN_BACK), None)
+    why = next((each for each in reasons if each.code in DEADLOCKS or each.code is Code.QUOTA_GIVEN_BACK), None)
     if why is not None:
         return (Condition(kind, why.code in DEADLOCKS, why.code.value, Shortage(0, 0, why)),)
-    was = any(each.type == kind for each in gang.spec.conditions)
+    was = any(each.type == kind for each in spec.conditions)
     return (Condition(kind, False, "Resolved"),) if was else ()
 
 
-def _conditions_of_ready(gang: GangState) -> tuple[Condition, ...]:
+def _conditions_of_ready(spec: GangSpec) -> tuple[Condition, ...]:
     unschedulable, scheduled = PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value
     found = [Condition(scheduled, True, "tasks in gang are ready to be scheduled")]
-    if any(condition.type == unschedulable for condition in gang.spec.conditions):
+    if any(condition.type == unschedulable for condition in spec.conditions):
         found.append(Condition(unschedulable, False, "tasks in gang are ready to be scheduled"))
     return tuple(found)
 
@@ -448,18 +512,10 @@ def _phase(gang: GangState, *, unschedulable: bool, promised: bool, now: Instant
 def _allocated_by_queue(session: Session) -> dict[str, Amounts]:
     """What each queue holds, with all that its descendants hold; room that is only kept for a gang does not count yet."""
     totals: dict[str, amounts.MutableAmounts] = {name: {} for name in session.queues}
-    kept: dict[str, amounts.MutableAmounts] = {}
+    own_of = {queue: held.total() for queue, held in holdings.as_of_now(session)}
     for placement in (each for statement in session.kept for each in statement.placements):
         if placement.status is Status.ALLOCATED:
-            own = kept.setdefault(placement.gang.key, {})
-            amounts.add(own, placement.shape.request.amounts, -len(placement.tasks))
-    own_of: dict[str, amounts.MutableAmounts] = {}  # by queue
-    for gang in session.gangs.values():
-        if gang.tally.occupying:
-            own = own_of.setdefault(gang.queue, {})
-            amounts.add(own, gang.occupied)
-            if gang.key in kept:
-                amounts.add(own, kept[gang.key])
+            amounts.add(own_of[placement.gang.queue], placement.shape.request.amounts, -len(placement.tasks))
     for queue, held in own_of.items():
         name, seen = queue, set[str]()
         while name in totals and name not in seen:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
-from pumice.cluster.gangs import NO_POLICY
 from pumice.cluster.tasks import OCCUPYING, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from pumice.cluster.amounts import Amounts
     from pumice.cluster.gangs import Closeness, Gang, SubGang
@@ -117,6 +117,16 @@ class Holder(Protocol):
     def __hash__(self) -> int: ...
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """Gangs that were put in order together; their places hold until something moves."""
+
+    moves: int  # of the session, then
+
+
+UNRANKED = Ranking(-1)
+
+
 class GangState:
     """Counters, tentative places and reasons of one gang during one session."""
 
@@ -132,6 +142,8 @@ class GangState:
         self.occupied: Amounts = gang.occupied  # the snapshot's until the first change
         self.version = 0  # rises with every change, so that cached order keys know their age
         self.order_key: tuple[int, float, tuple[float, ...]] | None = None
+        self.ranking, self.rank = UNRANKED, 0  # its place among those that were ranked together
+        self.waiting: tuple[int, list[Task]] | None = None  # who waits, in the order of placement, as of a version
         self.holder: Holder | None = None
         self.closeness: Closeness | None = gang.spec.closeness
         self.hyper_node = ""
@@ -165,8 +177,11 @@ class GangState:
         return task.status if place is None else place[0]
 
     def tasks_in(self, *statuses: Status) -> list[Task]:
-        if not any(self.tally[status] for status in statuses):
+        count = sum([self.tally.counts[status] for status in statuses])
+        if not count:
             return []
+        if count == len(self.gang.tasks):
+            return list(self.gang.tasks)
         if not self.places:
             return [task for task in self.gang.tasks if task.status in statuses]
         return [task for task in self.gang.tasks if self.status(task) in statuses]
@@ -273,8 +288,59 @@ class GangState:
 
     @property
     def wants_closeness(self) -> bool:
+        if self.closeness is None and not self.spec.policies:
+            return False  # as of most gangs; its only sub gang is itself
         return self.closeness is not None or any(sub.closeness is not None for sub in self.subs)
 
     @property
     def has_policies(self) -> bool:
-        return any(sub.sub.policy != NO_POLICY for sub in self.subs) or bool(self.spec.policies)
+        return bool(self.spec.policies)
+
+
+class Gangs(Mapping[str, GangState]):
+    """The gangs of a session by key, in the snapshot's order; one that only runs has a state from when it is first asked for.
+
+    `queues`: where some gangs are in a queue that does not exist, those that do.
+    """
+
+    def __init__(self, gangs: Mapping[str, Gang], queues: Container[str] | None = None) -> None:
+        if queues is not None:
+            gangs = {key: gang for key, gang in gangs.items() if gang.spec.queue in queues}
+        self._gangs = gangs
+        self._states: dict[str, GangState] = {}
+        self.holder_of: Callable[[GangState], Holder | None] = lambda _: None
+
+    def __getitem__(self, key: str) -> GangState:
+        state = self._states.get(key)
+        if state is None:
+            state = self._states[key] = GangState(self._gangs[key])
+            state.holder = self.holder_of(state)
+        return state
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self[key] if key in self._gangs else default
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._gangs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._gangs)
+
+    def __len__(self) -> int:
+        return len(self._gangs)
+
+    def hold(self, holder_of: Callable[[GangState], Holder | None]) -> None:
+        """Say who is charged for each gang, those included that have no state yet."""
+        self.holder_of = holder_of
+        for state in self._states.values():
+            state.holder = holder_of(state)
+
+    @property
+    def moved(self) -> Iterator[GangState]:
+        """Gangs that are no longer as the snapshot has them."""
+        return (state for state in self._states.values() if state.version)
+
+    @property
+    def spoken_of(self) -> Iterator[GangState]:
+        """Gangs that somebody has looked at: of the others the session has nothing to say."""
+        return iter(self._states.values())

@@ -23,19 +23,27 @@ if TYPE_CHECKING:
 SCHEDULABLE = "Schedulable"
 UNSCHEDULABLE = "Unschedulable"
 NO_GROUP = "PodGroupNotFound"  # not Unschedulable: an autoscaler would make nodes for it
+_OF_OTHERS = frozenset(
+    {
+        Code.DISRUPTION_BUDGET, Code.VICTIMS_PROTECTED, Code.EVICTION_BUDGET_USED, Code.EVICTION_DELAYED,
+        Code.EVICTION_UNDONE,
+    }
+)  # fmt: skip
 _HOPES = {Status.ALLOCATED: Code.PLACE_FOUND, Status.PIPELINED: Code.PLACE_BEING_FREED}
 
 
 def summary(session: Session, gang: GangState) -> GangSummary:
     """How the gang stands now."""
     failed, error = next(iter(gang.fit_errors.items()), (None, None))
+    origin = error or next(iter(gang.reasons), None)
     return GangSummary(
         members={status.text: gang.tally[status] for status in Status if gang.tally[status]},
         minimum=gang.spec.min_member,
         pending=Counter(_last_state(gang, task)[0] for task in gang.tasks_in(Status.PENDING)),
-        origin=error or next(iter(gang.reasons), None),
+        origin=origin,
         pod=failed.name if failed is not None else "",
         is_ready=session.is_ready(gang),
+        others=next((each for each in gang.reasons if each.code in _OF_OTHERS and each is not origin), None),
     )
 
 

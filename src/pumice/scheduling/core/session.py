@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.cluster.tasks import ON_A_NODE, Status
+from pumice.scheduling.core import steady, task_order
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.failures import NOTHING_ASIDE
-from pumice.scheduling.core.gangstate import GangState, SubState
+from pumice.scheduling.core.gangstate import Gangs, GangState, SubState
 from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.shapes import ShapeBook
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pumice.cluster.amounts import MutableAmounts
+    from pumice.cluster.gangs import Gang
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.shortcuts import Shortcuts
     from pumice.scheduling.core.statement import Operation
+    from pumice.scheduling.core.steady import Steady
     from pumice.scheduling.evicting.backoff import Backoff
     from pumice.telemetry.catalogue import Metric
 
@@ -46,6 +49,41 @@ T = TypeVar("T")
 
 # Work is counted in units of roughly ten microseconds: a gang's turn, a placement, a node tried for eviction.
 UNLIMITED_BUDGET = 2**62
+
+
+class _Queues:
+    """The queues that steady gangs are in."""
+
+    def __init__(self) -> None:
+        self.names: Counter[str] = Counter()
+
+    def add(self, gang: Gang, sign: int) -> None:
+        self.names[gang.spec.queue] += sign
+        if not self.names[gang.spec.queue]:
+            del self.names[gang.spec.queue]
+
+
+def _stranded(snapshot: Snapshot, gangs: Gangs) -> dict[str, GangState]:
+    if len(gangs) == len(snapshot.gangs):
+        return {}
+    found = {key: GangState(gang) for key, gang in snapshot.gangs.items() if key not in gangs}
+    for gang in found.values():
+        gang.reasons.append(Reason(Code.QUEUE_MISSING, "queue", Facts(queue=gang.queue)))
+    return found
+
+
+class _Turn:
+    """A turn that ends; a generator would take three times as long, for each gang in each action."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._session.turn = None
 
 
 class Session:
@@ -75,23 +113,22 @@ class Session:
         self.is_answered = False  # the gang that is asked about has started: nobody else has a turn
         self.closed_by: Failure | None = None  # of a plugin that this cycle cannot do without
         self.turn: GangState | None = None  # the gang that is worked on
+        self._turn = _Turn(self)
         self.queues = snapshot.queues
-        self.gangs: dict[str, GangState] = {}
-        self.stranded: dict[str, GangState] = {}  # gangs whose queue does not exist
-        for key, gang in snapshot.gangs.items():
-            known = gang.spec.queue in self.queues
-            (self.gangs if known else self.stranded)[key] = GangState(gang)
+        queues = {gang.spec.queue for gang in self.steady.restless} | self.steady.sum(_Queues).names.keys()
+        self.gangs = Gangs(snapshot.gangs, self.queues if queues - self.queues.keys() else None)
+        self.stranded = _stranded(snapshot, self.gangs)  # gangs whose queue does not exist
         # Gangs that may have members to place, or something to be said of; of most clusters' gangs all members just run.
-        self.restless: list[GangState] = [gang for gang in self.gangs.values() if not gang.gang.is_steady]
-        for gang_state in self.stranded.values():
-            gang_state.reasons.append(Reason(Code.QUEUE_MISSING, "queue", Facts(queue=gang_state.queue)))
+        self.restless = [self.gangs[gang.key] for gang in self.steady.restless if gang.key in self.gangs]
         self.room = Room(snapshot.nodes)
         self.is_ahead = False  # while the room is that of a later moment (scheduling/time/later.py)
         self.total: MutableAmounts = snapshot.nodes.total()
         self.units = self.budget = budget
         self.points = Points()
         self.plugins: list[Plugin] = []  # in the policy's order
-        self.shapes = ShapeBook(snapshot.nodes.axis, shortcuts.shape_keys if aside is NOTHING_ASIDE else None)
+        self.shapes = ShapeBook(
+            snapshot.nodes.axis, snapshot.gangs, shortcuts.shape_keys if aside is NOTHING_ASIDE else None
+        )
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
         self.moved_gangs: list[
@@ -111,13 +148,18 @@ class Session:
         self.figures: dict[str, QueueFigures] = {}  # what plugins publish when they close
         self.shares: dict[str, float] = {}
         self.reservations: dict[str, Reserved] = {}  # by gang
-        self.expected: dict[str, Expected] = {}
+        self.expected: Mapping[str, Expected] = {}
         self.factors: dict[str, Factors] = {}  # of gangs that wait
         self.factor_weights: dict[str, float] = {}
         self.usage: dict[str, QueueUsage] = {}
         self.shapes_examined = 0  # for which the room that is left was found out
         self.kept: list[Statement] = []  # neither committed nor undone: they hold room until the cycle ends
         self._shared: dict[Callable[[Session], Any], Any] = {}
+
+    @property
+    def steady(self) -> Steady:
+        """The gangs of the snapshot that run and are whole, and sums over them."""
+        return steady.of(self.snapshot)
 
     @property
     def on(self) -> Points:
@@ -142,12 +184,10 @@ class Session:
         self.reserved_room = ReservedRoom(self)
         self.made_room_for.update(self.reserved_room.held)
 
-    @contextlib.contextmanager
-    def turn_of(self, gang: GangState) -> Iterator[None]:
+    def turn_of(self, gang: GangState) -> _Turn:
         """Inside is the gang's turn: what raises there sets the gang aside (core/failures.py), so an error must not end the turn."""
         self.turn = gang
-        yield
-        self.turn = None
+        return self._turn
 
     def hopes(self) -> list[Statement]:
         """Of what is kept: places of gangs that cannot start as a whole with them."""
@@ -208,11 +248,6 @@ class Session:
         """A new attempt; `claimant` is the gang on whose behalf others may be evicted."""
         return Statement(self, claimant)
 
-    def used(self) -> MutableAmounts:
-        """What all pods together take on all nodes, by name."""
-        axis, used = self.room.table.axis, self.snapshot.nodes.used
-        return {name: sum(used[row].tolist()) for row, name in enumerate(axis.names)}
-
     # ------------------------------------------------------------------------------------------------- orders
 
     def gang_key(self, gang: GangState) -> tuple[float, ...]:
@@ -232,6 +267,8 @@ class Session:
         return Line(self.queue_before, lambda queue: above.get(queue.name, ()), (self.queues[name] for name in names))
 
     def gang_before(self, left: GangState, right: GangState) -> bool:
+        if left.ranking is right.ranking and left.ranking.moves == len(self.moved_gangs):
+            return left.rank < right.rank
         mine, theirs = self.gang_key(left), self.gang_key(right)
         if mine != theirs:
             return mine < theirs
@@ -247,23 +284,16 @@ class Session:
     def sub_key(self, sub: SubState) -> tuple[float | str, ...]:
         return (*self.points.sub_order.of(sub), sub.sub.match_index, sub.sub.key)
 
-    def in_placement_order(self, tasks: Iterable[Task]) -> list[Task]:
-        """Tasks of one gang in the order of placement: by the plugins, then by number, age and uid."""
-        tasks = list(tasks)
-        key = self.points.task_order.of
-        if all(task.index is not None for task in tasks):
-            return sorted(tasks, key=lambda task: (key(task), task.index, task.created, task.uid))
-        if all(task.index is None for task in tasks):
-            return sorted(tasks, key=lambda task: (key(task), task.created, task.uid))
-        return sorted(tasks, key=functools.cmp_to_key(self.task_compare))
+    def waiting(self, gang: GangState) -> list[Task]:
+        """Members that wait behind no gate, in the order of placement."""
+        known = gang.waiting
+        if known is None or known[0] != gang.version:
+            tasks = [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
+            known = gang.waiting = (gang.version, self.in_placement_order(tasks))
+        return known[1]
 
-    def task_compare(self, left: Task, right: Task) -> int:
-        own, other = self.points.task_order.of(left), self.points.task_order.of(right)
-        if own != other:
-            return -1 if own < other else 1
-        if left.index is not None and right.index is not None and left.index != right.index:
-            return -1 if left.index < right.index else 1
-        return -1 if (left.created, left.uid) < (right.created, right.uid) else 1
+    def in_placement_order(self, tasks: Iterable[Task]) -> list[Task]:
+        return task_order.in_placement_order(self.points, tasks)
 
     # ------------------------------------------------------------------------------------------------- questions
 
@@ -279,6 +309,11 @@ class Session:
         if (failed := self.ports.resting.get(gang.key)) is not None:
             return Reason(Code.ATTEMPT_FAILED, "dispatch", Facts(text=failed.why), cure=Cure.WAITING)
         return self.points.valid.of(gang)
+
+    @property
+    def in_question(self) -> Iterable[GangState]:
+        """Gangs that may not be ready as the session begins: all but steady ones, if the plugins let those count as ready."""
+        return self.restless if self.points.ready.holds_of_steady else self.gangs.values()
 
     def is_ready(self, gang: GangState) -> bool:
         return self.points.ready.holds(gang)

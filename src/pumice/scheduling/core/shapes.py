@@ -17,9 +17,10 @@ from pumice.api import names
 from pumice.cluster.columns import FIRST_ROWS, PODS_ROW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from pumice.cluster.columns import Axis, Column, Mask
+    from pumice.cluster.gangs import Gang
     from pumice.cluster.requests import Request
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.decisions import ShapeRoom
@@ -179,12 +180,12 @@ class ShapeKeys:
 class ShapeBook:
     """Finds the shape of a task; the key is what the enabled plugins declare they read, and traits of their own making."""
 
-    def __init__(self, axis: Axis, kept: ShapeKeys | None = None) -> None:
+    def __init__(self, axis: Axis, gangs: Mapping[str, Gang], kept: ShapeKeys | None = None) -> None:
         self.axis = axis
+        self._gangs = gangs
         self._kept = kept
         self.reads = Reads.NOTHING
         self.traits: list[Callable[[Task], Hashable]] = []
-        self._parts: list[Callable[[Task], Hashable]] | None = None
         self._shapes: dict[Hashable, Shape] = {}
         self._of_task: dict[str, Shape] = {}
 
@@ -194,10 +195,17 @@ class ShapeBook:
             shape = self._of_task[task.uid] = self._find(task)
         return shape
 
+    def _read(self, task: Task) -> Hashable:
+        """The parts of the pod that plugins read, which do not change as long as its gang does not."""
+        gang = self._gangs.get(task.gang)
+        known = {} if gang is None else gang.known.setdefault((ShapeBook, self.reads), {})
+        parts: Hashable = known.get(task.uid)
+        if parts is None:
+            parts = known[task.uid] = tuple([part(task) for read, part in _PARTS if read & self.reads])
+        return parts
+
     def _key_of(self, task: Task) -> Hashable:
-        if self._parts is None:
-            self._parts = [part for read, part in _PARTS if read & self.reads] + self.traits
-        return (task.request, *[part(task) for part in self._parts])
+        return (task.request, self._read(task), *[trait(task) for trait in self.traits])
 
     def _find(self, task: Task) -> Shape:
         key = self._key_of(task) if self._kept is None else self._kept.number(task, self._key_of)

@@ -100,8 +100,8 @@ def record(session: Session, action: str, gang: GangState, budget: int) -> None:
 
 
 def next_value(session: Session) -> EvictionBackoff:
-    """What the next cycle knows: as before and what this one learned, without gangs that are gone."""
-    before, present = session.memory.of(SLOT).actions, {gang.uid for gang in session.gangs.values()}
+    """What the next cycle knows: as before and what this one learned, without gangs that are gone or wait for nothing."""
+    before, present = session.memory.of(SLOT).actions, {gang.uid for gang in session.restless}
     merged = {
         action: {**before.get(action, {}), **session.backoffs.get(action, {})}
         for action in sorted(before.keys() | session.backoffs.keys())

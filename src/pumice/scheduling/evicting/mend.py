@@ -112,7 +112,7 @@ def gangs_to_mend(session: Session) -> list[GangState]:
     """Gangs to be mended, oldest attempt first."""
     found = [
         (min(_began(session, task) for task in members), gang.key)
-        for gang in session.gangs.values()
+        for gang in session.in_question
         if (members := members_to_mend(gang, session.now)) and not session.is_ready(gang)
     ]
     return [session.gangs[key] for _, key in sorted(found)]

@@ -71,8 +71,7 @@ class Pool:
         self.is_preempting = is_preempting
         self.point = point
         self.columns = columns = session.shared(VictimColumns)
-        in_queues = np.array([gang.queue in queues for gang in columns.gangs], dtype=bool)
-        self.members: Mask = columns.preemptable & in_queues[columns.gang]
+        self.members: Mask = columns.preemptable & columns.pods.in_queues(queues)[columns.gang]
         self.statuses = statuses
         self._counts: Mask = np.array([status in statuses for status in Status], dtype=bool)
         everywhere = columns.everywhere()
@@ -146,7 +145,7 @@ class Pool:
         columns, shape = self.columns, self.session.shape(task)
         columns.catch_up()
         keys = votes.keys_of(self.point, task, columns)
-        own = columns.position.get(claimant.key, -1)
+        own = columns.number(claimant.key)
         key = (shape, claimant.priority, task.is_best_effort, own, keys)
         screen = self._screens.pop(key, None)
         if screen is None:
@@ -201,7 +200,7 @@ class Pool:
         columns, claimant = self.columns, screen.claimant
         asked: Mask = self.members[view.rows] & self._counts[columns.status[view.rows]]
         asked &= ~(columns.served[view.gang] & (view.gang_priority >= claimant.priority))
-        asked &= view.gang != columns.position.get(claimant.key, -1)
+        asked &= view.gang != columns.number(claimant.key)
         if self.is_preempting and screen.task.is_best_effort:  # it needs a slot: one of its own kind has one
             asked &= columns.best_effort[view.rows]
         return asked

@@ -9,6 +9,7 @@ from pumice.api.disruptions import Party, Story
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.scheduling.evicting import lost_work
+from pumice.scheduling.sharing import holdings
 
 if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
@@ -22,6 +23,7 @@ class Stories:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._after = {queue: held.total() for queue, held in holdings.as_of_now(session)}
         self._held: dict[tuple[str, str], tuple[float, float]] = {}  # by queue and resource: before, after
 
     def story(self, task: Task, rule: str, cause: Cause, claimant: GangState | None) -> Story:
@@ -60,8 +62,10 @@ class Stories:
         """What a queue holds, and what it will once victims have left and claimants have started."""
         known = self._held.get((queue, resource))
         if known is None:
-            own = [gang for gang in self._session.gangs.values() if gang.queue == queue]
+            own = [gang for gang in self._session.restless if gang.queue == queue]
+            steady = holdings.by_queue(self._session).get(queue)
             before = sum(gang.gang.occupied.get(resource, 0) for gang in own)
+            before += steady.occupied.total().get(resource, 0) if steady is not None else 0
             promised = sum(
                 task.request.amounts.get(resource, 0)
                 for gang in own
@@ -69,7 +73,7 @@ class Stories:
                 for task in gang.places
                 if gang.places[task][0] is Status.PIPELINED
             )
-            after = sum(gang.occupied.get(resource, 0) for gang in own) + promised
+            after = self._after.get(queue, {}).get(resource, 0) + promised
             known = self._held[queue, resource] = (before, after)
         return known
 

@@ -1,26 +1,25 @@
 """Everybody who could ever be evicted, as columns sorted by node: what plugins vote on for all nodes at once.
 
-Built once a session, when the first action looks for victims, and brought up to date from the session's journal of moves: only pods of gangs
-that have moved since are looked at again.
+Taken from columns that are kept between cycles (`running_pods`), when the first action looks for victims, and brought up to date from the
+session's journal of moves: only pods of gangs that have moved since are looked at again.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pumice.cluster.tasks import EVICTABLE
+from pumice.scheduling.evicting import running_pods
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from pumice.cluster.columns import Column, Mask
-    from pumice.cluster.requests import Request
     from pumice.cluster.tasks import Task
-    from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Indexes
     from pumice.scheduling.core.session import Session
 
@@ -30,23 +29,23 @@ class VictimColumns:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.tasks: list[Task] = []
-        self.gangs: list[GangState] = []
-        self.kinds: list[
-            tuple[str, Request]
-        ] = []  # distinct pairs of queue and request: few, whatever the number of pods
-        self._gather(session)
-        demand = session.room.table.axis.demand
-        demands = [demand(request) for _, request in self.kinds]
-        self.demand: Column = (
-            np.array(demands)[self.kind].T if self.tasks else np.zeros((len(session.room.future), 0), dtype=np.int64)
-        )
-        self.preemptable: Mask = np.array([task.preemptable for task in self.tasks], dtype=bool)
-        self.best_effort: Mask = np.array([request.is_best_effort for _, request in self.kinds], dtype=bool)[self.kind]
-        self.gang_priority: Column = np.array([gang.priority for gang in self.gangs], dtype=np.int64)
-        self.status: NDArray[np.int8] = np.array([task.status for task in self.tasks], dtype=np.int8)  # the session's
-        surplus = [gang.tally.ready - gang.spec.min_member for gang in self.gangs]
-        self.surplus: Column = np.array(surplus, dtype=np.int64)  # members beyond the gang's minimum
+        self.pods = pods = running_pods.of(session.snapshot)
+        self.position = pods.position  # the number of a gang, by key
+        self.gangs = pods.gangs
+        known = pods.in_queues(session.queues)[pods.gang]
+        self._own = (
+            None if known.all() else np.flatnonzero(known)
+        )  # the rows of `pods` that are rows here, where some are not
+        rows = slice(None) if self._own is None else self._own
+        self.tasks: Sequence[Task] = pods.tasks if self._own is None else [pods.tasks[row] for row in self._own]
+        self.gang: Indexes = pods.gang[rows]
+        self.preemptable: Mask = pods.preemptable[rows]
+        self.status: NDArray[np.int8] = pods.status[rows].copy()  # the session's
+        self.edges: Indexes = pods.edges if self._own is None else np.searchsorted(self._own, pods.edges)
+        self.node: Indexes = np.repeat(np.arange(len(self.edges) - 1), np.diff(self.edges))
+        self._find_kinds(pods.queue[self.gang], pods.request[rows])
+        self.gang_priority: Column = pods.gang_priority
+        self.surplus: Column = pods.surplus.copy()  # members beyond the gang's minimum
         self.served: Mask = np.zeros(len(self.gangs), dtype=bool)  # others leave for this gang
         self.stale: list[int] = []  # nodes in the order in which something about their pods or their room changed
         self._columns: dict[Callable[[Task], int], Column] = {}
@@ -54,31 +53,35 @@ class VictimColumns:
         self.catch_up()
         self.stale.clear()  # nobody has looked yet
 
-    def _gather(self, session: Session) -> None:
-        positions: dict[str, int] = {}
-        kinds: dict[tuple[str, Request], int] = {}
-        of_gang, of_kind, edges = [], [], [0]
-        for residents in session.room.table.tasks:
-            for task in residents:
-                gang = session.gangs.get(task.gang)
-                if gang is None or task.status not in EVICTABLE:
-                    continue
-                at = positions.get(gang.key)
-                if at is None:
-                    at = positions[gang.key] = len(self.gangs)
-                    self.gangs.append(gang)
-                self.tasks.append(task)
-                of_gang.append(at)
-                of_kind.append(kinds.setdefault((gang.queue, task.request), len(kinds)))
-            edges.append(len(self.tasks))
-        self.position = positions
-        self.kinds = list(kinds)
-        self.gang: Indexes = np.array(of_gang, dtype=np.intp)
-        self.kind: Indexes = np.array(of_kind, dtype=np.intp)
-        self.edges: Indexes = np.array(edges, dtype=np.intp)
-        self.node: Indexes = np.repeat(np.arange(len(edges) - 1), np.diff(self.edges))
-        self._by_gang = np.argsort(self.gang, kind="stable")
-        self._gang_edges = np.concatenate(([0], np.cumsum(np.bincount(self.gang, minlength=len(self.gangs)))))
+    def _find_kinds(self, queue: Indexes, request: Indexes) -> None:
+        """Distinct pairs of queue and request: few, whatever the number of pods."""
+        queues, requests = list(self.pods.queues), list(self.pods.requests)
+        codes = queue * len(requests) + request
+        present = np.flatnonzero(np.bincount(codes)) if len(codes) else codes
+        self.kinds = [(queues[code // len(requests)], requests[code % len(requests)]) for code in present.tolist()]
+        self.kind: Indexes = np.searchsorted(present, codes)
+        axis = self.session.room.table.axis
+        demands = [axis.demand(request) for _, request in self.kinds]
+        per_kind = np.array(demands, dtype=np.int64).reshape(-1, len(self.session.room.future)).T
+        self.demand: Column = per_kind[:, self.kind]
+        self.best_effort: Mask = np.array([request.is_best_effort for _, request in self.kinds], dtype=bool)[self.kind]
+
+    @functools.cached_property
+    def _of_gangs(self) -> tuple[Indexes, Indexes]:
+        """Rows sorted by gang, and where each gang's begin; asked for once somebody has moved."""
+        edges = np.concatenate(([0], np.cumsum(np.bincount(self.gang, minlength=len(self.gangs)))))
+        return np.argsort(self.gang, kind="stable"), edges
+
+    def number(self, gang: str) -> int:
+        """Of a gang that has rows; -1 for another."""
+        at = self.position.get(gang, -1)
+        return at if at >= 0 and self._has_rows[at] else -1
+
+    @functools.cached_property
+    def _has_rows(self) -> Mask:
+        has_rows = np.zeros(len(self.gangs), dtype=bool)
+        has_rows[self.gang] = True
+        return has_rows
 
     # ------------------------------------------------------------------------------------------------- keeping up
 
@@ -98,15 +101,15 @@ class VictimColumns:
         self.stale += session.room.touched[self._touched :]
         self._touched = len(session.room.touched)
         for key in moved:
-            at = self.position.get(key)
-            if at is not None:
-                self._refresh(at)
+            if (at := self.number(key)) >= 0:
+                self._refresh(key, at)
 
-    def _refresh(self, at: int) -> None:
-        gang, rows = self.gangs[at], self._by_gang[self._gang_edges[at] : self._gang_edges[at + 1]]
+    def _refresh(self, key: str, at: int) -> None:
+        by_gang, edges = self._of_gangs
+        gang, rows = self.session.gangs[key], by_gang[edges[at] : edges[at + 1]]
         self.stale += self.node[rows].tolist()
         self.surplus[at] = gang.tally.ready - gang.spec.min_member
-        self.served[at] = gang.key in self.session.made_room_for
+        self.served[at] = key in self.session.made_room_for
         self.status[rows] = [gang.status(self.tasks[row]) for row in rows]
 
     # ------------------------------------------------------------------------------------------------- views
@@ -121,11 +124,16 @@ class VictimColumns:
         return View(self, nodes, rows, edges)
 
     def of_tasks(self, ask: Callable[[Task], int]) -> Column:
-        """What a plugin says of each single pod, whatever happens in the session; asked once."""
+        """What a plugin says of each single pod, whatever happens in the session; asked once a session."""
         column = self._columns.get(ask)
         if column is None:
             column = self._columns[ask] = np.array([ask(task) for task in self.tasks], dtype=np.int64)
         return column
+
+    def of_pods(self, ask: Callable[[Task], int]) -> Column:
+        """The same where the answer follows from the pod alone, and not from the session: asked once for each pod."""
+        column = self.pods.of_pods(ask)
+        return column if self._own is None else column[self._own]
 
 
 class View:
@@ -151,6 +159,10 @@ class View:
     def of_tasks(self, ask: Callable[[Task], int]) -> Column:
         """What `ask` says of each pod; it must be the same function each time, and its answer must not change in a session."""
         return self.columns.of_tasks(ask)[self.rows]
+
+    def of_pods(self, ask: Callable[[Task], int]) -> Column:
+        """The same where `ask` looks at nothing but the pod: a function of a module, so that it is the same one in later cycles."""
+        return self.columns.of_pods(ask)[self.rows]
 
     def any(self, mask: Mask) -> Mask:
         """On which of the nodes any row is in the mask."""

@@ -31,9 +31,8 @@ class PendingMembers:
         if self._waiting is None:
             self._waiting = {}
             for sub in self._gang.subs:
-                tasks = list(self._placeable(sub))
-                if tasks:
-                    ordered = self._session.in_placement_order(tasks)
+                ordered = self._in_order(sub)
+                if ordered:
                     if self._held:  # the room was made for these very members, so they come before higher-ranked mates
                         ordered.sort(key=lambda task: not self._session.promised_node(task))
                     self._waiting[sub.sub.key] = ordered
@@ -42,6 +41,11 @@ class PendingMembers:
     @waiting.setter
     def waiting(self, waiting: dict[str, list[Task]]) -> None:
         self._waiting = waiting
+
+    def _in_order(self, sub: SubState) -> list[Task]:
+        if not self._held and len(self._gang.subs) == 1:
+            return [task for task in self._session.waiting(self._gang) if not task.is_best_effort]
+        return self._session.in_placement_order(self._placeable(sub))
 
     def _placeable(self, sub: SubState) -> Iterator[Task]:
         waiting = _WAITING_OR_HELD if self._held else _WAITING

@@ -33,7 +33,7 @@ class Conformance(Plugin):
 
     def open(self, session: Session) -> None:
         on = session.on
-        bound = Bound(lambda _claimant, _columns: None, lambda _key, view: view.of_tasks(is_ordinary) > 0, exact=True)
+        bound = Bound(lambda _claimant, _columns: None, lambda _key, view: view.of_pods(is_ordinary) > 0, exact=True)
         for point in (on.preemptable, on.reclaimable):
             point(lambda _, candidates: ordinary(candidates), bound)
             point.shield(lambda _, candidates: ordinary(candidates), bound)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.amounts import Amounts, MutableAmounts
     from pumice.cluster.columns import Mask
+    from pumice.cluster.gangs import Gang
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
@@ -30,6 +31,20 @@ if TYPE_CHECKING:
     from pumice.scheduling.evicting.victim_columns import VictimColumns, View
 
 SHARE_NOISE = 1e-6  # shares closer than this count as equal between preemptor and victim
+
+
+class _Shares:
+    """The dominant shares of steady gangs in a cluster of that size."""
+
+    def __init__(self, total: Amounts) -> None:
+        self.total = total
+        self.shares: dict[str, float] = {}
+
+    def add(self, gang: Gang, sign: int) -> None:
+        if sign > 0:
+            self.shares[gang.key] = amounts.dominant_share(gang.occupied, self.total)
+        else:
+            del self.shares[gang.key]
 
 
 class Drf(Plugin):
@@ -103,21 +118,13 @@ class Drf(Plugin):
 
     def publish(self) -> None:
         """Shares of gangs that hold something, for those who measure."""
-        whole = tuple(self.total.items())
-        for gang in self.session.gangs.values():
-            if gang.version:
-                if gang.occupied:
-                    self.session.shares[gang.key] = self.share(gang)
-            elif gang.gang.occupied:
-                self.session.shares[gang.key] = self._steady_share(gang, whole)
-
-    def _steady_share(self, gang: GangState, whole: tuple[tuple[str, float], ...]) -> float:
-        """The share of a gang that has not changed, in a cluster that may have: found out once for both."""
-        known = gang.gang.known.get(Drf)
-        if known is None or known[0] != whole:
-            known = gang.gang.known[Drf] = (whole, self.share(gang))
-        share: float = known[1]
-        return share
+        session = self.session
+        shares = session.steady.sum(_Shares, self.total).shares.copy()
+        for gang in {gang.key: gang for gang in (*session.restless, *session.gangs.moved)}.values():
+            shares.pop(gang.key, None)
+            if gang.occupied:
+                shares[gang.key] = self.share(gang)
+        session.shares.update({key: shares[key] for key in session.gangs if key in shares})
 
     def _held_by(self, gang: GangState) -> MutableAmounts:
         """What the gang holds, promised room included, as of now."""
@@ -164,7 +171,8 @@ class Drf(Plugin):
             return [held.get(name, 0) / whole for name, whole in wholes]
 
         if self._parts is None:
-            held = np.array([parts(self.held.get(gang.key) or gang.gang.occupied) for gang in columns.gangs])
+            known = ({} if gang is None else self.held.get(gang.key) or gang.occupied for gang in columns.gangs)
+            held = np.array([parts(each) for each in known])
             asked = np.array([parts(request.amounts) for _, request in columns.kinds])
             self._parts = held.reshape(-1, len(wholes)).T, asked.reshape(-1, len(wholes)).T
         else:

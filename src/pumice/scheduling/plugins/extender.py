@@ -121,7 +121,7 @@ class Extender(Plugin):
 
     def next_change(self, session: Session) -> Instant | None:
         """A program may change its mind at any time, and sends no news: while a gang waits, it is asked again."""
-        waits = any(gang.is_waiting_for_admission or gang.tally[Status.PENDING] for gang in session.gangs.values())
+        waits = any(gang.is_waiting_for_admission or gang.tally[Status.PENDING] for gang in session.restless)
         return session.now + ASK_AGAIN if waits else None
 
     def _register_nodes(self) -> None:

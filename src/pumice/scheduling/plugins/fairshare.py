@@ -8,6 +8,7 @@ before all that borrow, and limits, guarantees and deserved shares stay what the
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -20,6 +21,7 @@ from pumice.scheduling.core import arguments
 from pumice.scheduling.core.decisions import Factors, QueueUsage, UserUsage
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.core.steady import AmountSum
 from pumice.scheduling.placing import annotation_values
 from pumice.scheduling.sharing import decayed_usage
 from pumice.scheduling.sharing.decayed_usage import Decay, Held
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pumice.cluster.amounts import Amounts, MutableAmounts
-    from pumice.cluster.gangs import GangSpec, Holding, Orphans
+    from pumice.cluster.gangs import Gang, GangSpec, Holding, Orphans
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
@@ -130,6 +132,26 @@ class Account:
         return self.used + self.ahead * self.share_of(self.held)
 
 
+class _Users:
+    """What steady gangs hold, by queue and user, and how many have which priority."""
+
+    def __init__(self, *, trusts_label: bool) -> None:
+        self.trusts_label = trusts_label
+        self.held: dict[Name, AmountSum] = {}
+        self.priorities: Counter[tuple[str, int]] = Counter()  # with the queue
+
+    def add(self, gang: Gang, sign: int) -> None:
+        name = gang.spec.queue, gang.spec.user_by(trusts_label=self.trusts_label)
+        held = self.held.setdefault(name, AmountSum())
+        held.add(gang.occupied, sign)
+        if not held:
+            del self.held[name]
+        rank = gang.spec.queue, gang.spec.priority
+        self.priorities[rank] += sign
+        if not self.priorities[rank]:
+            del self.priorities[rank]
+
+
 class Fairshare(Plugin):
     """Orders queues and gangs; refuses and evicts nothing."""
 
@@ -199,20 +221,37 @@ class Fairshare(Plugin):
 
     def _enter_gangs(self) -> None:
         """Give every gang that waits or holds something its user's account, and count what is held."""
-        self.waiting: list[GangState] = []
-        for gang in self.session.gangs.values():
-            waits = bool(gang.gang.counts[Status.PENDING]) or gang.is_waiting_for_admission
-            if waits or gang.occupied:
-                gang.holder = holder = self.account(gang.queue, self.user_of(gang))
-                amounts.add(holder.base, gang.occupied)
-            if waits:
-                self.waiting.append(gang)
+        self.waiting = [gang for gang in self.session.restless if self._waits(gang)]
+        held = self._held_by_user()
+        names = {(gang.queue, self.user_of(gang)) for gang in self.waiting} | held.keys()
+        for queue, user in sorted(names):
+            self.account(queue, user).base = held.get((queue, user), {})
+        self.session.gangs.hold(
+            lambda gang: (
+                self.accounts[gang.queue, self.user_of(gang)] if gang.gang.occupied or self._waits(gang) else None
+            )
+        )
         self.branches = {name: tuple(self.account(each, "") for each in path) for name, path in self.paths.items()}
         for (queue, user), account in self.accounts.items():
             for above in self.branches[queue] if user else ():
                 amounts.add(above.base, account.base)
         for account in self.accounts.values():
             account.held = dict(account.base)
+
+    def steady(self) -> _Users:
+        return self.session.steady.sum(_Users, trusts_label=self.args.trust_user_label)
+
+    @staticmethod
+    def _waits(gang: GangState) -> bool:
+        return bool(gang.gang.counts[Status.PENDING]) or gang.is_waiting_for_admission
+
+    def _held_by_user(self) -> dict[Name, MutableAmounts]:
+        """What gangs hold as the session begins, by queue and user."""
+        found = {name: held.total() for name, held in self.steady().held.items() if name[0] in self.paths}
+        for gang in self.session.restless:
+            if gang.occupied:
+                amounts.add(found.setdefault((gang.queue, self.user_of(gang)), {}), gang.occupied)
+        return found
 
     def account(self, queue: str, user: str) -> Account:
         """The books of a user in a queue, or of the queue itself."""
@@ -234,7 +273,7 @@ class Fairshare(Plugin):
         session = self.session
         found: dict[Name, list[Held]] = {}
         parts: list[tuple[GangSpec | Orphans, Sequence[Holding]]]
-        parts = [(gang.spec, gang.gang.held_between) for gang in session.gangs.values()]
+        parts = [(gang.spec, gang.held_between) for gang in (session.snapshot.gangs[key] for key in session.gangs)]
         left = session.snapshot.orphans.values()
         parts += [(each, each.held_between) for each in left if each.queue in self.paths]
         for owner, holdings in parts:
@@ -361,7 +400,8 @@ class _Scale:
         self._plugin = plugin
         session = plugin.session
         self._now = session.now
-        self._highest = max([1, *(gang.priority for gang in session.gangs.values())])
+        steady = (priority for queue, priority in plugin.steady().priorities if queue in plugin.paths)
+        self._highest = max([1, *steady, *(gang.priority for gang in session.restless)])
         self._highest_queue = max([1, *(queue.priority for queue in session.queues.values())])
         self._evenly = self._sums()
         self._weights: dict[str, float] = {}
@@ -412,9 +452,7 @@ class _Scale:
         plugin = self._plugin
         created = annotation_values.instant_of(gang.spec.created)
         waited = 0 if created is None else max(self._now - created, 0)
-        minimum = gang.spec.minimum or amounts.sum_of(
-            task.request.amounts for task in gang.tasks[: max(gang.spec.min_member, 1)]
-        )
+        minimum = gang.spec.minimum or gang.gang.least
         return (
             max(gang.priority / self._highest, -1.0),
             self.fair_share(plugin.charged_for(gang)[0]),

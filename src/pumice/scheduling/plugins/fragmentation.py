@@ -135,7 +135,7 @@ class Fragmentation(Plugin):
         if self.args.shapes:
             return [_given(each, self.args) for each in self.args.shapes]
         counts = self._recent()
-        for gang in self.session.gangs.values():
+        for gang in self.session.restless:
             if gang.gang.counts[Status.PENDING]:
                 waiting = [task for task in gang.gang.tasks if task.status is Status.PENDING]
                 examples = {task.request: task for task in waiting}  # most gangs have one kind of pod, however many

@@ -36,7 +36,7 @@ class GangPlugin(Plugin):
         on.valid(valid)
         on.gang_order(lambda gang: float(gang.is_ready))
         on.sub_order(lambda sub: float(sub.is_ready))
-        on.ready(ready, until_ready)
+        on.ready(ready, until_ready, of_steady=True)
         on.sub_ready(lambda sub: sub.is_ready, lambda sub, _: until_sub_ready(sub))
         on.shortfall(shortfall)
         on.pipelined(lambda gang: _vote(yes=pipelined(gang)))

@@ -13,7 +13,7 @@ from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.sharing import admitted
+from pumice.scheduling.sharing import admitted, holdings
 
 if TYPE_CHECKING:
     from pumice.scheduling.core.gangstate import GangState
@@ -39,10 +39,11 @@ class Overcommit(Plugin):
         self.factor = args.factor if args.factor >= 1 else FACTOR_DEFAULT
 
     def open(self, session: Session) -> None:
-        used = session.used()
+        nodes = session.snapshot.nodes
+        used = {name: sum(nodes.used[row].tolist()) for row, name in enumerate(nodes.axis.names)}
         self.budget = {name: total * self.factor - used.get(name, 0) for name, total in session.total.items()}
-        self.admitted: amounts.MutableAmounts = {}
-        for gang in session.gangs.values():
+        self.admitted = amounts.sum_of(held.admitted.total() for held in holdings.by_queue(session).values())
+        for gang in session.restless:
             if gang.spec.minimum is None or gang.has_reservation:
                 continue
             if gang.phase == PodGroupPhase.INQUEUE.value:

@@ -209,7 +209,7 @@ class ReservationPlugin(Plugin):
             return False
         expected = self.promised_admission + sum(
             self._patient_since(other) <= self.session.now and other.tally.valid < other.minimum
-            for other in self.session.gangs.values()
+            for other in self.session.restless
             if not other.is_waiting_for_admission and not other.tally.occupying
         )
         room = self.args.depth - len(self.book.standing) - expected
@@ -222,16 +222,14 @@ class ReservationPlugin(Plugin):
         self.is_placing = False
         for gang, reason in keeping.reasons(self.book):
             members.refuse(gang, reason)
-        self.session.expected.update(self.estimates.asked())
+        self.session.expected = {**self.book.profile.expected, **self.estimates.asked()}
         self.session.reservations.update(
             {key: Reserved(each.time, len(each.nodes), each.since) for key, each in self.book.standing.items()}
         )
 
     def next_change(self, session: Session) -> Instant | None:
         """When somebody's patience ends, a reserved time comes, or work that a reservation waits for is expected to end."""
-        waiting = (
-            each for each in session.gangs.values() if each.is_waiting_for_admission or each.tally[Status.PENDING]
-        )
+        waiting = (each for each in session.restless if each.is_waiting_for_admission or each.tally[Status.PENDING])
         times = [self._patient_since(gang) for gang in waiting if self.args.depth and gang.spec.created]
         if self.book.standing:
             times += [*(each.time for each in self.book.standing.values()), *self.book.profile.ends()[:1]]

@@ -58,7 +58,7 @@ class ResourceQuotaPlugin(Plugin):
                 hard = quota.status.hard or quota.spec.hard
                 own = _Quota(quota.metadata.name, _read(hard), _read(quota.status.used), {})
                 self.quotas.setdefault(key.partition("/")[0], []).append(own)
-        for gang in session.gangs.values():
+        for gang in session.restless:
             if gang.phase == PodGroupPhase.INQUEUE.value and gang.spec.minimum is not None:
                 self.promise(gang)
         session.on.enqueueable(self.vote)

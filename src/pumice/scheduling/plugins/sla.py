@@ -65,9 +65,7 @@ class Sla(Plugin):
 
     def next_change(self, session: Session) -> Instant | None:
         """The next deadline of a gang that waits."""
-        waiting = (
-            gang for gang in session.gangs.values() if gang.is_waiting_for_admission or gang.tally[Status.PENDING]
-        )
+        waiting = (gang for gang in session.restless if gang.is_waiting_for_admission or gang.tally[Status.PENDING])
         deadlines = (self.deadline(gang) for gang in waiting if gang.spec.created)
         return min((when for when in deadlines if when is not None and when > self.now), default=None)
 

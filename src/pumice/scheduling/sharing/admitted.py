@@ -12,6 +12,7 @@ from pumice.cluster import amounts
 
 if TYPE_CHECKING:
     from pumice.cluster.amounts import MutableAmounts
+    from pumice.cluster.gangs import Gang
     from pumice.scheduling.core.gangstate import GangState
 
 
@@ -19,7 +20,7 @@ def is_held_back(gates: tuple[str, ...]) -> bool:
     return bool(gates) and gates != (names.QUEUE_ALLOCATION_GATE,)
 
 
-def _gated_amounts(gang: GangState) -> MutableAmounts:
+def _gated_amounts(gang: GangState | Gang) -> MutableAmounts:
     return amounts.sum_of(task.request.amounts for task in gang.tasks if is_held_back(task.gates))
 
 
@@ -30,7 +31,7 @@ def ungated_minimum(gang: GangState) -> MutableAmounts:
     return amounts.surplus(gang.spec.minimum, gated) if gated else dict(gang.spec.minimum)
 
 
-def outstanding(gang: GangState) -> MutableAmounts:
+def outstanding(gang: GangState | Gang) -> MutableAmounts:
     """The minimum less what its members hold already and what gated ones ask for."""
     assert gang.spec.minimum is not None
     return amounts.surplus(amounts.surplus(gang.spec.minimum, gang.occupied), _gated_amounts(gang))

@@ -11,7 +11,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Amount
 from pumice.scheduling.core.decisions import QueueFigures
 from pumice.scheduling.evicting import votes
-from pumice.scheduling.sharing import admitted
+from pumice.scheduling.sharing import admitted, holdings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Bound
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.sharing.holdings import Holding
     from pumice.scheduling.sharing.queue_tree import QueueTree
 
 
@@ -46,7 +47,7 @@ class Account:
         """Count a gang at the start of the session."""
         amounts.add(self.allocated, gang.occupied)
         amounts.add(self.request, gang.occupied)
-        amounts.add(self.request, amounts.sum_of(task.request.amounts for task in gang.tasks_in(Status.PENDING)))
+        amounts.add(self.request, gang.gang.asked)
         minimum = gang.spec.minimum
         amounts.add(self.elastic, amounts.surplus(gang.occupied, minimum or {}))
         if minimum is None or gang.has_reservation:
@@ -54,6 +55,13 @@ class Account:
         started = gang.phase == PodGroupPhase.RUNNING.value and gang.tally.occupying >= gang.spec.min_member
         if gang.phase == PodGroupPhase.INQUEUE.value or started:
             amounts.add(self.admitted, admitted.outstanding(gang))
+
+    def enter_steady(self, held: Holding) -> None:
+        """The same, for all steady gangs of the queue."""
+        amounts.add(self.allocated, held.occupied.total())
+        amounts.add(self.request, held.occupied.total())
+        amounts.add(self.elastic, held.elastic.total())
+        amounts.add(self.admitted, held.admitted.total())
 
     def beyond_ceiling(self, minimum: Amounts) -> list[str]:
         """Resources in which admitting a minimum would exceed the ceiling; what is held beyond minimums can be given back."""
@@ -74,14 +82,21 @@ class Account:
 def flat_accounts(session: Session) -> dict[str, Account]:
     """Books of all queues that have gangs, side by side: guarantees of all queues are set aside before any queue borrows."""
     guaranteed = amounts.sum_of(queue.guarantee for queue in session.queues.values())
-    accounts: dict[str, Account] = {}
-    for gang in session.gangs.values():
-        account = accounts.get(gang.queue)
-        if account is None:
-            queue = session.queue_of(gang)
-            account = accounts[gang.queue] = Account(queue, ceiling(session.total, guaranteed, queue))
-        account.enter(gang)
+    present = holdings.by_queue(session).keys() | {gang.queue for gang in session.restless}
+    accounts = {
+        name: Account(queue, ceiling(session.total, guaranteed, queue))
+        for name, queue in session.queues.items()
+        if name in present
+    }
+    _enter_all(session, accounts)
     return accounts
+
+
+def _enter_all(session: Session, accounts: Mapping[str, Account]) -> None:
+    for name, held in holdings.by_queue(session).items():
+        accounts[name].enter_steady(held)
+    for gang in session.restless:
+        accounts[gang.queue].enter(gang)
 
 
 def ceiling(total: Amounts, guaranteed: Amounts, queue: QueueInfo) -> MutableAmounts:
@@ -103,8 +118,7 @@ def _capability(queue: QueueInfo) -> MutableAmounts:
 def tree_accounts(session: Session, tree: QueueTree) -> dict[str, Account]:
     """Books of all queues of a tree: what gangs of one queue hold counts for every queue above it as well."""
     own = {name: Account(queue, {}) for name, queue in tree.queues.items()}
-    for gang in session.gangs.values():
-        own[gang.queue].enter(gang)
+    _enter_all(session, own)
     accounts = {
         name: Account(queue, {}, deserved=amounts.at_least(queue.deserved, queue.guarantee))
         for name, queue in tree.queues.items()
@@ -217,20 +231,16 @@ def beyond_share(account: Account, gang: GangState) -> tuple[Amount, ...]:
 
     Two such gangs in two queues may wait for one another for ever, however much room is free.
     """
-    first, *others = {task.request: task.request.amounts for task in gang.tasks}.values() or ({},)
-    alike = all(
-        each == first for each in others
-    )  # else who makes up the minimum is open, and only what is written counts
-    least = min(gang.spec.min_member, len(gang.tasks))
-    minimum = gang.spec.minimum or (amounts.sum_of([first] * least) if alike else {})
+    written = gang.spec.minimum
+    # Where members differ, who makes up the minimum is open, and only what is written counts.
+    minimum = written or (gang.gang.least if gang.gang.is_uniform and gang.spec.min_member else {})
     over = amounts.beyond(minimum, account.deserved, asked=minimum)
     return tuple(Amount.of(name, limit=account.deserved.get(name, 0), wanted=minimum[name]) for name in over)
 
 
 def shortage(account: Account, limit: Amounts, over: list[str], gang: GangState) -> tuple[Amount, ...]:
     """What is left of a limit, and what the gang asks for; what was tried out for the gang itself counts as left."""
-    waiting = gang.tasks_in(Status.PENDING, Status.ALLOCATED, Status.PIPELINED)
-    asked = amounts.sum_of(task.request.amounts for task in waiting)
+    asked = gang.gang.asked
     tried = amounts.sum_of(task.request.amounts for task in gang.tasks_in(Status.ALLOCATED, Status.PIPELINED))
     left = {name: limit.get(name, 0) - account.allocated.get(name, 0) + tried.get(name, 0) for name in over}
     return tuple(

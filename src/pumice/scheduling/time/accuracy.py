@@ -181,7 +181,7 @@ def next_errors(session: Session) -> Errors:
     errors = session.memory.of(SLOT)
     if session.policy.option(run_times.ASKED_FOR_BY) is None:
         return errors
-    over = [state for state in session.gangs.values() if run_times.is_over(state.gang)]
+    over = [state for state in session.restless if run_times.is_over(state.gang)]
     if not over:
         return errors
     counted = set(session.memory.of(run_times.SLOT).counted)

@@ -10,6 +10,8 @@ import dataclasses
 import enum
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pumice import instant
 from pumice.api import names
 from pumice.scheduling.core.decisions import Expected
@@ -17,6 +19,8 @@ from pumice.scheduling.placing import annotation_values
 from pumice.scheduling.time import run_times
 
 if TYPE_CHECKING:
+    from pumice.cluster.columns import Column
+    from pumice.cluster.gangs import Gang
     from pumice.instant import Duration, Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.policy import Policy
@@ -66,10 +70,11 @@ class Estimates:
     def of(self, gang: GangState) -> Estimate:
         known = self._known.get(gang.key)
         if known is None:
-            known = self._known[gang.key] = self._find(gang)
+            known = self._known[gang.key] = self.estimate(gang.gang)
         return known
 
-    def _find(self, gang: GangState) -> Estimate:
+    def estimate(self, gang: Gang) -> Estimate:
+        """The same for one of which this session need not know that it was asked for."""
         spec = gang.spec
         if spec.time_limit is not None:
             return Estimate(spec.time_limit, Source.LIMIT)
@@ -77,19 +82,19 @@ class Estimates:
             return Estimate(spec.running_estimate, Source.DECLARED)
         if (past := self._past(gang)) is not None:
             return past
-        queue = self.session.queues.get(gang.queue)
+        queue = self.session.queues.get(spec.queue)
         of_queue = (
             None if queue is None else annotation_values.positive_duration(queue.annotations, names.DEFAULT_RUN_TIME)
         )
         return self.default if of_queue is None else Estimate(of_queue, Source.QUEUE)
 
-    def _past(self, gang: GangState) -> Estimate | None:
+    def _past(self, gang: Gang) -> Estimate | None:
         """The record goes back further than the memory, and knows runs that ended while no scheduler looked."""
         sources = (
             (Source.RECORDED, self.session.ports.run_times),
             (Source.LEARNED, self.session.memory.of(run_times.SLOT)),
         )
-        kind = run_times.kind_of(gang.gang)
+        kind = run_times.kind_of(gang)
         for source, runs in sources:
             if runs is not None and (past := runs.of(kind)) is not None:
                 return Estimate(past.length, source, past.right)
@@ -109,6 +114,12 @@ class Estimates:
         if started + length > self.now:
             return started + length
         return self.now + max((self.now - started) // OVERDUE_PART, OVERDUE_LEAST)
+
+    def ends(self, started: Column, lengths: Column) -> Column:
+        """`end` for many gangs: of those that have not started `started` is negative."""
+        overdue = self.now + np.maximum((self.now - started) // OVERDUE_PART, OVERDUE_LEAST)
+        ends: Column = np.where(started + lengths > self.now, started + lengths, overdue)
+        return np.where((started < 0) | (started > self.now), self.now + lengths, ends)
 
     def asked(self) -> dict[str, Expected]:
         """What somebody wanted to know in this session, by gang."""

@@ -164,9 +164,7 @@ class Later:
         return False
 
     def _end_work(self, statement: Statement, when: Instant) -> None:
-        session, estimates = self.session, self.profile.estimates
-        holding = (gang for gang in session.gangs.values() if gang.gang.held or gang.places)
-        ended = [gang for gang in holding if estimates.end(gang) <= when]
+        session, ended = self.session, self.profile.ended(when)
         tasks = [task for gang in ended for task, _ in session.on_nodes(gang.tasks_in(*OCCUPYING))]
         for task in tasks[:GONE_MAX]:
             statement.evict(task, "")

@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster import amounts
+from pumice.scheduling.time.steady_runs import SteadyRuns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from pumice.cluster.columns import Column, NodeTable
-    from pumice.cluster.gangs import Gang
-    from pumice.cluster.requests import Request
+    from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
+    from pumice.scheduling.core.decisions import Expected
     from pumice.scheduling.core.gangstate import GangState
-    from pumice.scheduling.core.points import Indexes
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.time.estimates import Estimates
@@ -53,38 +52,48 @@ class ReleaseProfile:
             tuple[Instant, GangState, Shape, tuple[int, ...]], int
         ] = {}  # what this cycle moved; undone is gone
         self.log: list[Move] = []  # each move and each undoing, for those who remember how far they have read
+        self.expected: Mapping[str, Expected] = {}  # of steady gangs, once it is built
         self._built = False
         self._columns: dict[Instant, Column] = {}
 
     # ------------------------------------------------------------------------------------------------- building
 
     def _build(self) -> None:
-        session, table = self.session, self.session.room.table
-        ends: list[Instant] = []  # one for each gang and request
+        session, index, axis = self.session, self.session.room.table.index, self.session.room.table.axis
+        steady = session.steady.sum(SteadyRuns)
+        if steady.is_worn:
+            session.steady.forget(SteadyRuns)
+            steady = session.steady.sum(SteadyRuns)
+        self._steady, rows, of_gang = steady, steady.members(without=session.stranded), steady.ends(self.estimates)
+        self.expected = steady.expected
+        self._requests = dict(steady.requests)
+        ends: list[Instant] = []
+        nodes: list[int] = []
         kinds: list[int] = []
-        places: list[Indexes] = []
-        kind_of: dict[Request, int] = {}
-        holders: list[tuple[Instant, GangState]] = []
-        for gang in session.gangs.values():
-            if not gang.gang.held:
-                continue
-            end = self.estimates.end(gang)
-            holders.append((end, gang))
-            for request, there in _places(gang.gang, table):
-                ends.append(end)
-                kinds.append(kind_of.setdefault(request, len(kind_of)))
-                places.append(there)
-        sizes = [len(there) for there in places]
-        demands = [table.axis.demand(request) for request in kind_of]
-        all_ends = np.repeat(np.asarray(ends, dtype=np.int64), sizes)
+        self._holders: list[tuple[Instant, GangState]] = []
+        for gang in session.restless:
+            if gang.gang.held:
+                end = self.estimates.end(gang)
+                self._holders.append((end, gang))
+            for request, names in gang.gang.held:
+                kind = self._requests.setdefault(request, len(self._requests))
+                there = [index[name] for name in names if name in index]
+                ends += [end] * len(there)
+                nodes += there
+                kinds += [kind] * len(there)
+        where = steady.positions(index)[rows.node]
+        present = where >= 0
+        all_ends = np.concatenate((of_gang[rows.gang[present]], np.asarray(ends, dtype=np.int64)))
         order = np.argsort(all_ends, kind="stable")
         self._ends = all_ends[order]
-        self._nodes = np.concatenate(places)[order] if places else np.zeros(0, dtype=np.intp)
-        per_kind = np.stack(demands, axis=1) if demands else np.zeros((len(table.axis), 0), dtype=np.int64)
-        self._amounts = per_kind[:, np.repeat(np.asarray(kinds, dtype=np.intp), sizes)[order]]
+        self._nodes = np.concatenate((where[present], np.asarray(nodes, dtype=np.intp)))[order]
+        demands = [axis.demand(request) for request in self._requests]
+        per_kind = np.stack(demands, axis=1) if demands else np.zeros((len(axis), 0), dtype=np.int64)
+        self._amounts = per_kind[:, np.concatenate((rows.kind[present], np.asarray(kinds, dtype=np.intp)))[order]]
         self._rows = np.flatnonzero(per_kind.any(axis=1)) if demands else np.zeros(0, dtype=np.intp)
         self._moments: list[Instant] = [each for each in np.unique(self._ends).tolist() if each > self.now]
-        self._holders = sorted(holders, key=lambda each: each[0])
+        self._holders.sort(key=lambda each: each[0])
+        self._steady_ends, self._steady_rows = of_gang, rows
         self._built = True
 
     def build(self) -> None:
@@ -141,7 +150,7 @@ class ReleaseProfile:
     def freed_by_queue(self, at: Instant) -> dict[str, amounts.MutableAmounts]:
         """What gangs give back to their queues by then."""
         self.build()
-        found: dict[str, amounts.MutableAmounts] = {}
+        found = self._freed_by_steady(at)
         for end, gang in self._holders:
             if end > at:
                 break
@@ -151,6 +160,27 @@ class ReleaseProfile:
                 own = found.setdefault(move.gang.queue, {})
                 amounts.add(own, move.shape.request.amounts, len(move.nodes) * move.sign)
         return found
+
+    def _freed_by_steady(self, at: Instant) -> dict[str, amounts.MutableAmounts]:
+        """Members are counted by queue and request: those are few."""
+        rows, steady, count = self._steady_rows, self._steady, max(len(self._requests), 1)
+        gone = self._steady_ends[rows.gang] <= at
+        cells = np.bincount(steady.queue_of(rows.gang[gone]) * count + rows.kind[gone])
+        queues, requests = list(steady.queues), list(self._requests)
+        found: dict[str, amounts.MutableAmounts] = {}
+        for cell in np.flatnonzero(cells).tolist():
+            own = found.setdefault(queues[cell // count], {})
+            amounts.add(own, requests[cell % count].amounts, int(cells[cell]))
+        return found
+
+    def ended(self, at: Instant) -> list[GangState]:
+        """Gangs that hold something, or have got it in this cycle, and are expected to have ended by then; in the order of their keys."""
+        self.build()
+        rows, gangs = self._steady_rows, self.session.gangs
+        gone = np.unique(rows.gang[self._steady_ends[rows.gang] <= at])
+        others = (gang for gang in self.session.restless if gang.gang.held or gang.places)
+        restless = [gang.key for gang in others if self.estimates.end(gang) <= at]
+        return [gangs[key] for key in sorted([*self._steady.names_of(gone), *restless])]
 
     # ------------------------------------------------------------------------------------------------- this cycle's doing
 
@@ -168,19 +198,6 @@ class ReleaseProfile:
         """What this cycle has placed and evicted so far, without what was undone."""
         for (end, gang, shape, nodes), net in self._net.items():
             yield Move(end, gang, shape, nodes, net)
-
-
-def _places(gang: Gang, table: NodeTable) -> list[tuple[Request, Indexes]]:
-    """What a gang holds, and on which nodes; found anew only when the gang changes, or nodes come or go."""
-    known: tuple[Sequence[str], list[tuple[Request, Indexes]]] | None = gang.known.get(_places)
-    if known is None or known[0] is not table.names:
-        index = table.index
-        found = [
-            (request, np.array([index[name] for name in names if name in index], dtype=np.intp))
-            for request, names in gang.held
-        ]
-        known = gang.known[_places] = (table.names, found)
-    return known[1]
 
 
 def merged(moments: Sequence[Instant], most: int = STEPS_MAX) -> list[int]:

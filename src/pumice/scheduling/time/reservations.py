@@ -86,7 +86,7 @@ def mark_gangs(session: Session) -> None:
     """
     for kept in session.memory.of(SLOT).kept:
         gang = session.gangs.get(kept.gang)
-        if gang is not None:
+        if gang is not None and not gang.gang.is_steady:
             gang.has_reservation = gang.uid == kept.uid
 
 

@@ -112,7 +112,7 @@ def next_value(session: Session) -> Remembered:
         return before
     kinds, counted = dict(before.kinds), set(before.counted)
     seen: list[str] = []
-    for state in session.gangs.values():
+    for state in session.restless:
         gang = state.gang
         if not is_over(gang):
             continue

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pumice.api.batch import Job
+    from pumice.api.scheduling import PodGroup
     from pumice.processes.scheduler import Scheduler
     from pumice.scheduling.core.decisions import Decisions
     from pumice.scheduling.core.policy import Policy
@@ -30,11 +31,18 @@ if TYPE_CHECKING:
 LEDGER_S = 0.5  # seconds of the whole cluster, for what is charged from the plan on and not from the bind
 LEDGER_PART = 0.05  # and this part of it
 OVER = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
+FLOWS_OVER = frozenset({"Succeed", "Failed"})
 
 
 def is_at_rest(witness: Witness, nodes: int) -> bool:
     """All that fits has ended."""
-    return not _unfinished(witness, nodes)
+    return not _unfinished(witness, nodes) and not any(_unfinished_flows(witness))
+
+
+def _unfinished_flows(witness: Witness) -> Iterator[str]:
+    for key, flow in witness.flows.items():
+        if flow.status.state.phase not in FLOWS_OVER:
+            yield f"flow {key} is {flow.status.state.phase or 'new'} long after the faults"
 
 
 def _unfinished(witness: Witness, nodes: int) -> list[str]:
@@ -78,22 +86,24 @@ def complaints(
     """All that is wrong with the end."""
     for key in _unfinished(witness, nodes):
         yield f"job {key} is {witness.jobs[key].status.state.phase or 'new'} long after the faults, and would fit"
+    yield from _unfinished_flows(witness)
     if leader is None:
         yield "no scheduler leads long after the faults"
         return
     fresh = afresh(bodies)
     yield from differences(described(leader.cluster), described(fresh))
-    decisions = cycle.plan(fresh.snapshot(), policy, now=now, grace_s=grace_s)
-    for commit in decisions.commits:
+    snapshot = fresh.snapshot()
+    for commit in cycle.plan(snapshot, policy, now=now, grace_s=grace_s).commits:
         yield f"a fresh scheduler would start gang {commit.gang}, and this one does not"
-    yield from _untold_reasons(witness, decisions, nodes)
+    knowing = cycle.plan(snapshot, policy, leader.remembered, now=now, grace_s=grace_s)
+    yield from _untold_reasons(witness, knowing, nodes)
     yield from _wrong_queues(witness)
     if policy.option("fairshare") is not None:
         yield from _wrong_usage(witness, leader)
 
 
 def _untold_reasons(witness: Witness, decisions: Decisions, nodes: int) -> Iterator[str]:
-    """Every gang that waits says why, as a fresh scheduler would say it, and it is so."""
+    """Every gang that waits says why, as one that sees everything afresh and knows what went before would say it, and it is so."""
     for key, group in witness.groups.items():
         if group.status.phase not in {"Pending", "Inqueue"} or key not in witness.gangs:
             continue
@@ -105,18 +115,27 @@ def _untold_reasons(witness: Witness, decisions: Decisions, nodes: int) -> Itera
         report = decisions.gangs.get(key)
         found = [each.code.value for each in report.reasons] if report is not None else []
         if told != found:
-            yield f"gang {key} says that it waits for {told}, and a fresh scheduler says {found}"
-        wanted = int((group.spec.min_resources or {}).get(GPU, 0))
+            yield f"gang {key} says that it waits for {told}, and the state of the cluster says {found}"
         for code in told:
-            if wanted <= _room_behind(code, witness, group.spec.queue, nodes):
-                yield f"gang {key} says {code}, wants {wanted} GPUs, and there are as many"
+            if _wanted(group) <= _room_behind(code, witness, key, nodes):
+                yield f"gang {key} says {code}, wants {_wanted(group)} GPUs, and there are as many"
 
 
-def _room_behind(code: str, witness: Witness, queue: str, nodes: int) -> int:
-    """The GPUs that there may be at most, at rest, where a gang waits for this reason; -1: no number makes it untrue."""
-    if code in {"ExceedsCluster", "ClusterOvercommitted"}:
+def _wanted(group: PodGroup) -> int:
+    return int((group.spec.min_resources or {}).get(GPU, 0))
+
+
+def _room_behind(code: str, witness: Witness, gang: str, nodes: int) -> int:
+    """The GPUs that there are at rest beside what others were admitted for; -1: no number makes this reason untrue."""
+    queue = witness.groups[gang].spec.queue
+    admitted = [each for key, each in witness.groups.items() if each.status.phase == "Inqueue" and key != gang]
+    if code == "ExceedsCluster":
         return nodes * GPUS
-    return _most(witness, queue, nodes) if code in {"QueueQuotaInsufficient", "QueueQuotaUsed"} else -1
+    if code == "ClusterOvercommitted":
+        return nodes * GPUS - sum(map(_wanted, admitted))
+    if code in {"QueueQuotaInsufficient", "QueueQuotaUsed"}:
+        return _most(witness, queue, nodes) - sum(_wanted(each) for each in admitted if each.spec.queue == queue)
+    return -1
 
 
 def _wrong_queues(witness: Witness) -> Iterator[str]:

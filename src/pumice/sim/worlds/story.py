@@ -10,14 +10,17 @@ import random
 from typing import TYPE_CHECKING
 
 from pumice.sim.worlds import policies, profiles
+from pumice.sim.worlds.network import CALM
 
 if TYPE_CHECKING:
     from pumice.sim.worlds.network import Rates
     from pumice.sim.worlds.profiles import Profile
 
 GPUS = 4  # of a node
-LONG_S = 60  # of a job that others cannot wait for
+LONG_S = 30  # of a job that others cannot wait for
 FAULT_OUT = 0.25  # the chance of a kind of fault to be left out
+JOBS_EARLY = 0.6  # jobs come in this part of the time in which things go wrong
+FLOW = 0.12  # the chance of a JobFlow
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,13 +69,21 @@ class Story:
     rates: Rates
     policy: str
     faults_s: float  # so long things go wrong; afterwards all must come to rest
+    flow: tuple[JobPlan, ...] = ()  # Jobs of a JobFlow, each after the one before it
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing goes wrong but nodes, and what users do."""
+        return self.rates == CALM and all(each.what in profiles.NODES_AND_USERS for each in self.mishaps)
 
     def without(self, left_out: frozenset[str]) -> Story:
-        """The same story without some jobs ("j3"), mishaps ("m0") and kinds of faults (their names)."""
+        """The same story without some jobs ("j3"), mishaps ("m0"), kinds of faults (their names), and the "flow"."""
         jobs = tuple(each for number, each in enumerate(self.jobs) if f"j{number}" not in left_out)
         mishaps = tuple(each for number, each in enumerate(self.mishaps) if f"m{number}" not in left_out)
         zero = {name: 0.0 for name in left_out if hasattr(self.rates, name)}
-        return dataclasses.replace(self, jobs=jobs, mishaps=mishaps, rates=dataclasses.replace(self.rates, **zero))
+        rates = dataclasses.replace(self.rates, **zero)
+        flow = () if "flow" in left_out else self.flow
+        return dataclasses.replace(self, jobs=jobs, mishaps=mishaps, rates=rates, flow=flow)
 
     def parts(self) -> list[str]:
         """All that can be left out, by the names that `without` knows."""
@@ -80,6 +91,7 @@ class Story:
         return [
             *(f"m{number}" for number in range(len(self.mishaps))),
             *faults,
+            *(["flow"] if self.flow else []),
             *(f"j{number}" for number in range(len(self.jobs))),
         ]
 
@@ -92,6 +104,9 @@ def draw(seed: int, name: str) -> Story:
     narrow = QueuePlan(chance.choice((0, GPUS, 2 * GPUS)), chance.choice((0, 0, 1, GPUS)), chance.choice((1, 1, 3)))
     queues = {"default": QueuePlan(), "narrow": narrow}
     jobs = tuple(_job(chance, number, nodes, list(queues), profile) for number in range(chance.choice(profile.jobs)))
+    if profile.is_rising:
+        first = min(jobs, key=lambda each: each.at_s)
+        jobs = tuple(dataclasses.replace(each, priority="" if each is first else "high") for each in jobs)
     return Story(
         seed=seed,
         profile=name,
@@ -101,16 +116,29 @@ def draw(seed: int, name: str) -> Story:
         queues=queues,
         jobs=jobs,
         mishaps=_mishaps(chance, profile, nodes, jobs),
-        rates=_rates(chance, profile.rates),
+        rates=_rates(chance, profile),
         policy=policies.drawn(chance),
         faults_s=profile.faults_s,
+        flow=_flow(random.Random(f"{name}/{seed}/flow")),  # noqa: S311  as above
     )
 
 
-def _rates(chance: random.Random, rates: Rates) -> Rates:
+def _flow(chance: random.Random) -> tuple[JobPlan, ...]:
+    if chance.random() >= FLOW:
+        return ()
+    at_s = round(chance.uniform(0.0, 5.0), 2)
+    return tuple(
+        JobPlan(at_s, f"part-{number}", size=2, minimum=2, gpus=1, run_s=chance.randint(3, 6), queue="default")
+        for number in range(2)
+    )
+
+
+def _rates(chance: random.Random, profile: Profile) -> Rates:
     """Some kinds of faults are left out of each world: where everything goes wrong at once, much of it hides the rest."""
-    kinds = [each.name for each in dataclasses.fields(rates)]
-    return dataclasses.replace(rates, **{kind: 0.0 for kind in kinds if chance.random() < FAULT_OUT})
+    if chance.random() < profile.quiet:
+        return CALM
+    kinds = [each.name for each in dataclasses.fields(profile.rates)]
+    return dataclasses.replace(profile.rates, **{kind: 0.0 for kind in kinds if chance.random() < FAULT_OUT})
 
 
 def _job(chance: random.Random, number: int, nodes: int, queues: list[str], profile: Profile) -> JobPlan:
@@ -120,7 +148,7 @@ def _job(chance: random.Random, number: int, nodes: int, queues: list[str], prof
     size = min(chance.randint(max(1, most // 2), most), profile.members) if chance.random() < 0.9 else most + 1
     minimum = size if chance.random() < 0.7 else chance.randint(1, size)
     return JobPlan(
-        at_s=round(chance.uniform(0.0, profile.faults_s * 0.6), 2),
+        at_s=round(chance.uniform(0.0, profile.faults_s * JOBS_EARLY), 2),
         name=f"job-{number}",
         size=size,
         minimum=minimum,
@@ -144,6 +172,6 @@ def _mishaps(chance: random.Random, profile: Profile, nodes: int, jobs: tuple[Jo
             "leader": "",
             "": "",
         }[subject]
-        at_s = round(chance.uniform(1.0, profile.faults_s), 2)
+        at_s = round(chance.uniform(1.0, profile.faults_s * profile.early), 2)
         found.append(Mishap(at_s, what, who, round(chance.random(), 3)))
     return tuple(sorted(found, key=lambda each: each.at_s))

@@ -16,6 +16,7 @@ from pumice.api import names
 from pumice.api.batch import Job
 from pumice.api.coordination import Lease
 from pumice.api.core import Node
+from pumice.api.flow import JobFlow
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.local.nodes.pretend import GPU
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 SCHEDULER_LEASE = f"kube-system/{names.SCHEDULER_LEASE}"
 STALE_S = 150.0  # a process may know what was so this long ago: a silent watch is found out after 120 s
-MEND_S = 30.0  # beyond the grace time, for the steps that giving up a gang takes
+PROMPT_S = 6.0  # and where nothing keeps news from it, and no call is late
+MEND_S = 6.0  # beyond twice the grace time, for the steps that giving up a gang takes
 TOLD_S = 4.0  # after so long a gang that has started says so
 REPEATS_MAX = 20  # so many complaints tell enough
 _GUARDED = re.compile(r"/(pods|podgroups)/")
@@ -44,6 +46,7 @@ _STRUCTS: dict[str, type[Struct]] = {
     "queues.scheduling.volcano.sh": Queue,
     "jobs.batch.volcano.sh": Job,
     "leases.coordination.k8s.io": Lease,
+    "jobflows.flow.volcano.sh": JobFlow,
 }
 
 
@@ -82,11 +85,10 @@ class Recent:
     def now(self) -> int:
         return self._values[-1][1] if self._values else 0
 
-    def most(self, now: float) -> int:
-        """The present value, and those that were true within STALE_S."""
-        while len(self._values) > 1 and self._values[1][0] < now - STALE_S:
-            self._values.pop(0)
-        return max((value for _, value in self._values), default=0)
+    def most(self, since: float) -> int:
+        """The present value, and those that have been true since then."""
+        first = max((number for number, (at, _) in enumerate(self._values) if at < since), default=0)
+        return max((value for _, value in self._values[first:]), default=0)
 
 
 class Witness:
@@ -98,10 +100,12 @@ class Witness:
         self.wrong: list[str] = []
         self.is_over = False
         self.calm_since: float | None = None
+        self.is_quiet = False  # nothing goes wrong between processes: what must not last must not last now either
         self.pods: dict[str, PodSeen] = {}
         self.gangs: dict[str, GangSeen] = {}  # by namespace/name
         self.groups: dict[str, PodGroup] = {}
         self.jobs: dict[str, Job] = {}
+        self.flows: dict[str, JobFlow] = {}
         self.queues: dict[str, Queue] = {}
         self.room: dict[str, Recent] = collections.defaultdict(Recent)
         self.limits: dict[str, Recent] = collections.defaultdict(Recent)
@@ -120,6 +124,7 @@ class Witness:
             "queues.scheduling.volcano.sh": self._see_queue,  # type: ignore[dict-item]
             "jobs.batch.volcano.sh": self._see_job,  # type: ignore[dict-item]
             "leases.coordination.k8s.io": self._see_lease,  # type: ignore[dict-item]
+            "jobflows.flow.volcano.sh": self._see_flow,  # type: ignore[dict-item]
         }
 
     def complain(self, text: str) -> None:
@@ -132,6 +137,11 @@ class Witness:
         for gang in self.gangs.values():
             if gang.partial_since is not None:
                 gang.partial_since = now
+
+    def _known_since(self) -> float:
+        """What was true only before that is known to nobody who decides."""
+        now = self._clock.monotonic()
+        return now - (PROMPT_S if self.is_quiet else STALE_S)
 
     # ------------------------------------------------------------------------------------------------- seeing
 
@@ -192,6 +202,9 @@ class Witness:
         if known is None or known.uid != group.metadata.uid:
             known = self.gangs[key] = GangSeen(group.metadata.uid, 0, "")
         known.minimum, known.queue = group.spec.min_member, group.spec.queue
+        if known.whole_since is not None:
+            # A word from before that arrived late is corrected as any other.
+            known.whole_since = self._clock.monotonic()
         self._check_reservation(key, known, group)
         self._count(key)
 
@@ -217,6 +230,9 @@ class Witness:
     def _see_job(self, key: str, job: Job) -> None:
         self.jobs[key] = job
 
+    def _see_flow(self, key: str, flow: JobFlow) -> None:
+        self.flows[key] = flow
+
     def _see_lease(self, key: str, lease: Lease) -> None:
         holder = lease.spec.holder_identity or ""
         if self.leases.get(key, ("", 0.0))[0] != holder:
@@ -229,25 +245,25 @@ class Witness:
         if not pod.is_ours:
             return
         self.binds += 1
-        now = self._clock.monotonic()
+        since = self._known_since()
         held = sum(
             each.gpus
             for each in self.pods.values()
-            if each.node == pod.node and not each.is_over and (each.is_ours or each.since < now - STALE_S)
+            if each.node == pod.node and not each.is_over and (each.is_ours or each.since < since)
         )
-        room = self.room[pod.node].most(now)
+        room = self.room[pod.node].most(since)
         if held > room:
             self.complain(f"node {pod.node} holds pods of {held} GPUs and has {room}, with {pod.key} bound last")
         gang = self.gangs.get(pod.group)
         if gang is not None:
-            self._check_queue(gang.queue, pod, now)
+            self._check_queue(gang.queue, pod, since)
 
-    def _check_queue(self, queue: str, pod: PodSeen, now: float) -> None:
+    def _check_queue(self, queue: str, pod: PodSeen, since: float) -> None:
         used = self.used()
-        limit = self.limits[queue].most(now)
+        limit = self.limits[queue].most(since)
         if used[queue] > limit:
             self.complain(f"queue {queue} uses {used[queue]} GPUs and may use {limit}, with {pod.key} bound last")
-        total = sum(each.most(now) for each in self.room.values())
+        total = sum(each.most(since) for each in self.room.values())
         kept = sum(max(used[other], own) for other, own in self.guarantees.items() if own and other != queue)
         if used[queue] + kept > total:
             self.complain(f"queue {queue} uses {used[queue]} GPUs of {total}, and {kept} are kept for others")
@@ -272,22 +288,24 @@ class Witness:
         gang = self.gangs.get(group)
         if gang is None or gang.was_whole:
             return
-        placed = sum(bool(each.node) for each in self.pods.values() if each.group == group and not each.is_leaving)
-        if placed >= gang.minimum:
+        members = [each for each in self.pods.values() if each.group == group and each.node and not each.is_leaving]
+        holds = any(not each.is_over for each in members)
+        if len(members) >= gang.minimum:
             gang.was_whole, gang.partial_since, gang.whole_since = True, None, self._clock.monotonic()
-        elif placed and gang.partial_since is None:
-            gang.partial_since = self._clock.monotonic()
-        elif not placed:
+        elif not holds:
             gang.partial_since = None
+        elif gang.partial_since is None:
+            gang.partial_since = self._clock.monotonic()
 
     def look(self) -> None:
         """What is wrong because it lasts: a gang in part, or its complaint, once nothing keeps it from being mended."""
-        if self.calm_since is None:
+        calm_since = 0.0 if self.is_quiet else self.calm_since
+        if calm_since is None:
             return
         now = self._clock.monotonic()
-        limit = now - self._grace_s - MEND_S
+        limit = now - 2 * self._grace_s - MEND_S
         for key, gang in self.gangs.items():
-            if gang.whole_since is not None and max(gang.whole_since, self.calm_since) < now - TOLD_S:
+            if gang.whole_since is not None and max(gang.whole_since, calm_since) < now - TOLD_S:
                 gang.whole_since = None
                 self._check_contentment(key)
             if gang.partial_since is not None and gang.partial_since < limit:

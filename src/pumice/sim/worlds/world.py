@@ -7,11 +7,13 @@ import contextvars
 import dataclasses
 import gc
 import hashlib
+import itertools
 import random
 from typing import TYPE_CHECKING
 
 from pumice.api import names
 from pumice.api.batch import Job
+from pumice.api.flow import JobFlow, JobTemplate
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import Queue
 from pumice.clock import VirtualClock
@@ -36,12 +38,10 @@ if TYPE_CHECKING:
     from pumice.sim.worlds.replicas import Machine
     from pumice.sim.worlds.story import JobPlan, Story
 
-GRACE_S = (
-    10  # a gang that is bound in part is released after so long: shorter than in production, so that worlds are short
-)
+GRACE_S = 5  # a gang in part is released after so long: shorter than in production, so that worlds are short
 REST_S_MAX = 600.0  # after the faults everything that fits has ended within so long
 LOOK_S = 2.0
-SETTLE_S = 6.0  # numbers that change late are written late
+SETTLE_S = 5.0  # numbers that change late are written late
 ENDS_MAX = 20
 AGAIN_S = 1.0
 _MEMORY_LOST = frozenset({"memory_not_written", "memory_conflict", "memory_not_read"})  # as the scheduler logs it
@@ -90,11 +90,12 @@ class World:
         self.chance = random.Random(f"{story.seed}/world")  # noqa: S311  as above
         self.witness = Witness(clock, GRACE_S)
         self.witness.hears_at_once = not (story.rates.lag or story.rates.watch_s)
+        self.witness.is_quiet = story.is_quiet
         self.server = ApiServer(clock, random.Random(f"{story.seed}/server"), self._settled)  # noqa: S311  as above
         self.network = Network(self.server, story.rates, self.note)
         self.network.on_send, self.network.on_yes = self._sent, self._heard
         self.points: set[str] = set()
-        self.armed: dict[str, int] = {}  # fail points at which the leader dies, and after how many passes
+        self.armed: dict[str, int] = {}  # fail points at which a process dies, and after how many passes
         self._digest = hashlib.blake2b(digest_size=16)
         self._log: list[str] | None = [] if keeps_log else None
         self.machines: dict[str, Machine] = {}
@@ -150,15 +151,16 @@ class World:
         return made
 
     def _pass(self, name: str, point: str) -> None:
-        kind = name.partition("-")[0]
-        self.points.add(f"{kind}:{point.partition(' ')[0]}")
+        point = f"{name.partition('-')[0]}:{point.partition(' ')[0]}"
+        self.points.add(point)
         left = self.armed.get(point)
-        if left is None or kind != replicas.SCHEDULER:
+        if left is None:
             return
         if left > 0:
             self.armed[point] = left - 1
             return
         del self.armed[point]
+        self.network.done[f"killed at {point}"] += 1
         self.kill(name)
         # The step that was to come does not happen: a dead process does not go on to its next await.
         raise _Killed(point)
@@ -226,6 +228,7 @@ class World:
         self._populate()
         await self._furnish()
         plan = [(each.at_s, self._submit(each)) for each in self.story.jobs]
+        plan += [(self.story.flow[0].at_s, self._submit_flow(self.story.flow))] if self.story.flow else []
         plan += [(each.at_s, mishaps.befall(self, each)) for each in self.story.mishaps]
         pending = [self.loop.create_task(_later(at_s, what)) for at_s, what in plan]
         await asyncio.sleep(self.story.faults_s)
@@ -245,7 +248,7 @@ class World:
             self.launch(f"scheduler-{number}", lambda own: replicas.scheduler(own, chosen, served))
         for number in range(self.story.controllers):
             self._machine(f"controllers-{number}", is_shaken=True)
-            self.launch(f"controllers-{number}", replicas.controllers)
+            self.launch(f"controllers-{number}", lambda own: replicas.controllers(own, flows=bool(self.story.flow)))
 
     async def _furnish(self) -> None:
         await self.client.create(PriorityClass, {"metadata": {"name": "high"}, "value": 1000})
@@ -260,6 +263,16 @@ class World:
 
     async def _submit(self, plan: JobPlan) -> None:
         await insist(self.client.create, Job, manifest(plan), namespace="default")
+
+    async def _submit_flow(self, parts: tuple[JobPlan, ...]) -> None:
+        for part in parts:
+            template = {"metadata": {"name": part.name}, "spec": manifest(part)["spec"]}
+            await insist(self.client.create, JobTemplate, template, namespace="default")
+        flows: list[dict[str, Any]] = [{"name": part.name} for part in parts]
+        for before, flow in itertools.pairwise(flows):
+            flow["dependsOn"] = {"targets": [before["name"]]}
+        body = {"metadata": {"name": "flow"}, "spec": {"flows": flows, "jobRetainPolicy": "retain"}}
+        await insist(self.client.create, JobFlow, body, namespace="default")
 
     async def _calm(self) -> None:
         """The faults are over: whatever is broken is mended, whoever sleeps wakes."""

@@ -33,6 +33,7 @@ SENTENCES = {
     Code.NO_PODS: "no pods yet: 0 of 3 members are created",
     Code.POD_COUNT: "0 of the 2 pods that must start together exist",
     Code.EVICTION_DELAYED: "may not evict others before 2026-01-01T09:05:00Z: the policy lets gangs wait for 300 s first",
+    Code.DISRUPTION_BUDGET: "PodDisruptionBudget team/web allows no eviction now: pods of gang team/large, which could make room, stay",
     Code.VICTIMS_PROTECTED: "gang team/large, which could make room, is protected from eviction until 2026-01-01T09:30:00Z",
     Code.EVICTION_BUDGET_USED: "queue research has lost as many gangs within an hour as it may, 4; the next one may go at 2026-01-01T09:30:00Z",
     Code.EVICTION_UNDONE: "gang team/large could make room, and would win it back at once: nobody is evicted for that",
@@ -122,7 +123,8 @@ SENTENCES = {
     Code.EXTENDER: "no licence left",
     Code.EXTENDER_FAILED: "extender failed: connection refused",
     Code.VICTIM_BREAKS_GANG: "gang team/large falls below its minimum: 3 of 4 members stay",
-    Code.VICTIM_SPARED_BY_GANG: "gang team/large keeps its minimum: 5 of 4 members stay",
+    Code.VICTIM_SPARED_BY_GANG: "gang team/large keeps its minimum of 4: 5 stay",
+    Code.SURPLUS_AHEAD: "would start with the room of 4 that team/elastic can spare; unless that changes, they leave for it at 2026-01-01T09:30:00Z",
     Code.HOLDS_WHILE_WAITING: (
         "holds 4 nvidia.com/gpu with 4 of the 8 members that must start together, and the others find no place;"
         " with that room team/small would start; unless that changes, it gives its room up at 2026-01-01T12:05:00Z"

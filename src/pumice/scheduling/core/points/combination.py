@@ -188,19 +188,29 @@ class Notice(Point[Callable[Asked, None]], Generic[Asked]):
 class Readiness(Generic[Subject]):
     test: Callable[[Subject], bool]
     until: Callable[[SubState, str], int | None] | None
+    of_steady: bool
 
 
 class Ready(Registrations[Readiness[Subject]], Generic[Subject]):
     """All must agree.
 
     `until`, beside the test, says how many more members of that role make it true, or None where no number of them can. It lets
-    equal members be placed in one operation; a test without it is asked after every single one.
+    equal members be placed in one operation; a test without it is asked after every single one. `of_steady`: the test holds for every gang
+    that runs and is whole (`Gang.is_steady`), so that those need not be asked about.
     """
 
     def __call__(
-        self, test: Callable[[Subject], bool], until: Callable[[SubState, str], int | None] | None = None
+        self,
+        test: Callable[[Subject], bool],
+        until: Callable[[SubState, str], int | None] | None = None,
+        *,
+        of_steady: bool = False,
     ) -> None:
-        self._add(Readiness(test, until))
+        self._add(Readiness(test, until, of_steady))
+
+    @property
+    def holds_of_steady(self) -> bool:
+        return bool(self.hooks) and all(hook.call.of_steady for hook in self.hooks)
 
     def holds(self, subject: Subject) -> bool:
         for hook in self.hooks:  # noqa: SIM110 - asked for every member that is placed: a generator takes twice as long

@@ -68,7 +68,7 @@ class PodClaims:
     def _remember(self) -> None:
         """What earlier cycles chose for pods that are still being bound, and that their claims may not show yet."""
         index = self._session.room.table.index
-        for task in (task for gang in self._session.gangs.values() for task in gang.tasks_in(Status.BINDING)):
+        for task in (task for gang in self._session.restless for task in gang.tasks_in(Status.BINDING)):
             chosen = _annotated_devices(task)
             for claim in self._open(self._claims_of(task)) if chosen and task.node in index else ():
                 written = chosen.get(claim.metadata.name, [])
@@ -314,7 +314,7 @@ def _annotated_devices(task: Task) -> dict[str, list[tuple[str, str, str, str, b
     text = task.pod.metadata.annotations.get(names.DEVICES, "{}")
     try:
         return msgspec.json.decode(text, type=dict[str, list[tuple[str, str, str, str, bool]]])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {}
 
 

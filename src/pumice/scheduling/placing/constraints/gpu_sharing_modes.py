@@ -182,9 +182,10 @@ def _limit(container: Container, name: str) -> int:
 
 def _wanted_slices(container: Container) -> Wanted:
     resources = container.resources
-    named = (names.VGPU_NUMBER, names.VGPU_MEMORY)
-    if not any(name in resources.limits or name in resources.requests for name in named):
-        return _NO_SLICE  # as most pods
+    limits, requests = resources.limits, resources.requests
+    number, memory = names.VGPU_NUMBER, names.VGPU_MEMORY
+    if not (number in limits or number in requests or memory in limits or memory in requests):
+        return _NO_SLICE  # as most pods: asked of every pod that waits
     asked = {**amounts.read(resources.requests), **amounts.read(resources.limits)}
     return wanted_slices({name: int(value) // amounts.MILLI for name, value in asked.items()})
 

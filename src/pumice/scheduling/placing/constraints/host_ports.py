@@ -52,7 +52,7 @@ class HostPorts:
             column = self._taken[port] = np.zeros(len(self._session.room.table), dtype=np.int64)
             for node, other in self._on_nodes():
                 column[node] += port.conflicts(other)
-            for gang in self._session.gangs.values():
+            for gang in self._session.gangs.moved:
                 for task, (status, node) in gang.places.items():
                     was, is_ = task.status in ON_A_NODE, status not in {Status.RELEASING, Status.PENDING}
                     if was != is_:

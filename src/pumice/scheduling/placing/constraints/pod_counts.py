@@ -210,7 +210,7 @@ class Neighbours:
 
     def _moves(self) -> Iterator[tuple[Task, int, int]]:
         """What this session has placed (+1) or evicted (-1) so far."""
-        for gang in self._session.gangs.values():
+        for gang in self._session.gangs.moved:
             for task, (status, node) in gang.places.items():
                 was, is_ = task.status in ON_A_NODE, status not in {Status.RELEASING, Status.PENDING}
                 if was != is_:

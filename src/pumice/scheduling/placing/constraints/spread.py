@@ -227,7 +227,7 @@ class Defaults:
         self._owners = _owners(session)
         self._selecting = {audience for own in self._services.values() for audience in own}
         if self._owners:
-            for gang in session.gangs.values():
+            for gang in session.restless:
                 for task in gang.tasks_in(Status.PENDING):
                     owner = self._owner(task)
                     if owner is not None:

@@ -1,0 +1,110 @@
+"""Gangs that run and are whole (`Gang.is_steady`), and what follows from all of them together.
+
+Most gangs of a cluster just run, and have not changed since the last cycle. What a cycle needs of them is kept from one snapshot to the next as
+sums, and only gangs that have come, gone or changed are looked at: each is taken out as it was, and put in as it is. Amounts are integers,
+so that a sum that was brought up to date is the one that adding up anew would give.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pumice.cluster.amounts import Amounts, MutableAmounts
+    from pumice.cluster.gangs import Gang
+    from pumice.cluster.state import Snapshot
+
+SUMS_MAX = 32  # kinds that are kept at a time; there are a handful
+
+
+class Sum(Protocol):
+    """What follows from steady gangs together, and from nothing else."""
+
+    def add(self, gang: Gang, sign: int) -> None:
+        """Put the gang in (1), or take it out as it was put in (-1)."""
+
+
+S = TypeVar("S", bound=Sum)
+P = ParamSpec("P")
+
+
+class AmountSum:
+    """Amounts of many; a name that nobody has any more is absent again."""
+
+    __slots__ = ("_amounts", "_holders")
+
+    def __init__(self) -> None:
+        self._amounts: MutableAmounts = {}
+        self._holders: Counter[str] = Counter()
+
+    def add(self, more: Amounts, sign: int) -> None:
+        for name, value in more.items():
+            holders = self._holders[name] = self._holders[name] + sign
+            if holders:
+                self._amounts[name] = self._amounts.get(name, 0) + value * sign
+            else:
+                del self._amounts[name], self._holders[name]
+
+    def total(self) -> MutableAmounts:
+        """In the order of names, whoever came first."""
+        return dict(sorted(self._amounts.items()))
+
+    def __bool__(self) -> bool:
+        return bool(self._holders)
+
+    def copy(self) -> AmountSum:
+        twin = AmountSum()
+        twin._amounts, twin._holders = self._amounts.copy(), self._holders.copy()
+        return twin
+
+
+class Steady:
+    """The steady gangs of one snapshot, and those that are not, in the snapshot's order."""
+
+    def __init__(self) -> None:
+        self.gangs: Mapping[str, Gang] = {}
+        self.restless: list[Gang] = []
+        self._seen: Mapping[str, Gang] = {}
+        self._sums: dict[Callable[..., Sum], tuple[Any, Sum]] = {}
+
+    def follow(self, gangs: Mapping[str, Gang]) -> None:
+        """Become what such gangs make it, whichever were there before."""
+        seen = self._seen
+        if gangs is seen:
+            return
+        former = [gang for key, gang in seen.items() if gangs.get(key) is not gang]
+        fresh = [gang for key, gang in gangs.items() if seen.get(key) is not gang]
+        if former or fresh:
+            moves = [(gang, -1) for gang in former if gang.is_steady] + [(gang, 1) for gang in fresh if gang.is_steady]
+            for _, each in self._sums.values():
+                for gang, sign in moves:
+                    each.add(gang, sign)
+            self.gangs = {key: gang for key, gang in gangs.items() if gang.is_steady}
+            self.restless = [gang for gang in gangs.values() if not gang.is_steady]
+        self._seen = gangs
+
+    def sum(self, kind: Callable[P, S], *by: P.args, **named: P.kwargs) -> S:
+        """The sum of that kind; added up when it is first asked for, and anew for other arguments."""
+        known, found = self._sums.pop(kind, (None, None))
+        if found is None or known != (by, named):
+            found = kind(*by, **named)
+            for gang in self.gangs.values():
+                found.add(gang, 1)
+        self._sums[kind] = ((by, named), found)  # the last that was asked for comes last
+        if len(self._sums) > SUMS_MAX:
+            del self._sums[next(iter(self._sums))]
+        return cast("S", found)
+
+    def forget(self, kind: Callable[..., Sum]) -> None:
+        """Add up anew what is asked for next."""
+        self._sums.pop(kind, None)
+
+
+def of(snapshot: Snapshot) -> Steady:
+    steady: Steady = snapshot.carried.pop(Steady, None) or Steady()  # not left there half brought up to date
+    steady.follow(snapshot.gangs)
+    snapshot.carried[Steady] = steady
+    return steady

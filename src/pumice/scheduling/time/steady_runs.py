@@ -1,0 +1,166 @@
+"""When steady gangs end, and what nodes and queues get back then: columns that are kept from cycle to cycle.
+
+Gangs of which the same is known (a limit, an estimate, or a kind of run in a queue) are one class, and how long they run is found out once for
+all of them. Rows of gangs that are gone are used again.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from pumice.scheduling.core.decisions import Expected
+from pumice.scheduling.time import run_times
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Mapping
+
+    from pumice.cluster.columns import Column, Mask
+    from pumice.cluster.gangs import Gang
+    from pumice.cluster.requests import Request
+    from pumice.scheduling.core.points import Indexes
+    from pumice.scheduling.time.estimates import Estimate, Estimates
+
+LENGTH_MAX = 2**62  # of a run in nanoseconds: 146 years, and with the clock still a number of 64 bits
+IDLE_NUMBERS_MAX = 10_000  # of nodes, requests and classes that nobody has any more; with more of them it is made anew
+NOBODY = -1  # in a row that is free
+UNKNOWN = -1  # a start that nobody has recorded; no pod was started before 1970
+
+
+class Rows(NamedTuple):
+    """One for each member: the gang's number, the node's, and the request's; the node may be gone."""
+
+    gang: Indexes
+    node: Indexes
+    kind: Indexes
+
+
+class _Numbers(dict[str, int]):
+    """Texts numbered in the order in which they are met."""
+
+    def __missing__(self, text: str) -> int:
+        number = self[text] = len(self)
+        return number
+
+
+class SteadyRuns:
+    """A sum over steady gangs (core/steady.py): their members by node, their starts, and their classes."""
+
+    def __init__(self) -> None:
+        self.requests: dict[Request, int] = {}
+        self.nodes = _Numbers()
+        self.queues = _Numbers()
+        self.expected: dict[str, Expected] = {}  # as of when somebody last asked
+        self._number: dict[str, int] = {}  # of a gang, by key
+        self._names: list[str] = []
+        self._started, self._class, self._queue = array("q"), array("q"), array("q")
+        self._told = array("q")  # the end that `expected` has
+        self._classes: dict[Hashable, int] = {}
+        self._examples: list[Gang] = []  # one of each class
+        self._estimates: list[Estimate | None] = []  # of each class, when somebody last asked
+        self._rows: dict[str, list[int]] = {}
+        self._member_gang, self._member_node, self._member_kind = array("q"), array("q"), array("q")
+        self._free: list[int] = []
+        self._free_rows: list[int] = []
+
+    # ------------------------------------------------------------------------------------------------- keeping up
+
+    def add(self, gang: Gang, sign: int) -> None:
+        if sign > 0:
+            self._put(gang)
+        else:
+            self._take(gang)
+
+    def _put(self, gang: Gang) -> None:
+        number = self._free.pop() if self._free else self._grow()
+        self._number[gang.key] = number
+        self._names[number] = gang.key
+        self._started[number] = UNKNOWN if gang.started is None else gang.started
+        self._class[number] = self._class_of(gang)
+        self._queue[number] = self.queues[gang.spec.queue]
+        own = self._rows[gang.key] = []
+        for request, nodes in gang.held:
+            kind = self.requests.setdefault(request, len(self.requests))
+            for node in nodes:
+                row = self._free_rows.pop() if self._free_rows else self._grow_rows()
+                self._member_gang[row], self._member_node[row] = number, self.nodes[node]
+                self._member_kind[row] = kind
+                own.append(row)
+
+    def _take(self, gang: Gang) -> None:
+        number = self._number.pop(gang.key)
+        self._names[number], self._class[number], self._told[number] = "", NOBODY, NOBODY
+        self._free.append(number)
+        self.expected.pop(gang.key, None)
+        for row in (rows := self._rows.pop(gang.key)):
+            self._member_gang[row] = NOBODY
+        self._free_rows += rows
+
+    def _grow(self) -> int:
+        self._names.append("")
+        for column in (self._started, self._class, self._queue, self._told):
+            column.append(NOBODY)
+        return len(self._names) - 1
+
+    def _grow_rows(self) -> int:
+        for column in (self._member_gang, self._member_node, self._member_kind):
+            column.append(NOBODY)
+        return len(self._member_gang) - 1
+
+    def _class_of(self, gang: Gang) -> int:
+        spec = gang.spec
+        said = spec.time_limit, spec.running_estimate
+        kind: Hashable = said if any(said) else (spec.queue, run_times.kind_of(gang))
+        number = self._classes.setdefault(kind, len(self._classes))
+        if number == len(self._examples):
+            self._examples.append(gang)
+            self._estimates.append(None)
+        return number
+
+    @property
+    def is_worn(self) -> bool:
+        return len(self.nodes) + len(self.requests) + len(self._classes) > IDLE_NUMBERS_MAX + 4 * len(self._rows)
+
+    # ------------------------------------------------------------------------------------------------- columns
+
+    def members(self, without: Collection[str]) -> Rows:
+        """All of them, less those of some gangs."""
+        gang = np.array(self._member_gang, dtype=np.intp)
+        alive = gang != NOBODY
+        lost = [number for key, number in self._number.items() if key in without] if without else ()
+        if lost:
+            alive &= ~np.isin(gang, lost)
+        node, kind = np.array(self._member_node, dtype=np.intp), np.array(self._member_kind, dtype=np.intp)
+        return Rows(gang[alive], node[alive], kind[alive])
+
+    def ends(self, estimates: Estimates) -> Column:
+        """When each gang is expected to end, by its number; of a number that is free anything."""
+        found = [estimates.estimate(example) for example in self._examples]
+        classes = np.array(self._class, dtype=np.intp)
+        lengths = np.array([min(each.length, LENGTH_MAX) for each in found], dtype=np.int64)
+        if not len(lengths):
+            return np.zeros(len(classes), dtype=np.int64)
+        ends = estimates.ends(np.array(self._started, dtype=np.int64), lengths[classes])
+        changed = np.array([now != former for now, former in zip(found, self._estimates, strict=True)], dtype=bool)
+        self._tell(found, ends, (ends != np.array(self._told, dtype=np.int64)) | changed[classes])
+        return ends
+
+    def _tell(self, found: list[Estimate], ends: Column, changed: Mask) -> None:
+        self._estimates = list(found)
+        for number in np.flatnonzero(changed & (np.array(self._class, dtype=np.intp) != NOBODY)).tolist():
+            each, end = found[self._class[number]], int(ends[number])
+            self.expected[self._names[number]] = Expected(each.length, each.source.value, each.right, end)
+            self._told[number] = end
+
+    def queue_of(self, gangs: Indexes) -> Indexes:
+        queues: Indexes = np.array(self._queue, dtype=np.intp)[gangs]
+        return queues
+
+    def names_of(self, gangs: Indexes) -> list[str]:
+        return [self._names[number] for number in gangs.tolist()]
+
+    def positions(self, index: Mapping[str, int]) -> Indexes:
+        """Where each of the numbered nodes is in the session; NOBODY for one that is gone."""
+        return np.array([index.get(name, NOBODY) for name in self.nodes], dtype=np.intp)
