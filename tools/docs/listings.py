@@ -197,6 +197,7 @@ SQUEUE = {
     "jobs[].nodes": "that its pods are on; empty while it waits",
     "jobs[].reason": "why it waits, or is over; empty while it runs",
     "jobs[].start": "when it is expected to start, RFC 3339; null: not known",
+    "jobs[].isForecast": "true: that time is likely and no more; false: room is reserved for it from then on",
     "jobs[].startUnknown": "why that is not known",
 }
 SINFO = {
