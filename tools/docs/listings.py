@@ -40,6 +40,7 @@ tables and sentences, may change.
 | `pumice squeue -o json` | [Jobs as Slurm lists them](#jobs-as-slurm-lists-them) |
 | `pumice sinfo -o json` | [Partitions](#partitions) |
 | `pumice simulate ... -o json` | [Simulations](#simulations) |
+| `pumice replay FILE -o json` | [Cycles](#cycles); of one cycle its names and those of `schedule`, of one gang a [GangDetail](read-model.md#gangdetail) |
 | `pumice migrate check -o json` | [Findings](#findings) |
 | `pumice version -o json` | `client`: `version`, `python` and `platform`; `server`: what the API server says at `/version` |
 | `pumice bench plan -o json` | figures of one run, for people who compare machines; their names are not promised |
@@ -196,6 +197,7 @@ SQUEUE = {
     "jobs[].nodes": "that its pods are on; empty while it waits",
     "jobs[].reason": "why it waits, or is over; empty while it runs",
     "jobs[].start": "when it is expected to start, RFC 3339; null: not known",
+    "jobs[].isForecast": "true: that time is likely and no more; false: room is reserved for it from then on",
     "jobs[].startUnknown": "why that is not known",
 }
 SINFO = {
@@ -217,7 +219,7 @@ SIMULATIONS = {
     "policies.NAME.evictions": "",
     "policies.NAME.lost_gpu_h": "slot hours that evictions threw away",
     "policies.NAME.idle_gpu_h": "slot hours that nobody held, from the first submission to the last end",
-    "policies.NAME.stranded_gpu_h": "slot hours that were free while the gangs that waited could not use them",
+    "policies.NAME.stranded_gpu_h": "slot hours that were free although a gang waited that asks for no more",
     "policies.NAME.fairness": "Jain's index over users' slowdowns: 1 where all suffer alike; null: there are fewer than two users",
     "policies.NAME.jobs": "",
     "policies.NAME.never_started": "",
@@ -229,6 +231,16 @@ SIMULATIONS = {
     "policies.NAME.runs[].start_s": "null: it did not start",
     "policies.NAME.runs[].end_s": "null: it did not end",
     "policies.NAME.runs[].restarts": "how often it lost its work to an eviction",
+}
+CYCLES = {
+    "cycles[].cycle": "its number",
+    "cycles[].time": "RFC 3339",
+    "cycles[].gangs": "gangs that it knew",
+    "cycles[].waiting": "those of them with pods that waited",
+    "cycles[].binds": "pods that it placed",
+    "cycles[].evictions": "pods that it took away",
+    "cycles[].planned": "seconds that it took when it was recorded; null: it was not recorded whole",
+    "cycles[].same": "whether it decides the same again; or null",
 }
 FINDINGS = {
     "objects": "how many were read",
@@ -261,6 +273,7 @@ def reference() -> str:
         ("Jobs as Slurm lists them", SQUEUE),
         ("Partitions", SINFO),
         ("Simulations", SIMULATIONS),
+        ("Cycles", CYCLES),
         ("Findings", FINDINGS),
     ):
         parts.append(f"\n## {title}\n\n| name | meaning |\n| --- | --- |\n")

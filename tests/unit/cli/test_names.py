@@ -4,18 +4,21 @@ import json
 
 import click
 import msgspec
+from tests.unit.scheduling.clusters import a_cluster, plan_for, policy
 from tools.docs import listings
 
 from pumice.api.batch import Job
 from pumice.api.flow import Flow, FlowDependency, JobFlow, JobFlowSpec
 from pumice.api.meta import ObjectMeta
 from pumice.api.scheduling import Queue
-from pumice.cli import deadlocks, forecast, history, migration, prio, room, slurm_tables, usage
+from pumice.cli import deadlocks, forecast, history, migration, prio, replay, room, slurm_tables, usage
 from pumice.cli.main import pumice, run
+from pumice.flight.replay import Played
 from pumice.readmodel import model
 from pumice.record import chargeback
 from pumice.record.model import ForecastRecord, GangRow
 from pumice.scheduling.core.decisions import Stranded
+from pumice.scheduling.core.memory import EMPTY
 from pumice.scheduling.time import accuracy
 from pumice.scheduling.whatif import outcome
 
@@ -63,9 +66,9 @@ def test_the_names_of_nodes_stay_and_are_all_told():
 def test_the_names_of_gangs_that_wait_stay_and_are_all_told():
     members = model.Members(minimum=1)
     gang = model.Gang(key="a/b", namespace="a", name="b", queue="q", phase="Pending", members=members, position=1)
-    policy = model.Policy(source="", actions=(), plugins=())
+    rules = model.Policy(source="", actions=(), plugins=())
     totals = model.Totals(nodes=0, allocatable={}, used={})
-    state = model.State(version=1, leader="", cycle=1, at="", policy=policy, totals=totals, gangs=(gang,))
+    state = model.State(version=1, leader="", cycle=1, at="", policy=rules, totals=totals, gangs=(gang,))
     assert names_in(prio.data(state, [gang], "leader")) == set(listings.PRIO)
 
 
@@ -73,9 +76,9 @@ def test_the_names_of_deadlocks_stay_and_are_all_told():
     members = model.Members(minimum=8, running=4)
     why = model.Reason(code="HoldsWhileWaiting", plugin="deadlock", reason="holds")
     gang = model.Gang(key="a/b", namespace="a", name="b", queue="q", phase="Unknown", members=members, reasons=(why,))
-    policy = model.Policy(source="", actions=(), plugins=())
+    rules = model.Policy(source="", actions=(), plugins=())
     totals = model.Totals(nodes=0, allocatable={}, used={})
-    state = model.State(version=1, leader="", cycle=1, at="", policy=policy, totals=totals, gangs=(gang,))
+    state = model.State(version=1, leader="", cycle=1, at="", policy=rules, totals=totals, gangs=(gang,))
     ring = JobFlow(spec=JobFlowSpec(flows=(Flow(name="x", depends_on=FlowDependency(targets=("x",))),)))
     assert names_in(deadlocks.data(state, [ring], "leader")) == set(listings.DEADLOCKS)
 
@@ -118,6 +121,13 @@ def test_the_names_of_simulations_stay_and_are_all_told(capsys):
     [own] = data.pop("policies").values()
     assert {*data, *(f"policies.NAME.{each}" for each in names_in(own))} == set(listings.SIMULATIONS)
     assert all(set(each) == {"jobs", "mean_wait_s", "max_wait_s"} for each in own["wait_by_size"].values())
+
+
+def test_the_names_of_replayed_cycles_stay_and_are_all_told():
+    each = Played(
+        1, 0, a_cluster().snapshot(), None, EMPTY, None, plan_for(policy=policy("allocate", "gang")), None, (), ""
+    )
+    assert names_in({"cycles": [replay._row(each)]}) == set(listings.CYCLES)
 
 
 def test_the_names_of_findings_stay_and_are_all_told():
