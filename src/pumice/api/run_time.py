@@ -86,7 +86,7 @@ def run_of(annotations: Mapping[str, str]) -> Run:
         run = _DECODER.decode(text)
         for each in filter(None, (run.started, run.warned, run.ended)):
             instant.parse_instant(each)
-    except (msgspec.MsgspecError, instant.InstantError):
+    except (msgspec.MsgspecError, instant.InstantError, RecursionError):
         return NO_RUN
     return run
 

@@ -84,7 +84,7 @@ def read_objects(name: str) -> list[Mapping[str, Any]]:
 def _objects(text: bytes, source: str) -> list[Mapping[str, Any]]:
     try:
         documents = [msgspec.json.decode(text)]
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         documents = yamltext.load_all(text, source=source)
     return list(_flatten(documents, source))
 

@@ -207,5 +207,5 @@ def _decode(body: bytes, where: str) -> Frame:
         if unpacker.unconsumed_tail:
             raise Broken(f"{where}: larger than {FRAME_BYTES_MAX} bytes; this is no recording of ours")
         return _DECODER.decode(text)
-    except (zlib.error, msgspec.DecodeError) as error:
+    except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Broken(f"{where}: not what this program writes: {error}; use the Pumice that wrote it") from error

@@ -96,13 +96,17 @@ def resolve(request: Request, caller: Caller, registry: Registry) -> Call | None
     verb = _verb(request, name)
     call = Call(request, caller, verb, resource, namespace, name, subresource)
     allowed = resource.subresources[subresource].verbs if subresource else resource.verbs
-    if verb not in allowed or (
-        resource.namespaced and not namespace and (name or verb == "create") and not _special(resource)
-    ):
+    is_homeless = resource.namespaced and not namespace and (name or verb == "create") and not _special(resource)
+    # A new object has no path of its own yet, and only one that has is changed.
+    is_misplaced = not subresource and verb in (_OF_COLLECTIONS if name else _OF_OBJECTS)
+    if verb not in allowed or is_homeless or is_misplaced:
         raise failures.method_not_allowed(resource.plural, resource.group)
     if request.query.get("dryRun", "All") not in {"All", ""}:
         raise failures.bad_request(f'dryRun: Unsupported value: {request.query["dryRun"]!r}: supported values: "All"')
     return call
+
+
+_OF_COLLECTIONS, _OF_OBJECTS = frozenset({"create"}), frozenset({"update", "patch"})
 
 
 def _special(resource: Resource) -> bool:

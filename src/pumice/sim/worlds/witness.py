@@ -202,6 +202,8 @@ class Witness:
         if known is None or known.uid != group.metadata.uid:
             known = self.gangs[key] = GangSeen(group.metadata.uid, 0, "")
         known.minimum, known.queue = group.spec.min_member, group.spec.queue
+        if known.whole_since is not None:
+            known.whole_since = self._clock.monotonic()  # a word from before that arrived late is corrected as any other
         self._check_reservation(key, known, group)
         self._count(key)
 
