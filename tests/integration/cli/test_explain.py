@@ -38,7 +38,7 @@ def why(client, until, pumice):
 
 def test_pods_behind_a_scheduling_gate(client, pumice, until):
     client("create", Job, a_job("gated", schedulingGates=[{"name": "example.com/hold"}]), namespace="default")
-    until(Pod, lambda pod: True, name="gated-w-0")
+    until(PodGroup, lambda group: any("scheduling gate" in reason for reason in reasons_of(group)))
     result = pumice("explain", "pod/gated-w-0")
     assert result.lines[0] == ("Pod:        default/gated-w-0, Pending: held by its scheduling gates example.com/hold")
     assert "Members:    1 pod: 0 run, 1 wait, 1 of them behind a scheduling gate; 1 must start together" in result.lines
