@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.cluster.tasks import ON_A_NODE, Status
-from pumice.scheduling.core import steady
+from pumice.scheduling.core import steady, task_order
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.failures import NOTHING_ASIDE
 from pumice.scheduling.core.gangstate import Gangs, GangState, SubState
@@ -248,11 +248,6 @@ class Session:
         """A new attempt; `claimant` is the gang on whose behalf others may be evicted."""
         return Statement(self, claimant)
 
-    def used(self) -> MutableAmounts:
-        """What all pods together take on all nodes, by name."""
-        axis, used = self.room.table.axis, self.snapshot.nodes.used
-        return {name: sum(used[row].tolist()) for row, name in enumerate(axis.names)}
-
     # ------------------------------------------------------------------------------------------------- orders
 
     def gang_key(self, gang: GangState) -> tuple[float, ...]:
@@ -298,22 +293,7 @@ class Session:
         return known[1]
 
     def in_placement_order(self, tasks: Iterable[Task]) -> list[Task]:
-        """Tasks of one gang in the order of placement: by the plugins, then by number, age and uid."""
-        tasks = list(tasks)
-        key = self.points.task_order.of
-        if all(task.index is not None for task in tasks):
-            return sorted(tasks, key=lambda task: (key(task), task.index, task.created, task.uid))
-        if all(task.index is None for task in tasks):
-            return sorted(tasks, key=lambda task: (key(task), task.created, task.uid))
-        return sorted(tasks, key=functools.cmp_to_key(self.task_compare))
-
-    def task_compare(self, left: Task, right: Task) -> int:
-        own, other = self.points.task_order.of(left), self.points.task_order.of(right)
-        if own != other:
-            return -1 if own < other else 1
-        if left.index is not None and right.index is not None and left.index != right.index:
-            return -1 if left.index < right.index else 1
-        return -1 if (left.created, left.uid) < (right.created, right.uid) else 1
+        return task_order.in_placement_order(self.points, tasks)
 
     # ------------------------------------------------------------------------------------------------- questions
 
