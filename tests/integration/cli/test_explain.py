@@ -38,7 +38,7 @@ def why(client, until, pumice):
 
 def test_pods_behind_a_scheduling_gate(client, pumice, until):
     client("create", Job, a_job("gated", schedulingGates=[{"name": "example.com/hold"}]), namespace="default")
-    until(Pod, lambda pod: True, name="gated-w-0")
+    until(PodGroup, lambda group: any("scheduling gate" in reason for reason in reasons_of(group)))
     result = pumice("explain", "pod/gated-w-0")
     assert result.lines[0] == ("Pod:        default/gated-w-0, Pending: held by its scheduling gates example.com/hold")
     assert "Members:    1 pod: 0 run, 1 wait, 1 of them behind a scheduling gate; 1 must start together" in result.lines
@@ -47,7 +47,7 @@ def test_pods_behind_a_scheduling_gate(client, pumice, until):
 
 def test_a_gang_that_runs_needs_no_reasons(client, pumice, until):
     client("create", Job, a_job("fine", replicas=2), namespace="default")
-    until(Job, lambda job: job.get("status", {}).get("running") == 2, name="fine")
+    until(PodGroup, lambda group: group.get("status", {}).get("running") == 2)  # the scheduler has seen them run
     result = pumice("explain", "job/fine")
     assert "Members:    2 pods: 2 run, 0 wait; 2 must start together" in result.lines
     assert "Why it waits" not in result.out
@@ -237,7 +237,7 @@ def test_an_account_that_may_see_nothing_is_shown_nothing(why, pumice, client, c
 def test_members_that_wait_beside_a_gang_that_runs_are_explained(client, pumice, until):
     job = a_job("elastic", replicas=3, minimum=2, resources={"nvidia.com/gpu": "8"})
     client("create", Job, job, namespace="default")
-    until(Job, lambda job: job.get("status", {}).get("running") == 2, name="elastic")
+    until(PodGroup, lambda group: group.get("status", {}).get("running") == 2)  # the scheduler has seen them run
     until(
         Pod,
         lambda pod: any(each["type"] == "PodScheduled" for each in pod["status"].get("conditions", ())),
