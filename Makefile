@@ -9,7 +9,7 @@ UV := $(BIN)/uv
 PYTEST := $(BIN)/pytest -n 2
 NO_KUBE := --ignore=tests/kube -m "not soak"
 
-.PHONY: help demo check test test-kube test-browser soak world bench docs format kube-up kube-down requirements changelog clean venv
+.PHONY: help demo check test test-kube test-browser soak world worlds-alike bench docs format kube-up kube-down requirements changelog clean venv
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -79,6 +79,18 @@ soak: $(VENV)/dev.stamp  ## the long rounds: crash tests, big random tests
 
 world: $(VENV)/dev.stamp  ## play one world again: make world PROFILE=storm SEED=7
 	$(BIN)/python -m pumice.sim.worlds --profile $(or $(PROFILE),all) --seed $(or $(SEED),1)
+
+OTHER_PYTHON ?= python3.13
+OTHER := build/other-python
+DIGESTS := -m pumice.sim.worlds --worlds $(or $(WORLDS),18) --digests
+
+worlds-alike: $(VENV)/core.stamp  ## the same worlds under two Pythons, byte for byte: make worlds-alike OTHER_PYTHON=python3.13
+	@test -x $(OTHER)/bin/python || $(OTHER_PYTHON) -m venv $(OTHER)
+	@$(UV) pip install --quiet --python $(OTHER)/bin/python --require-hashes -r requirements/core.txt
+	$(BIN)/python $(DIGESTS) > build/digests-of-this-python
+	PYTHONPATH=src $(OTHER)/bin/python $(DIGESTS) > build/digests-of-the-other
+	cmp build/digests-of-this-python build/digests-of-the-other
+	@$(BIN)/python -V; $(OTHER)/bin/python -V; echo "the same $(or $(WORLDS),18) worlds under both"
 
 bench: $(VENV)/dev.stamp  ## the benchmarks, one JSON line each, and which got worse than bench/ratios.json
 	$(BIN)/python -m bench

@@ -24,6 +24,7 @@ HERE = (
     "fairshare",
     "reservations",
     "memory",
+    "restart",
     "apiserver",
     "cli",
     "admission",

@@ -1,20 +1,24 @@
-"""How much memory the scheduler's state takes: 5,000 nodes and 50,000 running pods, decoded from what an API server sends."""
+"""How much memory the scheduler's state takes: 5,000 nodes and 50,000 running pods, decoded from what an API server sends.
+
+python -m bench.memory [--nodes 5000] [--pods 50000]
+"""
 
 from __future__ import annotations
 
+import argparse
 import gc
 import json
 import resource
 import sys
+import time
 
 from pumice.api import changes, decoding
 from pumice.api.core import Node
 from pumice.api.pods import Pod
+from pumice.api.sharing import Siblings
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-
-NODES = 5_000
-PODS = 50_000
+from pumice.kube.informer import Key
 
 
 def node(number: int) -> bytes:
@@ -32,7 +36,7 @@ def node(number: int) -> bytes:
     return json.dumps({"metadata": {"name": name, "uid": f"u-{name}", "labels": labels}, "status": status}).encode()
 
 
-def pod(number: int) -> bytes:
+def pod(number: int, nodes: int) -> bytes:
     """A worker of a training job, about as large as such pods are."""
     gang = f"job-{number // 8}"
     name = f"{gang}-worker-{number % 8}"
@@ -73,7 +77,7 @@ def pod(number: int) -> bytes:
     }
     spec = {
         "schedulerName": "volcano",
-        "nodeName": f"node-{number // 10:05}",
+        "nodeName": f"node-{number % nodes:05}",
         "containers": [container],
         "tolerations": tolerations,
         "priority": 0,
@@ -90,18 +94,26 @@ def pod(number: int) -> bytes:
 
 
 def main() -> None:
-    cluster = Cluster()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=5_000)
+    parser.add_argument("--pods", type=int, default=50_000)
+    given = parser.parse_args()
+    cluster, siblings = Cluster(), Siblings()
     intake = Intake(cluster)
-    for number in range(NODES):
+    held: dict[Key, object] = {}  # as informers do
+    for number in range(given.nodes):
         intake.apply(changes.Upserted(object=decoding.decode(Node, node(number))))
-    for number in range(PODS):
-        intake.apply(changes.Upserted(object=decoding.decode(Pod, pod(number))))
+    for number in range(given.pods):
+        made = siblings.share(decoding.decode(Pod, pod(number, given.nodes)))
+        held[Key(made.metadata.namespace, made.metadata.name)] = made
+        intake.apply(changes.Upserted(object=made))
     snapshot = cluster.snapshot()
     gc.collect()
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    figure = {"bench": "memory", "nodes": NODES, "pods": PODS, "gangs": len(cluster.gangs), "peak_mb": round(peak_mb)}
+    sizes = {"nodes": given.nodes, "pods": given.pods, "gangs": len(cluster.gangs)}
+    figure = {"bench": "memory", **sizes, "peak_mb": round(peak_mb), "cpu_s": round(time.process_time(), 1)}
     sys.stdout.write(json.dumps(figure) + "\n")
-    del snapshot
+    del snapshot, held
 
 
 if __name__ == "__main__":

@@ -11,22 +11,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import random
 import re
 import statistics
-import subprocess
-import sys
 import tempfile
-import threading
 import time
 import urllib.request
-from pathlib import Path
 from typing import Any
 
 from tools.kube.control_plane import ControlPlane
 from tools.kube.kinds import install_kinds
 
+from bench.processes import Process, cpu_s
 from pumice.api import names
 from pumice.api.batch import Job
 from pumice.api.changes import Upserted
@@ -39,7 +35,6 @@ from pumice.kube.informer import Informer, News
 SIZE = 4
 ROUND_S_MAX = 900.0
 IN_FLIGHT = 64
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def a_job(name: str) -> dict[str, Any]:
@@ -49,37 +44,6 @@ def a_job(name: str) -> dict[str, Any]:
     task = {"name": "worker", "replicas": SIZE, "minAvailable": SIZE, "template": template}
     spec = {"minAvailable": SIZE, "schedulerName": "volcano", "queue": "default", "tasks": [task]}
     return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
-
-
-def cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-class Process:
-    """A command of ours; `wait` returns when a line of its log has the word."""
-
-    def __init__(self, plane: ControlPlane, *words: str, ready: str = "") -> None:
-        command = [sys.executable, "-m", "pumice.cli", *words, "--kubeconfig", str(plane.kubeconfig)]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        self.port = 0
-        self._ready, self._is_ready = ready, threading.Event()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            if found := re.search(r'"port": (\d+)', line):
-                self.port = int(found[1])
-            if self._ready and self._ready in line:
-                self._is_ready.set()
-
-    def wait(self) -> None:
-        assert self._is_ready.wait(ROUND_S_MAX), f"the controllers do not say {self._ready}"
-
-    def end(self) -> None:
-        self.process.terminate()
-        self.process.wait(timeout=60)
 
 
 def metric(port: int, name: str) -> float:
@@ -124,9 +88,9 @@ async def measure(plane: ControlPlane, jobs: int, words: list[str]) -> dict[str,
         async with HttpTransport(connection, user_agent="pumice-bench") as transport:
             client = Client(transport, clock=RealClock(), chance=random.Random(1))  # noqa: S311  jitter
             await asyncio.to_thread(controllers.wait)
-            before, began = cpu_s(controllers.process.pid), time.monotonic()
+            before, began = cpu_s(controllers.pid), time.monotonic()
             await one_round(client, "job", jobs)
-            used = cpu_s(controllers.process.pid) - before
+            used = cpu_s(controllers.pid) - before
             lag = await asyncio.to_thread(metric, controllers.port, "pumice_record_lag_seconds")
     finally:
         controllers.end()

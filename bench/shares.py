@@ -6,8 +6,8 @@ Work comes in bursts, hours apart, each of up to a day's work of its queue; on a
 weight gives it. Gangs have 1 to 4 slots and run for 1 to 6 hours.
 
 A gang is in or out when the clock stops, and no policy can say more of a share than that: `one gang` is the largest gang, as a part of what
-the smallest queue has by weight in all that time. Where it is above what is to be shown, the time is too short: without `--days`, 50 queues
-get five weeks.
+the smallest queue has by weight in all that time. Where it is above what is to be shown, time or cluster are too small: so 50 queues share
+640 slots. A larger cluster costs less than more weeks: the line is as long, and there are fewer cycles.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 HOUR = 3600
 SIZES, HOURS = (1, 1, 2, 4), (1, 2, 3, 4, 6)
 BETWEEN_BURSTS_H = (2, 4, 8, 16, 24)
-CLUSTERS = {2: "4x8", 5: "8x8", 20: "16x8", 50: "32x8"}
-DAYS, DAYS_OF_MANY, MANY = 14, 35, 50
+CLUSTERS = {2: "4x8", 5: "8x8", 20: "16x8", 50: "80x8"}
 
 
 def _policy(*sharing: str) -> str:
@@ -88,7 +87,7 @@ def deviations(outcome: Outcome, weights: Mapping[str, int], *, days: int) -> di
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.shares")
     parser.add_argument("--queues", default="2,5,20,50")
-    parser.add_argument("--days", type=int)
+    parser.add_argument("--days", type=int, default=14)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--policies", default=",".join(POLICIES))
     given = parser.parse_args()
@@ -96,9 +95,8 @@ def main() -> None:
         "| queues | days | policy | worst queue | mean | one gang | slots in use |\n|" + " --- |" * 7 + "\n"
     )
     for number in map(int, given.queues.split(",")):
-        days = given.days or (DAYS_OF_MANY if number >= MANY else DAYS)
         for name in given.policies.split(","):
-            sys.stdout.write(_row(number, days, name, given.seed))
+            sys.stdout.write(_row(number, given.days, name, given.seed))
             sys.stdout.flush()
 
 

@@ -332,11 +332,20 @@ def _json_float(text: str) -> Any:
     return _as_json(number)
 
 
+def _json_integer(text: str) -> Any:
+    """One that no 64 bits hold is a float, as YAML's reader and Go's JSON have it."""
+    digits = len(text) - text.startswith("-")
+    number = int(text) if digits <= len(str(2**64)) else None
+    return number if number is not None and -(2**63) <= number < 2**64 else _json_float(text)
+
+
 def _no_constant(text: str) -> float:
     raise ValueError(f"JSON knows no number {text}")
 
 
-_JSON: Final = json.JSONDecoder(object_pairs_hook=_json_object, parse_float=_json_float, parse_constant=_no_constant)
+_JSON: Final = json.JSONDecoder(
+    object_pairs_hook=_json_object, parse_float=_json_float, parse_int=_json_integer, parse_constant=_no_constant
+)
 
 
 def _nesting(documents: list[Any]) -> int:

@@ -139,10 +139,14 @@ def hours_are_what_was_held_in_them(store):
     }
     assert lost == {3: 4 * (2 * HOUR + 100)}, "in the hour in which it was lost"
     with store.reading() as connection:
-        found = queries.report(connection, by="team", since=T0, until=T0 + 24 * HOUR, now=T0 + 6 * HOUR)
+        found = queries.report(connection, model.Period("team", T0, T0 + 24 * HOUR), T0 + 6 * HOUR)
+        hours = queries.report(connection, model.Period("team", T0, T0 + 24 * HOUR, step=HOUR), T0 + 6 * HOUR)
     gpus = next(row for row in found.rows if row.resource == "nvidia.com/gpu")
     assert (gpus.name, gpus.used_hours * HOUR) == ("research", 2 * (100 + 2 * HOUR + 10))
     assert found.days == [(T0, "research", gpus.used_hours)]
+    assert [(at, round(held * HOUR)) for at, _, held in hours.days] == [
+        (T0, 200), (T0 + HOUR, 2 * HOUR), (T0 + 2 * HOUR, 2 * HOUR), (T0 + 3 * HOUR, 20),
+    ]  # fmt: skip
 
 
 def _gpu_hours(store):

@@ -12,8 +12,10 @@ import pytest
 from tests.bodies.patience import PATIENCE_S
 from tests.browser.stage import GPU, a_stage, something_to_see
 
+from pumice.api.batch import Job
+
 PAGES = (
-    "/", "/gangs", "/nodes", "/queues", "/timeline", "/history", "/health", "/what-if?add-nodes=2&like=node-0",
+    "/", "/gangs", "/nodes", "/queues", "/timeline", "/timeline?by=node", "/history", "/health", "/what-if?add-nodes=2&like=node-0",
 )  # fmt: skip
 
 
@@ -185,6 +187,54 @@ async def test_people_see_what_they_may_list_and_sign_out(tmp_path):
         stage.troubles.clear()
 
 
+async def test_who_sees_one_namespace_follows_it_live_and_keeps_the_page_while_it_is_empty(tmp_path):
+    async with a_stage(tmp_path, tokens=True) as stage:
+        for name in ("red", "blue"):
+            await stage.namespace(name)
+            await stage.job(f"{name}-work", 1, gpus=4, namespace=name)
+        page = await signed_in(stage, await stage.person("rita", "red"))
+        await page.goto(f"{stage.url}/gangs")
+        await page.get_by_role("link", name="red-work").wait_for()
+        stage.troubles[:] = [each for each in stage.troubles if "403" not in each]  # before the first gang was seen
+        await page.evaluate("window.same = true")
+        await stage.job("red-more", 1, gpus=1, namespace="red")
+        await page.get_by_role("link", name="red-more").wait_for()
+        for name in ("red-work", "red-more"):
+            await stage.client.delete(Job, name, namespace="red")
+        await page.get_by_text("There are no gangs.").wait_for()
+        await stage.job("red-again", 1, gpus=1, namespace="red")
+        await page.get_by_role("link", name="red-again").wait_for()
+        assert await page.evaluate("window.same")
+        assert "blue-work" not in await page.content()
+
+
+async def test_pages_are_used_with_the_keyboard_alone(tmp_path):
+    async with a_stage(tmp_path) as stage:
+        await stage.job("train", 2, gpus=8)
+        page = await stage.enter()
+        await page.goto(f"{stage.url}/gangs")
+        await page.get_by_role("link", name="train").wait_for()
+        await page.keyboard.press("Tab")
+        assert await page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        await page.keyboard.press("Enter")
+        assert await page.evaluate("document.activeElement.id") == "content"
+        await page.keyboard.press("/")
+        await page.keyboard.type("train")
+        await page.keyboard.press("Enter")
+        await page.wait_for_url(f"{stage.url}/gangs?q=train*")
+        await page.locator("td a.name").focus()
+        await stage.job("train-more", 1, gpus=1)  # the list is replaced under the focus
+        await page.get_by_role("link", name="train-more").wait_for()
+        assert await page.evaluate("document.activeElement.className") == "name"
+        await page.keyboard.press("Enter")
+        await page.get_by_role("heading", name="Members").wait_for()
+        await page.goto(f"{stage.url}/timeline?by=node")
+        await page.locator(".gantt a").first.focus()
+        await page.keyboard.press("Enter")
+        await page.wait_for_url(f"{stage.url}/nodes?node=node-0#node")
+        await page.locator("#node td:has-text('train')").first.wait_for()
+
+
 async def signed_in(stage, token):
     page = await stage.page()
     await page.goto(f"{stage.url}/")
@@ -299,6 +349,7 @@ async def test_every_page_is_accessible_in_both_themes_and_fits_a_telephone(tmp_
                 serious = [each for each in found.response["violations"] if each["impact"] in {"serious", "critical"}]
                 assert not serious, [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
                 plain = path.partition("?")[0].strip("/") or "overview"
+                plain += "-by-node" if "by=node" in path else ""
                 name = {waits: "gang-waiting", runs: "gang-running"}.get(path, plain)
                 await page.screenshot(path=pictures / f"{name}-{theme}-{width}.png", full_page=True)
                 if (name, theme, width) in DOCUMENTED:

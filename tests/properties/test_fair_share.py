@@ -1,7 +1,10 @@
 """Fair share over time: simulated weeks, newcomers, restarts, and guarantees that no order takes away."""
 
+import math
 import random
 
+import msgspec
+import numpy as np
 import pytest
 from bench.shares import FAIR, deviations, workload
 from hypothesis import given, settings
@@ -11,6 +14,7 @@ from tests.unit.scheduling.clusters import NOW, a_cluster, a_gang, a_node, a_que
 
 from pumice import instant
 from pumice.api import changes, names
+from pumice.api.pods import ContainerState, ContainerStateTerminated, ContainerStatus
 from pumice.cluster import amounts
 from pumice.cluster.intake import Intake
 from pumice.scheduling.core import builtin
@@ -75,29 +79,57 @@ def test_a_restart_changes_usage_by_no_more_than_a_minute_of_what_was_held(seed,
     again = cycles(stored, killed_s + pause_s, 1000)
     ends = NOW + 1000 * instant.SECOND
     one, other = (
-        usage_at(each.of(SLOT), ends, Decay(168 * instant.HOUR), dict, lambda _: 0.0) for each in (whole, again)
+        usage_at(each.of(SLOT), ends, Decay(168 * instant.HOUR), lambda _: {}, lambda _: 0.0) for each in (whole, again)
     )
     gap_s = lost_s + pause_s + 2 * STEP_S
     for queue, user in one.keys() | other.keys():
         own = [pod for _, _, (group, pod) in jobs if user in {"", group.metadata.annotations[names.SUBMITTED_BY]}]
-        most = sum(int(pod.spec.containers[0].resources.requests["cpu"]) for pod in own) / CPUS
+        most = sum(_cpus(pod) for pod in own) / CPUS
         assert abs(one.get((queue, user), 0.0) - other.get((queue, user), 0.0)) <= gap_s * most, f"seed {seed}: {user}"
 
 
-def _at(jobs, at_s):
-    """The cluster at a time: the jobs that run, with their starts."""
+@settings(max_examples=6, deadline=None)
+@given(st.integers(0, 10**6), st.floats(60, 900), st.floats(0, 60), st.floats(0.5, 20))
+def test_a_restart_loses_nothing_of_pods_that_have_objects(seed, killed_s, lost_s, pause_s):
+    """As above, but pods that ended stay, as Jobs leave them: each counts from the second it was bound to that of its end."""
+    jobs = _jobs(random.Random(seed), 8)
+    times = [*np.arange(0, killed_s - lost_s, STEP_S), *np.arange(killed_s + pause_s, 1600, STEP_S)]
+    memory = EMPTY
+    for at in times:
+        memory = plan(_at(jobs, at, leaves=True), ALONE, memory, now=NOW + round(at * instant.SECOND)).memory
+    for user in ("u0", "u1", "u2"):
+        own = [job for number, job in enumerate(jobs) if f"u{number % 3}" == user]
+        held = [(round(start + length) - round(start)) * _cpus(pod) / CPUS for start, length, (_, pod) in own]
+        most = sum(_cpus(pod) for _, _, (_, pod) in own) / CPUS
+        found = memory.of(SLOT).users["default"][user][0]
+        decayed = sum(held) * (1 - math.exp2(-1600 / (168 * HOUR)))
+        assert abs(found - sum(held)) <= 2 * most + decayed, f"seed {seed}: {user}"
+
+
+def _cpus(pod):
+    return int(pod.spec.containers[0].resources.requests["cpu"])
+
+
+def _at(jobs, at_s, *, leaves=False):
+    """The cluster at a time: the jobs that run, with their starts, and where Jobs leave them those that ended."""
     running = []
     for start, length, (group, pod) in jobs:
         if start <= at_s < start + length:
             began = instant.format_instant(NOW + round(start) * instant.SECOND)
-            running.append([group, _started(pod, began)])
+            running.append([group, _with(pod, start_time=began)])
+        elif leaves and start + length <= at_s:
+            times = (instant.format_instant(NOW + round(each) * instant.SECOND) for each in (start, start + length))
+            running.append([group, _ended(pod, *times)])
     return a_cluster(a_node("n1", cpu=str(CPUS)), running).snapshot()
 
 
-def _started(pod, began):
-    import msgspec
+def _with(pod, **status):
+    return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, **status))
 
-    return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, start_time=began))
+
+def _ended(pod, began, ended):
+    state = ContainerState(terminated=ContainerStateTerminated(finished_at=ended))
+    return _with(pod, start_time=began, phase="Succeeded", container_statuses=(ContainerStatus(state=state),))
 
 
 # ------------------------------------------------------------------------------------------------------ guarantees

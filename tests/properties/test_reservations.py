@@ -167,6 +167,20 @@ def test_who_passes_makes_no_reservation_later_and_times_are_kept(rounds, name, 
     rounds(given(seed=seeds)(lambda seed: check_promises(World(seed, **options), rules)), examples=30)
 
 
+# Worlds in which a reservation once moved: kind, depth, seed.
+FOUND = {
+    "members that a detour had placed were placed again": ("everything", MANY, 171),
+    "own places that filters would have let it into did not count": ("everything", MANY, 184),
+}
+
+
+@pytest.mark.parametrize("story", FOUND)
+def test_worlds_in_which_a_promise_was_once_broken(story):
+    name, depth, seed = FOUND[story]
+    options, plugins = WORLDS[name]
+    check_promises(World(seed, **options), hpc(depth, *plugins))
+
+
 def test_depth_one_is_textbook_easy(rounds):
     def check(seed):
         world = World(seed)

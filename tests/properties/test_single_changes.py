@@ -10,6 +10,8 @@ from pumice.api.core import Node
 from pumice.api.pods import Pod, Toleration
 from pumice.api.scheduling import PodGroup
 from pumice.scheduling.core import builtin
+from pumice.scheduling.core.shapes import ShapeKeys
+from pumice.scheduling.core.shortcuts import Shortcuts
 from pumice.scheduling.whatif import single_changes
 from pumice.scheduling.whatif.suggestion import Kind
 from pumice.scheduling.whatif.trial import Question, start_of
@@ -91,6 +93,20 @@ def test_every_suggestion_starts_the_gang(name, rounds):
                     check_suggestion(world, question, key, each)
 
     rounds(check, 15)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_plan_that_ends_when_the_gang_has_started_says_the_same_of_it(name, rounds):
+    @given(world=worlds(gpus=GPUS))
+    def check(world):
+        question = Question(a_cluster(world.objects).snapshot(), POLICIES[name], NOW)
+        snapshot, keys = question.snapshot, ShapeKeys("")
+        whole = question.plan(snapshot)
+        for key in whole.gangs:
+            short = question.plan(snapshot, explain=False, shortcuts=Shortcuts(until=key, shape_keys=keys))
+            assert start_of(snapshot, short, key) == start_of(snapshot, whole, key), f"{world}: {key}"
+
+    rounds(check, 20)
 
 
 def check_suggestion(world, question, key, suggestion):

@@ -7,14 +7,28 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from pumice.api import changes
+from pumice.api import changes, names
+from pumice.api.coordination import Lease
 from pumice.api.pods import Pod
+from pumice.cluster import intake
 from pumice.cluster.intake import Intake
+from pumice.cluster.tasks import Status
+from pumice.controllers.job.kill import Judge
+from pumice.dispatch import takeover
 from pumice.dispatch.binder import Binder
+from pumice.dispatch.evictor import Evictor
+from pumice.dispatch.memory_store import MemoryStore
+from pumice.dispatch.queue_holdings import QueueHoldings
 from pumice.dispatch.statuses import Statuses
+from pumice.kube import errors
 from pumice.kube.informer import Informer
+from pumice.kube.lease import Election, NotLeading
 from pumice.kube.workqueue import WorkQueue
+from pumice.scheduling.core.statement import Statement
+from pumice.scheduling.evicting import mend
 from pumice.scheduling.placing.placement import Placer
+from pumice.scheduling.sharing import quotas
+from pumice.scheduling.time.planning import Book
 from pumice.sim.worlds.apiserver import Journal
 
 
@@ -96,16 +110,190 @@ def _loses_some(append):
     return lossy
 
 
+def _deaf_to(*kinds):
+    """Some news of dispatch, or of the API server, does not reach the state."""
+
+    def plant(apply):
+        def deaf(self, change):
+            if not isinstance(change, kinds):
+                apply(self, change)
+
+        return deaf
+
+    return plant
+
+
+def _no_rollback(rollback):
+    del rollback
+
+    def skip(self, mark=0, *, remember=False):
+        del remember, self.operations[mark:]
+
+    return skip
+
+
+def _not_assumed(assume):
+    def hasty(self, commit):
+        learn, self._learn = self._learn, lambda _: None
+        try:
+            return assume(self, commit)
+        finally:
+            self._learn = learn
+
+    return hasty
+
+
+def _releasing_is_free(add):
+    """A pod that is asked to go no longer counts."""
+
+    def eager(cluster, column, task, sign):
+        if task.status is not Status.RELEASING:
+            add(cluster, column, task, sign)
+
+    return eager
+
+
+def _releasing_counts_twice(add):
+    def double(cluster, column, task, sign):
+        add(cluster, column, task, sign)
+        if task.status is Status.RELEASING and sign > 0:
+            add(cluster, column, task, sign)
+
+    return double
+
+
+def _returns(value):
+    def plant(original):
+        del original
+        return lambda *_, **__: value
+
+    return plant
+
+
+def _does_nothing(original):
+    del original
+
+    async def idle(*_, **__):
+        pass
+
+    return idle
+
+
+def _one_more(copies_within):
+    def lavish(self, limit, request, count, *rest):
+        return min(copies_within(self, limit, request, count, *rest) + 1, count)
+
+    return lavish
+
+
+def _no_guarantees(ceiling):
+    return lambda total, _, queue: ceiling(total, queue.guarantee, queue)
+
+
+def _first_reason_stays(annotations):
+    def stubborn(self, group, report):
+        found = annotations(self, group, report)
+        if names.VERDICT in group.metadata.annotations and found.get(names.VERDICT) is not None:
+            del found[names.VERDICT]
+        return found
+
+    return stubborn
+
+
+def _complaint_stays(merged_conditions):
+    def resentful(self, group, report):
+        kept = tuple(each for each in report.conditions if each.status)
+        return merged_conditions(self, group, dataclasses.replace(report, conditions=kept))
+
+    return resentful
+
+
+def _first_word_stays(due):
+    def stubborn(self, name, allocated):
+        return None if name in self._written_at else due(self, name, allocated)
+
+    return stubborn
+
+
+def _lists_only_add(replace):
+    """What a new list no longer has is not noticed to be gone."""
+
+    def hoarder(self, listed, version):
+        replace(self, {**self._objects, **listed}, version)
+
+    return hoarder
+
+
+def _takes_any_lease(take):
+    async def robber(self):
+        self._seen_at = float("-inf")
+        self._seen_spec = (await self._client.get(Lease, self._name, namespace=self._namespace)).json()["spec"]
+        return await take(self)
+
+    return robber
+
+
+def _holds_for_ever(hold):
+    async def stubborn(self):
+        while True:
+            try:
+                await hold(self)
+            except NotLeading:
+                self._deadline = float("inf")
+
+    return stubborn
+
+
+def _alone_in_time(window):
+    return lambda self, when, length, _: window(self, when, length, ())
+
+
+def _charged_twice(uncharge):
+    """A pod that came to run keeps the charge that it had while it was being bound."""
+
+    def forgetful(self, task):
+        if task.status is not Status.BINDING:
+            uncharge(self, task)
+
+    return forgetful
+
+
 PLANTED = {
-    "a pod that is gone keeps its room": Planted(Intake, "apply", _deaf_to_pods_that_go, ("users", 3)),
+    "a pod that is gone keeps its room": Planted(Intake, "apply", _deaf_to_pods_that_go, ("users", 5)),
     "the last member of a gang is not bound": Planted(Binder, "commit", _one_less, ("calm", 1)),
     "what failed is not tried again": Planted(WorkQueue, "add_after", _never_again, ("storm", 1)),
     "a gang that waits does not say why": Planted(Statuses, "_group_patch", _no_reasons, ("calm", 4)),
-    "nodes hold twice what they have": Planted(Placer, "copies", _twice_the_room, ("calm", 1)),
+    "nodes hold twice what they have": Planted(Placer, "copies", _twice_the_room, ("calm", 3)),
     "every second event of a watch is lost": Planted(Informer, "_apply", _lost_watch, ("calm", 1)),
     "a new list ends what it names": Planted(
         Informer, "_relist_change", lambda _: lambda self: changes.Relisted(self._struct, frozenset()), ("storm", 1)
     ),
     "news of pods is dropped now and then": Planted(Informer, "_publish", _lost_news, ("calm", 1)),
-    "the journal forgets a change now and then": Planted(Journal, "append", _loses_some, ("calm", 4)),
+    "the journal forgets a change now and then": Planted(Journal, "append", _loses_some, ("calm", 1)),
+    "a rollback is skipped": Planted(Statement, "rollback", _no_rollback, ("storm", 4)),
+    "a gang in part is not released": Planted(mend, "releases", _returns([]), ("refusals", 18)),
+    "a gang in part is not finished": Planted(mend, "gangs_to_mend", _returns([]), ("refusals", 18)),
+    "pods are bound without being assumed": Planted(Binder, "assume", _not_assumed, ("all", 5)),
+    "a pod that is asked to go is taken to be gone": Planted(intake, "_add", _releasing_is_free, ("calm", 3)),
+    "a pod that is asked to go counts twice": Planted(intake, "_add", _releasing_counts_twice, ("calm", 3)),
+    "a pod that runs keeps the charge of its bind": Planted(Intake, "_uncharge", _charged_twice, ("calm", 1)),
+    "a claim is kept for ever": Planted(Intake, "apply", _deaf_to(changes.Unclaimed), ("calm", 3)),
+    "a bind that failed keeps its room": Planted(Intake, "apply", _deaf_to(changes.BindFailed), ("storm", 1)),
+    "a node that is gone is still used": Planted(Intake, "_delete_node", _returns(None), ("nodes", 1)),
+    "use is not written down": Planted(MemoryStore, "_write", _does_nothing, ("rollout", 1)),
+    "the same room is reserved twice": Planted(Book, "window", _alone_in_time, ("calm", 1)),
+    "a queue may have one pod more": Planted(quotas.Account, "copies_within", _one_more, ("calm", 7)),
+    "what is guaranteed to others is taken": Planted(quotas, "ceiling", _no_guarantees, ("calm", 5)),
+    "no answer is taken for a no": Planted(errors, "is_open", _returns(False), ("storm", 1)),
+    "a former leader's binds are not made void": Planted(takeover, "void_former_binds", _does_nothing, ("all", 1)),
+    "a bind does not name the version of its pod": Planted(Binder, "_version_of", _returns(""), ("all", 1)),
+    "the lease is not looked at before a bind": Planted(Election, "check", _returns(None), ("lines", 1)),
+    "a lease that was lost is held for ever": Planted(Election, "_hold", _holds_for_ever, ("lines", 1)),
+    "a lease is taken from who holds it": Planted(Election, "_take", _takes_any_lease, ("processes", 1)),
+    "the first reason stays": Planted(Statuses, "_annotations", _first_reason_stays, ("rollout", 1)),
+    "a gang that started still complains": Planted(Statuses, "_merged_conditions", _complaint_stays, ("calm", 2)),
+    "a queue says for ever what it first held": Planted(QueueHoldings, "due", _first_word_stays, ("storm", 1)),
+    "a new list ends nothing": Planted(Informer, "_replace", _lists_only_add, ("storm", 1)),
+    "pods of a Job that starts again stay": Planted(Judge, "members_to_delete", _returns([]), ("nodes", 1)),
+    "evictions are told and not carried out": Planted(Evictor, "_remove", _does_nothing, ("calm", 3)),
 }

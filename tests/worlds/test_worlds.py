@@ -1,6 +1,7 @@
 """Worlds: whatever befalls the shipped processes, nothing goes wrong that must not, and everything comes to rest (docs/reliability.md)."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +9,9 @@ from pathlib import Path
 import pytest
 from tests.worlds.volume import BLOCK, PROFILES, SEEDS, SOAK_SEEDS
 
-from pumice.sim.worlds import draw, play
-from pumice.sim.worlds.__main__ import line
+from pumice.sim.worlds import draw, play, profiles
+from pumice.sim.worlds.__main__ import POINTS, line
+from pumice.sim.worlds.mishaps import MISHAPS
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,6 +39,19 @@ def test_every_fail_point_of_the_scheduler_is_passed_and_dispatch_dies_at_some()
         "scheduler:dispatched",
         "scheduler:status",
     } <= points
+
+
+def test_the_report_knows_every_fail_point_and_every_mishap_is_drawn():
+    """What a run never met is told by name, so the names have to be all that there are."""
+    found = {
+        f"scheduler:{name}"
+        for file in (ROOT / "src/pumice/dispatch").glob("*.py")
+        for name in re.findall(r'fail_point\("(\w+)"\)', file.read_text())
+    }
+    assert found == {point for point in POINTS if point.startswith("scheduler:")}
+    assert (
+        set(MISHAPS) == set(profiles.SUBJECTS) == {kind for each in profiles.PROFILES.values() for kind in each.kinds}
+    )
 
 
 def test_one_seed_is_one_world_byte_for_byte():

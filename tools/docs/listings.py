@@ -23,15 +23,26 @@ tables and sentences, may change.
 | `pumice queue list -o json` | a `List`: `items` are Queues as they stand in the API server ([kinds](kinds.md#queue)), each with a [`share`](#queueshare) where the scheduler or a listing tells it |
 | `pumice queue get NAME -o json`, `pumice queue view NAME -o json` | one of them |
 | `pumice job list -o json` | a `List`: `items` are Jobs as they stand in the API server ([kinds](kinds.md#job)) |
-| `pumice pod list`, `jobflow list`, `jobtemplate list` `-o json` | a `List` of such objects |
+| `pumice pod list`, `pumice jobflow list`, `pumice jobtemplate list` `-o json` | a `List` of such objects |
+| `pumice jobflow get`, `pumice jobtemplate get`, `pumice jobflow describe`, `pumice jobtemplate describe` `-o json` | such an object, or a `List` of several |
+| `pumice job view`, `pumice job run`, `pumice job scale`, `pumice job suspend`, `pumice job resume`, `pumice job restart`, `pumice job wait` `-o json` | the Job as it stands then |
+| `pumice queue create`, `pumice queue set`, `pumice queue operate` `-o json` | the Queue as it stands then |
+| `pumice job delete`, `pumice queue delete`, `pumice jobflow delete`, `pumice jobtemplate delete`, `pumice scancel` `-o json` | the object as it was |
 | `pumice nodes -o json` | [Nodes](#nodes) |
-| `pumice prio -o json` | [Gangs that wait](#gangs-that-wait) |
+| `pumice prio -o json`, `pumice sprio -o json` | [Gangs that wait](#gangs-that-wait) |
 | `pumice deadlocks -o json` | [Deadlocks](#deadlocks) |
-| `pumice history -o json` | [Finished gangs](#finished-gangs); `-o csv` has the names of `gangs[]` as its heads |
+| `pumice history -o json`, `pumice sacct -o json` | [Finished gangs](#finished-gangs); `-o csv` has the names of `gangs[]` as its heads |
 | `pumice report --format json` | [Bill](#bill) |
 | `pumice forecast -o json` | [Forecasts](#forecasts) |
 | `pumice why-evicted JOB -o json` | `evictions`: a list of [Eviction](read-model.md#eviction) |
 | `pumice consolidate --dry-run -o json` | [Moves](#moves) |
+| `pumice what-if ... -o json` | [Differences](#differences) |
+| `pumice squeue -o json` | [Jobs as Slurm lists them](#jobs-as-slurm-lists-them) |
+| `pumice sinfo -o json` | [Partitions](#partitions) |
+| `pumice simulate ... -o json` | [Simulations](#simulations) |
+| `pumice migrate check -o json` | [Findings](#findings) |
+| `pumice version -o json` | `client`: `version`, `python` and `platform`; `server`: what the API server says at `/version` |
+| `pumice bench plan -o json` | figures of one run, for people who compare machines; their names are not promised |
 | `pumice explain ... -o json` | `source`, `job` and `events`, and a [GangDetail](read-model.md#gangdetail) |
 | `pumice schedule -f FILE -o json` | `binds`, `pipelined`, `evictions`, `podGroups`, and `volumesFirst` where volumes come first; [reasons](reasons.md) |
 
@@ -103,7 +114,7 @@ HISTORY = {
     "prices": "dollars per hour and unit of a resource, as configured",
     "gangs[].namespace": "",
     "gangs[].name": "",
-    "gangs[].kind": "of what made the gang: Job, PodGroup, Pod ...",
+    "gangs[].kind": "of what made the gang: Job, PodGroup, or PodGroup.scheduling.k8s.io for Kubernetes' own",
     "gangs[].uid": "",
     "gangs[].user": "",
     "gangs[].queue": "",
@@ -163,6 +174,66 @@ MOVES = {
     "moves[].moved[].from": "its node",
     "moves[].lostGpuHours": "work that the moved pods would lose",
 }
+DIFFERENCES = {
+    "starts": "gangs that would start and do not as things are: namespace/name of the PodGroup, and how many pods",
+    "admitted": "gangs without pods that would be admitted, with how many must start together",
+    "startsNoMore": "gangs that start as things are, and would not",
+    "evicted": "gangs that would be evicted, and how many pods",
+    "evictedNoMore": "gangs that are evicted as things are, and would stay",
+    "displaced": "gangs with pods on a drained node; true: they would start again elsewhere",
+    "waiting": "how many gangs would go on waiting",
+}
+SQUEUE = {
+    "jobs[].job": "",
+    "jobs[].namespace": "",
+    "jobs[].partition": "its queue",
+    "jobs[].user": "empty: nobody has recorded who submitted it",
+    "jobs[].state": "Slurm's short word: PD, R, CG, S, RQ, CD, CA, F or TO",
+    "jobs[].phase": "of the Job",
+    "jobs[].time": "seconds of run time",
+    "jobs[].timeLimit": "seconds; null: none",
+    "jobs[].pods": "",
+    "jobs[].nodes": "that its pods are on; empty while it waits",
+    "jobs[].reason": "why it waits, or is over; empty while it runs",
+    "jobs[].start": "when it is expected to start, RFC 3339; null: not known",
+    "jobs[].startUnknown": "why that is not known",
+}
+SINFO = {
+    "partitions[].partition": "a queue",
+    "partitions[].available": "false: it takes no new jobs",
+    "partitions[].state": "idle, mix, alloc, drain or down",
+    "partitions[].nodes": "nodes in that state",
+    "nodes[].node": "(with `-N`, instead of `partitions`)",
+    "nodes[].state": "",
+}
+SIMULATIONS = {
+    "workload": "as it was given",
+    "cluster": "as it was given",
+    "seed": "",
+    "policies.NAME.mean_wait_s": "seconds from submission to start; this one and the next two: null where there is nothing to take a mean of",
+    "policies.NAME.bounded_slowdown": "wait and run time by run time, of which at least ten seconds count; the mean",
+    "policies.NAME.utilisation": "0 to 1",
+    "policies.NAME.makespan_s": "seconds from the first submission to the last end",
+    "policies.NAME.evictions": "",
+    "policies.NAME.lost_gpu_h": "slot hours that evictions threw away",
+    "policies.NAME.jobs": "",
+    "policies.NAME.never_started": "",
+    "policies.NAME.never_ended": "",
+    "policies.NAME.cycles": "of the engine",
+    "policies.NAME.wait_by_size": "by size of the gang: `jobs`, `mean_wait_s`, `max_wait_s`",
+    "policies.NAME.runs[].submit_s": "(with `--per-job`) seconds since the beginning",
+    "policies.NAME.runs[].size": "pods",
+    "policies.NAME.runs[].start_s": "null: it did not start",
+    "policies.NAME.runs[].end_s": "null: it did not end",
+    "policies.NAME.runs[].restarts": "how often it lost its work to an eviction",
+}
+FINDINGS = {
+    "objects": "how many were read",
+    "findings[].severity": "the worst first",
+    "findings[].subject": "the object that it is about",
+    "findings[].what": "the sentence for people",
+    "findings[].see": "page of the documentation",
+}
 STRUCTS = (usage.Usage, usage.QueueUsage, usage.UserUsage, usage.JobUsage, usage.Others, usage.QueueShare)
 
 
@@ -183,6 +254,11 @@ def reference() -> str:
         ("Bill", BILL),
         ("Forecasts", FORECASTS),
         ("Moves", MOVES),
+        ("Differences", DIFFERENCES),
+        ("Jobs as Slurm lists them", SQUEUE),
+        ("Partitions", SINFO),
+        ("Simulations", SIMULATIONS),
+        ("Findings", FINDINGS),
     ):
         parts.append(f"\n## {title}\n\n| name | meaning |\n| --- | --- |\n")
         parts += [f"| `{name}` | {meaning} |\n" for name, meaning in names.items()]

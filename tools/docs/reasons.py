@@ -75,6 +75,7 @@ EXAMPLES: dict[Code, tuple[Facts, tuple[Cure, ...]]] = {
     Code.EVICTION_DELAYED: (Facts(until="2026-01-01T09:05:00Z", seconds=300), (WAITING,)),
     Code.VICTIMS_PROTECTED: (Facts(gang="team/large", until="2026-01-01T09:30:00Z"), (WAITING,)),
     Code.EVICTION_BUDGET_USED: (Facts(queue="research", limit=4, until="2026-01-01T09:30:00Z"), (WAITING,)),
+    Code.DISRUPTION_BUDGET: (Facts(name="team/web", gang="team/large"), (WAITING,)),
     Code.EVICTION_UNDONE: (Facts(gang="team/large"), (WAITING,)),
     Code.GATED: (Facts(name="example.com/hold", free=1, wanted=2), (CHANGE,)),
     Code.PLACES_PROMISED: (Facts(free=3, wanted=8), (WAITING,)),
@@ -173,6 +174,7 @@ EXAMPLES: dict[Code, tuple[Facts, tuple[Cure, ...]]] = {
     Code.EXTENDER_NOT_ADMITTED: (NO_FACTS, (WAITING,)),
     Code.VICTIM_BREAKS_GANG: (Facts(gang="team/large", free=3, wanted=4), ()),
     Code.VICTIM_SPARED_BY_GANG: (Facts(gang="team/large", free=5, wanted=4), ()),
+    Code.SURPLUS_AHEAD: (Facts(free=4, names=("team/elastic",), until="2026-01-01T09:30:00Z"), (WAITING,)),
     Code.HOLDS_WHILE_WAITING: (
         Facts(
             amounts=(Amount("nvidia.com/gpu", held="4"),),

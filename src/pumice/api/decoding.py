@@ -14,6 +14,11 @@ from pumice.errors import BadInput
 T = TypeVar("T", bound=Struct)
 
 
+UNREADABLE = (
+    msgspec.DecodeError,
+    UnicodeDecodeError,
+    RecursionError,
+)  # what a text that is no JSON makes msgspec raise
 _DECODERS: dict[type[Struct], msgspec.json.Decoder[Any]] = {}
 
 
@@ -30,8 +35,8 @@ def decode(struct: type[T], text: bytes | msgspec.Raw) -> T:
         return decoder(struct).decode(text)
     except msgspec.ValidationError:
         return _decode_without_nulls(struct, text)
-    except msgspec.DecodeError as error:
-        raise BadInput(f"{struct.__name__}: not JSON: {error}; correct the text") from error
+    except UNREADABLE as error:
+        raise _not_json(struct, error) from error
 
 
 def decode_value(struct: type[T], value: Any) -> T:
@@ -40,12 +45,19 @@ def decode_value(struct: type[T], value: Any) -> T:
 
 
 def _decode_without_nulls(struct: type[T], text: bytes | msgspec.Raw) -> T:
-    value = msgspec.json.decode(text)
+    try:
+        value = msgspec.json.decode(text)  # the fields that the Struct skips are read here for the first time
+    except UNREADABLE as error:
+        raise _not_json(struct, error) from error
     clean = msgspec.json.encode({} if value is None else without_nulls(value))
     try:
         return decoder(struct).decode(clean)
     except msgspec.ValidationError as error:
         raise BadInput(f"{struct.__name__}: {error}; correct that field") from error
+
+
+def _not_json(struct: type[Struct], error: Exception) -> BadInput:
+    return BadInput(f"{struct.__name__}: not JSON: {error}; correct the text")
 
 
 def without_nulls(value: Any) -> Any:

@@ -300,7 +300,7 @@ def resource_groups(text: str | bytes, *, source: str) -> tuple[ResourceGroup, .
 def _parse(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

@@ -114,7 +114,7 @@ def notice_of(pod: Pod) -> Notice | None:
         notice = _NOTICES.decode(text)
         for each in (notice.since, notice.until):
             instant.parse_instant(each)
-    except (msgspec.MsgspecError, instant.InstantError):
+    except (msgspec.MsgspecError, instant.InstantError, RecursionError):
         return None  # somebody else wrote it
     return notice
 
@@ -123,5 +123,5 @@ def _story(pod: Pod) -> Story | None:
     text = pod.metadata.annotations.get(names.EVICTION)
     try:
         return _DECODER.decode(text) if text else None
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None  # somebody else wrote it

@@ -56,7 +56,10 @@ class ObjectMeta(Struct):
     @property
     def controller(self) -> OwnerReference | None:
         """The one owner that manages this object, if there is one."""
-        return next((owner for owner in self.owner_references if owner.controller), None)
+        for owner in self.owner_references:  # asked for each pod of each plan: a generator would cost twice as much
+            if owner.controller:
+                return owner
+        return None
 
 
 NO_METADATA = ObjectMeta()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 TIMES = (names.TIME_LIMIT, names.TIME_LIMIT_WARNING, names.RUNNING_ESTIMATE)  # what is handed on from a Job to its gang
 HANDED_ON = (*TIMES, names.TIME_LIMIT_SIGNAL, names.CHECKPOINT_SIGNAL)  # ... and from a JobTemplate to its Jobs
 SIGNALS = ("SIGUSR1", "SIGUSR2", "SIGHUP", "SIGINT", "SIGTERM")  # that a pod may ask for
+ENDED = ("Succeeded", "Failed")  # phases of pods that hold nothing any more
 MOMENTS_CACHED_MAX = 4_096  # the members of a gang start in few different seconds
 
 
@@ -85,7 +86,7 @@ def run_of(annotations: Mapping[str, str]) -> Run:
         run = _DECODER.decode(text)
         for each in filter(None, (run.started, run.warned, run.ended)):
             instant.parse_instant(each)
-    except (msgspec.MsgspecError, instant.InstantError):
+    except (msgspec.MsgspecError, instant.InstantError, RecursionError):
         return NO_RUN
     return run
 
@@ -97,6 +98,32 @@ def start_time(pod: Pod) -> str | None:
         return None
     bound = next((each.last_transition_time for each in pod.status.conditions if each.type == "PodScheduled"), None)
     return bound if bound and _moment(bound) > _moment(started) else started
+
+
+def bound_at(pod: Pod) -> Instant | None:
+    """When a pod was bound, as the API server says, else when its kubelet began with it; None where neither is told."""
+    conditions = pod.status.conditions
+    told = (each.last_transition_time for each in conditions if each.type == "PodScheduled" and each.status == "True")
+    return known_moment(next(told, None)) or known_moment(pod.status.start_time)
+
+
+def ended_at(pod: Pod, *, is_gone: bool = False) -> Instant | None:
+    """When the last container of a pod ended that has succeeded or failed, or is gone; None for others, and where nothing is told."""
+    has_ended = pod.status.phase in ENDED
+    ends = [each.state.terminated for each in pod.status.container_statuses] if has_ended or is_gone else []
+    told = [end.finished_at for end in ends if end is not None] if all(ends) else []
+    if not any(told) and has_ended:
+        told = [each.last_transition_time for each in pod.status.conditions]
+    return max(filter(None, map(known_moment, told)), default=None)
+
+
+@lru_cache(MOMENTS_CACHED_MAX)
+def known_moment(text: str | None) -> Instant | None:
+    """An API server's time; None for none, and for what no API server writes."""
+    try:
+        return instant.parse_instant(text) if text else None
+    except instant.InstantError:
+        return None
 
 
 def started_at(start_times: Iterable[str | None], minimum: int, recorded: str | None = None) -> Instant | None:

@@ -117,8 +117,16 @@ async def _run(
                 click.echo(f"dashboard ready at http://{_shown(settings.listen, served.port)}")
                 if isinstance(door, LinkDoor):
                     door.renew()
+                telling = asyncio.create_task(_tell_problems(served))
                 await stop.wait()
+                telling.cancel()
     click.echo("dashboard ended")
+
+
+async def _tell_problems(served: Dashboard) -> None:
+    """Who started it sees on the terminal why its pages are empty."""
+    async for problem in served.problems():
+        click.echo(f"the scheduler cannot be asked: {problem}" if problem else "the scheduler answers again", err=True)
 
 
 @contextlib.asynccontextmanager

@@ -119,7 +119,7 @@ class Leader:
 
 def _nobody(role: Role) -> str:
     return (
-        f"no lease {role.name} tells of a leading {role.word}; one of another name is found with "
+        f"no lease {role.name} tells of {'leading controllers' if role is CONTROLLERS else 'a leading scheduler'}; one of another name is found with "
         f"{role.variable}=NAME in the environment"
     )
 

@@ -87,6 +87,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "install-aliases": ("pumice.cli.shell", "install_aliases", "Put vcctl, vsub, vjobs and the like beside pumice."),
     "webhooks": ("pumice.cli.webhooks", "webhooks", "Review what is written to an API server until stopped."),
     "simulate": ("pumice.cli.simulate", "simulate", "Say what a policy would do with a workload, in virtual time."),
+    "replay": ("pumice.cli.replay", "replay", "Plan again what a flight recorder has kept, and compare the decisions."),
     "schedule": ("pumice.cli.offline", "schedule", "Ask what one cycle would do with the objects in files."),
 }
 

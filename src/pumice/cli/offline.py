@@ -56,7 +56,7 @@ def schedule(files: tuple[str, ...], policy_file: str | None, output: str) -> No
     if output == "json":
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(answer), indent=2) + b"\n")
     else:
-        _print_table(answer)
+        print_table(answer)
 
 
 def read_file(path: Path) -> bytes:
@@ -84,7 +84,7 @@ def read_objects(name: str) -> list[Mapping[str, Any]]:
 def _objects(text: bytes, source: str) -> list[Mapping[str, Any]]:
     try:
         documents = [msgspec.json.decode(text)]
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         documents = yamltext.load_all(text, source=source)
     return list(_flatten(documents, source))
 
@@ -188,7 +188,7 @@ def reason_text(reason: Mapping[str, Any]) -> str:
     return f"{reason['reason']} ({reason['nodes']} nodes)" if reason["nodes"] else str(reason["reason"])
 
 
-def _print_table(answer: dict[str, Any]) -> None:
+def print_table(answer: dict[str, Any]) -> None:
     if not answer["podGroups"]:
         click.echo(
             "pumice: nothing to decide: none of the objects is a PodGroup, or a pod of Pumice's scheduler", err=True

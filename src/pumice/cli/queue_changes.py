@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
 
 _EXAMPLE = "such as cpu=8 or nvidia.com/gpu=4"
+_PLAIN = ("cpu", "memory", "pods", "ephemeral-storage")  # what nodes have without a domain in its name
+_PLAIN_PREFIXES = ("hugepages-", "attachable-volumes-")
 
 
 def spec(
@@ -58,6 +60,8 @@ def amounts(text: str, flag: str, *, removing: bool = False) -> dict[str, str | 
             raise BadInput(f"{flag} {part!r}: names no resource; expected NAME=AMOUNT, {_EXAMPLE}")
         if name in found:
             raise BadInput(f"{flag}: {name} is given twice; keep one of them")
+        if not (is_removed or "/" in name or name in _PLAIN or name.startswith(_PLAIN_PREFIXES)):
+            raise BadInput(f"{flag} {part!r}: no node can have a resource {name!r}; write {', '.join(_PLAIN)}, or the whole name of a card, such as nvidia.com/gpu")  # fmt: skip
         found[name] = None if is_removed else _amount(amount, f"{flag} {part!r}")
     if not found:
         raise BadInput(f"{flag} {text!r}: no amounts; expected NAME=AMOUNT, {_EXAMPLE}")

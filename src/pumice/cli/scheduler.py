@@ -16,6 +16,7 @@ from pumice.cli.record_options import price_option, prices_of
 from pumice.clock import RealClock
 from pumice.dispatch.evictor import EvictionSettings
 from pumice.dispatch.memory_store import MemoryPlace
+from pumice.flight.recorder import LIMIT_MIB, NOBODY, FlightRecorder
 from pumice.kube import config
 from pumice.processes import lifecycle
 from pumice.processes.entry_points import plugins_from_outside
@@ -85,6 +86,22 @@ if TYPE_CHECKING:
     show_default=True,
     help="What becomes of a pod whose budget refuses for longer, or whose server knows no evictions: it stays, or is deleted.",
 )
+@click.option(
+    "--flight-recorder",
+    "flight_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Keep what every cycle was planned from and what it decided, for `pumice replay`; FILE.1 is what was kept before.",
+)
+@click.option(
+    "--flight-recorder-limit",
+    "flight_mib",
+    type=click.IntRange(min=1),
+    default=LIMIT_MIB,
+    show_default=True,
+    metavar="MIB",
+    help="Most MiB that both files of the flight recorder have together.",
+)
 def scheduler(
     kubeconfig: str,
     context: str,
@@ -101,6 +118,8 @@ def scheduler(
     grace_s: int,
     patience_s: float,
     fallback: str,
+    flight_file: str | None,
+    flight_mib: int,
 ) -> None:
     """Schedule gangs on a cluster until stopped."""
     clock = RealClock()
@@ -108,6 +127,7 @@ def scheduler(
     log = cast("Log", logs.configure().info)
     extra = plugins_from_outside()
     policies = PolicyFile(policy_file, extra=extra, log=log)
+    flight = FlightRecorder(flight_file, limit_mib=flight_mib, extra_plugins=extra, log=log) if flight_file else NOBODY
     served = Served(
         scheduler_names=frozenset(scheduler_names),
         default_queue=default_queue,
@@ -117,6 +137,7 @@ def scheduler(
         grace_s=grace_s,
         memory_place=MemoryPlace(lease_namespace, lease_name),
         eviction_settings=EvictionSettings(patience_s, delete_then=fallback == "delete"),
+        flight=flight,
     )
     queues = read_queues(queue_file) if queue_file else {}
     lease = (lease_namespace, lease_name) if leader_elect else None

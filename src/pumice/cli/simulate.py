@@ -8,13 +8,17 @@ import json
 import random
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+import msgspec
 
 from pumice import instant
+from pumice.api import decoding, kinds
+from pumice.api.meta import ObjectMeta
+from pumice.api.scheduling import Queue, QueueStatus
 from pumice.cli import progress
-from pumice.cli.offline import read_file
+from pumice.cli.offline import read_file, read_objects
 from pumice.cli.printing import align
 from pumice.errors import BadInput
 from pumice.processes.entry_points import plugins_from_outside
@@ -22,13 +26,16 @@ from pumice.processes.policies import parse_policy
 from pumice.sim import workload
 from pumice.sim.generator import generate
 from pumice.sim.gpu_traces import is_gpu_trace, read_csv
+from pumice.sim.past import RUN_S, cluster_of_dump, work_of_dump, work_of_record
 from pumice.sim.policies import NAMED, Named
 from pumice.sim.report import page
-from pumice.sim.simulation import SLOT, START, Simulation, nodes
+from pumice.sim.simulation import SLOT, START, Simulation, more_nodes, nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from pumice.api.core import Node
+    from pumice.api.meta import Struct
     from pumice.sim.outcome import Outcome
     from pumice.sim.workload import Submission
 
@@ -36,6 +43,9 @@ ERROR_MAX = 10.0
 LOAD_MAX = 10.0
 GENERATED = "generated"
 GENERATED_JOBS = 1_000
+RECORD = "record:"
+DUMPS = frozenset({".yaml", ".yml", ".json"})
+WEIGHT_MAX = 1_000_000
 POLICIES_MAX = 16  # in one call
 _FIGURES = ("mean_wait_s", "bounded_slowdown", "utilisation", "makespan_s", "evictions", "lost_gpu_h")
 
@@ -45,16 +55,39 @@ _FIGURES = ("mean_wait_s", "bounded_slowdown", "utilisation", "makespan_s", "evi
     "--workload",
     "file",
     required=True,
-    metavar="FILE|generated",
-    help="A trace in the Standard Workload Format (.swf), the CSV of a public GPU trace, or `generated`.",
+    metavar="FILE|record:URL|generated",
+    help="A trace in the Standard Workload Format (.swf), the CSV of a public GPU trace, a dump of a cluster (.yaml, .json), "
+    "record:sqlite:///PATH or record:postgresql://... for gangs that have ended there, or `generated`.",
 )
 @click.option(
     "--cluster",
     "--nodes",
     "cluster",
     required=True,
-    metavar="NxG[xMODEL]",
-    help="N equal nodes of G slots, such as 32x8 or 32x8xH100.",
+    metavar="NxG[xMODEL]|FILE",
+    help="N equal nodes of G slots, such as 32x8 or 32x8xH100; or a dump (.yaml, .json) with nodes and queues.",
+)
+@click.option(
+    "--add-nodes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="What if there were N more? Each policy is tried with and without.",
+)
+@click.option(
+    "--queue",
+    "weights",
+    multiple=True,
+    metavar="NAME=WEIGHT",
+    help="The weight of a queue; may be given several times. Queues that are not named have weight 1, or what a dump says.",
+)
+@click.option(
+    "--run-time",
+    "run_s",
+    type=click.FloatRange(min=1),
+    default=RUN_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Of gangs in a dump whose owners say nothing.",
 )
 @click.option(
     "--load",
@@ -84,17 +117,27 @@ _FIGURES = ("mean_wait_s", "bounded_slowdown", "utilisation", "makespan_s", "evi
 @click.option(
     "--report", type=click.Path(dir_okay=False), metavar="FILE.html", help="Also write one page with pictures."
 )
+@click.option(
+    "--gpu-price",
+    type=click.FloatRange(min=0),
+    metavar="DOLLARS",
+    help="Of a GPU hour: the report tells what idle ones cost.",
+)
 @click.option("--per-job", is_flag=True, help="With -o json: also when each job started and ended.")
 @click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True)
 def simulate(
     file: str,
     cluster: str,
+    add_nodes: int | None,
+    weights: tuple[str, ...],
+    run_s: float,
     load: float,
     jobs: int | None,
     policies: tuple[str, ...],
     estimate_error: float,
     seed: int,
     report: str | None,
+    gpu_price: float | None,
     *,
     per_job: bool,
     output: str,
@@ -104,22 +147,22 @@ def simulate(
     The real engine decides in virtual time: jobs come when the trace says, run for as long as it says, and each of their processors is a pod of
     one slot; all pods of a job start together. Nothing is written anywhere.
     """
-    machines = nodes(cluster)
-    slots = [int(node.status.allocatable[SLOT]) for node in machines]
+    here = _place(cluster, weights)
+    slots = [int(node.status.allocatable[SLOT]) for node in here.machines]
     if file == GENERATED:
         work = generate(jobs if jobs is not None else GENERATED_JOBS, sum(slots), load=load, seed=seed)
     else:
-        work = _read(file, jobs if jobs is not None else workload.JOBS_MAX)
-    _check_sizes(work, sum(slots), slots[0], cluster)
+        work = _read(file, jobs if jobs is not None else workload.JOBS_MAX, run_s)
+    _check_sizes(work, sum(slots), max(slots), cluster)
     work = _with_error(work, estimate_error, seed)
-    chosen = _chosen(policies or ("builtin",))
+    trials = _trials(_chosen(policies or ("builtin",)), here, add_nodes)
     outcomes: dict[str, Outcome] = {}
     is_cut_short = False
-    for name, policy in chosen.items():
+    for name, (policy, place) in trials.items():
         if not is_cut_short:
-            outcomes[name], is_cut_short = _outcome(name, policy, work, cluster)
+            outcomes[name], is_cut_short = _outcome(name, policy, work, place)
     if report is not None:
-        _write(report, page(outcomes, workload=Path(file).name, cluster=cluster))
+        _write(report, page(outcomes, workload=Path(file).name, cluster=cluster, gpu_price=gpu_price))
     if output == "json":
         answer = {name: _as_data(outcome, per_job=per_job) for name, outcome in outcomes.items()}
         click.echo(json.dumps({"workload": file, "cluster": cluster, "seed": seed, "policies": answer}, indent=2))
@@ -136,7 +179,88 @@ def _write(file: str, text: str) -> None:
         raise BadInput(f"--report {file}: {error.strerror or error}; choose another place") from error
 
 
-def _read(file: str, most: int) -> list[Submission]:
+class _Place(NamedTuple):
+    """Where the work goes."""
+
+    machines: list[Node]
+    queues: list[Queue] | dict[str, int]
+    others: list[Struct]
+
+
+def _place(cluster: str, weights: Sequence[str]) -> _Place:
+    wanted = dict(_weight(each) for each in weights)
+    if Path(cluster).suffix not in DUMPS:
+        return _Place(nodes(cluster), wanted, [])
+    machines, queues, others = cluster_of_dump(_objects(cluster), cluster)
+    known = {queue.metadata.name: queue for queue in queues}
+    for name, weight in wanted.items():
+        was = known.get(name, Queue(metadata=ObjectMeta(name=name, uid=name), status=QueueStatus(state="Open")))
+        known[name] = msgspec.structs.replace(was, spec=msgspec.structs.replace(was.spec, weight=weight))
+    return _Place(machines, list(known.values()), others)
+
+
+def _weight(text: str) -> tuple[str, int]:
+    name, _, weight = text.partition("=")
+    if not name or not (weight.isascii() and weight.isdecimal()) or not 1 <= int(weight[:9]) <= WEIGHT_MAX:
+        raise BadInput(
+            f"--queue {text[:80]!r}: write NAME=WEIGHT, such as research=3, with a weight of 1 to {WEIGHT_MAX}"
+        )
+    return name, int(weight)
+
+
+def _trials(chosen: dict[str, Named], here: _Place, add_nodes: int | None) -> dict[str, tuple[Named, _Place]]:
+    """Every policy in the place as it is, and beside it in the one that somebody thinks of."""
+    found = {}
+    for name, policy in chosen.items():
+        found[name] = (policy, here)
+        if add_nodes is not None:
+            larger = here._replace(machines=more_nodes(here.machines, add_nodes))
+            found[f"{name} +{add_nodes} nodes"] = (policy, larger)
+    return found
+
+
+def _objects(file: str) -> list[Struct]:
+    """Those objects of a dump that the scheduler knows."""
+    found = []
+    for thing in read_objects(file):
+        kind = kinds.by_kind(str(thing.get("apiVersion", "")), str(thing["kind"]))
+        if kind is not None and kind.struct is not None:
+            found.append(decoding.decode_value(kind.struct, thing))
+    return found
+
+
+def _recorded(url: str, most: int) -> list[Submission]:
+    """Gangs that have ended, page by page, the last first."""
+    from pumice.record import queries
+    from pumice.record.model import Filter
+    from pumice.record.store import Store
+
+    store, rows = Store(url), list[Any]()
+    try:
+        store.check()
+        page_of = Filter(limit=queries.LIMIT_MAX)
+        with store.reading() as connection:
+            while len(rows) < most and (found := queries.history(connection, page_of)):
+                rows += found
+                page_of = dataclasses.replace(page_of, before=(found[-1].ended, found[-1].uid))
+    finally:
+        store.close()
+    return work_of_record(rows[:most])
+
+
+def _read(file: str, most: int, run_s: float) -> list[Submission]:
+    if file.startswith(RECORD):
+        work = _recorded(file.removeprefix(RECORD), most)
+        if not work:
+            raise BadInput("--workload: no gang in the record held GPUs and has ended; is it the right database?")
+        return work
+    if Path(file).suffix in DUMPS:
+        work = work_of_dump(_objects(file), run_s)[:most]
+        if not work:
+            raise BadInput(
+                f"{file}: no gang in it asks for GPUs; give what `kubectl get podgroups,pods -A -o yaml` prints"
+            )
+        return work
     text = read_file(Path(file)).decode("utf-8", errors="replace")
     read = read_csv if is_gpu_trace(text.partition("\n")[0]) else workload.read_swf
     work = read(io.StringIO(text), file, most=most)
@@ -183,14 +307,16 @@ def _chosen(given: Iterable[str]) -> dict[str, Named]:
     return found
 
 
-def _outcome(name: str, policy: Named, work: Sequence[Submission], cluster: str) -> tuple[Outcome, bool]:
+def _outcome(name: str, policy: Named, work: Sequence[Submission], place: _Place) -> tuple[Outcome, bool]:
     """What became of the work, and whether Ctrl-C ended it before its time: then it is what had become of it until then."""
     simulation = Simulation(
         work,
-        nodes(cluster),
+        place.machines,
         policy=policy.text,
         source=name,
         strict=policy.strict,
+        queues=place.queues,
+        others=place.others,
         extra_plugins=plugins_from_outside(),
     )
     began = time.monotonic()

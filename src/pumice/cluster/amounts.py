@@ -80,6 +80,9 @@ def read_minimum(resources: Mapping[str, str | float]) -> MutableAmounts:
     return minimum
 
 
+_NOTHING: Amounts = {}
+
+
 def add(total: MutableAmounts, more: Amounts, times: int = 1) -> None:
     for name, value in more.items():
         total[name] = total.get(name, 0) + value * times
@@ -87,8 +90,14 @@ def add(total: MutableAmounts, more: Amounts, times: int = 1) -> None:
 
 def sum_of(parts: Iterable[Amounts]) -> MutableAmounts:
     total: MutableAmounts = {}
-    for part in parts:
-        add(total, part)
+    last, times = _NOTHING, 0
+    for part in parts:  # members of a gang mostly ask for the same: equal requests are one object, and are counted
+        if part is last:
+            times += 1
+            continue
+        add(total, last, times)
+        last, times = part, 1
+    add(total, last, times)
     return total
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pumice import instant
 from pumice.api import names, run_time
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from pumice.api.batch import NetworkTopology
-    from pumice.api.meta import ResourceList
+    from pumice.api.meta import ObjectMeta, ResourceList
     from pumice.api.native import NativePodGroup
     from pumice.api.scheduling import PodGroupCondition
     from pumice.cluster.amounts import Amounts
     from pumice.cluster.requests import Request
     from pumice.instant import Duration, Instant
+
+    Holding: TypeAlias = tuple[Instant | None, Instant | None, Amounts]  # since when, until when, how much
 
 OUR_NOTES = frozenset(
     {names.VERDICT, names.ATTEMPT, names.LEADER, names.RUN, names.RESERVATION}
@@ -88,15 +90,11 @@ class GangSpec:
 
     @property
     def user(self) -> str:
-        """To whom the gang is charged: who submitted it as admission has recorded it, else its namespace."""
+        """To whom the gang is charged, where no label is trusted."""
         return self.user_by(trusts_label=False)
 
     def user_by(self, *, trusts_label: bool) -> str:
-        """The same; where nothing was recorded, a policy may trust the label by which the owner names a user."""
-        recorded = self.annotations.get(names.SUBMITTED_BY)
-        labelled = self.labels.get(names.USER) if trusts_label else None
-        user = recorded or labelled or self.namespace
-        return user if len(user) <= USER_CHARS_MAX else f"{user[:USER_CHARS_MAX]}-{fingerprint(user)}"
+        return user_of(self, trusts_label=trusts_label)
 
     @property
     def preemptable(self) -> bool:
@@ -143,13 +141,8 @@ class Gang:
         return tuple((request, tuple(nodes)) for request, nodes in found.items())
 
     @functools.cached_property
-    def held_since(self) -> tuple[tuple[Instant | None, Amounts], ...]:
-        """What its members hold, and since when: those that started together are one. None: nobody has said when."""
-        found: dict[str | None, amounts.MutableAmounts] = {}
-        for task in self.tasks:
-            if task.status in OCCUPYING:
-                amounts.add(found.setdefault(task.pod.status.start_time, {}), task.request.amounts)
-        return tuple((_instant(text), own) for text, own in found.items())
+    def held_between(self) -> tuple[Holding, ...]:
+        return held_between(self.tasks)
 
     @functools.cached_property
     def waiting_best_effort(self) -> int:
@@ -214,11 +207,45 @@ class Gang:
         return fingerprint(spec.uid, spec.queue, spec.priority, theirs, spec.labels, wants, members)
 
 
-def _instant(text: str | None) -> Instant | None:
-    try:
-        return instant.parse_instant(text) if text else None
-    except instant.InstantError:
-        return None  # no API server writes such a time
+@dataclasses.dataclass(frozen=True, eq=False)  # no slots: what is found out once is kept
+class Orphans:
+    """Pods whose group does not exist: it has not been made yet, or it is gone with the Job's end, and they stay."""
+
+    tasks: tuple[Task, ...]
+
+    @functools.cached_property
+    def held_between(self) -> tuple[Holding, ...]:
+        return held_between(self.tasks)
+
+    @functools.cached_property
+    def queue(self) -> str:
+        """The queue that a Job writes onto its pods; empty where none is written."""
+        return self.tasks[0].pod.metadata.annotations.get(names.JOB_QUEUE, "")
+
+    def user_by(self, *, trusts_label: bool) -> str:
+        return user_of(self.tasks[0].pod.metadata, trusts_label=trusts_label)
+
+
+def held_between(tasks: Iterable[Task]) -> tuple[Holding, ...]:
+    """What members hold or have held, and from when to when: those with the same times are one.
+
+    No start: nobody has said when. No end: it is held. A member of which nobody says when it ended is left out.
+    """
+    found: dict[tuple[Instant | None, Instant | None], amounts.MutableAmounts] = {}
+    for task in tasks:
+        until = run_time.ended_at(task.pod)
+        if task.status in OCCUPYING or until is not None:
+            amounts.add(found.setdefault((run_time.bound_at(task.pod), until), {}), task.request.amounts)
+    return tuple((*times, own) for times, own in found.items())
+
+
+def user_of(owned: ObjectMeta | GangSpec, *, trusts_label: bool) -> str:
+    """To whom work is charged: who submitted it as admission has recorded it, else (where a policy trusts it) the label by which the
+    owner names a user, else its namespace.
+    """
+    labelled = owned.labels.get(names.USER) if trusts_label else None
+    user = owned.annotations.get(names.SUBMITTED_BY) or labelled or owned.namespace
+    return user if len(user) <= USER_CHARS_MAX else f"{user[:USER_CHARS_MAX]}-{fingerprint(user)}"
 
 
 def gang_of(spec: GangSpec, tasks: Iterable[Task]) -> Gang:
@@ -247,11 +274,11 @@ def _with_members_times(spec: GangSpec, members: Sequence[Task]) -> GangSpec:
     found: dict[str, Duration] = {}
     for field, key in (("time_limit", names.TIME_LIMIT), ("running_estimate", names.RUNNING_ESTIMATE)):
         own = _duration(spec.annotations.get(key))
-        said = [own] if own is not None else [_duration(task.pod.metadata.annotations.get(key)) for task in members]
-        if known := [each for each in said if each is not None]:
+        texts = () if own is not None else {task.pod.metadata.annotations.get(key) for task in members}
+        if known := [each for each in (own, *map(_duration, texts)) if each is not None]:
             found[field] = max(known)
-    if spec.native and "time_limit" in found:  # nobody ends such a gang: its limit is what its owner expects
-        limit = found.pop("time_limit")
+    if spec.native and "time_limit" in found and _duration(spec.annotations.get(names.TIME_LIMIT)) is None:
+        limit = found.pop("time_limit")  # on a pod alone nobody holds it to that: it is what its owner expects
         found.setdefault("running_estimate", limit)
     return dataclasses.replace(spec, **found) if found else spec  # type: ignore[arg-type]
 

@@ -52,7 +52,7 @@ def _read(text: str) -> Report | None:
     """None for what is no report: anybody with rights on nodes may write annotations."""
     try:
         return msgspec.json.decode(text, type=Report)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

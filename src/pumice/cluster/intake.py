@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -28,6 +28,8 @@ from pumice.cluster.queues import queue_of
 from pumice.cluster.tasks import EVICTABLE, FINISHED, ON_A_NODE, Status, Task, task_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from pumice.api.meta import Struct
     from pumice.cluster.columns import Column
     from pumice.cluster.state import Cluster, GangSlot, NodeSlot
@@ -38,22 +40,38 @@ ATTEMPTS_MAX = 4_096  # stamped in the future; the oldest are forgotten first
 GONE_MAX = 16_384  # uids of pods that are gone, so that an answer or an event that comes late does not bring them back
 
 
+class Held(NamedTuple):
+    """What an intake knows beside its cluster; for reading."""
+
+    pods: Mapping[str, Pod]  # by uid
+    queues: Mapping[str, Queue]
+    assumed: Mapping[str, changes.Assumed]  # by uid of the pod
+    evicting: Iterable[str]  # uids
+    gone: Iterable[str]  # uids
+
+
 class Intake:
     """Applies Changes to a Cluster. What dispatch said about a pod lies over what the API server says until that catches up."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, gone: Iterable[str] = (), resources: Iterable[str] = ()) -> None:
         self.cluster = cluster
         self._pods: dict[str, Pod] = {}
+        self._queues: dict[str, Queue] = {}
         self._uid_by_key: dict[str, str] = {}
         self._uids_by_implied: dict[str, set[str]] = {}  # pods that name no group, by the key of the one made for them
         self._assumed: dict[str, changes.Assumed] = {}
         self._evicting: set[str] = set()
-        self._gone: dict[str, None] = {}
+        self._gone: dict[str, None] = dict.fromkeys(gone)
+        _learn(cluster, dict.fromkeys(resources, 0))
+
+    @property
+    def held(self) -> Held:
+        return Held(self._pods, self._queues, self._assumed, self._evicting, self._gone)
 
     def copy(self) -> Intake:
         """The writer of a copy of the cluster."""
         twin = Intake(self.cluster.copy())
-        for name in ("_pods", "_uid_by_key", "_assumed", "_evicting", "_gone"):
+        for name in ("_pods", "_queues", "_uid_by_key", "_assumed", "_evicting", "_gone"):
             setattr(twin, name, getattr(self, name).copy())
         twin._uids_by_implied = {key: uids.copy() for key, uids in self._uids_by_implied.items()}
         return twin
@@ -100,6 +118,7 @@ class Intake:
             case NativePodGroup():
                 self._set_group(state.native_key(thing.metadata.namespace, thing.metadata.name), thing)
             case Queue():
+                self._queues[thing.metadata.name] = thing
                 self.cluster.queues[thing.metadata.name] = queue_of(thing)
             case _:
                 self._set_other(thing, present=True)
@@ -116,6 +135,7 @@ class Intake:
                 key = state.native_key(thing.metadata.namespace, thing.metadata.name)
                 self._set_group(key, None, uid=thing.metadata.uid)
             case Queue():
+                self._queues.pop(thing.metadata.name, None)
                 self.cluster.queues.pop(thing.metadata.name, None)
             case _:
                 self._set_other(thing, present=False)
@@ -123,10 +143,9 @@ class Intake:
     def _relist(self, kind: type[Struct], uids: frozenset[str]) -> None:
         """Forget every object of a kind that a whole list no longer has."""
         if kind is Queue:
-            for queue in [queue for queue in self.cluster.queues.values() if queue.uid not in uids]:
-                del self.cluster.queues[queue.name]
-            return
-        known = list(self._pods.values()) if kind is Pod else freshness.all_seen(self.cluster, kind)
+            known: list[Any] = list(self._queues.values())
+        else:
+            known = list(self._pods.values()) if kind is Pod else freshness.all_seen(self.cluster, kind)
         for thing in known:
             if thing.metadata.uid not in uids:
                 self._delete(thing)
@@ -145,7 +164,7 @@ class Intake:
             cluster.tree = None
 
     def _set_group(self, key: str, group: PodGroup | NativePodGroup | None, uid: str = "") -> None:
-        slot = self._gang(key)
+        slot = _gang(self.cluster, key)
         if group is None and uid and slot.group is not None and slot.group.metadata.uid != uid:
             return  # news about a predecessor of the same name
         is_news = (slot.group is None) != (group is None)
@@ -265,15 +284,9 @@ class Intake:
         _learn(cluster, task.request.amounts)
         self._charge(task)
         if task.gang:
-            slot = self._gang(task.gang)
+            slot = _gang(cluster, task.gang)
             slot.tasks[uid] = task
             self._touch_gang(task.gang, slot)
-
-    def _gang(self, key: str) -> GangSlot:
-        slot = self.cluster.gangs.get(key)
-        if slot is None:
-            slot = self.cluster.gangs[key] = state.GangSlot()
-        return slot
 
     def _touch_gang(self, key: str, slot: GangSlot) -> None:
         self.cluster.changed_gangs.add(key)
@@ -336,6 +349,13 @@ class Intake:
         for uid in list(slot.tasks):
             self._refresh(uid)
         cluster.node_order = cluster.tree = None
+
+
+def _gang(cluster: Cluster, key: str) -> GangSlot:
+    slot = cluster.gangs.get(key)
+    if slot is None:
+        slot = cluster.gangs[key] = state.GangSlot()
+    return slot
 
 
 def _node(cluster: Cluster, name: str) -> NodeSlot:

@@ -1,13 +1,16 @@
 """Which news can change a decision. Most cannot: heartbeats, readiness, and what we have just written ourselves.
 
 Asked before the change is applied. A false alarm costs a cycle; a change that is missed waits for the next sweep, so when in doubt
-the answer is yes.
+the answer is that it matters now.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from pumice.api import changes
 from pumice.api.core import Node
@@ -20,7 +23,7 @@ from pumice.api.scheduling import PodGroup, Queue
 from pumice.cluster import gpu_use
 from pumice.cluster.gangs import OUR_NOTES
 from pumice.cluster.queues import queue_of
-from pumice.cluster.tasks import Status, preemptable, status_of
+from pumice.cluster.tasks import FINISHED, OCCUPYING, Status, Task, preemptable, status_of
 
 if TYPE_CHECKING:
     from pumice.cluster.state import Cluster
@@ -30,21 +33,35 @@ if TYPE_CHECKING:
 Concerns = Mapping[type[Struct], Sequence[Callable[[Any, Any], bool]]]
 
 
-def matters(cluster: Cluster, change: changes.Change, concerns: Concerns) -> bool:
+class Urgency(enum.IntEnum):
+    """How soon a cycle should follow."""
+
+    NONE = 0  # it could decide, or say, nothing that the one before could not
+    SOON = 1  # it has something to say, and nothing to decide
+    NOW = 2
+
+
+def urgency(cluster: Cluster, change: changes.Change, concerns: Concerns) -> Urgency:
     """Whether a cycle after this change could decide, or say, something that the one before could not."""
     match change:
         case changes.Upserted(object=thing) | changes.Deleted(object=thing) if type(thing) in concerns:
             known = cluster.others.get(type(thing), {}).get(thing.metadata.key)  # type: ignore[attr-defined]
             fresh = thing if isinstance(change, changes.Upserted) else None
-            return any(is_concerned(known, fresh) for is_concerned in concerns[type(thing)])
+            return _now(any(is_concerned(known, fresh) for is_concerned in concerns[type(thing)]))
+        case changes.Upserted(object=Pod() as pod):
+            return _urgency_of_pod(cluster, pod)
         case changes.Upserted(object=thing):
-            return _is_news(cluster, thing)
+            return _now(_is_news(cluster, thing))
         case changes.Admitted() | changes.Assumed() | changes.Evicting() | changes.Claimed():
-            return False  # our own doing, planned for already
+            return Urgency.NONE  # our own doing, planned for already
         case changes.BindUnknown() | changes.AttemptSeen():
-            return False  # nothing else becomes possible by it
+            return Urgency.NONE  # nothing else becomes possible by it
         case _:
-            return True
+            return Urgency.NOW
+
+
+def _now(matters: bool) -> Urgency:  # noqa: FBT001  a yes or no becomes a word
+    return Urgency.NOW if matters else Urgency.NONE
 
 
 # The rules of which pods may be evicted for which, or where, change rarely, unlike the pods. What the first of the following
@@ -104,8 +121,6 @@ def offers(node: Node) -> tuple[object, ...]:
 
 def _is_news(cluster: Cluster, thing: Struct) -> bool:
     match thing:
-        case Pod():
-            return _pod_is_news(cluster, thing)
         case Node():
             return _node_is_news(cluster, thing)
         case PodGroup():
@@ -117,18 +132,31 @@ def _is_news(cluster: Cluster, thing: Struct) -> bool:
             return known != thing
 
 
-def _pod_is_news(cluster: Cluster, pod: Pod) -> bool:
-    task = cluster.tasks.get(pod.metadata.uid or pod.metadata.key)
+def _urgency_of_pod(cluster: Cluster, pod: Pod) -> Urgency:
+    task, status = cluster.tasks.get(pod.metadata.uid or pod.metadata.key), status_of(pod)
     if task is None:
-        return True
-    known, status = task.pod, status_of(pod)
-    if task.status is not status and not (task.status is Status.BINDING and status is Status.PENDING):
-        return True
+        names = cluster.scheduler_names
+        is_foreign = bool(pod.spec.scheduler_name) and pod.spec.scheduler_name not in names
+        return _now(not (is_foreign and (not pod.spec.node_name or status in FINISHED)))
+    if _is_another_pod(task, pod):
+        return Urgency.NOW
+    if task.status is status or (task.status is Status.BINDING and status is Status.PENDING):
+        return Urgency.NONE
+    # It got on where it was sent: nobody's room changes by that.
+    is_progress = task.status in OCCUPYING and status in OCCUPYING and task.node == pod.spec.node_name
+    return Urgency.SOON if is_progress else Urgency.NOW
+
+
+def _is_another_pod(task: Task, pod: Pod) -> bool:
+    """Whether anything of it differs but how far it got."""
+    known = task.pod
+    is_assumed = task.status is Status.BINDING and not known.spec.node_name and pod.spec.node_name == task.node
+    spec = replace(known.spec, node_name=task.node) if is_assumed else known.spec
     return (
         known.metadata.labels != pod.metadata.labels
         or _theirs(known.metadata.annotations) != _theirs(pod.metadata.annotations)
         or known.metadata.deletion_timestamp != pod.metadata.deletion_timestamp
-        or known.spec != pod.spec
+        or spec != pod.spec
         or known.status.nominated_node_name != pod.status.nominated_node_name
     )
 

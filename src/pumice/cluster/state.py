@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pumice.api.native import NativePodGroup
     from pumice.api.scheduling import PodGroup
     from pumice.cluster.columns import Column
-    from pumice.cluster.gangs import Gang
+    from pumice.cluster.gangs import Gang, Orphans
     from pumice.cluster.queues import QueueInfo
     from pumice.instant import Instant
 
@@ -75,7 +75,7 @@ class Snapshot:
     others: Mapping[type, Mapping[str, Any]]
     with_terms: tuple[Task, ...]  # on nodes or waiting, that ask something of other pods
     with_mounts: tuple[Task, ...]  # on nodes or waiting, whose volumes tie them to a place
-    orphans: Mapping[str, tuple[Task, ...]]  # by the key of the group that they name and that does not exist
+    orphans: Mapping[str, Orphans]  # by the key of the group that they name and that does not exist
     rules: str  # a fingerprint of what decides which pods may be evicted for which, or where: nodes, queues, classes, budgets
     shifts: int  # rises with each change of such a rule that is in no fingerprint; begins anew with each process
     seen_at: Mapping[str, Instant] = dataclasses.field(
@@ -121,7 +121,7 @@ class Cluster:
         self.changed_others: set[type] = set()
         self.tree: HyperTree | None = None
         self._frozen_gangs: dict[str, Gang] = {}
-        self._orphans: dict[str, tuple[Task, ...]] = {}
+        self._orphans: dict[str, Orphans] = {}
         self._frozen_others: dict[type, Mapping[str, Any]] = {}
 
     # ------------------------------------------------------------------------------------------------- reading
@@ -207,7 +207,7 @@ class Cluster:
             if slot is None or spec is None:
                 self._frozen_gangs.pop(key, None)
                 if slot is not None and slot.tasks:
-                    self._orphans[key] = tuple(slot.tasks.values())
+                    self._orphans[key] = gangs.Orphans(tuple(slot.tasks.values()))
             else:
                 self._frozen_gangs[key] = gangs.gang_of(spec, slot.tasks.values())
         self.changed_gangs.clear()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import collections
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from pumice.api import versions
 from pumice.api.changes import Deleted, Upserted
@@ -36,6 +36,13 @@ GHOSTS_MAX = 2_048  # the deleted as they were last seen, which says why they we
 ABSENT_S_MAX = 5.0  # for so long the server's own word that there is no such object is good
 
 T = TypeVar("T", bound=Struct)
+Concerns: TypeAlias = "Callable[[T, T], bool]"
+
+
+def everything(known: Struct, fresh: Struct) -> bool:
+    """Every change of an object concerns the subscriber."""
+    del known, fresh
+    return True
 
 
 class Store(Generic[T]):
@@ -52,7 +59,7 @@ class Store(Generic[T]):
         self._graves: collections.OrderedDict[str, None] = collections.OrderedDict()
         self._ghosts: collections.OrderedDict[Key, T] = collections.OrderedDict()
         self._absent: dict[Key, float] = {}  # names that the server itself says no object has, and when it said so
-        self._subscribers: list[Callable[[Sequence[T]], None]] = []
+        self._subscribers: list[tuple[Callable[[Sequence[T]], None], Concerns[T]]] = []
         self.index("owner", _controller_uid)
 
     def get(self, namespace: str, name: str) -> T | None:
@@ -94,11 +101,14 @@ class Store(Generic[T]):
                 for key, each in objects.items():
                     made.add(key, each)
 
-    def subscribe(self, receive: Callable[[Sequence[T]], None]) -> None:
-        """Calls `receive` with objects that have changed or gone, and first with all that are there."""
+    def subscribe(self, receive: Callable[[Sequence[T]], None], concerns: Concerns[T] = everything) -> None:
+        """Calls `receive` with objects that have changed or gone, and first with all that are there.
+
+        `concerns` is given an object as the subscriber knows it and as it is now: only if it says so it has changed.
+        """
         if self._objects:
             receive(tuple(self._objects.values()))
-        self._subscribers.append(receive)
+        self._subscribers.append((receive, concerns))
 
     # ------------------------------------------------------------------------------------------------- our writes
 
@@ -136,12 +146,12 @@ class Store(Generic[T]):
             is_passed = _version(metadata_of(gone).resource_version) <= self._shown
             if now - at >= (LEARNT_S_MAX if is_passed else LAGGING_S_MAX):
                 self._remove(key)  # not buried: a watch that lags even more may still show it
-                self._tell([gone])
+                self._tell([(None, gone)])
 
     # ------------------------------------------------------------------------------------------------- the watch's news
 
     def receive(self, news: Sequence[News]) -> None:
-        changed: list[T] = []
+        changed: list[tuple[T | None, T]] = []  # as subscribers know it, where they do, and as it is now
         for each in news:
             if isinstance(each, Upserted):
                 fresh = cast("T", each.object)
@@ -149,9 +159,11 @@ class Store(Generic[T]):
                 self._shown = max(self._shown, _version(metadata.resource_version))
                 if not self._is_stale(fresh):
                     key = Key(metadata.namespace, metadata.name)
+                    known = self._objects.get(key)
                     self._put(key, fresh)
-                    self._learnt.pop(key, None)
-                    changed.append(fresh)
+                    was_told = self._learnt.pop(key, None) is None  # of our own writes only who wrote them knows yet
+                    is_same = was_told and known is not None and metadata_of(known).uid == metadata.uid
+                    changed.append((known if is_same else None, fresh))
             elif isinstance(each, Deleted):
                 gone = cast("T", each.object)
                 metadata = metadata_of(gone)
@@ -160,7 +172,7 @@ class Store(Generic[T]):
                 if known is not None and metadata_of(known).uid == metadata.uid:
                     self._drop(key)
                 self._bury(key, gone)
-                changed.append(gone)
+                changed.append((None, gone))
         if changed:
             self._tell(changed)
 
@@ -207,9 +219,11 @@ class Store(Generic[T]):
             for index in self._ghost_indexes.values():
                 index.remove(key, known)
 
-    def _tell(self, changed: Sequence[T]) -> None:
-        for receive in self._subscribers:
-            receive(changed)
+    def _tell(self, changed: Sequence[tuple[T | None, T]]) -> None:
+        for receive, concerns in self._subscribers:
+            told = [fresh for known, fresh in changed if known is None or concerns(known, fresh)]
+            if told:
+                receive(told)
 
 
 class Cache:

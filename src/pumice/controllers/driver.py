@@ -4,7 +4,7 @@
                      ^                                                                          |
                      +-------- time (`again_at`), failure (back-off), a plan that wrote --------+
 
-It rests when a plan asks for nothing. A key is never planned by two at a time, and may use a quarter of the time at most: a
+It rests when a plan asks for nothing. A key is never planned by two at a time, and may use a fiftieth of the time at most: a
 Job of 2,000 pods is not planned 2,000 times because its pods start one by one.
 """
 
@@ -17,6 +17,7 @@ import traceback
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pumice import instant
+from pumice.controllers.cache import everything
 from pumice.controllers.executor import Stale
 from pumice.controllers.operations import Emit, Patch, Plan
 from pumice.errors import PumiceError
@@ -37,18 +38,20 @@ WORKERS = 8
 UNHURRIED_S = 1.0  # what may wait is written when it has been wanted for so long
 UNHURRIED_S_MAX = 16.0  # and for longer each time, while it keeps changing: a gang of thousands starts for a minute
 TIMER_S = 1e-3  # a timer may fire early by less than this, and a difference of floats may be less than it should be
-REST_SHARE = 3.0  # a key rests three times as long as it was planned
+REST_SHARE = 49.0  # a key rests so many times as long as it was planned
+REST_S_MAX = 1.0  # and no longer than this, however busy the machine
 SWEEP_S = 10.0  # how often writes that no watch has shown are looked for
 AGAIN_S_MAX = 3600.0  # no key waits for a timer longer than this without a look
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wake:
-    """A kind whose news concerns this controller: to which keys, and how long to gather more of it first."""
+    """A kind whose news concerns this controller: to which keys, how long to gather more of it first, and which changes of an object."""
 
     struct: type[Struct]
     keys: Callable[[Any], Iterable[Key]]
     gather_s: float = 0.0
+    concerns: Callable[[Any, Any], bool] = everything
 
 
 class PlanFailed(PumiceError):
@@ -130,7 +133,7 @@ class Driver:
         """Controls until cancelled. Informers must be running."""
         await self._cache.synced()
         for wake in self._controller.wakes:
-            self._cache.of(wake.struct).subscribe(self._receiver(wake))
+            self._cache.of(wake.struct).subscribe(self._receiver(wake), wake.concerns)
         async with asyncio.TaskGroup() as crew:
             crew.create_task(self._sweep())
             if self._controller.beside is not None:
@@ -168,7 +171,7 @@ class Driver:
         now = self._clock.now()
         plan = self._news(key, self._without_unhurried(key, self._plan(key, now)))
         planned_s = self._clock.monotonic() - began
-        self._rests[key] = began + planned_s * (1.0 + REST_SHARE)
+        self._rests[key] = began + planned_s + min(planned_s * REST_SHARE, REST_S_MAX)
         self.plans += 1
         if await self._executor.carry_out(plan):
             self._queue.add(key)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import collections
+import dataclasses
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+from prometheus_client.parser import text_string_to_metric_families
 
 from pumice.errors import PumiceError
 from pumice.kube.transport import Request
@@ -27,9 +30,26 @@ FAILURE_S = 5.0  # who cannot be asked is not asked again at once
 SUGGESTIONS_S = 60.0  # each costs the scheduler's machine seconds of a core
 SUGGESTIONS_AT_ONCE = 2
 METRICS_S = 2.0
+RATES_S = 60.0  # over which rates are told, where somebody has looked for so long
+SAMPLES_MAX = 64
 EVENTS_S = 5.0
 EVENTS_MAX = 100  # of one object
 T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Metrics:
+    """Each metric's samples together, whatever their labels; rates by second are empty until they have been seen for a while."""
+
+    sums: Mapping[str, float]
+    per_s: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Sample:
+    at: float
+    body: bytes
+    sums: Mapping[str, float]
 
 
 class Answers:
@@ -43,6 +63,7 @@ class Answers:
         self._clock = clock
         self._kept: dict[tuple[Any, ...], tuple[float, asyncio.Task[bytes]]] = {}
         self._turns = asyncio.Semaphore(SUGGESTIONS_AT_ONCE)
+        self._samples: dict[bool, collections.deque[_Sample]] = {}
 
     async def gang(self, namespace: str, name: str) -> GangDetail | None:
         """One gang as the last cycle saw it; None where it did not, or cannot be asked."""
@@ -76,11 +97,16 @@ class Answers:
         except PumiceError:
             return None
 
-    async def logs(self, namespace: str, name: str) -> record.Logs | None:
+    async def logs(self, namespace: str, name: str, attempt: int = 0) -> record.Logs | None:
+        """Of an attempt, or (0) of the last that has any."""
+        query = {"attempt": str(attempt)} if attempt else {}
         try:
-            return await self._record(f"/v1/logs/{namespace}/{name}", {}, record.Logs)
+            return await self._record(f"/v1/logs/{namespace}/{name}", query, record.Logs)
         except PumiceError:
             return None
+
+    async def forecasts(self, query: Mapping[str, str]) -> record.ForecastRecord:
+        return await self._record("/v1/forecasts", query, record.ForecastRecord)
 
     async def report(self, query: Mapping[str, str]) -> record.Usage:
         return await self._record("/v1/report", query, record.Usage)
@@ -96,9 +122,19 @@ class Answers:
         items: list[dict[str, Any]] = msgspec.json.decode(body).get("items") or []
         return items
 
-    async def metrics(self, *, of_record: bool = False) -> bytes:
-        upstream = self._controllers if of_record else self._leader
-        return await self._ask(upstream, "/metrics", {}, METRICS_S, "metrics")
+    async def metrics(self, *, of_controllers: bool = False) -> Metrics:
+        """Sums of the process's metrics, and how fast they rise; raises PumiceError where it cannot be asked."""
+        upstream = self._controllers if of_controllers else self._leader
+        body = await self._ask(upstream, "/metrics", {}, METRICS_S)
+        samples = self._samples.setdefault(of_controllers, collections.deque(maxlen=SAMPLES_MAX))
+        if not samples or samples[-1].body is not body:
+            samples.append(_Sample(self._clock.monotonic(), body, _sums(body.decode())))
+        while len(samples) > 2 and samples[1].at <= samples[-1].at - RATES_S:
+            samples.popleft()
+        first, last = samples[0], samples[-1]
+        rose = {name: value - first.sums.get(name, 0.0) for name, value in last.sums.items()}
+        is_new = last.at - first.at < METRICS_S or any(rose[each] < 0 for each in rose if each.endswith("_total"))
+        return Metrics(last.sums, {} if is_new else {name: by / (last.at - first.at) for name, by in rose.items()})
 
     async def _record(self, path: str, query: Mapping[str, str], answer: type[T]) -> T:
         return msgspec.json.decode(await self._ask(self._controllers, path, query, RECORD_S), type=answer)
@@ -148,6 +184,14 @@ class _ApiServer:
 
     async def ask(self, question: tuple[str, Mapping[str, str]]) -> bytes:
         return (await self._client.call(Request("GET", *question))).body
+
+
+def _sums(text: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found[sample.name] = found.get(sample.name, 0.0) + sample.value
+    return found
 
 
 async def _one(upstream: Asked, path: str, query: Mapping[str, str], turns: asyncio.Semaphore | None) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import TYPE_CHECKING
 
 from pumice import instant
@@ -10,7 +11,7 @@ from pumice.cluster import amounts
 from pumice.record.facts import is_gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pumice.instant import Instant
     from pumice.readmodel import model
@@ -19,6 +20,8 @@ GIB = 2**30
 COLOURS = 10  # classes c0 to c9 of the stylesheet
 RUNNING, WAITING, FINISHED = "running", "waiting", "finished"
 _FINISHED = frozenset({"Completed", "Unknown"})
+_KEYS = re.compile(r"[^\s/,;:()]+/[^\s/,;:()]+")  # that may be gangs, within a sentence
+_WORDS = re.compile(r"([^0-9]*)([0-9]{0,18})")
 
 
 def main_resource(totals: model.Totals) -> str:
@@ -48,6 +51,15 @@ def number(value: float) -> str:
     return f"{rounded:,.0f}" if rounded == int(rounded) else f"{rounded:,.1f}"
 
 
+def natural(name: str) -> tuple[tuple[str, int], ...]:
+    """An order in which node-9 comes before node-10."""
+    return tuple((word, int(digits) if digits else -1) for word, digits in _WORDS.findall(name))
+
+
+def counted(count: float, word: str) -> str:
+    return f"{number(count)} {word}{'' if count == 1 else 's'}"
+
+
 def standing(gang: model.Gang) -> str:
     """Whether a gang runs, waits or has ended."""
     if gang.members.running and gang.members.running >= gang.members.minimum:
@@ -55,6 +67,12 @@ def standing(gang: model.Gang) -> str:
     if gang.phase in _FINISHED or (gang.members.finished and not gang.members.waiting and not gang.members.running):
         return FINISHED
     return WAITING if gang.position or gang.phase in {"Pending", "Inqueue"} else RUNNING
+
+
+def by_job(gangs: Iterable[model.Gang]) -> Callable[[str], str]:
+    """Puts Jobs by their own names into sentences: their PodGroups' end in a uid."""
+    names = {each.key: f"{each.namespace}/{each.job}" for each in gangs if each.job}
+    return lambda text: _KEYS.sub(lambda found: names.get(found[0], found[0]), text)
 
 
 def colour_of(names: Iterable[str]) -> dict[str, int]:
@@ -80,6 +98,30 @@ def bar(pieces: Iterable[tuple[str, float]], whole: float) -> tuple[Bar, ...]:
             found.append(Bar(kind, round(x, 2), round(width, 2)))
         x += width
     return tuple(found)
+
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DAY = 24 * instant.HOUR
+_STEPS = (
+    *(each * instant.SECOND for each in (1, 2, 5, 10, 15, 30)),
+    *(each * instant.MINUTE for each in (1, 2, 5, 10, 15, 30)),
+    *(each * instant.HOUR for each in (1, 2, 3, 6, 12)),
+    *(each * _DAY for each in (1, 2, 5, 10, 30, 100, 365)),
+)
+
+
+def ticks(begin: Instant, end: Instant, most: int) -> list[tuple[Instant, str]]:
+    """Round times of an axis with their words, so many of them at most; the day is told where it is not one day's axis."""
+    step = next((each for each in _STEPS if (end - begin) // each < most), _STEPS[-1])
+    is_long = end - begin >= 20 * instant.HOUR
+    at = -(-begin // step) * step
+    found: list[tuple[Instant, str]] = []
+    while at <= end and len(found) < most:
+        text = instant.format_instant(at)
+        day, hour = f"{int(text[8:10])} {_MONTHS[int(text[5:7]) - 1]}", text[11 : 16 if step >= instant.MINUTE else 19]
+        found.append((at, day if step >= _DAY else f"{day} {hour}" if is_long else hour))
+        at += step
+    return found
 
 
 def moment(text: str) -> Instant | None:

@@ -60,6 +60,7 @@ class Person:
         self._clock = clock
         self._known: dict[tuple[str, ...], tuple[float, Any]] = {}
         self._turns = asyncio.Semaphore(REVIEWS_AT_ONCE)
+        self._own: tuple[str, ...] = ()  # namespaces that they saw last: theirs also while no gang is there
 
     async def may(self, verb: str, what: Mapping[str, str]) -> bool:
         key = (verb, *(f"{name}={value}" for name, value in sorted(what.items())))
@@ -113,9 +114,11 @@ class Person:
         everything, nodes = await asyncio.gather(self.may("list", PODGROUPS), self.may("list", NODES))
         if everything:
             return Selection(nodes=nodes)
-        asked = sorted({each.namespace for each in state.gangs})[:NAMESPACES_REVIEWED_MAX]
+        others = sorted({each.namespace for each in state.gangs}.difference(self._own))
+        asked = [*self._own, *others][:NAMESPACES_REVIEWED_MAX]
         answers = await asyncio.gather(*(self.may("list", {**PODGROUPS, "namespace": each}) for each in asked))
-        return Selection(namespaces=frozenset(n for n, may in zip(asked, answers, strict=True) if may), nodes=nodes)
+        self._own = tuple(name for name, may in zip(asked, answers, strict=True) if may)
+        return Selection(namespaces=frozenset(self._own), nodes=nodes)
 
 
 class Door(Protocol):

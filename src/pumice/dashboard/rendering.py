@@ -43,7 +43,7 @@ def environment() -> jinja2.Environment:
         "span": span,
         "when": when,
         "quoted": functools.partial(quote, safe=""),
-        "plural": lambda count, word: f"{figures.number(count)} {word}{'' if count == 1 else 's'}",
+        "plural": figures.counted,
     }
     found.globals |= {"version": __version__, "asset": asset}
     found.globals["ui"] = found.get_template("macros.html").module

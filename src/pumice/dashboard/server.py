@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import functools
+import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-import msgspec
 from aiohttp import web
 
 from pumice.dashboard import actions, guard, rendering
 from pumice.dashboard.acting import Acting
 from pumice.dashboard.answers import Answers
+from pumice.dashboard.live import Streams
 from pumice.dashboard.pages import gang, gangs, health, history, nodes, overview, queues, timeline, what_if
 from pumice.dashboard.pages.looking import Looking, Page
 from pumice.dashboard.sessions import SECRET_CHARS_MAX, Sessions
@@ -23,7 +23,7 @@ from pumice.processes.access import Denied, token_of
 from pumice.runtime import silent
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
     from pumice.clock import Clock
     from pumice.dashboard.people import Door
@@ -47,14 +47,9 @@ _SHARED = frozenset({"/", "/gangs", "/nodes", "/queues", "/timeline"})  # look t
 LIMITS = Limits(connections=512)
 BODY_BYTES_MAX = 64 * 2**10  # of a form
 PATH_CHARS_MAX = 2_048
-STREAMS_MAX = 200
-STREAMS_OF_ONE_MAX = 50  # of one session: a page each
-STREAM_S_MAX = 600.0  # then the browser comes again
-HEARTBEAT_S = 15.0
-GONE_S = 1.0  # a reader that has closed its connection is noticed within this time
-PATCH_S = 0.2  # between two patches of one page, at least
-LOOKS_KEPT_MAX = 200  # rendered parts, shared by all who see the same
+WAIT_S = 60.0  # for news of the scheduler, before asking again
 THEMES = ("system", "light", "dark")
+_OWN_PATH = re.compile(r"/([^/\\\x00-\x20][^\\\x00-\x20]*)?")  # browsers drop tabs, and take a backslash for a slash
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,14 +94,13 @@ class Dashboard:
         self._clock = clock
         self._settings = settings
         self._log = log
-        self._shared = _SHARED - {"/queues"} if settings.writes else _SHARED  # with buttons, each looks different
         self._answers = Answers(leader, controllers, source, client, clock)
         self._sessions = Sessions(door, clock)
         self._hosts = guard.Hosts(settings.hosts, local=is_local(settings.listen))
         self._requests = guard.Rate(guard.REQUESTS_PER_S, guard.REQUESTS_AT_ONCE, clock)
         self._sign_ins = guard.Rate(guard.SIGN_INS_PER_S, guard.SIGN_INS_AT_ONCE, clock)
-        self._looks: dict[tuple[Any, ...], asyncio.Task[dict[str, str]]] = {}
-        self._streams: set[asyncio.Task[Any]] = set()
+        shared = _SHARED - {"/queues"} if settings.writes else _SHARED  # with buttons, each looks different
+        self._streams = Streams(source, self._sessions, clock, self._values, shared)
         self._listener: Listener | None = None
         self.port = 0
 
@@ -117,7 +111,7 @@ class Dashboard:
             application.router.add_get(page.path, functools.partial(self._page, page))
         application.router.add_get("/history.csv", self._history_csv)
         application.router.add_get("/live", self._live)
-        application.router.add_get("/sign-in", self._sign_in_form)
+        application.router.add_get("/sign-in", self._at_the_door)
         application.router.add_post("/sign-in", self._sign_in)
         application.router.add_post("/sign-out", self._sign_out)
         application.router.add_post("/theme", _theme)
@@ -133,9 +127,18 @@ class Dashboard:
         )
         return self.port
 
+    async def problems(self) -> AsyncGenerator[str, None]:
+        """Why what is shown may be old, whenever that changes; empty: it is not."""
+        known = ""
+        while True:
+            version = self._source.version
+            if version and self._source.problem != known:
+                known = self._source.problem
+                yield known
+            await self._source.newer_than(version, within_s=WAIT_S)
+
     async def stop(self) -> None:
-        for each in list(self._streams):
-            each.cancel()
+        self._streams.stop()
         await self._answers.close()
         if self._listener is not None:
             await self._listener.stop()
@@ -169,6 +172,8 @@ class Dashboard:
         response = web.Response(text=rendering.page("sorry.html", values), status=status, content_type="text/html")
         if status == 429:
             response.headers["retry-after"] = "5"
+        if status in _REFRESH_S and request.method == "GET":
+            response.headers["refresh"] = _REFRESH_S[status]
         return response
 
     def _frame(self, request: web.Request, session: Session | None) -> dict[str, Any]:
@@ -198,15 +203,17 @@ class Dashboard:
     async def _session(self, request: web.Request) -> Session:
         """Who asks; sends them to the door where nobody knows."""
         bearer = token_of(request.headers) if self._door.takes_tokens else ""
-        if bearer:
+        is_guess = bool(bearer) and not self._sessions.knows(bearer)
+        if is_guess:
             self._sign_ins.check(request.remote)
         try:
             session = await self._sessions.find(request.cookies.get(self._cookie, ""), bearer)
         except Denied as denied:
             if denied.status != 401:
                 raise
-            if bearer:
+            if is_guess:
                 self._sign_ins.take(request.remote)
+            if bearer:
                 raise
             session = None
         if session is None:
@@ -216,7 +223,14 @@ class Dashboard:
         self._requests.take(id(session))
         return session
 
-    async def _sign_in_form(self, request: web.Request, cause: str = "") -> web.Response:
+    async def _at_the_door(self, request: web.Request) -> web.Response:
+        """The form; whom a proxy has signed in already is let in."""
+        if self._door.takes_tokens and token_of(request.headers):
+            await self._session(request)
+            raise _Elsewhere("/")
+        return self._sign_in_form(request)
+
+    def _sign_in_form(self, request: web.Request, cause: str = "") -> web.Response:
         frame = self._frame(request, None)
         values = {**frame, "title": "Sign in", "takes_tokens": self._door.takes_tokens, "cause": cause}
         text = rendering.page("sign_in.html", values)
@@ -228,14 +242,14 @@ class Dashboard:
         secret = str(form.get("secret", "")).strip()
         if not secret or len(secret) > SECRET_CHARS_MAX:
             cause = "no token was given" if not secret else "this is too long for a token"
-            return await self._sign_in_form(request, cause)
+            return self._sign_in_form(request, cause)
         try:
             cookie, _ = await self._sessions.begin(secret)
         except Denied as denied:
             if denied.status != 401:
                 raise
             self._sign_ins.take(request.remote)
-            return await self._sign_in_form(request, str(denied))
+            return self._sign_in_form(request, str(denied))
         response = web.Response(status=303, headers={"location": "/"})
         secure = request.secure or request.headers.get("x-forwarded-proto") == "https"
         response.set_cookie(self._cookie, cookie, httponly=True, samesite="Lax", secure=secure, path="/")
@@ -292,99 +306,9 @@ class Dashboard:
         looking = await self._look(session, names, query)
         return {**await page.data(looking), "now": looking.now, "sees_all": looking.sees_all}
 
-    # ------------------------------------------------------------------------------------------------- live
-
     async def _live(self, request: web.Request) -> web.StreamResponse:
         session = await self._session(request)
-        page, names, query = _target(request.query.get("page", ""))
-        if len(self._streams) >= STREAMS_MAX or session.streams >= STREAMS_OF_ONE_MAX:
-            raise Denied(503, "too many pages are open; this one is not kept up to date")
-        response = web.StreamResponse(headers={"content-type": "text/event-stream", "cache-control": "no-store"})
-        response.headers.update(guard.HEADERS)
-        await response.prepare(request)
-        task = asyncio.current_task()
-        assert task is not None
-        self._streams.add(task)
-        session.streams += 1
-        try:
-            async with asyncio.timeout(STREAM_S_MAX):
-                await self._follow(request, response, session, (page, names, query))
-        except (TimeoutError, ConnectionError):
-            pass  # it comes again, or is gone
-        finally:
-            session.streams -= 1
-            self._streams.discard(task)
-        return response
-
-    async def _follow(
-        self,
-        request: web.Request,
-        response: web.StreamResponse,
-        session: Session,
-        target: tuple[Page, Mapping[str, str], Mapping[str, str]],
-    ) -> None:
-        """Sends what looks different than before, until the reader goes or is signed out."""
-        known: dict[str, bytes] = {}
-        is_current = request.query.get("seen", "") == str(self._source.version)
-        while True:
-            version = self._source.version
-            try:
-                found = await self._parts(*target, session)
-            except Denied as denied:
-                found = {}
-                if denied.status in {401, 403}:
-                    await response.write(b"event: leave\ndata: sign in again\n\n")
-                    return
-            except PumiceError:
-                found = {}  # the page says how old it is
-            fresh = {name: rendering.digest(html) for name, html in found.items()}
-            changed = {name: found[name] for name, own in fresh.items() if known.get(name) != own}
-            known = fresh or known
-            if changed and not is_current:
-                body = msgspec.json.encode({"seen": version, "parts": changed})
-                await response.write(b"event: patch\ndata: " + body + b"\n\n")
-            is_current = False
-            await self._clock.sleep(PATCH_S)
-            if not await _wait(self._source, request, response, version):
-                return
-
-    async def _parts(
-        self, page: Page, names: Mapping[str, str], query: Mapping[str, str], session: Session
-    ) -> dict[str, str]:
-        """Rendered once for all who see the same at the same time; raises Denied once somebody has signed out."""
-        if not self._sessions.holds(session):
-            raise Denied(401, "signed out")
-        state = self._source.state
-        sees = await session.person.sees(state) if state is not None else None
-        who = session.csrf if page.path not in self._shared else sees
-        key = (self._source.version, page.path, tuple(sorted(names.items())), tuple(sorted(query.items())), who)
-        task = self._looks.get(key)
-        if task is None:
-            if len(self._looks) >= LOOKS_KEPT_MAX:
-                self._looks.clear()
-            for old in [each for each in self._looks if each[0] != self._source.version]:
-                del self._looks[old]
-            task = self._looks[key] = asyncio.create_task(self._render(page, session, names, query))
-        return await asyncio.shield(task)
-
-    async def _render(
-        self, page: Page, session: Session, names: Mapping[str, str], query: Mapping[str, str]
-    ) -> dict[str, str]:
-        values = await self._values(page, session, names, query)
-        return rendering.parts(page.template, {"problem": self._source.problem, **values})
-
-
-async def _wait(source: Source, request: web.Request, response: web.StreamResponse, version: int) -> bool:
-    """Until there is something newer; False where the reader has gone."""
-    silent_s = 0.0
-    while not await source.newer_than(version, within_s=GONE_S):
-        if request.transport is None or request.transport.is_closing():
-            return False
-        silent_s += GONE_S
-        if silent_s >= HEARTBEAT_S:
-            await response.write(b": still here\n\n")
-            silent_s = 0.0
-    return request.transport is not None
+        return await self._streams.serve(request, session, _target(request.query.get("page", "")))
 
 
 async def _theme(request: web.Request) -> web.StreamResponse:
@@ -392,8 +316,7 @@ async def _theme(request: web.Request) -> web.StreamResponse:
     theme, here = str(form.get("theme", "")), str(form.get("here", "/"))
     if theme not in THEMES:
         raise Denied(400, f"theme {theme[:20]!r}: there are {', '.join(THEMES)}")
-    back = here if here.startswith("/") and not here.startswith(("//", "/\\")) else "/"
-    response = web.Response(status=303, headers={"location": back})
+    response = web.Response(status=303, headers={"location": here if _OWN_PATH.fullmatch(here) else "/"})
     response.set_cookie("pumice-theme", theme, max_age=365 * 86_400, samesite="Lax", path="/", httponly=True)
     return response
 
@@ -407,7 +330,7 @@ def _target(where: str) -> tuple[Page, Mapping[str, str], Mapping[str, str]]:
         if len(wanted) == len(given) and all(
             one == other or one.startswith("{") for one, other in zip(wanted, given, strict=True)
         ):
-            names = {one.strip("{}"): other for one, other in zip(wanted, given, strict=True) if one != other}
+            names = {one.strip("{}"): unquote(other) for one, other in zip(wanted, given, strict=True) if one != other}
             return page, names, query
     raise Denied(404, "no such page")
 
@@ -429,6 +352,7 @@ async def _is_up(_: web.Request) -> web.Response:
     return web.Response(text="ok\n")
 
 
+_REFRESH_S = {403: "15", 503: "5"}  # who waits for a right, a first gang or a cluster that starts need do nothing
 _SORRY = {
     400: "That cannot be asked",
     401: "Not signed in",

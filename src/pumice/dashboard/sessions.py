@@ -24,6 +24,7 @@ SECRET_CHARS_MAX = 8_192
 class Session:
     """One person in one browser; `csrf` goes into every form."""
 
+    key: bytes
     person: Person
     secret: str  # the token that they showed; empty where they came by a link
     csrf: str
@@ -49,34 +50,41 @@ class Sessions:
 
     async def find(self, cookie: str, token: str) -> Session | None:
         """The session of a cookie, or (behind a proxy) of the token that each request brings; raises Denied."""
-        now = self._clock.monotonic()
-        if token and self._door.takes_tokens:
-            found = self._sessions.get(_digest(token))
-            if found is None or now - found.reviewed >= TOKEN_REVIEW_S:
-                person = await self._door.enter(token[:SECRET_CHARS_MAX])
-                found = self._keep(_digest(token), person if found is None else found.person, token)
-            found.seen = now
-            return found
-        key = _digest(cookie)
-        found = self._sessions.get(key) if cookie else None
-        if found is None or now - found.seen >= SESSION_S:
-            self._sessions.pop(key, None)
+        by_token = bool(token) and self._door.takes_tokens
+        key = _digest(token if by_token else cookie)
+        found = self._current(key)
+        if found is None and by_token:
+            person = await self._door.enter(token[:SECRET_CHARS_MAX])
+            found = self._current(key) or self._keep(key, person, token)  # a page asks for several things at once
+        if found is None:
             return None
-        if found.secret and now - found.reviewed >= TOKEN_REVIEW_S:
-            await self._review(key, found)
-            found.reviewed = now
-        found.seen = now
+        await self.review(found)
+        found.seen = self._clock.monotonic()
         if self._sessions.pop(key, None) is not None:  # nobody has signed out meanwhile
             self._sessions[key] = found
         return found
 
-    async def _review(self, key: bytes, session: Session) -> None:
-        """Raises Denied; only a token that is no longer good ends the session, not an API server that cannot be asked now."""
+    def knows(self, token: str) -> bool:
+        """Whether somebody is signed in with this token, so that it need not be guessed at."""
+        return self._current(_digest(token)) is not None
+
+    async def review(self, session: Session) -> None:
+        """Raises Denied where it is over: signed out, or its token is no longer good, which is asked once a minute.
+
+        An API server that cannot be asked now ends no session.
+        """
+        if not self.holds(session):
+            raise Denied(401, "signed out")
+        now, former = self._clock.monotonic(), session.reviewed
+        if not session.secret or now - former < TOKEN_REVIEW_S:
+            return
+        session.reviewed = now  # its other pages need not ask, too
         try:
             await self._door.enter(session.secret)
         except Denied as denied:
+            session.reviewed = former
             if denied.status == 401:
-                self._sessions.pop(key, None)
+                self._sessions.pop(session.key, None)
             raise
 
     def end(self, cookie: str) -> None:
@@ -84,15 +92,21 @@ class Sessions:
         self._sessions.pop(_digest(cookie), None)
 
     def holds(self, session: Session) -> bool:
-        return any(each is session for each in self._sessions.values())
+        return self._sessions.get(session.key) is session
+
+    def _current(self, key: bytes) -> Session | None:
+        found = self._sessions.get(key)
+        if found is not None and self._clock.monotonic() - found.seen >= SESSION_S:
+            del self._sessions[key]
+            return None
+        return found
 
     def _keep(self, key: bytes, person: Person, secret: str) -> Session:
         while len(self._sessions) >= SESSIONS_MAX:
             del self._sessions[next(iter(self._sessions))]
         now = self._clock.monotonic()
         csrf = hmac.new(self._key, key, hashlib.sha256).hexdigest()
-        self._sessions.pop(key, None)
-        self._sessions[key] = session = Session(person, secret, csrf, now, now)
+        self._sessions[key] = session = Session(key, person, secret[:SECRET_CHARS_MAX], csrf, now, now)
         return session
 
 

@@ -78,8 +78,10 @@ class Dispatcher:
 
     @property
     def has_unwritten(self) -> bool:
-        """Whether a status waits to be written again."""
-        return self._statuses.unwritten or self._gates.unwritten
+        """Whether a status waits to be written again, and its time has come."""
+        again_at = self._statuses.again_at
+        is_due = again_at is not None and self._runtime.clock.now() >= again_at
+        return is_due or self._statuses.unwritten or self._gates.unwritten
 
     def resting(self) -> Mapping[str, Resting]:
         """Gangs whose attempts have failed more than once lately: others have their turn."""

@@ -15,13 +15,19 @@ FORMING_S = 4.0  # with a second until the next look, five; so long after its la
 FORMING_S_MAX = 300.0  # after that its group says what is missing, however many pods still come
 
 
-def is_forming(group: PodGroup, tasks: dict[str, Task], now: Instant) -> bool:
-    """There are too few members, in the order of their arrival, and the last of them, or the group, has only just come."""
+def forms_until(group: PodGroup, tasks: dict[str, Task], now: Instant, *, were_missing: bool = False) -> Instant | None:
+    """There are too few members, in the order of their arrival, and the last of them, or the group, has only just come: how long that is
+    so if no more come. None where they are enough, or nobody comes any more.
+
+    Or there were too few when the cycle was planned (`were_missing`): what it says of the others is out of date.
+    """
     created = group.metadata.creation_timestamp
-    if len(tasks) >= group.spec.min_member or not is_new(created, now, FORMING_S_MAX):
-        return False
+    too_few = were_missing or len(tasks) < group.spec.min_member
+    if not too_few or not is_new(created, now, FORMING_S_MAX):
+        return None
     latest = next((task.created for task in reversed(tasks.values())), None)
-    return is_new(created, now) or is_new(latest, now)
+    fresh = [instant.parse_instant(each) for each in (created, latest) if each and is_new(each, now)]
+    return max(fresh) + round(FORMING_S * instant.SECOND) if fresh else None
 
 
 def is_new(created: str | None, now: Instant, seconds: float = FORMING_S) -> bool:

@@ -39,7 +39,7 @@ def _is_about_right(written: str, reserved: Reserved, now: Instant) -> bool:
     try:
         note = msgspec.json.decode(written, type=Note)
         time = instant.parse_instant(note.time)
-    except (msgspec.MsgspecError, instant.InstantError):
+    except (msgspec.MsgspecError, instant.InstantError, RecursionError):
         return False
     left = max(time - now, 0)
     is_off = abs(reserved.time - time) > left // PART + instant.SECOND

@@ -21,6 +21,7 @@ from pumice.dispatch.queue_holdings import QueueHoldings
 from pumice.dispatch.topics import Topics, verdict_of
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
+from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.verdict import encode
 from pumice.scheduling.evicting import mend
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.state import Cluster
     from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.kube.recorder import Recorder
     from pumice.runtime import Runtime
@@ -41,6 +43,7 @@ QUIET_S = 2.0  # numbers that have not changed for so long have come to rest
 NUMBERS_S_MAX = 10.0  # how long numbers may be out of date while they never rest
 WRITES_AT_ONCE = 32
 _WAITING = frozenset({PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value})
+_MISSING = frozenset({Code.NO_PODS, Code.PODS_MISSING, Code.TASK_PODS_MISSING, Code.SUB_GROUPS_MISSING})
 
 
 class _Unrest(NamedTuple):
@@ -63,6 +66,7 @@ class Statuses:
         self._fail_point = runtime.fail_point
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
         self.unwritten = False  # something could not be written yet, or not so soon again: ask once more
+        self.again_at: Instant | None = None  # when something is to be said of a gang whose members do not come
         self._queues = QueueHoldings(client, cluster, runtime)
         self._unrest: dict[str, _Unrest] = {}  # gang -> numbers that are not written yet
         self._told: dict[str, Hashable] = {}  # gang -> the topic of the event that was last recorded for it
@@ -77,6 +81,7 @@ class Statuses:
     async def write(self, decisions: Decisions) -> None:
         """Bring the API server in step with the decisions' reports."""
         self.unwritten = self._queues.postponed = False
+        self.again_at = None
         live = {*decisions.gangs, *decisions.orphans}
         self._topics.begin(live)
         for known in (self._told, self._unrest):
@@ -89,7 +94,7 @@ class Statuses:
                 if patch is not None:
                     await self._window.acquire()
                     group.create_task(self._write_group(report, patch))
-                for verdict in () if self._is_forming(report.gang) else report.pods:
+                for verdict in () if self._is_forming(report) else report.pods:
                     if self._pod_differs(verdict, report):
                         await self._window.acquire()
                         group.create_task(self._write_pod(verdict))
@@ -115,8 +120,8 @@ class Statuses:
             return None
         status = group.status
         is_admitted = report.phase == PodGroupPhase.INQUEUE.value
-        if is_admitted and self._is_forming(report.gang):
-            self.unwritten = True  # its admission alone is worth a word
+        if is_admitted and self._is_forming(report):
+            # its admission alone is worth a word
             admission = {"metadata": {"uid": report.uid}, "status": {"phase": report.phase}}
             return admission if status.phase != report.phase else None
         patch: dict[str, Any] = {}
@@ -157,9 +162,16 @@ class Statuses:
         self.unwritten |= not rested
         return rested
 
-    def _is_forming(self, gang: str) -> bool:
-        group = self._group(gang)
-        return group is not None and forming.is_forming(group, self._cluster.gangs[gang].tasks, self._clock.now())
+    def _is_forming(self, report: GangReport) -> bool:
+        group = self._group(report.gang)
+        if group is None:
+            return False
+        were_missing = any(reason.code in _MISSING for reason in report.reasons)
+        tasks = self._cluster.gangs[report.gang].tasks
+        until = forming.forms_until(group, tasks, self._clock.now(), were_missing=were_missing)
+        if until is not None:
+            self.again_at = until if self.again_at is None else min(self.again_at, until)
+        return until is not None
 
     def _merged_conditions(self, group: PodGroup, report: GangReport) -> list[dict[str, Any]] | None:
         """All conditions with the wanted ones in place; None where nothing but a number in a text would change."""

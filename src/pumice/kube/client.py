@@ -55,7 +55,7 @@ class Reply:
     def json(self) -> Json:
         try:
             value: Json = msgspec.json.decode(self.raw, type=dict[str, Any])
-        except msgspec.DecodeError as error:
+        except decoding.UNREADABLE as error:
             raise errors.Malformed(f"the server's answer is no JSON object: {error}; is it an API server?") from error
         return value
 

@@ -207,7 +207,7 @@ class ExecCredentials:
         # What the plugin printed may hold a secret: messages say what is wrong with it, never what it was.
         try:
             credential = _CREDENTIAL.decode(output)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise NoCredentials(
                 f"{self._subject} printed something that is no ExecCredential in JSON; run it by hand"
             ) from error

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, 
 
 from pumice.api.changes import Deleted, Relisted, Upserted
 from pumice.api.meta import Struct
+from pumice.api.pods import Pod
+from pumice.api.sharing import Siblings
 from pumice.kube import errors, requests
 from pumice.kube.transport import Request
 from pumice.kube.watch import Event, metadata_of, watch
@@ -105,6 +107,7 @@ class Informer(Generic[T]):
         self._fields = fields
         self._log = log
         self._objects: dict[Key, T] = {}
+        self._siblings = Siblings()
         self._unreadable: set[Key] = set()  # there, but not as their Struct: not to be taken for deleted
         self._subscribers: list[Callable[[Sequence[News]], None]] = []
         self._version = ""  # empty: must list
@@ -202,7 +205,7 @@ class Informer(Generic[T]):
             self._struct, namespace=self._namespace, labels=self._labels, fields=self._fields, bad=self._unread
         )
         self._hear()
-        self._replace({_key(item): item for item in listing.items}, listing.resource_version)
+        self._replace({_key(item): self._shared(item) for item in listing.items}, listing.resource_version)
 
     async def _list_by_watch(self) -> None:
         """A list as the first events of a watch, ended by a bookmark: the server need not hold it in memory whole."""
@@ -259,7 +262,7 @@ class Informer(Generic[T]):
             elif event.type == "DELETED":
                 self._arriving.pop(_key(event.object), None)
             else:
-                self._arriving[_key(event.object)] = event.object
+                self._arriving[_key(event.object)] = self._shared(event.object)
         self._publish(news)
 
     def _bookmark(self, mark: T, news: list[News]) -> None:
@@ -280,13 +283,22 @@ class Informer(Generic[T]):
         key = Key(metadata.namespace, metadata.name)
         known = self._objects.get(key)
         if known is not None and metadata_of(known).uid != metadata.uid:
-            news.append(Deleted(known))
+            news.append(self._deleted(known))
         if event.type == "DELETED":
             self._objects.pop(key, None)
-            news.append(Deleted(fresh))
+            news.append(self._deleted(fresh))
             return
-        self._objects[key] = fresh
+        fresh = self._objects[key] = self._shared(fresh)
         news.append(Upserted(fresh))
+
+    def _shared(self, fresh: T) -> T:
+        """The same object; of pods there are so many that what is equal in them is kept once."""
+        return cast("T", self._siblings.share(fresh)) if isinstance(fresh, Pod) else fresh
+
+    def _deleted(self, gone: T) -> Deleted:
+        if isinstance(gone, Pod):
+            self._siblings.forget(gone)
+        return Deleted(gone)
 
     def _replace(self, listed: dict[Key, T], version: str) -> None:
         """Makes the objects those of a list, and tells what that changed."""
@@ -298,7 +310,7 @@ class Informer(Generic[T]):
                     known  # it is still there: better its last readable state than a death that did not happen
                 )
             elif fresh is None or metadata_of(fresh).uid != metadata_of(known).uid:
-                news.append(Deleted(known))
+                news.append(self._deleted(known))
         for key, fresh in listed.items():
             known_before = self._objects.get(key)
             if (

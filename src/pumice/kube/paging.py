@@ -98,7 +98,7 @@ def read_page(struct: type[T], raw: bytes, bad: BadObjects) -> tuple[list[T], st
         decoded = page.decode(raw)
     except msgspec.ValidationError:
         return _read_one_by_one(struct, raw, bad)
-    except msgspec.DecodeError as error:
+    except decoding.UNREADABLE as error:
         raise _no_list(error) from error
     return decoded.items or [], decoded.metadata.resource_version
 
@@ -138,7 +138,7 @@ D = TypeVar("D")
 def _decode(decoder: msgspec.json.Decoder[D], raw: bytes) -> D:
     try:
         return decoder.decode(raw)
-    except msgspec.DecodeError as error:
+    except decoding.UNREADABLE as error:
         raise _no_list(error) from error
 
 

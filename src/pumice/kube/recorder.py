@@ -35,6 +35,7 @@ OBJECT_EVENTS_PER_S = 1 / 300  # new events about one object, as client-go: 25 a
 OBJECT_EVENTS_BURST = 25
 WRITE_S = 1.0  # pause between two rounds of writing
 COUNT_S_MIN = 10.0  # a count that rises fast is written this often
+LAST_WRITES_S_MAX = 3.0  # a process that is told to stop does not wait for a dead server
 
 
 class _What(NamedTuple):
@@ -122,16 +123,30 @@ class Recorder:
             self._wake.set()
 
     async def run(self) -> None:
-        """Writes what was recorded, until cancelled."""
-        while True:
-            await self._wake.wait()
-            await self.write()
-            if not self._pending:
-                self._wake.clear()
-            await self._clock.sleep(WRITE_S)
+        """Writes what was recorded, until cancelled; then what is left: what happened last is what people will look for."""
+        try:
+            while True:
+                await self._wake.wait()
+                await self.write()
+                if not self._pending:
+                    self._wake.clear()
+                await self._clock.sleep(WRITE_S)
+        finally:
+            await self._write_the_rest()
+
+    async def _write_the_rest(self) -> None:
+        """As far as the server answers in time."""
+        try:
+            async with asyncio.timeout(LAST_WRITES_S_MAX):
+                while self._pending:
+                    await self.write(everything=True)
+        except TimeoutError:
+            self._log(
+                "events_not_written", events=len(self._pending), error=f"no answer within {LAST_WRITES_S_MAX:g} s"
+            )
 
     async def write(self, *, everything: bool = False) -> None:
-        """Writes what is due, or everything: what a process does before it ends."""
+        """Writes what is due, or everything."""
         now = self._clock.monotonic()
         due = [series for series in self._pending.values() if everything or now >= series.written_at + COUNT_S_MIN]
         for series in due:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
+from pumice.api import decoding
 from pumice.api.meta import ObjectMeta, Struct
 from pumice.kube import errors, paging
 
@@ -87,7 +88,7 @@ class Decoder(Generic[T]):
         """The line's event; None if its object cannot be read. Raises what an ERROR stands for."""
         try:
             event = self._quick.decode(line)
-        except msgspec.DecodeError:
+        except decoding.UNREADABLE:
             return self._look_closer(line)
         return self._look_closer(line) if event.type == "ERROR" else event
 
@@ -96,7 +97,7 @@ class Decoder(Generic[T]):
             event = _RAW_EVENT.decode(line)
             if event.type == "ERROR":
                 raise errors.from_status(_STATUS.decode(event.object), asked=self._asked)
-        except msgspec.DecodeError as error:
+        except decoding.UNREADABLE as error:
             raise errors.Malformed(
                 f"{self._asked} sent a line that is no watch event: {error}; is it an API server?"
             ) from error

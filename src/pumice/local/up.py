@@ -120,7 +120,7 @@ class Up:
             runtime,
             Served(memory_place=MEMORY_PLACE, prices=self._settings.prices),
         )
-        self.controllers = Controllers(self.client, informers, runtime, self._settings)
+        self.controllers = Controllers(self.client, informers, runtime, self._settings, self.scheduler.meters)
         self._stack.callback(self.controllers.close)
         await self._serve_view()
         self._run(self.scheduler.run())

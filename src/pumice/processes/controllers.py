@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from pumice.api.core import ConfigMap
+from pumice.api.native import NativePodGroup
 from pumice.controllers.cache import Cache
 from pumice.controllers.cronjob import loop as cronjob
 from pumice.controllers.driver import Driver
@@ -22,6 +23,7 @@ from pumice.controllers.jobtemplate import loop as jobtemplate
 from pumice.controllers.podgroup import loop as podgroup
 from pumice.controllers.queue import loop as queue
 from pumice.controllers.timelimit import loop as timelimit
+from pumice.kube.discovery import served_kinds
 from pumice.kube.informer import Informer
 from pumice.kube.recorder import Recorder
 from pumice.processes.controller_metrics import JobObserver
@@ -111,14 +113,19 @@ class Controllers:
     """All controllers over one API server."""
 
     def __init__(
-        self, client: Client, informers: Informers, runtime: Runtime, settings: ControllerSettings = DEFAULT_SETTINGS
+        self,
+        client: Client,
+        informers: Informers,
+        runtime: Runtime,
+        settings: ControllerSettings = DEFAULT_SETTINGS,
+        meters: Meters | None = None,
     ) -> None:
         self.cache = Cache(informers, runtime.clock)
         self._recorder = Recorder(client, component=COMPONENT, clock=runtime.clock, log=runtime.log)
         self._clock = runtime.clock
         self._log = runtime.log
         self.pulse = Pulse(runtime.clock)
-        self.meters = Meters()
+        self.meters = meters or Meters()
         self._observer = JobObserver(self.meters, self.cache)
         self.record = _record(client, informers, settings, runtime, self.meters)
         self.executor = Executor(
@@ -130,19 +137,24 @@ class Controllers:
             fillings={ssh.KEYS: keys.fill},
             before_pod_goes=self.record.keep_lines_first if self.record is not None else None,
         )
-        self.drivers = [
-            Driver(
-                each,
-                self.cache,
-                self.executor,
-                runtime,
-                observe=self._observer.looked,
-            )
-            for each in _controllers(self.cache, settings, _discovery_config(client, runtime))
-        ]
+        self._client = client
+        self._runtime = runtime
+        self._limits_time = "timelimit" in settings.enabled
+        found = _controllers(self.cache, settings, _discovery_config(client, runtime))
+        self.drivers = [self._driver(each) for each in found]
+
+    def _driver(self, controller: Controller) -> Driver:
+        return Driver(controller, self.cache, self.executor, self._runtime, observe=self._observer.looked)
+
+    async def discover(self) -> None:
+        """Adds controllers of kinds that not every API server has: Kubernetes' own groups are alpha."""
+        if self._limits_time and await served_kinds(self._client, [NativePodGroup]):
+            self.drivers.append(self._driver(timelimit.native_controller(self.cache)))
+            self._limits_time = False  # once, however often it is elected
 
     async def run(self) -> None:
         """Control until cancelled. Informers must be running."""
+        await self.discover()
         await self.cache.synced()
         self._observer.start()
         self.pulse.ready = True

@@ -1,6 +1,6 @@
-"""An operator's queues exist from the start: made where they are missing, beside the scheduler's work, and left alone afterwards.
+"""Queues that exist from the start: made where they are missing, and left alone afterwards.
 
-Root and the default queue are the scheduler's own business: it cannot begin without them.
+The root and the default queue are needed before the first cycle; an operator's own are made beside the work.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from pumice import yamltext
 from pumice.api.kinds import type_meta
-from pumice.api.scheduling import Queue
+from pumice.api.meta import ObjectReference
+from pumice.api.scheduling import ROOT_QUEUE, Queue
 from pumice.errors import BadInput
 from pumice.kube import errors
 
@@ -20,12 +21,17 @@ if TYPE_CHECKING:
 
     from pumice.api.meta import Json
     from pumice.clock import Clock
+    from pumice.cluster.state import Cluster
     from pumice.kube.client import Client
     from pumice.runtime import Log
 
 
 QUEUES_MAX = 1_000  # of one file
 PAUSE_S = 5.0  # between two tries
+SOON_S = 1.0  # the same, where nothing can begin before
+_META = type_meta(Queue)
+# Events about everything are told of the root.
+ROOT = ObjectReference(kind="Queue", name=ROOT_QUEUE, api_version=_META["apiVersion"])
 
 
 def read_queues(name: str) -> Mapping[str, Json]:
@@ -40,6 +46,15 @@ def read_queues(name: str) -> Mapping[str, Json]:
     if len(found) > QUEUES_MAX:
         raise BadInput(f"queues {name}: {len(found)} queues, at most {QUEUES_MAX}; make the rest with kubectl")
     return found
+
+
+async def make_own(client: Client, cluster: Cluster, *, clock: Clock, log: Log) -> None:
+    """The root and the default queue exist, whichever scheduler was here before, however long the server takes."""
+    wanted = {ROOT_QUEUE: False, cluster.default_queue: True}
+    for name, reclaimable in wanted.items():
+        spec: Json = {"weight": 1, "reclaimable": reclaimable}
+        while name not in cluster.queues and not await _make(client, name, spec, log):
+            await clock.sleep(SOON_S)
 
 
 async def make_queues(client: Client, wanted: Mapping[str, Json], *, clock: Clock, log: Log) -> None:
@@ -58,7 +73,7 @@ async def make_queues(client: Client, wanted: Mapping[str, Json], *, clock: Cloc
 
 
 async def _make(client: Client, name: str, spec: Json, log: Log) -> bool:
-    body = {**type_meta(Queue), "metadata": {"name": name}, "spec": spec}
+    body = {**_META, "metadata": {"name": name}, "spec": spec}
     try:
         await client.create(Queue, body)
     except errors.AlreadyExists:

@@ -2,7 +2,7 @@
 
 /v1/history                     finished gangs; ?namespace ?user ?queue ?state ?name ?since ?until ?limit (times in seconds since 1970)
 /v1/history/NAMESPACE/NAME      the last gang of that name with its attempts, evictions and pods
-/v1/report                      who used what; ?by=team|user|queue|namespace ?since ?until ?namespace
+/v1/report                      who used what; ?by=team|user|queue|namespace ?since ?until ?namespace ?step=day|hour
 /v1/logs/NAMESPACE/NAME         the last lines of an attempt; ?attempt=N
 
 A question about one namespace needs the right to list its PodGroups, one about all needs that everywhere; lines need the right to
@@ -92,7 +92,9 @@ class RecordServer:
             raise Denied(503, f"another process leads: {self._election.holder}; ask it, as the lease says where")
         if self._writer.store is None:
             raise Denied(
-                503, "the record is not open: its database is away or cannot be used; the controllers' log says why"
+                503,
+                "the record is not open: it is being opened, or its database is away or cannot be used; ask again in a moment, "
+                "or read the controllers' log",
             )
         return self._writer.store
 

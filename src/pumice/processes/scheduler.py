@@ -21,10 +21,8 @@ from pumice.api import (
     scheduling,
 )
 from pumice.api.changes import AttemptSeen, Claimed, Upserted
-from pumice.api.meta import ObjectReference
 from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.cluster.intake import Intake
-from pumice.cluster.relevance import matters
 from pumice.cluster.state import Cluster
 from pumice.cluster.tasks import Status
 from pumice.dispatch import takeover
@@ -32,8 +30,9 @@ from pumice.dispatch.dispatcher import Dispatcher
 from pumice.dispatch.evictor import EvictionSettings
 from pumice.dispatch.memory_store import MemoryPlace, MemoryStore
 from pumice.errors import NotFound
-from pumice.kube import errors
+from pumice.flight.recorder import NOBODY, Planned, Unrecorded
 from pumice.kube.recorder import Recorder
+from pumice.processes import queues
 from pumice.processes.extender_client import Extending
 from pumice.processes.forecasting import Forecasting
 from pumice.processes.gpu_loads import GangGpus, MeasuredGpus
@@ -42,6 +41,7 @@ from pumice.processes.loads import MeasuredLoads
 from pumice.processes.recorded_runs import RecordedRuns
 from pumice.processes.requirements import STATE_KINDS, Requirements
 from pumice.processes.scheduler_metrics import Observer
+from pumice.processes.wakeups import Wakeups
 from pumice.readmodel.build import Cycle
 from pumice.scheduling.core import cycle, memory
 from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
@@ -78,8 +78,6 @@ TURNS = 4  # that a waiting gang may have in one cycle: allocate, preempt (from 
 # What arrives this soon after the first piece of news is planned with it: a gang's pods are created one by one.
 GATHER_S = 0.005
 
-_QUEUES = "scheduling.volcano.sh/v1beta1"
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Served:
@@ -95,6 +93,7 @@ class Served:
         default_factory=EvictionSettings
     )  # towards pods that have to go
     memory_place: MemoryPlace | None = None  # where persistent memory is kept; None: it ends with the process
+    flight: Unrecorded = NOBODY  # keeps what every cycle is planned from
 
 
 def units_for(snapshot: Snapshot) -> int:
@@ -119,13 +118,13 @@ class Scheduler:
         self._log = runtime.log
         self._cluster = Cluster(scheduler_names=served.scheduler_names, default_queue=served.default_queue)
         self._intake = Intake(self._cluster)
-        self._news = asyncio.Event()
+        self._wakeups = Wakeups(self._intake)
         self.meters = Meters(with_volcano_names=served.volcano_metrics)
         self.pulse = Pulse(runtime.clock)
         self._tracing = runtime.tracing
         self._observer = Observer(self.meters, served.prices, runtime.tracing)
         self._extending = Extending()
-        self._loads = MeasuredLoads(client, chosen, clock=runtime.clock, log=runtime.log, tell=self._news.set)
+        self._loads = MeasuredLoads(client, chosen, clock=runtime.clock, log=runtime.log, tell=self._wakeups.now)
         place = served.memory_place
         self._recorded = RecordedRuns(
             client, chosen, None if place is None else place.namespace, clock=runtime.clock, log=runtime.log
@@ -138,6 +137,8 @@ class Scheduler:
         self._refused = ""  # why the newest policy is not in force
         self._extra_plugins = served.extra_plugins
         self._grace_s = served.grace_s
+        self._flight = served.flight
+        self._flight.of(served.scheduler_names, served.default_queue, served.grace_s)
         self._recorder = Recorder(client, component="pumice-scheduler", clock=runtime.clock, log=runtime.log)
         self.dispatcher = Dispatcher(
             client, self._cluster, self._learn, self._recorder, runtime, eviction_settings=served.eviction_settings
@@ -159,9 +160,8 @@ class Scheduler:
     # ------------------------------------------------------------------------------------------------- news
 
     def _learn(self, change: Change) -> None:
-        if matters(self._cluster, change, self._requirements.concerns):
-            self._news.set()
-        self._intake.apply(change)
+        self._wakeups.learn(change, self._requirements.concerns)
+        self._flight.saw(change)
 
     def _receive(self, news: Sequence[News]) -> None:
         for change in news:
@@ -181,6 +181,11 @@ class Scheduler:
         """What this scheduler holds to be true now; only its own intake may change it."""
         return self._cluster
 
+    @property
+    def remembered(self) -> Memory:
+        """What the last cycle left for the next one."""
+        return self._memory
+
     # ------------------------------------------------------------------------------------------------- life
 
     async def run(self) -> None:
@@ -195,14 +200,15 @@ class Scheduler:
         gc.freeze()  # what was listed stays: the collector need not look at it again
         if scheduling.ROOT_QUEUE in self._cluster.queues:  # else no scheduler has ever decided anything here
             await self.dispatcher.take_over(since=since)
-        await self._make_queues()
+        await queues.make_own(self._client, self._cluster, clock=self._clock, log=self._log)
         lasts = CLAIM_SECONDS * instant.SECOND
         for claim in reserved_room.rebuilt(self._cluster.snapshot(), self._clock.now(), lasts):
             self._learn(Claimed(claim=claim))
         self.pulse.ready = True
         self._log("scheduler_started", nodes=len(self._cluster.nodes), pods=len(self._cluster.tasks))
-        works = (self._recorder, self._loads, self._gpus, self._store, self.forecasting, self._recorded)
+        works = (self._loads, self._gpus, self._store, self.forecasting, self._recorded)
         beside = [asyncio.create_task(each.run()) for each in works]
+        telling = asyncio.create_task(self._recorder.run())
         try:
             while True:
                 await self._wait_for_news()
@@ -211,9 +217,12 @@ class Scheduler:
             for task in (*beside, *filter(None, [self._entering])):
                 task.cancel()
             await self.dispatcher.stop()
+            telling.cancel()  # it writes what is left, also what the dispatcher said last
             await self._store.flush()
+            await asyncio.wait({telling})
             self._thread.submit(self._extending.close)  # after a plan that may still be asking
             self._thread.shutdown(wait=False)
+            self._flight.close()
 
     async def idle_pulse(self) -> None:
         """A replica that waits to lead is alive too: it beats until its own loop does."""
@@ -229,7 +238,7 @@ class Scheduler:
             self.meters.add(metric)
         self._loaded |= await self._store.load(self._requirements.slots(chosen))
         self._in_force = chosen
-        self._news.set()
+        self._wakeups.now()
 
     def _look_for_policy(self) -> None:
         """A file that was read anew is entered beside the work; until it is in force the former one is."""
@@ -244,19 +253,16 @@ class Scheduler:
             due_s = TICK_S
             if self._next_change is not None:
                 due_s = min(TICK_S, (self._next_change - self._clock.now()) / instant.SECOND)
-            try:
-                async with asyncio.timeout(max(due_s, SOONEST_S)):
-                    await self._news.wait()
+            if await self._wakeups.wait(max(due_s, SOONEST_S)):
                 break
-            except TimeoutError:
-                self.pulse.beat()
-                is_due = self._next_change is not None and self._clock.now() >= self._next_change
-                if is_due or self.dispatcher.has_unwritten or self._clock.monotonic() - self._planned_at >= SWEEP_S:
-                    return
+            self.pulse.beat()
+            is_due = self._next_change is not None and self._clock.now() >= self._next_change
+            if is_due or self.dispatcher.has_unwritten or self._clock.monotonic() - self._planned_at >= SWEEP_S:
+                return
         await self._clock.sleep(GATHER_S)
 
     async def _cycle(self) -> None:
-        self._news.clear()
+        self._wakeups.begin()
         self.pulse.beat()
         began = self._planned_at = self._clock.monotonic()
         with self._tracing.span("cycle", number=self.cycles) as span:
@@ -265,6 +271,7 @@ class Scheduler:
             now = self._clock.now()
             decisions = await self._plan(snapshot, now)
             self.cycles += 1
+            self._wakeups.expect(snapshot, decisions)
             self._tell_failures(decisions)
             self._tell(snapshot, decisions, now)
             self.dispatcher.carry_out(decisions)
@@ -285,18 +292,20 @@ class Scheduler:
             self._loaded = {}
         ports = dataclasses.replace(
             self._ports,
-            extender=self._extending.of(chosen),
+            extender=self._flight.listening(self._extending.of(chosen)),
             loads=self._loads.current,
             resting=self.dispatcher.resting(),
             forecasts=self.forecasting.take_fresh(),
             run_times=self._recorded.current,
         )
+        budget = units_for(snapshot)
+        self._flight.begins(self._intake, Planned(self.cycles, now, chosen, self._memory, ports, budget))
         plan = functools.partial(
             cycle.plan,
             now=now,
             ports=ports,
             extra_plugins=self._extra_plugins,
-            budget=units_for(snapshot),
+            budget=budget,
             grace_s=self._grace_s,
         )
         self._planned_with = self._memory, dataclasses.replace(ports, measure=no_measure)
@@ -304,6 +313,7 @@ class Scheduler:
         decisions = await asyncio.get_running_loop().run_in_executor(
             self._thread, in_context, plan, snapshot, chosen, self._memory
         )
+        self._flight.ends(decisions, seconds=self._clock.monotonic() - self._planned_at)
         self._memory = decisions.memory
         self._store.offer(decisions.memory)
         for slot in decisions.refused_memory.keys() - self._oversized:
@@ -355,10 +365,9 @@ class Scheduler:
             self._log(
                 "plugin_failed", plugin=failure.plugin, gang=failure.gang, error=failure.error, trace=failure.trace
             )
-            everything = ObjectReference(kind="Queue", name=scheduling.ROOT_QUEUE, api_version=_QUEUES)
             without = f"gang {failure.gang}" if failure.gang else "it"
             text = f"plugin {failure.plugin} failed, and cycles are planned without {without}: {failure.error}"
-            self._recorder.record(everything, "Warning", "PluginFailed", text)
+            self._recorder.record(queues.ROOT, "Warning", "PluginFailed", text)
         self._failures = frozenset(failures)
 
     def policy_refused(self, why: str) -> None:
@@ -367,34 +376,12 @@ class Scheduler:
         self.meters.set("pumice_policy_refused", bool(why))
         if why:
             self.meters.count("pumice_policy_refusals_total")
-            everything = ObjectReference(kind="Queue", name=scheduling.ROOT_QUEUE, api_version=_QUEUES)
-            self._recorder.record(everything, "Warning", "PolicyRefused", f"the last good policy stays in force: {why}")
+            self._recorder.record(
+                queues.ROOT, "Warning", "PolicyRefused", f"the last good policy stays in force: {why}"
+            )
 
     def _count_dispatch(self) -> None:
         tally = self.dispatcher.take_tally()
         self.meters.count("pumice_binds_total", tally.bound)
         self.meters.count("pumice_bind_failures_total", tally.failed)
         self.meters.count("pumice_plans_dropped_total", tally.dropped)
-
-    async def _make_queues(self) -> None:
-        """The root and the default queue exist, whichever scheduler was here before, however long the server takes."""
-        wanted = {scheduling.ROOT_QUEUE: False, self._cluster.default_queue: True}
-        for name, reclaimable in wanted.items():
-            while name not in self._cluster.queues and not await self._make_queue(name, reclaimable=reclaimable):
-                await self._clock.sleep(TICK_S)
-
-    async def _make_queue(self, name: str, *, reclaimable: bool) -> bool:
-        body = {
-            "apiVersion": _QUEUES,
-            "kind": "Queue",
-            "metadata": {"name": name},
-            "spec": {"weight": 1, "reclaimable": reclaimable},
-        }
-        try:
-            await self._client.create(scheduling.Queue, body)
-        except errors.AlreadyExists:
-            return True
-        except errors.KubeError as error:
-            self._log("queue_not_made", queue=name, error=str(error))
-            return False
-        return True

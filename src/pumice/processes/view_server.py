@@ -130,8 +130,7 @@ class ViewServer:
         if found is None:
             raise Denied(404, f"no gang {key} was seen in the last cycle of this scheduler")
         if not sees_all:
-            own = tuple(each for each in found.claims if each.gang == found.gang.key)
-            found = msgspec.structs.replace(found, claims=own)
+            found = Selection(namespaces=frozenset({found.gang.namespace})).detail(found)
         return web.Response(body=msgspec.json.encode(found), content_type=_JSON)
 
     async def _suggestions(self, request: web.Request, user: Mapping[str, Any]) -> web.StreamResponse:

@@ -328,7 +328,7 @@ def _forecast(own: Forecast | None) -> model.Forecast | None:
     if own is None:
         return None
     p50, p90 = ("" if each is None else instant.format_instant(each) for each in (own.p50, own.p90))
-    return model.Forecast(instant.format_instant(own.made), p50, p90, own.ahead, own.unknown)
+    return model.Forecast(instant.format_instant(own.made), p50, p90, own.ahead, own.unknown, own.nodes)
 
 
 def _score(own: accuracy.Score) -> model.ForecastScore | None:

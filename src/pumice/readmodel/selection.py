@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pumice.api.disruptions import Party
+from pumice.scheduling.core.codes import NAMES_ARE_GANGS, Code, Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pumice.readmodel import model
 
 KINDS = ("nodes", "queues", "gangs", "claims", "attempts", "evictions")
 OTHERS = "others"  # whoever may not be named
+A_GANG_OF_OTHERS = "a gang of others"
+_CODES = {each.value: each for each in Code}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class Selection:
 
     def apply(self, state: model.State) -> model.State:
         """The part of the view that is wanted."""
-        gangs = [each for each in state.gangs if self._concerns(each)]
+        gangs = [self._gang(each) for each in state.gangs if self._concerns(each)]
         keys = {each.key for each in gangs}
         is_all = not self.queue and self.namespaces is None
         parts = {
@@ -44,6 +47,21 @@ class Selection:
             state,
             namespace=",".join(sorted(self.namespaces or ())),
             **{name: part if name in self.kinds else () for name, part in parts.items()},
+        )
+
+    def detail(self, found: model.GangDetail) -> model.GangDetail:
+        """One gang, without the names of others that may not be seen."""
+        if self.namespaces is None:
+            return found
+        hidden = [name for each in found.gang.reasons for name in self._hidden(each.code, each.facts)]
+        return msgspec.structs.replace(
+            found,
+            gang=self._gang(found.gang),
+            claims=tuple(each for each in found.claims if each.gang == found.gang.key),
+            pods=tuple(
+                msgspec.structs.replace(each, message=_anonymous(each.message, hidden)) if each.message else each
+                for each in found.pods
+            ),
         )
 
     def _nodes(self, state: model.State) -> Iterator[model.Node]:
@@ -68,7 +86,53 @@ class Selection:
             if self.namespaces is None and (not self.queue or each.gang in keys):
                 yield each
             elif each.gang in keys:
-                yield each if each.claimant in keys else msgspec.structs.replace(each, claimant="", room_for=Party())
+                known = each if each.claimant in keys else msgspec.structs.replace(each, claimant="", room_for=Party())
+                facts, why = self._told(each.code, each.facts, each.why)
+                yield msgspec.structs.replace(known, facts=facts, why=why)
 
     def _concerns(self, gang: model.Gang) -> bool:
         return self.queue in {"", gang.queue} and (self.namespaces is None or gang.namespace in self.namespaces)
+
+    def _gang(self, gang: model.Gang) -> model.Gang:
+        """Reasons name gangs that are in the way; those of other namespaces are not this reader's business."""
+        if not self.nodes and gang.forecast is not None and gang.forecast.nodes:
+            gang = msgspec.structs.replace(gang, forecast=msgspec.structs.replace(gang.forecast, nodes={}))
+        if not any(self._hidden(each.code, each.facts) for each in gang.reasons):
+            return gang
+        return msgspec.structs.replace(gang, reasons=tuple(self._reason(each) for each in gang.reasons))
+
+    def _reason(self, own: model.Reason) -> model.Reason:
+        facts, text = self._told(own.code, own.facts, own.reason)
+        return msgspec.structs.replace(own, facts=facts, reason=text)
+
+    def _hidden(self, code: str, facts: Facts) -> list[str]:
+        """Gangs that the facts name and this reader may not see."""
+        if self.namespaces is None:
+            return []
+        named = (facts.gang, *facts.holders, *(facts.names if code in NAMES_ARE_GANGS else ()))
+        return [each for each in named if not self._sees(each)]
+
+    def _told(self, code: str, facts: Facts, text: str) -> tuple[Facts, str]:
+        """The facts and their sentence, with nobody named who may not be seen."""
+        hidden = set(self._hidden(code, facts))
+        if not hidden:
+            return facts, text
+        names = [OTHERS if each in hidden else each for each in facts.names]
+        facts = msgspec.structs.replace(
+            facts,
+            gang=A_GANG_OF_OTHERS if facts.gang in hidden else facts.gang,
+            holders=tuple(each for each in facts.holders if each not in hidden),
+            names=tuple(dict.fromkeys(names)),
+        )
+        known = _CODES.get(code)
+        if known is None:  # of a scheduler that is newer than this reader
+            return Facts(), _anonymous(text, hidden)
+        words = known.text(facts)
+        own = "" if facts.gang == A_GANG_OF_OTHERS else facts.gang
+        return msgspec.structs.replace(facts, gang=own), words.replace(f"gang {A_GANG_OF_OTHERS}", A_GANG_OF_OTHERS)
+
+
+def _anonymous(text: str, hidden: Iterable[str]) -> str:
+    for name in sorted(hidden, key=len, reverse=True):  # a longer name may contain a shorter one
+        text = text.replace(name, A_GANG_OF_OTHERS)
+    return text

@@ -45,10 +45,7 @@ def _without_others(eviction: dict[str, Any], namespace: str) -> dict[str, Any]:
 
 def report(store: Store, wanted: Period, prices: Mapping[str, float], now: int) -> Usage:
     with store.reading() as connection:
-        found = queries.report(
-            connection, by=wanted.by, since=wanted.since, until=wanted.until, now=now, namespace=wanted.namespace
-        )
-        return Usage(VERSION, dict(prices), found)
+        return Usage(VERSION, dict(prices), queries.report(connection, wanted, now))
 
 
 def forecasts(store: Store, namespace: str, since: int) -> ForecastRecord:

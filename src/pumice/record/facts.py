@@ -10,10 +10,10 @@ import msgspec
 
 from pumice import instant
 from pumice.api import decoding, disruptions, names, run_time, versions
-from pumice.api.groups import group_of
+from pumice.api.groups import Group, group_of
 from pumice.api.pods import Pod, PodTemplate
+from pumice.api.scheduling import PodGroup
 from pumice.cluster import amounts, requests
-from pumice.cluster.fingerprints import fingerprint
 from pumice.digits import whole_number
 from pumice.record.rows import Eviction, Run, State, cut
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from pumice.api.batch import Job
     from pumice.api.core import Node
     from pumice.api.meta import ObjectMeta, ResourceList
-    from pumice.api.scheduling import PodGroup
+    from pumice.api.native import NativePodGroup
     from pumice.cluster.amounts import Amounts
 
 CACHED_MAX = 4_096
-USER_CHARS_MAX = 253
 GIB = 2**30
+NO_GROUP = Group("")
 _JOB = ("batch.volcano.sh/v1alpha1", "Job")
 _ENDED = {"Succeeded": State.SUCCEEDED, "Failed": State.FAILED}
 _LEFT_OUT = ("attachable-volumes-", "hugepages-")
@@ -36,11 +36,11 @@ _LEFT_OUT = ("attachable-volumes-", "hugepages-")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Membership:
-    """Which gang a pod is of: a Job by its uid, or a PodGroup by its name, which may have no object yet."""
+    """Which gang a pod is of: a Job by its uid, or a group by its name, which may have no object yet."""
 
     job: str = ""
     attempt: int = 0
-    group: str = ""
+    group: Group = NO_GROUP
 
 
 def membership(pod: Pod) -> Membership:
@@ -48,8 +48,7 @@ def membership(pod: Pod) -> Membership:
     if owner is not None and (owner.api_version, owner.kind) == _JOB:
         version = pod.metadata.annotations.get(names.JOB_VERSION, "")
         return Membership(job=owner.uid, attempt=whole_number(version) or 0)
-    group = group_of(pod)
-    return Membership(group="" if group.is_native else group.name)
+    return Membership(group=group_of(pod))
 
 
 def owning_job(metadata: ObjectMeta) -> str:
@@ -58,28 +57,14 @@ def owning_job(metadata: ObjectMeta) -> str:
     return owner.uid if owner is not None and (owner.api_version, owner.kind) == _JOB else ""
 
 
-def user_of(metadata: ObjectMeta, *, trusts_label: bool) -> str:
-    """To whom a gang is charged: who submitted it as admission has recorded, else (where it is trusted) the label, else its namespace."""
-    labelled = metadata.labels.get(names.USER) if trusts_label else None
-    user = metadata.annotations.get(names.SUBMITTED_BY) or labelled or metadata.namespace
-    return user if len(user) <= USER_CHARS_MAX else f"{user[:USER_CHARS_MAX]}-{fingerprint(user)}"
-
-
 def version_of(metadata: ObjectMeta) -> int:
     return min(versions.number_of(metadata.resource_version) or 0, 2**63 - 1)
 
 
-@lru_cache(CACHED_MAX)
-def seconds(text: str) -> int:
-    """An API server's time in whole seconds; what is none is the beginning of time."""
-    try:
-        return instant.parse_instant(text) // instant.SECOND
-    except instant.InstantError:
-        return 0
-
-
 def at(text: str | None) -> int | None:
-    return (seconds(text) or None) if text else None
+    """An API server's time in whole seconds; None for none, and for what no API server writes."""
+    moment = run_time.known_moment(text)
+    return moment // instant.SECOND if moment else None
 
 
 # ------------------------------------------------------------------------------------------------------------ runs
@@ -135,9 +120,8 @@ def eviction_of(pod: Pod, run: Run) -> Eviction | None:
 
 def _bound(pod: Pod) -> int:
     """Kubelets do not say when a pod was bound; its condition does."""
-    conditions = pod.status.conditions
-    told = (each.last_transition_time for each in conditions if each.type == "PodScheduled" and each.status == "True")
-    return at(next(told, None)) or at(pod.status.start_time) or at(pod.metadata.creation_timestamp) or 0
+    told = run_time.bound_at(pod)
+    return told // instant.SECOND if told else at(pod.metadata.creation_timestamp) or 0
 
 
 def _started(pod: Pod) -> int | None:
@@ -154,14 +138,8 @@ def ended(pod: Pod, gone_at: int | None) -> int | None:
     """When a pod's containers ended, or it was gone; None while it goes on."""
     if pod.status.phase not in _ENDED and gone_at is None:
         return None
-    ends = [each.state.terminated for each in pod.status.container_statuses]
-    if ends and all(ends):
-        times = [at(end.finished_at) for end in ends if end is not None]
-        if known := [time for time in times if time]:
-            return max(known)
-    conditions = [at(each.last_transition_time) for each in pod.status.conditions]
-    if pod.status.phase in _ENDED and (known := [time for time in conditions if time]):
-        return max(known)
+    if told := run_time.ended_at(pod, is_gone=gone_at is not None):
+        return told // instant.SECOND
     due = at(pod.metadata.deletion_timestamp)  # its kubelet may take less
     return min(due, gone_at) if due is not None and gone_at is not None else gone_at or due
 
@@ -216,9 +194,19 @@ def shapes_of_job(job: Job) -> str:
     )
 
 
-def shapes_of_group(group: PodGroup) -> str:
-    asked = units(amounts.read_minimum(group.spec.min_resources or {}))
-    return _text([{"task": "", "pods": group.spec.min_member, "resources": asked}])
+def shapes_of_group(group: PodGroup | NativePodGroup) -> str:
+    """The minimum, and what it asks for; Kubernetes' own groups do not say that."""
+    asked: ResourceList = {}
+    if isinstance(group, PodGroup):
+        asked = group.spec.min_resources or {}
+    return _text([{"task": "", "pods": minimum_of(group), "resources": units(amounts.read_minimum(asked))}])
+
+
+def minimum_of(group: PodGroup | NativePodGroup) -> int:
+    if isinstance(group, PodGroup):
+        return group.spec.min_member
+    gang = group.spec.scheduling_policy.gang
+    return gang.min_count if gang is not None else 1
 
 
 def capacity_of(nodes: Iterable[Node]) -> dict[str, float]:

@@ -15,6 +15,7 @@ import msgspec
 
 from pumice import instant
 from pumice.api.changes import Upserted
+from pumice.api.native import NativePodGroup
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.kube import requests
@@ -25,6 +26,7 @@ from pumice.record import facts
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pumice.api.groups import Group
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
     from pumice.runtime import Runtime
@@ -103,8 +105,7 @@ class LogKeeper:
         if not any(each.state.running or each.state.terminated for each in pod.status.container_statuses):
             return
         member = facts.membership(pod)
-        group = self._informers.of(PodGroup).get(pod.metadata.namespace, member.group) if member.group else None
-        gang = member.job or (group.metadata.uid if group is not None else "")
+        gang = member.job or self._gang_of(pod.metadata.namespace, member.group)
         if not gang:
             return
         self._seen[uid] = stage
@@ -118,6 +119,11 @@ class LogKeeper:
                 self.dropped += 1
         else:
             self._hurry(uid, wanted)
+
+    def _gang_of(self, namespace: str, group: Group) -> str:
+        kind: type[PodGroup | NativePodGroup] = NativePodGroup if group.is_native else PodGroup
+        found = self._informers.of(kind).get(namespace, group.name) if group.name else None
+        return "" if found is None else found.metadata.uid
 
     def _hurry(self, uid: str, wanted: _Wanted) -> None:
         self._calm.pop(uid, None)

@@ -17,7 +17,9 @@ VERSION = 1
 LIMIT = 50
 BY = ("team", "user", "queue", "namespace")
 FILTERS = ("namespace", "user", "queue", "name", "state", "since", "until", "limit", "before")
-PERIOD = ("by", "since", "until", "namespace")
+PERIOD = ("by", "since", "until", "namespace", "step")
+STEPS = {"day": 86_400, "hour": 3_600}  # of what is told over time
+STEPS_MAX = 400  # of one answer
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Period:
     since: int
     until: int
     namespace: str = ""
+    step: int = STEPS["day"]
 
 
 def number(query: Mapping[str, str], name: str) -> int | None:
@@ -72,7 +75,12 @@ def period_of(query: Mapping[str, str]) -> Period:
         raise BadInput(f"by={by[:40]!r}: there are {', '.join(BY)}")
     if since is None or until is None or since >= until:
         raise BadInput("since and until: give both, in seconds since 1970, the earlier one first")
-    return Period(by, since, until, query.get("namespace", ""))
+    step = STEPS.get(query.get("step") or "day")
+    if step is None:
+        raise BadInput(f"step={query['step'][:40]!r}: there are {', '.join(STEPS)}")
+    if step != STEPS["day"] and until - since > step * STEPS_MAX:
+        raise BadInput(f"step={query['step']} from since to until: more than {STEPS_MAX}; ask for a shorter time")
+    return Period(by, since, until, query.get("namespace", ""), step)
 
 
 # ------------------------------------------------------------------------------------------------------ answers
@@ -119,9 +127,10 @@ class Report(msgspec.Struct, frozen=True):
     until: int
     by: str
     rows: list[UsageRow]
-    days: list[tuple[int, str, float]]  # the first second of a day, an account, GPU hours
+    days: list[tuple[int, str, float]]  # the first second of a day (or hour, by `step`), an account, GPU hours
     capacity: dict[str, float]  # resource -> amount times hours of what the nodes had, as far as that is known
     gaps: list[tuple[int, int, int]]  # from, to, rows that were given up
+    step: int = STEPS["day"]
 
 
 class History(msgspec.Struct, frozen=True):

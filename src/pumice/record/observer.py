@@ -1,20 +1,23 @@
 """How objects become rows: takes the latest state of whatever has changed, and says which rows follow. Pure.
 
-A gang is known by the uid of its Job, or of its PodGroup where no Job owns it. News comes in any order: pods may be seen before their
+A gang is known by the uid of its Job, or of its group where no Job owns it: Volcano's PodGroup, or Kubernetes' own. News comes in any order: pods may be seen before their
 group. What is gone is forgotten as soon as its last rows have been told.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from pumice.api import names
 from pumice.api.batch import Job, JobPhase
 from pumice.api.core import Node
+from pumice.api.native import NativePodGroup
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, PodGroupPhase, Queue
+from pumice.cluster.gangs import user_of
 from pumice.record import facts
 from pumice.record.rows import Attempt, Capacity, Gang, State, cut
 
@@ -24,7 +27,9 @@ if TYPE_CHECKING:
     from pumice.api.meta import ObjectMeta
     from pumice.record.rows import Forecast, Row, Run
 
-KINDS = (Job, PodGroup, Pod, Queue, Node)
+KINDS = (Job, PodGroup, NativePodGroup, Pod, Queue, Node)
+GROUP, NATIVE_GROUP = "PodGroup", "PodGroup.scheduling.k8s.io"  # kinds of gangs, beside Job
+DEFAULT_QUEUE = "default"  # of groups that name none
 FORMER_RUNS_MAX = 1_024  # of pods that are gone, of one gang that lives on
 SAMPLE_S = 60  # how often the capacity is looked at
 
@@ -37,11 +42,14 @@ _FINAL = {
 _WAITS = frozenset({"", JobPhase.PENDING.value})
 
 
+Place: TypeAlias = tuple[str, str, bool]  # namespace and name of a group, and whether it is Kubernetes' own
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class News:
     """The latest state of an object; `gone_at` is when it was found to be deleted, in seconds."""
 
-    object: Job | PodGroup | Pod | Queue | Node
+    object: Job | PodGroup | NativePodGroup | Pod | Queue | Node
     gone_at: int | None = None
 
 
@@ -66,10 +74,10 @@ class Observer:
     def __init__(self, *, trusts_label: bool = False) -> None:
         self._trusts_label = trusts_label
         self._gangs: dict[str, _Gang] = {}
-        self._groups: dict[tuple[str, str], str] = {}  # namespace and name of a PodGroup -> its gang
-        self._group_uids: dict[str, str] = {}  # uids of PodGroups -> their gang
+        self._groups: dict[Place, str] = {}  # groups -> their gangs
+        self._group_uids: dict[str, str] = {}  # uids of groups -> their gang
         self._members: dict[str, str] = {}  # uids of pods that no Job owns -> their gang
-        self._orphans: dict[tuple[str, str], dict[str, News]] = {}  # pods whose group has not been seen
+        self._orphans: dict[Place, dict[str, News]] = {}  # pods whose group has not been seen
         self._parents: dict[str, str] = {}
         self._nodes: dict[str, Node] = {}
         self._capacity: dict[str, float] = {}
@@ -113,9 +121,10 @@ class Observer:
             self._see_node(each)
         for each in by_kind[Job]:
             touched.setdefault(self._see_job(each, now), set())
-        for each in by_kind[PodGroup]:
+        groups = [*by_kind[PodGroup], *by_kind[NativePodGroup]]
+        for each in groups:
             touched.setdefault(self._see_group(each, now), set())
-        found = [*by_kind[Pod], *self._adopted(by_kind[PodGroup])]
+        found = [*by_kind[Pod], *self._adopted(groups)]
         for each in found:
             self._see_pod(each, touched, rows)
         for uid, attempts in touched.items():
@@ -164,9 +173,8 @@ class Observer:
 
     def _see_group(self, news: News, now: int) -> str:
         group = news.object
-        assert isinstance(group, PodGroup)
-        metadata = group.metadata
-        place = (metadata.namespace, metadata.name)
+        assert isinstance(group, PodGroup | NativePodGroup)
+        metadata, place = group.metadata, _place(group)
         uid = facts.owning_job(metadata) or metadata.uid
         if news.gone_at is None:
             self._groups[place] = uid
@@ -179,16 +187,20 @@ class Observer:
         gang.seen = max(gang.seen, facts.version_of(metadata))
         if uid != metadata.uid:
             return uid  # its Job tells the rest
-        if group.status.phase not in {"", PodGroupPhase.PENDING.value}:
-            gang.admitted = min(gang.admitted or now, now)
         gang.is_gone = news.gone_at is not None
-        is_complete = group.status.phase == PodGroupPhase.COMPLETED
+        is_complete, queue = False, metadata.annotations.get(names.QUEUE_NAME, DEFAULT_QUEUE)
+        if isinstance(group, PodGroup):
+            if group.status.phase not in {"", PodGroupPhase.PENDING.value}:
+                gang.admitted = min(gang.admitted or now, now)
+            is_complete, queue = group.status.phase == PodGroupPhase.COMPLETED, group.spec.queue
+        else:  # it needs no admission, and only its pods say how it is doing
+            gang.admitted = facts.at(metadata.creation_timestamp)
         gang.row = self._row(
             metadata,
-            kind="PodGroup",
-            queue=group.spec.queue,
+            kind=GROUP if isinstance(group, PodGroup) else NATIVE_GROUP,
+            queue=queue,
             shapes=facts.shapes_of_group(group),
-            minimum=group.spec.min_member,
+            minimum=facts.minimum_of(group),
             ended=now if is_complete else news.gone_at,
             state=State.COMPLETED if is_complete else State.DELETED if gang.is_gone else State.PENDING,
             reason="",
@@ -212,7 +224,7 @@ class Observer:
             kind=kind,
             namespace=metadata.namespace,
             name=metadata.name,
-            user_name=facts.user_of(metadata, trusts_label=self._trusts_label),
+            user_name=user_of(metadata, trusts_label=self._trusts_label),
             queue=queue,
             team=facts.team_of(queue, self._parents),
             shapes=shapes,
@@ -229,7 +241,8 @@ class Observer:
     def _adopted(self, groups: Iterable[News]) -> Iterator[News]:
         """Pods that have waited for one of these groups to be seen."""
         for each in groups:
-            place = (each.object.metadata.namespace, each.object.metadata.name)
+            assert isinstance(each.object, PodGroup | NativePodGroup)
+            place = _place(each.object)
             if place in self._groups:
                 yield from self._orphans.pop(place, {}).values()
 
@@ -237,7 +250,7 @@ class Observer:
         pod = news.object
         assert isinstance(pod, Pod)
         uid, member = pod.metadata.uid, facts.membership(pod)
-        place = (pod.metadata.namespace, member.group)
+        place = (pod.metadata.namespace, member.group.name, member.group.is_native)
         gang_uid = member.job or self._members.get(uid) or self._groups.get(place, "")
         if not gang_uid:
             self._wait(place, uid, news)
@@ -265,7 +278,7 @@ class Observer:
         if (eviction := facts.eviction_of(pod, run)) is not None:
             rows.append(eviction)
 
-    def _wait(self, place: tuple[str, str], uid: str, news: News) -> None:
+    def _wait(self, place: Place, uid: str, news: News) -> None:
         if news.gone_at is None and place[1]:
             self._orphans.setdefault(place, {})[uid] = news
         elif place in self._orphans:
@@ -314,6 +327,10 @@ class Observer:
         self._capacity = fresh
 
 
+def _place(group: PodGroup | NativePodGroup) -> Place:
+    return group.metadata.namespace, group.metadata.name, isinstance(group, NativePodGroup)
+
+
 def _is_same(fresh: Row, known: Row | None) -> bool:
     """True where nothing but the version differs: that is no news."""
     return known is not None and msgspec.structs.replace(fresh, seen=known.seen) == known  # type: ignore[union-attr]
@@ -322,8 +339,15 @@ def _is_same(fresh: Row, known: Row | None) -> bool:
 def _complete(row: Gang, gang: _Gang) -> Gang:
     """The gang's row with what its pods tell."""
     state, ended, seen = row.state, row.ended, gang.seen
-    if row.kind == "PodGroup":
-        runs = list(gang.runs.values())
+    runs = list(gang.runs.values())
+    if row.kind == NATIVE_GROUP and ended is None:
+        seen = seen if runs else 0  # its pods are gone, or are yet to come: whatever the record has of it says more
+        if len(runs) >= row.minimum and all(run.ended is not None for run in runs):
+            ended = max((run.ended for run in runs if run.ended is not None), default=None)
+            state = _outcome([run.state for run in runs], State.DELETED)
+        elif runs:
+            state = State.RUNNING
+    elif row.kind != "Job":
         if state == State.COMPLETED:
             ended = max((run.ended for run in runs if run.ended is not None), default=ended)
             seen = seen if runs else 0  # its pods are gone: whatever the record has of it says more

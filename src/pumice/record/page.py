@@ -48,7 +48,8 @@ def html(report: Report, bill: Bill, *, title: str) -> str:
 
 
 def daily(report: Report, bill: Bill) -> Plot:
-    """GPU hours of each day, one colour an account; the small ones together."""
+    """GPU hours of each day or hour, one colour an account; the small ones together."""
+    each, is_hourly = report.step, report.step < DAY_S
     shown = [line.name for line in bill.lines[:SHOWN_MAX]]
     has_others = len(bill.lines) > SHOWN_MAX
     names = [*shown, *([OTHERS] if has_others else [])]
@@ -58,30 +59,35 @@ def daily(report: Report, bill: Bill) -> Plot:
         day = heights.setdefault(first, {})
         account = name if name in shown else OTHERS
         day[account] = day.get(account, 0.0) + hours
-    count = max((report.until - report.since + DAY_S - 1) // DAY_S, 1)
+    count = max((report.until - report.since + each - 1) // each, 1)
     most = max((sum(day.values()) for day in heights.values()), default=0.0) or 1.0
     step, tall = (WIDTH - 2 * MARGIN) / count, HEIGHT - 2 * MARGIN
     bars = []
     for first, day in sorted(heights.items()):
-        x, y = MARGIN + (first - report.since) // DAY_S * step, float(HEIGHT - MARGIN)
+        x, y = MARGIN + (first - report.since) // each * step, float(HEIGHT - MARGIN)
         for name in names:
             hours = day.get(name, 0.0)
             height = hours / most * tall
             if hours:
                 y -= height
-                title = f"{_when(first)[:10]} {name}: {hours:.1f} GPU-hours"
+                at = _when(first)[:16].replace("T", " ") if is_hourly else _when(first)[:10]
+                title = f"{at} {name}: {hours:.1f} GPU-hours"
                 bars.append(
                     Bar(
                         round(x + 1, 2), round(y, 2), round(max(step - 2, 1), 2), round(height, 2), colours[name], title
                     )
                 )
     ticks = [
-        (HEIGHT - MARGIN - tall * part / 4, f"{most * part / 4:,.0f}" if most >= 8 else f"{most * part / 4:.2f}")
+        (
+            HEIGHT - MARGIN - tall * part / 4,
+            f"{most * part / 4:,.0f}" if most >= 8 else f"{most * part / 4:.{2 if most >= 0.1 else 1}g}",
+        )
         for part in range(5)
     ]
     every = max(count // 10, 1)
+    shown_of = slice(11, 16) if is_hourly else slice(8, 10)
     days = [
-        (round(MARGIN + (n + 0.5) * step, 2), _when(report.since + n * DAY_S)[8:10]) for n in range(0, count, every)
+        (round(MARGIN + (n + 0.5) * step, 2), _when(report.since + n * each)[shown_of]) for n in range(0, count, every)
     ]
     return Plot(bars, ticks, days, [(colours[name], name) for name in names])
 

@@ -29,7 +29,7 @@ from pumice.record.schema import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pumice.record.model import Filter
+    from pumice.record.model import Filter, Period
 
 LIMIT_MAX = 10_000
 PODS_MAX = 2_000  # of one gang, in one answer
@@ -125,9 +125,10 @@ def evictions(connection: sa.Connection, gang: str, limit: int = 1_000) -> list[
 # ------------------------------------------------------------------------------------------------------ usage
 
 
-def report(connection: sa.Connection, *, by: str, since: int, until: int, now: int, namespace: str = "") -> Report:
+def report(connection: sa.Connection, wanted: Period, now: int) -> Report:
     """Who used what from `since` to `until`; of one namespace alone where one is given."""
-    days, rows = _usage(connection, by, since, until, namespace)
+    since, until, namespace = wanted.since, wanted.until, wanted.namespace
+    days, rows = _usage(connection, wanted)
     steps: Sequence[Any] = []
     if not namespace:  # what nobody used is nobody's business but the cluster's
         steps = connection.execute(
@@ -141,21 +142,23 @@ def report(connection: sa.Connection, *, by: str, since: int, until: int, now: i
     return Report(
         since=since,
         until=until,
-        by=by,
+        by=wanted.by,
         rows=[UsageRow(*key, held / usage.HOUR, lost / usage.HOUR) for key, (held, lost) in sorted(rows.items())],
         days=[(*key, held / usage.HOUR) for key, held in sorted(days.items())],
         capacity={name: value / usage.HOUR for name, value in capacity.items()},
         gaps=[tuple(gap) for gap in connection.execute(gaps.order_by(GAPS.c.since))],
+        step=wanted.step,
     )
 
 
 def _usage(
-    connection: sa.Connection, by: str, since: int, until: int, namespace: str
+    connection: sa.Connection, wanted: Period
 ) -> tuple[dict[tuple[int, str], float], dict[tuple[str, str], tuple[float, float]]]:
-    """GPU seconds by day and account; and seconds held and lost by account and resource. Whole days are read as such."""
-    is_whole = since % DAY_S == until % DAY_S == 0
+    """GPU seconds by step and account; and seconds held and lost by account and resource. Whole days are read as such."""
+    since, until, namespace, step = wanted.since, wanted.until, wanted.namespace, wanted.step
+    is_whole = since % DAY_S == until % DAY_S == step % DAY_S == 0
     table, at = (USAGE_DAYS, USAGE_DAYS.c.day) if is_whole else (USAGE, USAGE.c.hour)
-    day, account = at - at % DAY_S, table.c[ACCOUNTS[by]]
+    day, account = at - at % step, table.c[ACCOUNTS[wanted.by]]
     within = [at >= since, at < until, *([table.c.namespace == namespace] if namespace else [])]
     totals = (
         sa.select(account, table.c.resource, sa.func.sum(table.c.held_s), sa.func.sum(table.c.lost_s))

@@ -67,6 +67,7 @@ class Store:
         self._engine = _engine(url)
         self._insert = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
         self._upserts: dict[str, Any] = {}
+        self._marked = self._insert(STALE_HOURS).on_conflict_do_nothing()
         self._noted = 0  # when it was last noted that the record is kept up to date
 
     def close(self) -> None:
@@ -238,23 +239,17 @@ class Store:
     def _settle(self, connection: sa.Connection, gangs: Collection[str]) -> None:
         """The sums of gangs that have ended, computed anew from all that is known of them."""
         for chunk in _chunks(sorted(gangs)):
-            ended = connection.scalars(sa.select(GANGS.c.uid).where(GANGS.c.uid.in_(chunk), GANGS.c.ended.is_not(None)))
-            uids = ended.all()
-            if not uids:
-                continue
-            sums = usage.by_gang(held for _, held in _held(connection, RUNS.c.gang.in_(uids)))
-            values = [_sums_of(uid, sums.get(uid, usage.GangSum())) for uid in uids]
-            of = GANGS.c.uid == sa.bindparam("of")
-            counted = {"attempts": _number_of(ATTEMPTS), "evictions": _number_of(EVICTIONS)}
-            fresh: dict[str, Any] = {name: sa.bindparam(name) for name in values[0] if name != "of"}
-            connection.execute(sa.update(GANGS).where(of).values({**fresh, **counted}), values)
+            uids = connection.scalars(_ENDED_AMONG, {"uids": chunk}).all()
+            if uids:
+                sums = usage.by_gang(held for _, held in _held(connection, _HELD_BY, uids=uids))
+                connection.execute(_SETTLED, [_sums_of(uid, sums.get(uid, usage.GangSum())) for uid in uids])
 
     # ------------------------------------------------------------------------------------------------- hours
 
     def _mark(self, connection: sa.Connection, hours: Iterable[int]) -> None:
         values = [{"hour": hour} for hour in sorted(set(hours))]
         if values:
-            connection.execute(self._insert(STALE_HOURS).on_conflict_do_nothing(), values)
+            connection.execute(self._marked, values)
 
     def sum_up(self, now: int) -> bool:
         """Bring the hours up to date that something has changed in; whether more are left. To be called when no rows wait."""
@@ -279,8 +274,7 @@ class Store:
         return not is_done or len(marked) == HOURS_MAX
 
     def _sum_hour(self, connection: sa.Connection, hour: int, now: int) -> None:
-        overlaps = sa.and_(RUNS.c.bound < hour + usage.HOUR, sa.or_(RUNS.c.ended >= hour, RUNS.c.ended.is_(None)))
-        sums = usage.by_hour(hour, _held(connection, overlaps), now)
+        sums = usage.by_hour(hour, _held(connection, _HELD_IN, first=hour, next=hour + usage.HOUR), now)
         connection.execute(sa.delete(USAGE).where(USAGE.c.hour == hour))
         values = [
             {"hour": hour, **account._asdict(), "resource": resource, "held_s": held, "lost_s": lost}
@@ -420,7 +414,12 @@ def _sums_of(uid: str, found: usage.GangSum) -> dict[str, Any]:
     }
 
 
-def _held(connection: sa.Connection, which: Any) -> Iterator[tuple[usage.Account, usage.Held]]:
+def _held(connection: sa.Connection, runs: Any, **which: Any) -> Iterator[tuple[usage.Account, usage.Held]]:
+    for row in connection.execute(runs, which):
+        yield usage.Account(*row[:4]), usage.Held(*row[4:])
+
+
+def _held_where(condition: Any) -> Any:
     """Runs with whom they are charged to and how their attempts ended."""
     columns = (
         GANGS.c.namespace, GANGS.c.queue, GANGS.c.user_name, GANGS.c.team,
@@ -429,8 +428,24 @@ def _held(connection: sa.Connection, which: Any) -> Iterator[tuple[usage.Account
     )  # fmt: skip
     attempt = sa.and_(ATTEMPTS.c.gang == RUNS.c.gang, ATTEMPTS.c.number == RUNS.c.attempt)
     joined = RUNS.join(GANGS, GANGS.c.uid == RUNS.c.gang).outerjoin(ATTEMPTS, attempt)
-    for row in connection.execute(sa.select(*columns).select_from(joined).where(which)):
-        yield usage.Account(*row[:4]), usage.Held(*row[4:])
+    return sa.select(*columns).select_from(joined).where(condition)
+
+
+# What every batch executes is made once: to make a statement costs more than to run it over some tens of rows.
+_UIDS: Any = sa.bindparam("uids", expanding=True)
+_ENDED_AMONG = sa.select(GANGS.c.uid).where(GANGS.c.uid.in_(_UIDS), GANGS.c.ended.is_not(None))
+_HELD_BY = _held_where(RUNS.c.gang.in_(_UIDS))
+_HELD_IN = _held_where(
+    sa.and_(RUNS.c.bound < sa.bindparam("next"), sa.or_(RUNS.c.ended >= sa.bindparam("first"), RUNS.c.ended.is_(None)))
+)
+_SETTLED = (
+    sa.update(GANGS)
+    .where(GANGS.c.uid == sa.bindparam("of"))
+    .values(
+        {name: sa.bindparam(name) for name in ("lost_s", "gpu_s", "lost_gpu_s", "held")}
+        | {"attempts": _number_of(ATTEMPTS), "evictions": _number_of(EVICTIONS)}
+    )
+)
 
 
 def sum_day(connection: sa.Connection, day: int) -> None:

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pumice import instant
 from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import Namespace
+from pumice.api.native import NativePodGroup
 from pumice.api.pods import Pod
 from pumice.errors import BadInput, PumiceError
+from pumice.kube.discovery import served_kinds
 from pumice.kube.errors import KubeError
 from pumice.record.buffer import BATCH_MAX, Buffer
 from pumice.record.learned import GANGS_MAX, Exchange, Lessons
@@ -56,6 +58,7 @@ class Writer:
     def __init__(
         self, client: Client, informers: Informers, settings: RecordSettings, runtime: Runtime, meters: Meters
     ) -> None:
+        self._client = client
         self._informers = informers
         self._settings = settings
         self._clock = runtime.clock
@@ -113,7 +116,9 @@ class Writer:
     async def _keep(self) -> None:
         self._observer = Observer(trusts_label=self._settings.trusts_label)
         self._is_closed_off = False
-        leaves = [self._informers.of(kind).subscribe(functools.partial(self._hear, kind)) for kind in KINDS]
+        native = await served_kinds(self._client, [NativePodGroup])  # not every server has Kubernetes' own groups
+        kinds = [kind for kind in KINDS if kind is not NativePodGroup or native]
+        leaves = [self._informers.of(kind).subscribe(functools.partial(self._hear, kind)) for kind in kinds]
         self._informers.of(Namespace)
         writing: asyncio.Task[None] | None = None
         fetching: asyncio.Task[None] | None = None

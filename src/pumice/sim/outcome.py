@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -54,6 +55,7 @@ class Outcome:
     cycles: int = 0
     lost_slot_s: float = 0.0  # work that was done and thrown away
     held: list[tuple[float, Run, int]] = dataclasses.field(default_factory=list)  # (when, who, slots more or less)
+    losses: list[tuple[float, float]] = dataclasses.field(default_factory=list)  # (when, slot seconds that were lost)
 
     def started(self, run: Run, at_s: float) -> None:
         run.start_s = at_s if run.start_s is None else run.start_s
@@ -66,7 +68,9 @@ class Outcome:
 
     def restarted(self, run: Run, at_s: float) -> None:
         run.restarts += 1
-        self.lost_slot_s += (at_s - run.began_s) * run.slots
+        lost = (at_s - run.began_s) * run.slots
+        self.lost_slot_s += lost
+        self.losses.append((at_s, lost))
         self.held.append((at_s, run, -run.slots))
 
     # ------------------------------------------------------------------------------------------------- figures
@@ -87,11 +91,57 @@ class Outcome:
             "makespan_s": makespan,
             "evictions": self.evictions,
             "lost_gpu_h": self.lost_slot_s / 3600,
+            "idle_gpu_h": (self.slots * makespan - self._held_slot_s(first + makespan)) / 3600,
+            "stranded_gpu_h": self._stranded_slot_s() / 3600,
+            "fairness": self._fairness(),
             "jobs": len(self.runs),
             "never_started": len(self.runs) - len(waits),
             "never_ended": len(self.runs) - len(ends),
             "cycles": self.cycles,
         }
+
+    def slowdown_by(self, by: str) -> dict[str, float]:
+        """The mean bounded slowdown of each "user" or "queue" of whose gangs one has ended."""
+        own: dict[str, list[float]] = {}
+        for run in self.runs:
+            if run.slowdown is not None:
+                own.setdefault(getattr(run.job, by), []).append(run.slowdown)
+        return {name: sum(values) / len(values) for name, values in own.items()}
+
+    def _fairness(self) -> float | None:
+        """Jain's index over users' slowdowns: 1 where all suffer alike, 1/n where one of n does; None for fewer than two."""
+        values = list(self.slowdown_by("user").values())
+        return sum(values) ** 2 / (len(values) * sum(each * each for each in values)) if len(values) > 1 else None
+
+    def _held_slot_s(self, until_s: float) -> float:
+        return sum(-delta * min(at, until_s) for at, _, delta in self.held) + until_s * sum(
+            delta for _, _, delta in self.held
+        )
+
+    def stranded(self) -> list[tuple[float, int]]:
+        """From when on how many slots were free although a gang waited that asks for no more: by fragmentation, or by the order of things."""
+        happened = [(run.job.at_s, 1, run, 0) for run in self.runs]
+        happened += [(run.start_s, 2, run, 0) for run in self.runs if run.start_s is not None]
+        happened += [(at, 0, run, delta) for at, run, delta in self.held]
+        happened.sort(key=lambda each: each[:2])
+        free, waiting, levels = self.slots, Counter[int](), list[tuple[float, int]]()
+        for number, (at, kind, run, delta) in enumerate(happened):
+            free -= delta
+            if kind:
+                waiting[run.slots] += 1 if kind == 1 else -1
+            is_last = number + 1 == len(happened) or happened[number + 1][0] > at
+            if is_last:
+                usable = any(count > 0 and size <= free for size, count in waiting.items())
+                level = free if usable else 0
+                if not levels or levels[-1][1] != level:
+                    levels.append((at, level))
+        return levels
+
+    def _stranded_slot_s(self) -> float:
+        levels = self.stranded()
+        end = max((at for at, _, _ in self.held), default=0.0)
+        ends = [*(at for at, _ in levels[1:]), end]
+        return sum(level * max(until - at, 0.0) for (at, level), until in zip(levels, ends, strict=False))
 
     def wait_by_size(self, edges: tuple[int, ...] = (1, 8, 32, 128)) -> dict[str, dict[str, Any]]:
         """Waits of gangs by their size: "1", "2-8", ... and beyond the last edge."""
@@ -112,21 +162,22 @@ class Outcome:
         end = until_s if until_s is not None else max((at for at, _, _ in self.held), default=0.0)
         edges = np.arange(0.0, end + step_s, step_s)
         names = dict.fromkeys(getattr(run.job, by) for run in self.runs)
-        return {
-            name: self._mean_held([each for each in self.held if getattr(each[1].job, by) == name], edges)
-            for name in names
-        }
+        own: dict[str, list[tuple[float, int]]] = {name: [] for name in names}
+        for at, run, delta in self.held:
+            own[getattr(run.job, by)].append((at, delta))
+        return {name: mean_levels(changes, edges) for name, changes in own.items()}
 
-    def _mean_held(self, changes: list[tuple[float, Run, int]], edges: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Between edges: the slot seconds up to each edge are those of every change that came before it."""
-        times = np.array([at for at, _, _ in changes] or [0.0])
-        deltas = np.array([delta for _, _, delta in changes] or [0])
-        order = np.searchsorted(times, edges)  # changes are in order of time
-        level = np.concatenate([[0], np.cumsum(deltas)])
-        moment = np.concatenate([[0.0], np.cumsum(deltas * times)])
-        area = level[order] * edges - moment[order]
-        means: NDArray[np.float64] = np.diff(area) / np.diff(edges)
-        return means
+
+def mean_levels(changes: Sequence[tuple[float, int]], edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean between edges of what rises and falls at these times, which are in order."""
+    times = np.array([at for at, _ in changes] or [0.0])
+    deltas = np.array([delta for _, delta in changes] or [0])
+    order = np.searchsorted(times, edges)
+    level = np.concatenate([[0], np.cumsum(deltas)])
+    moment = np.concatenate([[0.0], np.cumsum(deltas * times)])
+    area = level[order] * edges - moment[order]
+    means: NDArray[np.float64] = np.diff(area) / np.diff(edges)
+    return means
 
 
 def _mean(values: list[float]) -> float | None:

@@ -16,6 +16,24 @@ tiers:
   - name: gang
   - name: predicates
 """
+# As kube-scheduler does it: pod by pod, whatever becomes of the rest of a gang; its first pods hold their places and wait for the last.
+_ONE_BY_ONE = """\
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - name: priority
+  - name: predicates
+  - name: nodeorder
+"""
+_FAIR_SHARE = """\
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: fairshare
+  - name: predicates
+"""
 _VOLCANO = """\
 actions: "enqueue, allocate, backfill"
 tiers:
@@ -65,5 +83,7 @@ NAMED = {
         _without_reservation(builtin.TEXT), meaning="the built-in policy without reservations: whatever fits starts"
     ),
     "builtin": Named(builtin.TEXT, meaning="the policy that holds where no file is given"),
+    "fair-share": Named(_FAIR_SHARE, meaning="whoever has used least goes first; whatever fits starts"),
+    "one-by-one": Named(_ONE_BY_ONE, meaning="as kube-scheduler places: pod by pod, and no gang is whole by design"),
     "volcano": Named(_VOLCANO, meaning="Volcano's default: whole gangs, and whatever fits starts"),
 }

@@ -8,48 +8,68 @@ from __future__ import annotations
 import heapq
 import html
 import math
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pumice import instant
+from pumice.sim.outcome import mean_levels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pumice.sim.outcome import Outcome, Run
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 860, 240, 64, 34, 12
 STEPS = 240  # of the picture over time
 GANTT_JOBS_MAX = 600  # those that held the most; smaller ones are left out of that picture, and it says so
-GANTT_ROW = 3
-_COLOURS = ("#2f6fb0", "#c4622d", "#3a8f5c", "#8a5aa8", "#a8892a", "#4b4f58", "#b03a5b", "#2b8c93")
+GANTT_ROW = 4
+_LIGHT = ("#2563b8", "#c2571a", "#2c8a57", "#8250b4", "#a07a10", "#5a6372", "#b8325a", "#14858d")
+_DARK = ("#6ea8f7", "#f0935a", "#62c48d", "#b692e6", "#d8b84a", "#a3adbd", "#f07a9c", "#4fc3cb")
+USERS_SHOWN_MAX = 20
+
+
+def _variables(colours: Sequence[str]) -> str:
+    return "".join(f"--p{number}:{colour};" for number, colour in enumerate(colours))
+
+
 _STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:920px;margin:2rem auto;padding:0 1rem;color:#1d2430;background:#fff}
-h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2.2rem}table{border-collapse:collapse;width:100%}
-td,th{padding:.3rem .6rem;text-align:right;border-bottom:1px solid #d5dae2}td:first-child,th:first-child{text-align:left}
-svg{width:100%;height:auto}text{font:11px system-ui,sans-serif;fill:#4a5464}.key span{margin-right:1.2rem;white-space:nowrap}
-.key i{display:inline-block;width:.8em;height:.8em;margin-right:.35em}p.note{color:#4a5464}
-@media(prefers-color-scheme:dark){body{background:#14181f;color:#e4e8ee}td,th{border-color:#333b48}text{fill:#a9b3c2}p.note{color:#a9b3c2}}
-"""
+:root{color-scheme:light dark;--ink:#1b2330;--soft:#5b6676;--line:#dde2ea;--paper:#fff;--card:#f7f8fa;LIGHT}
+@media(prefers-color-scheme:dark){:root{--ink:#e6eaf0;--soft:#9aa5b5;--line:#2c3441;--paper:#12161d;--card:#191f28;DARK}}
+body{font:15px/1.55 system-ui,sans-serif;max-width:1060px;margin:2.5rem auto 5rem;padding:0 1.2rem;color:var(--ink);background:var(--paper)}
+h1{font-size:1.6rem;line-height:1.25;margin:0 0 .2rem}h2{font-size:1.08rem;margin:2.6rem 0 .2rem}p.note{color:var(--soft);margin:.1rem 0 .6rem;font-size:.92rem}
+.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;font-size:.93rem}
+td,th{padding:.42rem .5rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}th{color:var(--soft);font-weight:500}
+td:first-child,th:first-child{text-align:left}td.best{font-weight:650}
+svg{display:block;width:100%;height:auto;background:var(--card);border-radius:8px}text{font:11px system-ui,sans-serif;fill:var(--soft)}.rule{stroke:var(--line)}
+.key{position:sticky;top:0;background:var(--paper);padding:.5rem 0;margin:.8rem 0 0}.key span{margin-right:1.3rem;white-space:nowrap}
+.key i,td i{display:inline-block;width:.72em;height:.72em;border-radius:2px;margin-right:.42em}
+""".replace("LIGHT", _variables(_LIGHT)).replace("DARK", _variables(_DARK))
 
 
-def page(outcomes: Mapping[str, Outcome], *, workload: str, cluster: str) -> str:
-    """The whole report."""
-    colours = {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(outcomes)}
+def page(outcomes: Mapping[str, Outcome], *, workload: str, cluster: str, gpu_price: float | None = None) -> str:
+    """The whole report; with a price of a GPU hour, also what idle ones cost."""
+    colours = {name: f"var(--p{number % len(_LIGHT)})" for number, name in enumerate(outcomes)}
     title = f"{workload} on {cluster}"
+    some = next(iter(outcomes.values()), None)
+    about = f"{len(some.runs):,} jobs, {some.slots:,} slots" if some is not None else ""
     parts = [
-        f"<h1>{html.escape(title)}</h1>",
-        _figures(outcomes),
+        f'<h1>{html.escape(title)}</h1><p class="note">{about}; simulated by Pumice. The best figure of each column is bold.</p>',
+        _figures(outcomes, colours, gpu_price),
         _key(colours),
-        "<h2>Slots in use over time</h2>",
+        "<h2>Slots in use</h2>",
         _over_time(outcomes, colours),
-        "<h2>Wait by gang size</h2>",
+        '<h2>Free while somebody waits who needs no more</h2><p class="note">Slots that are free in number, and of no use to those who wait: scattered, kept for another gang, held up by the order, or taken by first pods that wait for their last.</p>',
+        _stranded(outcomes, colours),
+        '<h2>Wait by gang size</h2><p class="note">A bar from the 25th to the 75th percentile with the median, a whisker up to the 95th; the scale is logarithmic.</p>',
         _waits(outcomes, colours),
-        "<h2>Bounded slowdown</h2>",
+        '<h2>Bounded slowdown</h2><p class="note">The share of jobs whose slowdown is at most so large.</p>',
         _slowdowns(outcomes, colours),
+        _by_user(outcomes, colours),
+        _losses(outcomes, colours),
         *(
-            f"<h2>Who ran when: {html.escape(name)}</h2>{_gantt(each, colours[name])}"
+            f'<h2>Who ran when: {html.escape(name)}</h2><p class="note">Each bar is a job; the stronger its colour, the more slots.</p>{_gantt(each, colours[name])}'
             for name, each in outcomes.items()
         ),
     ]
@@ -59,23 +79,34 @@ def page(outcomes: Mapping[str, Outcome], *, workload: str, cluster: str) -> str
     return f'<!doctype html><html lang="en"><head>{head}<style>{_STYLE}</style></head><body>{"".join(parts)}</body></html>\n'
 
 
-def _figures(outcomes: Mapping[str, Outcome]) -> str:
-    heads = ("policy", "mean wait", "slowdown", "utilisation", "makespan", "evictions", "lost GPU-h", "not started")
-    rows = ["<tr>" + "".join(f"<th>{each}</th>" for each in heads) + "</tr>"]
-    for name, outcome in outcomes.items():
-        figures = outcome.figures
-        cells = (
-            html.escape(name),
-            _duration(figures["mean_wait_s"]),
-            _number(figures["bounded_slowdown"], 1),
-            _number(figures["utilisation"], 3),
-            _duration(figures["makespan_s"]),
-            _number(figures["evictions"], 0),
-            _number(figures["lost_gpu_h"], 1),
-            _number(figures["never_started"], 0),
+def _figures(outcomes: Mapping[str, Outcome], colours: Mapping[str, str], gpu_price: float | None) -> str:
+    """A table; the best of each column, where policies differ, is marked."""
+    columns: list[tuple[str, str, bool, Callable[[float | None], str]]] = [
+        ("mean wait", "mean_wait_s", False, _duration),
+        ("slowdown", "bounded_slowdown", False, _tenths),
+        ("utilisation", "utilisation", True, _percent),
+        ("makespan", "makespan_s", False, _duration),
+        ("fairness", "fairness", True, _hundredths),
+        ("evictions", "evictions", False, _whole),
+        ("lost GPU-h", "lost_gpu_h", False, _tenths),
+        ("idle GPU-h", "idle_gpu_h", False, _whole),
+        ("not started", "never_started", False, _whole),
+    ]
+    if gpu_price is not None:
+        columns.insert(
+            -1, ("idle $", "idle_gpu_h", False, lambda hours: _whole(None if hours is None else hours * gpu_price))
         )
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    return f"<table>{''.join(rows)}</table>"
+    rows = ["<tr><th>policy</th>" + "".join(f"<th>{column[0]}</th>" for column in columns) + "</tr>"]
+    figures = {name: outcome.figures for name, outcome in outcomes.items()}
+    for name, own in figures.items():
+        cells = [f'<td><i style="background:{colours[name]}"></i>{html.escape(name)}</td>']
+        for _, field, more_is_better, text in columns:
+            known = [value for each in figures.values() if (value := each[field]) is not None]
+            best = max(known, default=None) if more_is_better else min(known, default=None)
+            mark = ' class="best"' if own[field] == best and len(set(known)) > 1 else ""
+            cells.append(f"<td{mark}>{text(own[field])}</td>")
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    return f'<div class="wide"><table>{"".join(rows)}</table></div>'
 
 
 def _key(colours: Mapping[str, str]) -> str:
@@ -87,7 +118,7 @@ def _key(colours: Mapping[str, str]) -> str:
 
 
 def _over_time(outcomes: Mapping[str, Outcome], colours: Mapping[str, str]) -> str:
-    end = max((at for each in outcomes.values() for at, _, _ in each.held), default=0.0)
+    end = _end(outcomes)
     if end <= 0:
         return _nothing()
     slots = max(each.slots for each in outcomes.values())
@@ -96,8 +127,71 @@ def _over_time(outcomes: Mapping[str, Outcome], colours: Mapping[str, str]) -> s
         held = sum(outcome.usage("queue", step_s=end / STEPS, until_s=end).values())
         points = [(_across(number / STEPS), _up(value / slots)) for number, value in enumerate(np.atleast_1d(held))]
         lines.append(_line(points, colours[name]))
-    days = [(at / end, _duration(at)) for at in np.linspace(0, end, 5)]
-    return _frame("".join(lines), ((share, f"{share * slots:.0f}") for share in (0, 0.25, 0.5, 0.75, 1)), days)
+    return _frame("".join(lines), _scale(slots, _whole), _times(end))
+
+
+def _stranded(outcomes: Mapping[str, Outcome], colours: Mapping[str, str]) -> str:
+    end = _end(outcomes)
+    if end <= 0:
+        return _nothing()
+    edges = np.linspace(0.0, end, STEPS + 1)
+    found = {}
+    for name, outcome in outcomes.items():
+        levels = outcome.stranded()
+        before = [0, *(level for _, level in levels)]
+        found[name] = mean_levels([(at, level - was) for (at, level), was in zip(levels, before, strict=False)], edges)
+    most = max((float(each.max()) for each in found.values()), default=0.0)
+    if most <= 0:
+        return '<p class="note">At no time.</p>'
+    lines = [
+        _line([(_across((n + 0.5) / STEPS), _up(v / most)) for n, v in enumerate(values)], colours[name])
+        for name, values in found.items()
+    ]
+    return _frame("".join(lines), _scale(most, _whole), _times(end))
+
+
+def _losses(outcomes: Mapping[str, Outcome], colours: Mapping[str, str]) -> str:
+    """What evictions threw away, as it adds up; nothing where nobody was evicted."""
+    most, end = max((each.lost_slot_s for each in outcomes.values()), default=0.0), _end(outcomes)
+    if most <= 0 or end <= 0:
+        return ""
+    lines = []
+    for name, outcome in outcomes.items():
+        points, lost = [(_across(0.0), _up(0.0))], 0.0
+        for at, more in outcome.losses:
+            points.append((_across(at / end), _up(lost / most)))
+            lost += more
+            points.append((_across(at / end), _up(lost / most)))
+        lines.append(_line([*points, (_across(1.0), _up(lost / most))], colours[name]))
+    return "<h2>Work lost to evictions, GPU hours</h2>" + _frame(
+        "".join(lines), _scale(most / 3600, _tenths), _times(end)
+    )
+
+
+def _by_user(outcomes: Mapping[str, Outcome], colours: Mapping[str, str]) -> str:
+    """Users side by side: who suffers more than others shows."""
+    own = {name: outcome.slowdown_by("user") for name, outcome in outcomes.items()}
+    jobs = Counter(run.job.user for outcome in outcomes.values() for run in outcome.runs)
+    users = [user for user, _ in jobs.most_common(USERS_SHOWN_MAX) if any(user in each for each in own.values())]
+    if len(users) < 2:
+        return ""
+    top = max(math.log10(max(each.values(), default=1.0)) for each in own.values()) or 1.0
+    slot, dots = (WIDTH - LEFT) / len(users), []
+    for place, user in enumerate(users):
+        for name, each in own.items():
+            if user in each:
+                x, y = LEFT + (place + 0.5) * slot, _up(math.log10(each[user]) / top)
+                label = f"{html.escape(user or 'nobody')}, {html.escape(name)}: {each[user]:,.1f}"
+                dots.append(
+                    f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill-opacity=".85" style="fill:{colours[name]}"><title>{label}</title></circle>'
+                )
+    below = [
+        ((place + 0.5) / len(users), html.escape((user or "nobody").removeprefix("user-")[:9]))
+        for place, user in enumerate(users)
+    ]
+    left = [(power / top, f"{10**power:,}") for power in range(int(top) + 1)]
+    note = f'<p class="note">Mean slowdown of each user, the {len(users)} with the most jobs; the closer the dots of one colour, the fairer.</p>'
+    return f"<h2>Fairness between users</h2>{note}{_frame(''.join(dots), left, below)}"
 
 
 def _slowdowns(outcomes: Mapping[str, Outcome], colours: Mapping[str, str]) -> str:
@@ -134,25 +228,36 @@ def _waits(outcomes: Mapping[str, Outcome], colours: Mapping[str, str]) -> str:
     most = max((float(np.percentile(waits, 95)) for waits in own.values() if waits), default=0.0)
     if most <= 0:
         return '<p class="note">Nobody waited.</p>'
+    top = math.log10(max(most, 10.0) + 1)
     bars, slot = [], (WIDTH - LEFT) / max(1, len(sizes))
-    width = min(26.0, slot / (len(outcomes) + 1))
+    width = min(30.0, 0.8 * slot / len(outcomes))
     for place, size in enumerate(sizes):
         for number, name in enumerate(outcomes):
             waits = own[size, name]
             if waits:
-                low, middle, high, far = (_up(float(each) / most) for each in np.percentile(waits, (25, 50, 75, 95)))
-                x = LEFT + place * slot + (number + 0.5) * width
-                centre = x + width * 0.4
-                bars.append(
-                    f'<path d="M{centre:.1f} {high:.1f}V{far:.1f}" stroke="{colours[name]}"/>'
-                    f'<rect x="{x:.1f}" y="{high:.1f}" width="{width * 0.8:.1f}" height="{max(low - high, 1):.1f}" fill="{colours[name]}" fill-opacity=".45"/>'
-                    f'<path d="M{x:.1f} {middle:.1f}h{width * 0.8:.1f}" stroke="{colours[name]}" stroke-width="2"/>'
+                low, middle, high, far = (
+                    _up(math.log10(float(each) + 1) / top) for each in np.percentile(waits, (25, 50, 75, 95))
                 )
+                x = LEFT + (place + 0.5) * slot + (number - len(outcomes) / 2) * width
+                bars.append(_box(x + 0.1 * width, 0.8 * width, (low, middle, high, far), colours[name]))
     below = [
-        ((place + 0.5) * slot / (WIDTH - LEFT), f"{size} pod{'' if size == '1' else 's'}")
-        for place, size in enumerate(sizes)
+        ((place + 0.5) / len(sizes), f"{size} pod{'' if size == '1' else 's'}") for place, size in enumerate(sizes)
     ]
-    return _frame("".join(bars), ((share, _duration(share * most)) for share in (0, 0.25, 0.5, 0.75, 1)), below)
+    marks = [
+        (math.log10(at + 1) / top, _duration(at))
+        for at in (0, 10, 60, 600, 3600, 21_600, 86_400, 604_800)
+        if at <= most
+    ]
+    return _frame("".join(bars), marks, below)
+
+
+def _box(x: float, width: float, heights: tuple[float, float, float, float], colour: str) -> str:
+    low, middle, high, far = heights
+    return (
+        f'<g style="stroke:{colour};fill:{colour}"><path d="M{x + width / 2:.1f} {high:.1f}V{far:.1f}"/>'
+        f'<rect x="{x:.1f}" y="{high:.1f}" width="{width:.1f}" height="{max(low - high, 1):.1f}" rx="2" fill-opacity=".35" stroke="none"/>'
+        f'<path d="M{x:.1f} {middle:.1f}h{width:.1f}" stroke-width="2.5"/></g>'
+    )
 
 
 def _gantt(outcome: Outcome, colour: str) -> str:
@@ -170,7 +275,7 @@ def _gantt(outcome: Outcome, colour: str) -> str:
         strength = 0.35 + 0.65 * min(1.0, math.log2(run.slots + 1) / 8)
         label = f"{run.slots} slots, waited {_duration(run.wait_s)}, ran {_duration(run.end_s - run.start_s)}"
         bars.append(
-            f'<rect x="{x:.1f}" y="{TOP + lane * GANTT_ROW}" width="{width:.1f}" height="{GANTT_ROW - 0.6:.1f}" fill="{colour}" fill-opacity="{strength:.2f}"><title>{label}</title></rect>'
+            f'<rect x="{x:.1f}" y="{TOP + lane * GANTT_ROW}" width="{width:.1f}" height="{GANTT_ROW - 0.6:.1f}" fill-opacity="{strength:.2f}" style="fill:{colour}"><title>{label}</title></rect>'
         )
     height = TOP + (max(lane for _, lane in lanes) + 1) * GANTT_ROW + BOTTOM
     marks = "".join(
@@ -206,7 +311,7 @@ def _frame(inside: str, left: Iterable[tuple[float, str]], below: Iterable[tuple
     marks = []
     for share, text in left:
         y = _up(share)
-        marks.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH}" stroke="#8b95a5" stroke-opacity=".25"/>')
+        marks.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH}" class="rule"/>')
         marks.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
     for share, text in below:
         marks.append(f'<text x="{_across(share):.1f}" y="{HEIGHT - 12}" text-anchor="middle">{text}</text>')
@@ -215,7 +320,19 @@ def _frame(inside: str, left: Iterable[tuple[float, str]], below: Iterable[tuple
 
 def _line(points: Sequence[tuple[float, float]], colour: str) -> str:
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>'
+    return f'<polyline points="{path}" fill="none" stroke-width="1.7" stroke-linejoin="round" style="stroke:{colour}"/>'
+
+
+def _scale(most: float, text: Callable[[float], str]) -> list[tuple[float, str]]:
+    return [(share, text(share * most)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+
+
+def _times(end: float) -> list[tuple[float, str]]:
+    return [(share, _duration(share * end)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+
+
+def _end(outcomes: Mapping[str, Outcome]) -> float:
+    return max((at for each in outcomes.values() for at, _, _ in each.held), default=0.0)
 
 
 def _across(share: float) -> float:
@@ -241,5 +358,17 @@ def _duration(seconds: float | None) -> str:
     return "-" if seconds is None else instant.human_duration(round(seconds) * instant.SECOND)
 
 
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:,.{digits}f}"
+def _whole(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def _tenths(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f}"
+
+
+def _hundredths(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"

@@ -41,7 +41,7 @@ NODES_MAX = 20_000
 SLOTS_MAX = 1_000  # of one node
 START = instant.parse_instant("2026-01-01T00:00:00Z")  # second 0 of every workload
 _DAY_ONE = instant.format_instant(START)
-SLOT = "nvidia.com/gpu"  # what a slot is called in the cluster; each has a CPU and 4 GiB beside it
+SLOT = "nvidia.com/gpu"  # what a slot is called in the cluster
 _CLUSTER = re.compile(r"([0-9]{1,9})x([0-9]{1,9})(?:x([A-Za-z][A-Za-z0-9._-]{0,62}))?")
 MODEL = "nvidia.com/gpu.product"
 NAMESPACE = "sim"
@@ -55,14 +55,25 @@ def nodes(text: str) -> list[Node]:
         raise BadInput(
             f"cluster {text!r}: write NODESxSLOTS, such as 32x8, or NODESxSLOTSxMODEL, such as 32x8xH100, with 1 to {NODES_MAX} nodes of 1 to {SLOTS_MAX} slots"
         )
-    room = {"cpu": str(slots), "memory": f"{4 * slots}Gi", "pods": str(max(110, slots)), SLOT: str(slots)}
-    status = NodeStatus(allocatable=room, capacity=room)
     model = {MODEL: match[3]} if match and match[3] else {}
-    return [Node(metadata=_node_meta(f"node-{number:05}", model), status=status) for number in range(count)]
+    return [node_of(f"node-{number:05}", slots, model) for number in range(count)]
 
 
-def _node_meta(name: str, labels: Mapping[str, str]) -> ObjectMeta:
-    return ObjectMeta(name=name, uid=name, creation_timestamp=_DAY_ONE, labels={names.HOSTNAME: name, **labels})
+def node_of(name: str, slots: int, labels: Mapping[str, str]) -> Node:
+    """A node with so many slots, each with a CPU and 4 GiB beside it."""
+    room = {"cpu": str(slots), "memory": f"{4 * slots}Gi", "pods": str(max(110, slots)), SLOT: str(slots)}
+    meta = ObjectMeta(name=name, uid=name, creation_timestamp=_DAY_ONE, labels={names.HOSTNAME: name, **labels})
+    return Node(metadata=meta, status=NodeStatus(allocatable=room, capacity=room))
+
+
+def more_nodes(machines: Sequence[Node], count: int) -> list[Node]:
+    """The same, and so many more like the largest of them."""
+    if not 1 <= count <= NODES_MAX - len(machines):
+        raise BadInput(f"--add-nodes {count}: 1 to {NODES_MAX - len(machines)}, which makes {NODES_MAX} in all")
+    like = max(machines, key=lambda node: int(node.status.allocatable[SLOT]))
+    labels = {key: text for key, text in like.metadata.labels.items() if key != names.HOSTNAME}
+    slots = int(like.status.allocatable[SLOT])
+    return [*machines, *(node_of(f"added-{number:05}", slots, labels) for number in range(count))]
 
 
 def simulate(
@@ -123,7 +134,7 @@ class Simulation:
         )
         for number, each in enumerate(work):
             priority = priorities.get(each.priority_class)
-            self.ahead.submit(_instant(each.at_s), _gang(_name(number), each, priority))
+            self.ahead.submit(_instant(each.at_s), gang_objects(_name(number), each, priority))
 
     def steps(self, until_s: float | None = None) -> Iterator[Step]:
         """One instant after the other, until all work has ended, or nothing happens any more."""
@@ -180,7 +191,8 @@ def _name(number: int) -> str:
     return f"job-{number:07}"  # sorts as it was submitted, also among those of one second
 
 
-def _gang(name: str, job: Submission, priority: int | None) -> list[Struct]:
+def gang_objects(name: str, job: Submission, priority: int | None) -> list[Struct]:
+    """The group and its pods, as a controller would make them at the moment of submission."""
     created = instant.format_instant(_instant(job.at_s))
     notes, labels = dict(job.annotations), dict[str, str]()
     if job.estimate_s is not None:

@@ -12,7 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from pumice.telemetry.catalogue import PUMICE, VOLCANO, Metric, MetricKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for every counter, which is of no use here
 
@@ -30,6 +30,8 @@ class Meters:
         volcano = self.registry if with_volcano_names else unread
         self._meters = {metric.name: _make(metric, volcano) for metric in VOLCANO}
         self._meters |= {metric.name: _make(metric, self.registry) for metric in PUMICE}
+        # Found once: they are fed in every cycle.
+        self._series: dict[tuple[object, ...], Counter | Gauge | Histogram] = {}
         self._replaced: dict[str, tuple[tuple[tuple[str, ...], float], ...]] = {}  # as they were last given
 
     def add(self, metric: Metric) -> None:
@@ -39,9 +41,9 @@ class Meters:
             self._meters[metric.name] = _make(metric, self.registry)
 
     def count(self, name: str, by: float = 1, **labels: str) -> None:
-        meter = self._meters[name]
+        meter = self._labelled(name, labels)
         assert isinstance(meter, Counter)
-        (meter.labels(**labels) if labels else meter).inc(by)
+        meter.inc(by)
 
     def set(self, name: str, value: float, **labels: str) -> None:
         meter = self._meters[name]
@@ -49,12 +51,22 @@ class Meters:
         (meter.labels(**labels) if labels else meter).set(value)
 
     def observe(self, name: str, value: float, **labels: str) -> None:
-        meter = self._meters[name]
+        meter = self._labelled(name, labels)
         assert isinstance(meter, Histogram)
-        (meter.labels(**labels) if labels else meter).observe(value)
+        meter.observe(value)
+
+    def _labelled(self, name: str, labels: Mapping[str, str]) -> Counter | Gauge | Histogram:
+        if not labels:
+            return self._meters[name]
+        key = (name, *labels.items())
+        found = self._series.get(key)
+        if found is None:
+            found = self._series[key] = self._meters[name].labels(**labels)
+        return found
 
     def forget(self, name: str, **labels: str) -> None:
         """The series with these labels is no longer exported; none is fine, too."""
+        self._series = {key: series for key, series in self._series.items() if key[0] != name}
         with contextlib.suppress(KeyError):
             self._meters[name].remove(*labels.values())
 

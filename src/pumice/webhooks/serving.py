@@ -31,12 +31,20 @@ LIMITS: Final = Limits(connections=256, keep_alive_s=3600.0)
 API_VERSION: Final = "admission.k8s.io/v1"
 
 
-class _Request(msgspec.Struct):
-    """As much of a request as must be there."""
+class _Kind(msgspec.Struct):
+    kind: str
+    group: str = ""
+
+
+class _Request(msgspec.Struct, rename="camel"):
+    """As much of a request as must be there, and be what rules expect."""
 
     uid: str
-    kind: dict[str, str]
+    kind: _Kind
     operation: str
+    namespace: str = ""
+    object: dict[str, Any] | None = None
+    old_object: dict[str, Any] | None = None
 
 
 class _Review(msgspec.Struct, rename="camel"):

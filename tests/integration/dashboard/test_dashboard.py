@@ -118,6 +118,31 @@ async def test_nobody_gets_in_without_the_link_or_by_a_strange_name(tmp_path):
             assert not re.search(r"<script(?! src=)|<style| style=|\son\w+=|javascript:", text.partition("// ")[0])
 
 
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        ("/gangs?q=a", "/gangs?q=a"),
+        ("//evil.example", "/"),
+        ("/\t/evil.example", "/"),
+        ("/\\evil.example", "/"),
+        ("x", "/"),
+    ],
+)
+async def test_after_a_choice_of_colours_one_is_where_one_was_and_nowhere_else(tmp_path, here, there):
+    async with a_site(tmp_path) as site:
+        status, _, headers = await site.post("/theme", {"theme": "dark", "here": here})
+        assert (status, headers["location"]) == (303, there)
+
+
+async def test_guesses_of_others_behind_the_same_proxy_keep_nobody_out(tmp_path):
+    async with a_site(tmp_path, tokens=True) as site:
+        see = {"authorization": f"Bearer {await site.account('whole')}"}
+        assert (await site.get("/gangs", **see))[0] in {200, 503}
+        codes = [(await site.get("/", authorization=f"Bearer guess-{n}"))[0] for n in range(guard_limit() + 2)]
+        assert codes[-1] == 429
+        assert (await site.get("/gangs", **see))[0] in {200, 503}
+
+
 async def test_signing_out_needs_the_sessions_own_word(tmp_path):
     async with a_site(tmp_path) as site:
         await site.post("/sign-in", {"secret": site.links[-1]})
@@ -154,6 +179,8 @@ async def test_a_proxys_token_is_reviewed_and_shows_what_its_owner_may_list(tmp_
             assert (await site.get(path, **only))[0] == 403, path
         assert (await site.get("/gangs/red/red-gang", **only))[0] == 200
         assert (await site.get("/gangs/blue/blue-gang", **see))[0] == 200
+        status, _, headers = await site.get("/sign-in", **see)  # whom a proxy has signed in sees no form
+        assert (status, headers["location"]) == (303, "/")
         for wrong in ("nonsense", ""):
             assert (await site.get("/", authorization=f"Bearer {wrong}"))[0] in {303, 401}
 

@@ -65,9 +65,11 @@ class Place:
         }
         await self.see(Pod, body, namespace="default")
 
-    async def turn(self):
-        """One cycle; what it wrote is known to the next one."""
+    async def turn(self, *meanwhile):
+        """One cycle; what it wrote is known to the next one. Pods that come `meanwhile` come before it is written."""
         decisions = cycle.plan(self.cluster.snapshot(), POLICY, now=self.clock.now())
+        for name in meanwhile:
+            await self.pod(name)
         await self.statuses.write(decisions)
         for struct, namespace in ((PodGroup, "default"), (Pod, "default"), (Queue, "")):
             for thing in (await self.client.list(struct, namespace=namespace)).items:
@@ -108,7 +110,8 @@ def test_of_a_gang_whose_pods_are_on_their_way_only_its_admission_is_written():
         for _ in range(2):
             await place.turn()
             assert await place.written() == ("Inqueue", [], [])
-            assert (place.recorder.said, place.statuses.unwritten) == ([], True)
+            assert (place.recorder.said, place.statuses.unwritten) == ([], False)
+        assert place.statuses.again_at == NOON + FORMING_S * instant.SECOND  # until then nobody need ask again
         await place.clock.sleep(FORMING_S)
         await place.turn()
         phase, conditions, reasons = await place.written()
@@ -116,7 +119,18 @@ def test_of_a_gang_whose_pods_are_on_their_way_only_its_admission_is_written():
         assert reasons[0] == "Not enough valid tasks for gang-scheduling, valid: 1, min: 3"
         said = [("train", "Unschedulable"), ("train-0", "FailedScheduling")]
         assert [(name, reason) for name, reason, _ in place.recorder.said] == said
-        assert not place.statuses.unwritten
+        assert (place.statuses.unwritten, place.statuses.again_at) == (False, None)
+
+    play(body)
+
+
+def test_nothing_is_said_of_pods_that_came_while_the_cycle_was_planned():
+    async def body(place):
+        await place.group(1)
+        await place.turn()
+        await place.turn("train-0")
+        assert await place.written() == ("Inqueue", [], [])
+        assert (place.recorder.said, place.statuses.unwritten) == ([], True)
 
     play(body)
 
@@ -134,7 +148,7 @@ def test_while_pods_still_come_nothing_is_said_however_long_that_takes():
         await place.turn()
         assert await place.written() == ("Inqueue", [], [])
         assert [await place.condition(f"train-{number}") for number in range(5)] == [None] * 5
-        assert (place.recorder.said, place.statuses.unwritten) == ([], True)
+        assert (place.recorder.said, place.statuses.again_at) == ([], place.clock.now() + instant.SECOND)
         await place.clock.sleep(1)
         await place.turn()
         assert (await place.written())[1] == ["Unschedulable"]

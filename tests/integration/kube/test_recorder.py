@@ -157,6 +157,34 @@ def test_a_server_that_cannot_be_reached_costs_events_never_the_caller():
     assert dropped == 1
 
 
+def ended(mode_at_the_end):
+    """What a process has written that was told to end while it waited for its next round, and what it says of the rest."""
+    said = []
+
+    async def script(_recorder, client, clock, network):
+        ending = Recorder(client, component="ending", clock=clock, log=lambda name, **facts: said.append((name, facts)))
+        running = asyncio.create_task(ending.run())
+        ending.record(gang("first"), "Normal", "Scheduled", "placed")
+        await clock.sleep(module.WRITE_S / 2)
+        ending.record(gang("second"), "Normal", "Scheduled", "placed")
+        network.mode = mode_at_the_end
+        running.cancel()
+        await asyncio.wait({running})
+        network.mode = "ok"
+        return [each[0] for each in await events(client)], running.cancelled()
+
+    return *play(script), said
+
+
+def test_a_process_that_is_told_to_end_writes_what_happened_last():
+    assert ended("ok") == (["first", "second"], True, [])
+
+
+def test_a_process_that_is_told_to_end_does_not_wait_for_a_dead_server():
+    gave_up = ("events_not_written", {"events": 1, "error": "no answer within 3 s"})
+    assert ended("hang") == (["first"], True, [gave_up])
+
+
 def test_what_was_being_written_when_a_process_was_told_to_end_is_written_before_it_ends():
     async def script(_recorder, client, clock, network):
         ending = Recorder(client, component="ending", clock=clock)
@@ -165,10 +193,9 @@ def test_what_was_being_written_when_a_process_was_told_to_end_is_written_before
             ending.record(gang(name), "Normal", "Scheduled", "placed")
         running = asyncio.create_task(ending.run())
         await clock.sleep(0.1)
+        network.mode = "ok"
         running.cancel()
         await asyncio.wait({running})
-        network.mode = "ok"
-        await ending.write(everything=True)
         return await events(client)
 
     assert play(script) == [(name, "Normal", "Scheduled", "placed", 1) for name in ("first", "second")]

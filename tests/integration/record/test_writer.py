@@ -1,16 +1,34 @@
 """The record of a whole embedded cluster: kept while its database is there, and caught up with when it was not."""
 
 import asyncio
+import random
 import subprocess
 import sys
 
 import pytest
+from tests.bodies.patience import PATIENCE_S
 from tests.bodies.record import listed, one_gang, rows_of
 from tests.bodies.recorded import a_job, cluster, until_completed
 
+from pumice import instant
 from pumice.api.batch import Job
+from pumice.api.native import NativePodGroup
+from pumice.api.pods import Pod
+from pumice.clock import RealClock
+from pumice.kube.client import Client
+from pumice.kube.informer import Informers
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.registry import ALPHA
+from pumice.local.apiserver.server import Settings
+from pumice.local.apiserver.serving import EmbeddedServer, Place
+from pumice.local.up import install_kinds
 from pumice.record import answers, model
+from pumice.record.observer import NATIVE_GROUP
+from pumice.record.settings import RecordSettings
 from pumice.record.store import Store
+from pumice.record.writer import Writer
+from pumice.runtime import Runtime, silent
+from pumice.telemetry.meters import Meters
 
 
 async def test_what_a_job_was_and_cost_is_there_when_it_has_ended(tmp_path):
@@ -37,6 +55,45 @@ async def test_what_a_job_was_and_cost_is_there_when_it_has_ended(tmp_path):
         store, model.Period("user", gang.submitted // 3600 * 3600, gang.ended + 3600), {}, gang.ended
     )
     assert {each.resource for each in usage.report.rows} >= {"cpu", "nvidia.com/gpu"}
+    store.close()
+
+
+async def test_groups_of_kubernetes_own_are_recorded_and_billed_like_others(tmp_path):
+    url = f"sqlite:///{tmp_path}/record.db"
+    runtime = Runtime(clock=RealClock(), chance=random.Random(1), log=silent)
+    async with EmbeddedServer(Place(tmp_path / "server"), Settings(alpha=ALPHA)) as embedded:
+        client = Client(LocalTransport(embedded.server), clock=runtime.clock, chance=runtime.chance)
+        await install_kinds(client)
+        informers = Informers(client, clock=runtime.clock, chance=runtime.chance, log=silent)
+        writer = Writer(client, informers, RecordSettings(url, keeps_logs=False), runtime, Meters())
+        works = [asyncio.create_task(each) for each in (informers.run(), writer.run())]
+        ended = asyncio.Event()
+        informers.of(Pod).subscribe(
+            lambda news: ended.set() if any(each.object.status.phase == "Succeeded" for each in news) else None
+        )
+        group = {"metadata": {"name": "own"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}}
+        await client.create(NativePodGroup, group, namespace="default")
+        resources = {"limits": {"nvidia.com/gpu": 2}}
+        spec = {"schedulingGroup": {"podGroupName": "own"}, "schedulerName": "volcano", "nodeName": "n1",
+                "containers": [{"name": "c", "image": "i", "resources": resources}]}  # fmt: skip
+        await client.create(Pod, {"metadata": {"name": "own-0"}, "spec": spec}, namespace="default")
+        state = {
+            "terminated": {"exitCode": 0, "finishedAt": instant.format_instant(runtime.clock.now() + instant.HOUR)}
+        }
+        done = {"phase": "Succeeded", "containerStatuses": [{"name": "c", "image": "i", "imageID": "", "state": state}]}
+        await client.patch(Pod, "own-0", {"status": done}, namespace="default", subresource="status")
+        async with asyncio.timeout(PATIENCE_S):
+            await ended.wait()
+            await writer.flush()
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+        writer.close()
+    store = Store(url)
+    [row] = rows_of(store, "gangs")
+    gang = one_gang(store, row["uid"])
+    assert (gang.name, gang.kind, gang.state, gang.queue) == ("own", NATIVE_GROUP, "Completed", "default")
+    assert gang.gpu_hours == pytest.approx(2, rel=0.01)
     store.close()
 
 

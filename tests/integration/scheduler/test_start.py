@@ -9,9 +9,11 @@ from tests.bodies.scheduler import World
 
 from pumice.api import apps, core, native, pods, scheduling
 from pumice.api.core import Namespace
+from pumice.api.events import CoreEvent
 from pumice.api.pods import Pod
 from pumice.clock import RealClock
 from pumice.errors import NotFound
+from pumice.kube import recorder
 from pumice.kube.client import Client
 from pumice.kube.discovery import served_kinds
 from pumice.kube.informer import Informers
@@ -98,3 +100,23 @@ async def test_a_new_policy_is_obeyed_although_nothing_else_happens(client, monk
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+
+async def test_a_scheduler_that_ends_writes_its_last_events_first(client, monkeypatch):
+    monkeypatch.setattr(recorder, "WRITE_S", 1e9)  # one round of writing at the start, and none after it
+    await client.create(Namespace, {"metadata": {"name": "team"}})
+    clock, chance = RealClock(), random.Random(1)
+    informers = Informers(client, clock=clock, chance=chance)
+    policy = builtin.parse(builtin.TEXT, "built-in policy")
+    scheduler = Scheduler(client, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
+    world = World(client, "team", scheduler)
+    watching, scheduling_ = (asyncio.create_task(work) for work in (informers.run(), scheduler.run()))
+    for name in ("first", "last"):
+        await world.gang(name, size=1)
+        await world.until_said(name, "can never run here")
+    for task in (scheduling_, watching):
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    told = {each.involved_object.name for each in (await client.list(CoreEvent)).items}
+    assert {"first", "last"} <= told

@@ -1,15 +1,23 @@
 """The names that programs read in what listings print. A name that goes, or means something else, breaks them: it stays."""
 
+import json
+
+import click
 import msgspec
 from tools.docs import listings
 
+from pumice.api.batch import Job
 from pumice.api.flow import Flow, FlowDependency, JobFlow, JobFlowSpec
-from pumice.cli import deadlocks, forecast, history, prio, room, usage
+from pumice.api.meta import ObjectMeta
+from pumice.api.scheduling import Queue
+from pumice.cli import deadlocks, forecast, history, migration, prio, room, slurm_tables, usage
+from pumice.cli.main import pumice, run
 from pumice.readmodel import model
 from pumice.record import chargeback
 from pumice.record.model import ForecastRecord, GangRow
 from pumice.scheduling.core.decisions import Stranded
 from pumice.scheduling.time import accuracy
+from pumice.scheduling.whatif import outcome
 
 NAMES = {
     usage.Usage: "resource total used free source at namespace policy queues users jobs others",
@@ -90,3 +98,49 @@ def test_the_names_of_a_bill_and_of_forecasts_stay_and_are_all_told():
     past = msgspec.to_builtins(ForecastRecord(1, 0, 0, None, None))
     found = {*names_in({"at": "", "forecasts": [told], "score": None}), *(f"record.{name}" for name in past)}
     assert found - {"record.version"} == set(listings.FORECASTS)
+
+
+def test_the_names_of_differences_stay_and_none_is_left_out_where_it_is_empty():
+    assert set(msgspec.to_builtins(outcome.Outcome())) == set(listings.DIFFERENCES)
+
+
+def test_the_names_of_slurms_listings_stay_and_are_all_told():
+    [row] = slurm_tables.queue_rows([Job()], [], [], 0)
+    assert names_in({"jobs": [msgspec.to_builtins(row)]}) == set(listings.SQUEUE)
+    [partition] = slurm_tables.partition_rows([Queue(metadata=ObjectMeta(name="q"))], {"n": "idle"})
+    by_node = {"nodes[].node", "nodes[].state"}
+    assert names_in({"partitions": [msgspec.to_builtins(partition)]}) == set(listings.SINFO) - by_node
+
+
+def test_the_names_of_simulations_stay_and_are_all_told(capsys):
+    run(["simulate", "--workload", "generated", "--cluster", "2x8", "--jobs", "3", "--per-job", "-o", "json"])
+    data = json.loads(capsys.readouterr().out)
+    [own] = data.pop("policies").values()
+    assert {*data, *(f"policies.NAME.{each}" for each in names_in(own))} == set(listings.SIMULATIONS)
+    assert all(set(each) == {"jobs", "mean_wait_s", "max_wait_s"} for each in own["wait_by_size"].values())
+
+
+def test_the_names_of_findings_stay_and_are_all_told():
+    found = migration.Finding(migration.Severity.BREAKS, "Job a/b", "it would not start", "migrate.md")
+    assert names_in({"objects": 1, "findings": [found.as_data()]}) == set(listings.FINDINGS)
+
+
+def test_every_command_that_prints_json_stands_in_the_reference():
+    told = listings.reference()
+    missing = [name for name in _commands(pumice, click.Context(pumice)) if f"`pumice {name}" not in told]
+    assert missing == []
+
+
+def _commands(group, context, above=()):
+    """The names of all commands that take `-o json`, or `--format json`."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from _commands(command, context, (*above, name))
+        elif not command.hidden and any(_prints_json(option) for option in command.params):
+            yield " ".join((*above, name))
+
+
+def _prints_json(option):
+    choices = getattr(option.type, "choices", ())
+    return "json" in choices or (option.metavar == "FORM" and "--output" in option.opts)

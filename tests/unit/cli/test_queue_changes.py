@@ -30,6 +30,13 @@ def test_a_resource_is_taken_out_by_a_minus_behind_its_name_and_the_rest_stays()
     }
 
 
+def test_a_resource_that_no_node_can_have_is_taken_out_again():
+    assert queue_changes.amounts("gpu-,hugepages-2Mi=1Gi", "--capability", removing=True) == {
+        "gpu": None,
+        "hugepages-2Mi": "1Gi",
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -38,6 +45,7 @@ def test_a_resource_is_taken_out_by_a_minus_behind_its_name_and_the_rest_stays()
         ("cpu=x", "--deserved 'cpu=x': quantity 'x'"),
         ("cpu=-1", "--deserved 'cpu=-1': below zero"),
         ("cpu=1,cpu=2", "--deserved: cpu is given twice"),
+        ("gpu=4", "--deserved 'gpu=4': no node can have a resource 'gpu'; write cpu, memory, pods, ephemeral-storage"),
         (" , ", "no amounts"),
         ("cpu-", "--deserved 'cpu-': expected NAME=AMOUNT"),  # of a queue that is made nothing can be taken out
     ],

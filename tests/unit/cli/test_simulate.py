@@ -5,6 +5,8 @@ import json
 import pytest
 
 from pumice.cli.main import ExitCode, run
+from pumice.record import rows
+from pumice.record.store import Store
 from pumice.sim import simulation
 
 TRACE = """\
@@ -166,3 +168,84 @@ def test_a_pod_that_is_larger_than_a_node_is_named(capsys, tmp_path):
     file.write_text("num_gpu,creation_time,scheduled_time,deletion_time\n8,0,0,100\n")
     said = refused(capsys, "--workload", str(file), "--nodes", "4x4")
     assert "a pod of the workload wants 8 slots, and nodes have 4" in said
+
+
+DUMP = {
+    "kind": "List",
+    "items": [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n1"},
+            "status": {"allocatable": {"nvidia.com/gpu": "4", "cpu": "8", "memory": "32Gi", "pods": "110"}},
+        },
+        {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "Queue",
+            "metadata": {"name": "research"},
+            "spec": {"weight": 3},
+            "status": {"state": "Open"},
+        },
+        {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": "train", "namespace": "team"},
+            "spec": {"minMember": 1, "queue": "research"},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": "train-0",
+                "namespace": "team",
+                "annotations": {"scheduling.k8s.io/group-name": "train"},
+            },
+            "spec": {
+                "schedulerName": "volcano",
+                "containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "2"}}}],
+            },
+        },
+    ],
+}
+
+
+@pytest.fixture
+def dump(tmp_path):
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps(DUMP))
+    return str(path)
+
+
+def test_a_dump_is_a_workload_and_a_cluster(dump, capsys):
+    text = answered(capsys, "--workload", dump, "--cluster", dump, "--run-time", "60", "-o", "json")
+    assert json.loads(text)["policies"]["builtin"]["makespan_s"] == 60
+
+
+def test_what_if_there_were_more_nodes_stands_beside_what_is(trace, capsys):
+    arguments = ("--workload", trace, "--cluster", "4x1", "--policy", "fifo", "--add-nodes", "4", "-o", "json")
+    found = json.loads(answered(capsys, *arguments))["policies"]
+    assert list(found) == ["fifo", "fifo +4 nodes"]
+    assert found["fifo +4 nodes"]["mean_wait_s"] < found["fifo"]["mean_wait_s"]
+
+
+def test_queues_are_weighed(trace, dump, capsys):
+    for cluster in ("4x1", dump):
+        assert answered(capsys, "--workload", trace, "--cluster", cluster, "--queue", "default=3", "--policy", "fifo")
+    error = refused(capsys, "--workload", trace, "--cluster", "4x1", "--queue", "research")
+    assert "--queue 'research': write NAME=WEIGHT, such as research=3" in error
+
+
+def test_the_record_is_a_workload(tmp_path, capsys):
+    url = f"sqlite:///{tmp_path}/record.db"
+    store = Store(url)
+    store.open()
+    arguments = ("--workload", f"record:{url}", "--cluster", "4x1", "--policy", "fifo", "-o", "json")
+    assert "no gang in the record held GPUs" in refused(capsys, *arguments)
+    shapes = json.dumps([{"task": "w", "pods": 2, "resources": {"nvidia.com/gpu": 1.0}}])
+    gang = rows.Gang(
+        "u1", "Job", "team", "train", "ann", "research", "research", shapes, 2, 1000, 1000, 1010, 1110, "Completed", "", 1110
+    )  # fmt: skip
+    store.write([gang], now=1110)
+    store.close()
+    found = json.loads(answered(capsys, *arguments, "--per-job"))["policies"]["fifo"]
+    assert [(each["size"], each["start_s"], each["end_s"]) for each in found["runs"]] == [(2, 0, 100)]

@@ -194,24 +194,35 @@ def test_a_sub_gang_ranks_by_its_highest_member_and_never_below_zero():
     assert rank() == 0
 
 
-def test_members_that_started_together_hold_together():
-    def member(name, since, **more):
-        status = {} if since is None else {"startTime": since}
-        return a_pod(name, gang="g", node="n1", phase="Running", cpu="2", status=status, **more)
+def test_members_that_were_bound_and_ended_together_hold_together():
+    noon, one = "2026-01-01T12:00:00Z", "2026-01-01T13:00:00Z"
+    bound = {"conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": noon}]}
+    ended = {"containerStatuses": [{"name": "c", "state": {"terminated": {"finishedAt": one}}}]}
 
-    noon = "2026-01-01T12:00:00Z"
-    found = gang(a_group("g", 1), member("a", noon), member("b", noon), member("c", None), a_pod("d", gang="g"))
-    held = {since: own["cpu"] for since, own in found.held_since}
-    assert held == {instant.parse_instant(noon): 4000, None: 2000}
+    def member(name, phase, **status):
+        return a_pod(name, gang="g", node="n1", phase=phase, cpu="2", status=status)
+
+    found = gang(
+        a_group("g", 1),
+        member("a", "Running", startTime=noon),
+        member("b", "Running", startTime=one, **bound),
+        member("c", "Running"),
+        a_pod("d", gang="g"),
+        member("e", "Succeeded", **bound, **ended),
+        member("f", "Failed"),
+    )
+    held = {tuple(times): own["cpu"] for *times, own in found.held_between}
+    begin, end = map(instant.parse_instant, (noon, one))
+    assert held == {(begin, None): 4000, (None, None): 2000, (begin, end): 2000}
 
 
 # ------------------------------------------------------------------------------------------------------ native, lone
 
 
-def native_group(name="g", **spec):
+def native_group(name="g", annotations=None, **spec):
     return an_object(
         "scheduling.k8s.io/v1alpha2", "PodGroup",
-        {"metadata": {"name": name, "namespace": "default", "uid": "native", "annotations": {names.QUEUE_NAME: "q"}},
+        {"metadata": {"name": name, "namespace": "default", "uid": "native", "annotations": {names.QUEUE_NAME: "q", **(annotations or {})}},
          "spec": spec},
     )  # fmt: skip
 
@@ -233,11 +244,16 @@ def test_kubernetes_own_groups_are_gangs_that_need_no_admission():
 
 
 @pytest.mark.parametrize(("estimate", "minutes"), [(None, 120), ("30m", 30)])
-def test_the_time_limit_of_a_native_group_is_an_estimate_because_nobody_ends_it(estimate, minutes):
+def test_the_time_limit_of_a_pod_of_a_native_group_is_an_estimate_because_nobody_ends_it(estimate, minutes):
     said = {names.TIME_LIMIT: "2h", **({names.RUNNING_ESTIMATE: estimate} if estimate else {})}
     pod = a_pod("a", spec={"schedulingGroup": {"podGroupName": "g"}}, annotations=said)
     found = gang(native_group(), pod, key="default/native:g").spec
     assert (found.time_limit, found.running_estimate) == (None, minutes * instant.MINUTE)
+
+
+def test_the_time_limit_of_a_native_group_is_one():
+    group = native_group(annotations={names.TIME_LIMIT: "2h"})
+    assert gang(group, native_pod("a"), key="default/native:g").spec.time_limit == 2 * instant.HOUR
 
 
 def test_a_native_group_without_a_gang_policy_places_pods_one_by_one():

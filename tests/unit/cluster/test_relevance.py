@@ -4,7 +4,7 @@ from tests.unit.scheduling.clusters import a_cluster, a_group, a_node, a_pod, a_
 
 from pumice.api import changes, names
 from pumice.cluster.intake import Intake
-from pumice.cluster.relevance import matters
+from pumice.cluster.relevance import Urgency, urgency
 
 
 def changed(thing, **manifest):
@@ -40,11 +40,16 @@ def cluster():
         changed(GROUP, metadata__annotations={names.VERDICT: "{}"}),
         changed(GROUP, status__running=3),
         changed(QUEUE, status__allocated={"cpu": "4"}),
+        a_pod("another's", spec={"schedulerName": "default-scheduler"}),
+        a_pod("another's", spec={"schedulerName": "default-scheduler"}, node="n1", phase="Succeeded"),
     ],
-    ids=["node again", "heartbeat", "pod again", "readiness", "our verdict", "our counters", "our holdings"],
+    ids=[
+        *("node again", "heartbeat", "pod again", "readiness", "our verdict", "our counters", "our holdings"),
+        *("a pod that another scheduler is to place", "a pod of another scheduler that has ended"),
+    ],
 )
 def test_what_cannot_change_a_decision_does_not_matter(cluster, news):
-    assert not matters(cluster, changes.Upserted(object=news), {})
+    assert urgency(cluster, changes.Upserted(object=news), {}) is Urgency.NONE
 
 
 @pytest.mark.parametrize(
@@ -52,6 +57,7 @@ def test_what_cannot_change_a_decision_does_not_matter(cluster, news):
     [
         a_node("n2"),
         a_pod("p2"),
+        a_pod("another's", spec={"schedulerName": "default-scheduler"}, node="n1"),
         changed(NODE, spec__unschedulable=True),
         changed(NODE, status__allocatable={"cpu": "1"}),
         changed(NODE, metadata__labels={"zone": "a"}),
@@ -66,16 +72,51 @@ def test_what_cannot_change_a_decision_does_not_matter(cluster, news):
     ],
 )
 def test_what_can_change_a_decision_matters(cluster, news):
-    assert matters(cluster, changes.Upserted(object=news), {})
+    assert urgency(cluster, changes.Upserted(object=news), {}) is Urgency.NOW
+
+
+WAITS = a_pod("w", gang="g")
+BOUND = changed(WAITS, spec__nodeName="n1", metadata__annotations={names.GROUP_NAME: "g", names.ATTEMPT: "1-a"})
+
+
+def test_a_pod_that_got_on_where_it_was_sent_can_wait(cluster):
+    """Bound as we asked, then running: there is something to say, and nobody's room has changed."""
+    intake = Intake(cluster)
+    intake.apply(changes.Upserted(object=WAITS))
+    ref = changes.PodRef(namespace="default", name="w", uid=WAITS.metadata.uid)
+    intake.apply(changes.Assumed(pod=ref, node="n1", attempt="1-a", at=0))
+    for further in (BOUND, changed(BOUND, status__phase="Running")):
+        assert urgency(cluster, changes.Upserted(object=further), {}) is Urgency.SOON
+        intake.apply(changes.Upserted(object=further))
+        assert urgency(cluster, changes.Upserted(object=further), {}) is Urgency.NONE
+
+
+@pytest.mark.parametrize(
+    "otherwise",
+    [
+        changed(BOUND, spec__nodeName="n2"),
+        changed(BOUND, metadata__labels={"app": "other"}),
+        changed(BOUND, metadata__deletionTimestamp="2026-01-01T00:00:00Z"),
+        changed(BOUND, status__phase="Failed"),
+        changed(BOUND, spec__priority=7),
+    ],
+    ids=["on another node", "with other labels", "and has to leave", "and failed", "with another priority"],
+)
+def test_a_pod_that_was_bound_otherwise_than_asked_matters_now(cluster, otherwise):
+    intake = Intake(cluster)
+    intake.apply(changes.Upserted(object=WAITS))
+    ref = changes.PodRef(namespace="default", name="w", uid=WAITS.metadata.uid)
+    intake.apply(changes.Assumed(pod=ref, node="n1", attempt="1-a", at=0))
+    assert urgency(cluster, changes.Upserted(object=otherwise), {}) is Urgency.NOW
 
 
 def test_a_deletion_matters(cluster):
-    assert matters(cluster, changes.Deleted(object=POD), {})
+    assert urgency(cluster, changes.Deleted(object=POD), {}) is Urgency.NOW
 
 
 def test_our_own_assumptions_do_not_matter_but_failures_do(cluster):
     Intake(cluster).apply(changes.Upserted(object=a_pod("w", gang="g")))
     ref = changes.PodRef(namespace="default", name="w", uid="default/w")
-    assert not matters(cluster, changes.Assumed(pod=ref, node="n1", attempt="1-a", at=0), {})
-    assert not matters(cluster, changes.Admitted(gang="default/g", uid=""), {})
-    assert matters(cluster, changes.BindFailed(pod=ref, node="n1", attempt="1-a", at=0), {})
+    assert urgency(cluster, changes.Assumed(pod=ref, node="n1", attempt="1-a", at=0), {}) is Urgency.NONE
+    assert urgency(cluster, changes.Admitted(gang="default/g", uid=""), {}) is Urgency.NONE
+    assert urgency(cluster, changes.BindFailed(pod=ref, node="n1", attempt="1-a", at=0), {}) is Urgency.NOW

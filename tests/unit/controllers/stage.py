@@ -28,6 +28,7 @@ from pumice.kube.recorder import Recorder
 from pumice.kube.requests import PatchType
 from pumice.kube.transport import Request
 from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.registry import ALPHA
 from pumice.local.apiserver.server import Server, Settings
 from pumice.runtime import Runtime
 
@@ -65,7 +66,8 @@ class Stage:
         return result
 
     async def _run(self, body):
-        async with Server(Settings(now=self.clock.now, chance=random.Random(0))) as server:
+        settings = Settings(now=self.clock.now, chance=random.Random(0), alpha=ALPHA)
+        async with Server(settings) as server:
             self.client = Client(LocalTransport(server), clock=self.clock, chance=random.Random(0))
             for struct in self.kinds:
                 path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -167,3 +167,23 @@ def test_the_servers_word_ends_when_somebody_has_the_name(store):
     store.receive([Upserted(a_map(version=5))])
     store.receive([Deleted(a_map(version=6))])
     assert not store.is_absent("team", "m")
+
+
+def test_a_subscriber_is_told_what_concerns_it(store):
+    told = []
+    store.subscribe(told.extend, lambda known, fresh: known.data != fresh.data)
+    store.receive([Upserted(a_map(version=4, text="a"))])
+    store.receive([Upserted(a_map(version=5, text="a")), Upserted(a_map(version=6, text="b"))])
+    store.receive([Upserted(a_map(version=7, uid="u2", text="b"))])
+    store.receive([Deleted(a_map(version=8, uid="u2", text="b"))])
+    assert [each.metadata.resource_version for each in told] == ["4", "6", "7", "8"]
+
+
+def test_of_a_write_that_another_controller_made_a_subscriber_hears_from_the_watch(store):
+    """The writer knows it already, the others do not: that nothing seems to change when it is shown means nothing."""
+    told = []
+    store.subscribe(told.extend, lambda known, fresh: known.data != fresh.data)
+    store.receive([Upserted(a_map(version=4, text="a"))])
+    store.learn(a_map(version=5, text="b"))
+    store.receive([Upserted(a_map(version=5, text="b"))])
+    assert [each.metadata.resource_version for each in told] == ["4", "5"]

@@ -198,6 +198,34 @@ async def test_a_proxys_token_is_reviewed_once_a_minute_and_never_mixed_with_ano
         await sessions.find("", "c")
 
 
+async def test_a_proxys_token_stays_one_session_when_it_is_reviewed():
+    clock = VirtualClock()
+    sessions = Sessions(ADoor(clock, "a"), clock)
+    first, second = await asyncio.gather(sessions.find("", "a"), sessions.find("", "a"))
+    assert first is second
+    clock.jump(TOKEN_REVIEW_S)
+    assert await sessions.find("", "a") is first  # or its open pages would be sent to the door
+    assert sessions.holds(first)
+    assert sessions.knows("a")
+    assert not sessions.knows("b")
+
+
+@pytest.mark.parametrize("cookie", [True, False])
+async def test_an_open_page_asks_whether_its_token_is_still_good(cookie):
+    clock = VirtualClock()
+    door = ADoor(clock, "a")
+    sessions = Sessions(door, clock)
+    session = (await sessions.begin("a"))[1] if cookie else await sessions.find("", "a")
+    clock.jump(TOKEN_REVIEW_S)
+    await sessions.review(session)
+    door.good.clear()
+    await sessions.review(session)  # asked a moment ago
+    clock.jump(TOKEN_REVIEW_S)
+    for said in ("no such token", "signed out"):
+        with pytest.raises(Denied, match=said):
+            await sessions.review(session)
+
+
 async def test_sessions_have_a_limit_and_the_quietest_gives_way():
     clock = VirtualClock()
     sessions = Sessions(ADoor(clock, "t"), clock)

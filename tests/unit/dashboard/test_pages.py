@@ -7,10 +7,12 @@ from tests.unit.readmodel.test_build import CAPACITY, views_of
 from tests.unit.scheduling.clusters import NOW, a_gang, a_hyper_node, a_node, a_queue
 
 from pumice import instant
+from pumice.clock import VirtualClock
 from pumice.dashboard import figures, rendering
+from pumice.dashboard.answers import Answers
 from pumice.dashboard.pages import gangs, history, nodes, overview, queues, timeline
-from pumice.dashboard.pages.health import sums
 from pumice.readmodel import model
+from pumice.record.model import Report
 
 GPU = "nvidia.com/gpu"
 
@@ -54,7 +56,8 @@ def test_queues_are_a_tree_with_bars_and_marks():
     rows = {each.queue.name: each for each in queues.rows(state, "cpu")}
     assert [(name, each.depth) for name, each in rows.items()] == [("default", 0), ("team", 0), ("child", 1)]
     assert (rows["child"].held, rows["child"].borrowed, rows["child"].deserved) == (3, 2, 1)
-    assert [each.width for each in rows["child"].bars] == [12.5, 25.0]
+    assert queues.scale(state, "cpu") == 3  # no queue holds, deserves or may have more
+    assert [each.width for each in rows["child"].bars] == [33.33, 66.67]
 
 
 def test_a_ring_of_parents_ends():
@@ -113,15 +116,97 @@ def test_a_timeline_shows_what_runs_and_waits():
         a_gang("runs", 1, gpu=8, running=["n1"], group={"phase": "Running"}),
         a_gang("waits", 1, gpu=8),
     ).state()
-    drawing = timeline.draw(timeline.in_order(list(state.gangs)), NOW, {"default": 0})
-    kinds = {row.gang.name: [span.kind for span in row.spans] for row in drawing.rows}
-    assert kinds["runs"] in (["open"], ["running"])
-    assert kinds["waits"][0] == "waiting"
-    assert all(timeline.LEFT <= span.x <= timeline.WIDTH for row in drawing.rows for span in row.spans)
+    lines = list(timeline.by_queue(timeline.in_order(list(state.gangs)), NOW, {"default": 0}))
+    drawing = timeline.draw(lines, NOW)
+    assert (drawing.rows[0].line.label, drawing.rows[0].bars) == ("default", ())  # a heading
+    kinds = {row.line.label: [bar.kind for bar in row.bars] for row in drawing.rows}
+    assert kinds["runs"] in (["open c0"], ["running c0"])
+    assert kinds["waits"][0] == "waiting c0"
+    assert all(timeline.LEFT <= bar.x <= timeline.WIDTH for row in drawing.rows for bar in row.bars)
 
 
-def test_samples_of_a_metric_are_added_up():
-    assert sums('# TYPE a_total counter\na_total{x="1"} 2\na_total{x="2"} 3\n') == {"a_total": 5.0}
+def test_a_timeline_by_node_has_gangs_beside_each_other_and_those_that_are_expected_there():
+    state = views_of(
+        a_node("n1", cpu="64", gpu=8),
+        a_node("n2", gpu=8),
+        a_gang("one", 1, gpu=2, running=["n1"], group={"phase": "Running"}),
+        a_gang("two", 1, gpu=2, running=["n1"], group={"phase": "Running"}),
+        a_gang("soon", 2, gpu=8),
+    ).state()
+    later = instant.format_instant(NOW + instant.HOUR)
+    forecast = model.Forecast(instant.format_instant(NOW), later, later, nodes={"n2": 1})
+    told = [
+        msgspec.structs.replace(each, forecast=forecast) if each.name == "soon" else each
+        for each in state.gangs
+        if each.name != "two"  # of a namespace that this reader does not see
+    ]
+    nodes_seen = [
+        msgspec.structs.replace(each, gangs={("others" if gang == "default/two" else gang): 1 for gang in each.gangs})
+        for each in state.nodes
+    ]
+    first, second = timeline.by_node(nodes_seen, told, NOW, {"default": 3})
+    assert [(span.kind, span.lane, span.lanes) for span in first.spans] == [("running", 0, 2), ("others", 1, 2)]
+    assert [span.kind for span in second.spans] == ["forecast"]
+    bars = timeline.draw([first, second], NOW).rows[0].bars
+    assert bars[0].y + bars[0].height <= bars[1].y
+    assert [each.kind for each in bars] == ["running c3", "others"]
+
+
+@pytest.mark.parametrize(
+    ("hours", "first", "count"),
+    [
+        (0.005, "10:03:00", 10),
+        (1, "10:10", 6),
+        (6, "11:00", 6),
+        (30, "16 Nov 12:00", 5),
+        (24 * 30, "18 Nov", 6),
+        (24 * 900, "13 Dec", 9),
+    ],
+)
+def test_an_axis_has_round_times(hours, first, count):
+    begin = instant.parse_instant("2026-11-16T10:03:00Z")
+    told = figures.ticks(begin, begin + int(hours * instant.HOUR), 10)
+    assert (told[0][1], len(told)) == (first, count)
+    assert all(begin <= at <= begin + hours * instant.HOUR for at, _ in told)
+
+
+def test_what_queues_held_in_the_last_day_is_a_bar_for_each_hour_and_those_above_have_what_is_below():
+    state = views_of(a_node("n1", gpu=8), a_queue("team"), a_queue("child", parent="team")).state()
+    since = 1_700_000_000 // 3600 * 3600
+    report = Report(
+        since, since + 86_400, "queue", [], [(since, "child", 4.0), (since + 7200, "team", 2.0)], {}, [], 3600
+    )
+    found = queues.pasts(queues.rows(state, GPU), report)
+    assert set(found) == {"team", "child"}
+    assert found["team"].mean == 6 / 24
+    assert [(x, tall) for x, tall, _ in found["team"].bars] == [(0, 22.0), (6, 11.0)]
+    assert found["child"].bars[0][2].endswith(" UTC: 4 on average")
+
+
+def test_a_jobs_own_name_is_told_instead_of_its_groups():
+    [gang] = views_of(a_node("n1"), a_gang("train-1f2e", 1)).state().gangs
+    named = msgspec.structs.replace(gang, job="train")
+    short = figures.by_job([named])
+    assert short("when default/train-1f2e, x/y (nvidia.com/gpu: 1)") == "when default/train, x/y (nvidia.com/gpu: 1)"
+
+
+async def test_samples_of_a_metric_are_added_up_and_its_rate_is_told_once_it_is_known():
+    clock, told = VirtualClock(), ['# TYPE a_total counter\na_total{x="1"} 2\na_total{x="2"} 3\n']
+
+    class Leader:
+        async def ask(self, question):
+            assert question[0] == "/metrics"
+            return told[-1].encode()
+
+    answers = Answers(Leader(), Leader(), None, None, clock)
+    first = await answers.metrics()
+    assert (first.sums, first.per_s) == ({"a_total": 5.0}, {})
+    clock.jump(10.0)
+    told.append("# TYPE a_total counter\na_total 25\n")
+    assert (await answers.metrics()).per_s == {"a_total": 2.0}
+    clock.jump(10.0)
+    told.append("# TYPE a_total counter\na_total 1\n")  # another process leads
+    assert (await answers.metrics()).per_s == {}
 
 
 def test_that_time_passes_changes_nothing_that_has_to_be_sent():
@@ -130,6 +215,11 @@ def test_that_time_passes_changes_nothing_that_has_to_be_sent():
     ))  # fmt: skip
     assert first != later
     assert rendering.digest(str(first)) == rendering.digest(str(later))
+
+
+def test_names_with_numbers_are_in_their_order():
+    names = ["node-10", "node-9", "a-1-2", "node-9b", "9", "b" + "1" * 40]
+    assert sorted(names, key=figures.natural) == ["9", "a-1-2", "b" + "1" * 40, "node-9", "node-9b", "node-10"]
 
 
 def test_numbers_are_short():

@@ -4,9 +4,12 @@ import asyncio
 import json
 import random
 
+from tests.unit.readmodel.test_build import views_of
+from tests.unit.scheduling.clusters import a_gang, a_node
+
 from pumice.cli.dashboard import bare
 from pumice.clock import VirtualClock
-from pumice.dashboard.people import LinkDoor, TokenDoor
+from pumice.dashboard.people import REVIEW_S, LinkDoor, Person, TokenDoor
 from pumice.kube.client import Client
 from pumice.kube.connection import Connection
 from pumice.kube.credentials import Access, Fixed, Presented
@@ -82,3 +85,23 @@ def test_by_a_link_one_acts_as_the_kubeconfigs_user():
     door = LinkDoor(ours, VirtualClock(), name="you", tell=secrets.append)
     door.renew()
     assert asyncio.run(door.enter(secrets[0])).client is ours
+
+
+def test_a_namespace_stays_somebodys_own_while_no_gang_is_in_it():
+    clock, allowed = VirtualClock(), {"red"}
+
+    async def may(verb, what):
+        return verb == "list" and what.get("namespace") in allowed
+
+    async def go():
+        person = Person("rita", may, clock)
+        mine = views_of(a_node("n1"), a_gang("mine", 1, namespace="red"), a_gang("other", 1, namespace="blue")).state()
+        gone = views_of(a_node("n1"), a_gang("other", 1, namespace="blue")).state()
+        assert (await person.sees(gone)).namespaces == frozenset()
+        assert (await person.sees(mine)).namespaces == {"red"}
+        assert (await person.sees(gone)).namespaces == {"red"}
+        allowed.clear()
+        clock.jump(REVIEW_S)
+        assert (await person.sees(gone)).namespaces == frozenset()
+
+    asyncio.run(go())

@@ -1,5 +1,6 @@
 """Which controllers run, and with what: Volcano's flags mean what they mean there."""
 
+import asyncio
 import random
 
 import pytest
@@ -9,6 +10,9 @@ from pumice.clock import RealClock
 from pumice.errors import BadInput
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
+from pumice.local.apiserver.local import LocalTransport
+from pumice.local.apiserver.registry import ALPHA
+from pumice.local.apiserver.server import Server, Settings
 from pumice.processes import controller_settings
 from pumice.processes.controller_settings import NAMES, ControllerSettings, enabled
 from pumice.processes.controllers import Controllers
@@ -55,6 +59,26 @@ def test_every_controller_that_has_a_name_can_be_made_and_no_other():
     assert {driver.name for driver in made(ControllerSettings()).drivers} == ALL
     chosen = made(ControllerSettings(enabled=frozenset({"job", "queue"}))).drivers
     assert [driver.name for driver in chosen] == ["job", "queue"]
+
+
+@pytest.mark.parametrize(
+    ("alpha", "chosen", "added"),
+    [(ALPHA, ALL, {"timelimit-native"}), (frozenset(), ALL, set()), (ALPHA, {"job"}, set())],
+)
+def test_limits_of_kubernetes_own_groups_are_held_where_the_server_has_such_groups(alpha, chosen, added):
+    async def story() -> set[str]:
+        clock, chance = RealClock(), random.Random(0)
+        async with Server(Settings(now=clock.now, chance=chance, alpha=alpha)) as server:
+            client = Client(LocalTransport(server), clock=clock, chance=chance)
+            informers, runtime = Informers(client, clock=clock, chance=chance), Runtime(clock=clock, chance=chance)
+            controllers = Controllers(client, informers, runtime, ControllerSettings(enabled=frozenset(chosen)))
+            await controllers.discover()
+            await controllers.discover()  # elected again
+            names = [driver.name for driver in controllers.drivers]
+            assert len(names) == len(set(names))
+            return set(names) - chosen
+
+    assert asyncio.run(story()) == added
 
 
 def test_workers_are_as_many_as_wanted():

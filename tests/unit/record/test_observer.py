@@ -9,7 +9,8 @@ import pytest
 from pumice.api import decoding, disruptions, names
 from pumice.api.batch import Job
 from pumice.api.core import Node
-from pumice.api.pods import Pod
+from pumice.api.native import NativePodGroup
+from pumice.api.pods import Pod, PodSchedulingGroup
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.record.observer import News, Observer
 from pumice.record.rows import Attempt, Capacity, Eviction, Gang, Run
@@ -264,6 +265,57 @@ def test_a_group_that_goes_before_its_pods_is_told_when_they_have_gone():
 def test_what_is_known_of_a_complete_group_without_pods_gives_way_to_what_the_record_has():
     [gang] = only(folded(Observer(), a_group(phase="Completed")), Gang)
     assert gang.seen == 0
+
+
+def a_native_group(*, rv=15, queue="vision", minimum=1):
+    metadata = {
+        "name": "solo", "namespace": "team", "uid": "native-1", "resourceVersion": str(rv), "creationTimestamp": at(0),
+        "annotations": {names.QUEUE_NAME: queue} if queue else {},
+    }  # fmt: skip
+    return decoded(
+        NativePodGroup,
+        {"metadata": metadata, "spec": {"schedulingPolicy": {"gang": {"minCount": minimum}}}},
+    )
+
+
+def a_native_pod(index=0, **more):
+    pod = a_pod(index, owner="", **more, **{names.GROUP_NAME: ""})
+    spec = msgspec.structs.replace(pod.spec, scheduling_group=PodSchedulingGroup(pod_group_name="solo"))
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def test_kubernetes_own_group_is_a_gang_that_ends_with_its_pods():
+    observer = Observer()
+    assert folded(observer, a_native_pod(), a_group(uid="volcano-1")) != [], (
+        "a PodGroup of the same name is another one"
+    )
+    [gang] = only(folded(observer, a_native_group(minimum=2)), Gang)
+    assert (gang.uid, gang.kind, gang.queue, gang.minimum, gang.admitted, gang.started, gang.state) == (
+        "native-1", "PodGroup.scheduling.k8s.io", "vision", 2, T0, T0 + 10, "Running",
+    )  # fmt: skip
+    done = [a_native_pod(index, phase="Succeeded", finished=70 + index, rv=30) for index in (0, 1)]
+    [gang] = only(folded(observer, done[0]), Gang) or [gang]
+    assert gang.state == "Running", "one more is to come"
+    rows = folded(observer, done[1])
+    [gang], [attempt] = only(rows, Gang), only(rows, Attempt)
+    assert (gang.state, gang.ended, attempt.state) == ("Completed", T0 + 71, "Completed")
+    [gang] = only(folded(observer, a_native_pod(2, rv=40, bound=80)), Gang)
+    assert (gang.state, gang.ended) == ("Running", None), "its owner makes another pod"
+
+
+def test_kubernetes_own_group_that_names_no_queue_is_of_the_default_one_and_its_end_tells_how_its_pods_did():
+    observer = Observer()
+    pod = a_native_pod(phase="Failed", finished=70, code=1)
+    [gang] = only(folded(observer, a_native_group(queue="", minimum=2), pod), Gang)
+    assert (gang.queue, gang.state) == ("default", "Running")
+    [gang] = only(folded(observer, gone=[a_native_group(rv=50, queue="", minimum=2), pod], now=T0 + 90), Gang)
+    assert (gang.state, gang.ended) == ("Failed", T0 + 90)
+    assert observer.remembered() == 0
+
+
+def test_what_is_known_of_kubernetes_own_group_without_pods_gives_way_to_what_the_record_has():
+    [gang] = only(folded(Observer(), a_native_group()), Gang)
+    assert (gang.state, gang.seen) == ("Pending", 0)
 
 
 def test_a_team_is_the_queue_below_root():

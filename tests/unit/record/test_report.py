@@ -4,7 +4,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from pumice.record import chargeback, page
+from pumice.errors import BadInput
+from pumice.record import chargeback, model, page
 from pumice.record.model import Report, UsageRow
 from pumice.record.usage import capacity_within
 
@@ -79,3 +80,25 @@ def test_the_plot_has_a_bar_for_each_day_and_account_within_its_frame():
 def test_an_empty_month_has_a_page_too():
     report = a_report(rows=[], days=[], capacity={})
     assert "total" in page.html(report, chargeback.bill(report, {}), title="nothing")
+
+
+def test_the_plot_of_a_day_has_a_bar_for_each_hour():
+    rows = [UsageRow("team", GPU, 24.0, 0.0)]
+    days = [(T0 + hour * 3600, "team", 1.0) for hour in range(24)]
+    report = a_report(rows=rows, days=days, until=T0 + DAY, step=3600)
+    plot = page.daily(report, chargeback.bill(report, {}))
+    assert len({bar.x for bar in plot.bars}) == 24
+    assert plot.bars[1].title == "2026-11-01 01:00 team: 1.0 GPU-hours"
+    assert [text for _, text in plot.days][:2] == ["00:00", "02:00"]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"step": "week"}, "step='week': there are day, hour"),
+        ({"step": "hour", "until": str(T0 + 40 * DAY)}, "more than 400; ask for a shorter time"),
+    ],
+)
+def test_steps_that_cannot_be_told_are_refused(query, said):
+    with pytest.raises(BadInput, match=said):
+        model.period_of({"by": "team", "since": str(T0), "until": str(T0 + DAY), **query})

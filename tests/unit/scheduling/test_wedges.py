@@ -91,24 +91,44 @@ def test_of_two_gangs_of_64_on_100_gpus_in_two_queues_one_starts_though_each_sha
     assert codes(decisions, "right") == [Code.QUEUE_SHARE_TOO_SMALL]
 
 
+def a_half(name, node, since):
+    """Four of eight members run in a queue of its own, the others wait."""
+    members = [member(name, number, node, since=since) for number in range(4)]
+    return [a_group(name, 8, queue=name, phase="Running"), *members, *(member(name, number) for number in range(4, 8))]
+
+
+TWO_QUEUES = gpu_node("n1"), gpu_node("n2"), a_queue("a"), a_queue("b")
+
+
 def test_two_halves_in_two_queues_end_with_one_whole_gang():
     """Each lost a node, and the other one took what was left: 4 of 8 each, on 8 GPUs, and no share is larger than another."""
-    halves = [
-        [a_group(name, 8, queue=name, phase="Running")]
-        + [member(name, number, node, since=since) for number in range(4)]
-        + [member(name, number) for number in range(4, 8)]
-        for name, node, since in (("a", "n1", 60), ("b", "n2", 1800))
-    ]
-    things = gpu_node("n1"), gpu_node("n2"), a_queue("a"), a_queue("b"), halves
+    things = *TWO_QUEUES, a_half("a", "n1", 60), a_half("b", "n2", 1800)
     without_shares = policy("enqueue, allocate", "priority gang conformance", "predicates nodeorder")
     first, second = after_the_grace_time(*things, policy=dataclasses.replace(without_shares, break_deadlocks=True))
     assert codes(first, "a")[0] is codes(first, "b")[0] is Code.HOLDS_WHILE_WAITING
     assert victims(second) == ["b-w-0", "b-w-1", "b-w-2", "b-w-3"]
-    by_shares, later = after_the_grace_time(
-        *things
-    )  # 4 of 8 each: no queue may have all of it, so nobody is evicted in vain
-    assert codes(by_shares, "a")[0] is codes(by_shares, "b")[0] is Code.HOLDS_WHILE_WAITING
-    assert victims(later) == []
+
+
+def test_two_halves_in_two_queues_whose_shares_are_too_small_end_with_one_whole_gang_too():
+    """Each queue has 4 of 8 GPUs by right, so neither gang could ever be whole within its share: what is lent makes it so."""
+    first, second = after_the_grace_time(*TWO_QUEUES, a_half("a", "n1", 60), a_half("b", "n2", 1800))
+    assert codes(first, "a")[0] is codes(first, "b")[0] is Code.HOLDS_WHILE_WAITING
+    assert victims(second) == ["b-w-0", "b-w-1", "b-w-2", "b-w-3"]
+    assert {each.claimant for each in second.evictions} == {"default/a"}
+    made_anew = [a_group("b", 8, queue="b"), *(member("b", number) for number in range(8))]
+    snapshot = a_cluster(*TWO_QUEUES, a_half("a", "n1", 60), made_anew).snapshot()
+    third = cycle.plan(snapshot, BUILT_IN, second.memory, now=NOW + GRACE)
+    assert bound(third) == {"a": 4}
+    assert victims(third) == []
+
+
+def test_halves_whose_queues_may_not_exceed_their_shares_stay():
+    to_four = (a_queue(name, capability={"nvidia.com/gpu": "4"}) for name in ("a", "b"))
+    first, second = after_the_grace_time(
+        gpu_node("n1"), gpu_node("n2"), to_four, a_half("a", "n1", 60), a_half("b", "n2", 1800)
+    )
+    assert codes(first, "a")[0] is Code.HOLDS_WHILE_WAITING
+    assert victims(second) == []
 
 
 def a_claim(name):
@@ -186,6 +206,44 @@ def test_half_a_gang_that_may_not_leave_its_hyper_node_leaves_whole():
     assert codes(first, "a")[0] is Code.HOLDS_WHILE_WAITING
     assert victims(second) == ["a-w-0", "a-w-1"]
     assert {each.claimant for each in second.evictions} == {"default/next"}
+
+
+def elastic(size=8, node="n1", since=0, **pod):
+    """A gang of two that has grown."""
+    members = [member("elastic", number, node, since=since, **pod) for number in range(size)]
+    return [a_group("elastic", 2, phase="Running"), *members]
+
+
+def test_an_elastic_surplus_in_front_of_a_minimum_is_named_and_leaves_after_the_grace_time():
+    first, second = after_the_grace_time(gpu_node("n1", 8), elastic(), a_gang("rigid", 4, **GPU))
+    told = next(each for each in first.gangs["default/rigid"].reasons if each.code is Code.SURPLUS_AHEAD)
+    assert (told.facts.free, told.facts.names) == (4, ("default/elastic",))
+    assert victims(first) == []
+    assert len(victims(second)) == 4
+    assert {(each.rule, each.claimant) for each in second.evictions} == {("deadlock", "default/rigid")}
+    assert [claim.gang for claim in second.claims] == ["default/rigid"]
+
+
+def test_of_a_surplus_those_leave_that_have_done_the_least():
+    old, young = (elastic(4, since=0)[1:], elastic(8, since=3000)[5:])
+    group = elastic()[0]
+    _, second = after_the_grace_time(gpu_node("n1", 8), group, old, young, a_gang("rigid", 3, **GPU))
+    assert victims(second) == ["elastic-w-5", "elastic-w-6", "elastic-w-7"]
+
+
+def test_a_surplus_stays_that_is_not_to_be_evicted_or_would_not_be_enough_or_where_the_policy_says_so():
+    rigid = a_gang("rigid", 4, **GPU)
+    kept = {"annotations": {"volcano.sh/preemptable": "false"}}
+    for grown in (
+        elastic(**kept),
+        elastic(3)[:1] + elastic(8)[1:4] + a_gang("other", 5, running=["n1"] * 5, group=RUNS, **GPU),
+    ):
+        _, second = after_the_grace_time(gpu_node("n1", 8), grown, rigid)
+        assert victims(second) == []
+    gentle = dataclasses.replace(BUILT_IN, break_deadlocks=False)
+    first, second = after_the_grace_time(gpu_node("n1", 8), elastic(), rigid, policy=gentle)
+    assert Code.SURPLUS_AHEAD not in codes(first, "rigid")
+    assert victims(second) == []
 
 
 def test_an_elastic_surplus_in_front_of_a_minimum_is_named_with_what_would_help():

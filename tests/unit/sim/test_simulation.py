@@ -132,3 +132,41 @@ def test_gangs_of_more_than_one_slot_a_pod_and_elastic_ones():
 def test_the_built_in_policy_is_the_one_that_holds_without_a_file():
     assert NAMED["builtin"].text == builtin.TEXT
     assert "reservation" not in NAMED["greedy"].text
+
+
+def test_pod_by_pod_the_first_pods_of_a_gang_hold_their_places_and_wait_for_the_last():
+    """As kube-scheduler places: the second gang takes the slot that is left, and a job that fits there waits with it."""
+    work = [Submission(at_s=0, run_s=100, size=3), Submission(at_s=0, run_s=100, size=3), Submission(at_s=1, run_s=50)]
+
+    def starts(name):
+        outcome = simulate(work, nodes("4x1"), policy=NAMED[name].text)
+        return [run.start_s for run in outcome.runs]
+
+    assert starts("one-by-one") == [0, 100, 100]
+    assert starts("fair-share") == [0, 100, 1]
+
+
+def test_under_fair_share_who_has_used_least_goes_first():
+    work = [
+        *(Submission(at_s=number, run_s=100, user="ann") for number in range(3)),
+        Submission(at_s=3, run_s=100, user="bob"),
+    ]
+    outcome = simulate(work, nodes("1x1"), policy=NAMED["fair-share"].text)
+    assert outcome.runs[3].start_s == 100
+
+
+def test_idle_and_stranded_slots_and_fairness_are_counted():
+    """Four slots: three run for 100 s, four wait for all of them, and one that would fit waits behind them under FIFO."""
+    work = [
+        Submission(at_s=0, run_s=100, size=3, user="ann"),
+        Submission(at_s=0, run_s=100, size=4, user="bob"),
+        Submission(at_s=10, run_s=100, user="bob"),
+    ]
+    outcome = simulate(work, nodes("4x1"), policy=NAMED["fifo"].text, strict=True)
+    assert [run.start_s for run in outcome.runs] == [0, 100, 200]
+    assert outcome.stranded() == [(0, 0), (10, 1), (100, 0)]
+    assert outcome.figures["stranded_gpu_h"] == 90 / 3600
+    assert outcome.figures["idle_gpu_h"] == (4 * 300 - 300 - 400 - 100) / 3600
+    slowdowns = (1.0, (2.0 + 2.9) / 2)
+    assert outcome.slowdown_by("user") == {"ann": slowdowns[0], "bob": slowdowns[1]}
+    assert outcome.figures["fairness"] == sum(slowdowns) ** 2 / (2 * sum(each**2 for each in slowdowns))

@@ -43,6 +43,15 @@ def test_replacing_a_gauge_forgets_series_that_are_gone():
     assert 'resource="memory"' not in text
 
 
+def test_a_series_that_was_forgotten_begins_anew():
+    meters = Meters()
+    meters.count("pumice_evictions_total", 3, action="preempt")
+    meters.forget("pumice_evictions_total", action="preempt")
+    assert 'action="preempt"' not in meters.text().decode()
+    meters.count("pumice_evictions_total", 1, action="preempt")
+    assert 'pumice_evictions_total{action="preempt"} 1.0' in meters.text().decode()
+
+
 def test_a_name_that_is_not_in_the_catalogue_is_a_bug():
     with pytest.raises(KeyError):
         Meters().set("pumice_noodles", 1)

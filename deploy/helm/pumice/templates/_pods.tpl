@@ -59,6 +59,9 @@
   - {name: scratch, mountPath: /tmp}
 {{- if eq $process "scheduler" }}
   - {name: policy, mountPath: /etc/pumice, readOnly: true}
+{{- if $values.flightRecorder.enabled }}
+  - {name: flight, mountPath: /var/lib/pumice-flight}
+{{- end }}
 {{- end }}
 {{- if and (eq $process "controllers") (eq $root.Values.record.kind "sqlite") }}
   - {name: record, mountPath: /var/lib/pumice}
@@ -95,6 +98,10 @@
 {{- end }}
 {{- if not .Values.scheduler.volcanoMetrics }}
 - --no-volcano-metrics
+{{- end }}
+{{- if .Values.scheduler.flightRecorder.enabled }}
+- --flight-recorder=/var/lib/pumice-flight/flight
+- --flight-recorder-limit={{ .Values.scheduler.flightRecorder.limitMiB }}
 {{- end }}
 {{ include "pumice.args.election" . }}
 - --lease-name={{ include "pumice.fullname" . }}-scheduler
@@ -197,6 +204,10 @@ spec:
   {{- if has "scheduler" .processes }}
   - name: policy
     configMap: {name: {{ include "pumice.fullname" $root }}-policy}
+  {{- if $root.Values.scheduler.flightRecorder.enabled }}
+  - name: flight
+    emptyDir: {sizeLimit: {{ add $root.Values.scheduler.flightRecorder.limitMiB 16 }}Mi}
+  {{- end }}
   {{- end }}
   {{- if and (has "controllers" .processes) (eq $root.Values.record.kind "sqlite") }}
   - name: record

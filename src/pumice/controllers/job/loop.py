@@ -18,6 +18,7 @@ from pumice.controllers.cache import annotations_of_namespace
 from pumice.controllers.driver import Controller, Wake, itself
 from pumice.controllers.job import volumes
 from pumice.controllers.job.dead_nodes import SILENCE, Nodes, farewell
+from pumice.controllers.job.members import concerns
 from pumice.controllers.job.plan import plan
 from pumice.controllers.job.podgroup import group_name
 from pumice.controllers.job.policies import recorded_pods
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from pumice.instant import Duration, Instant
 
 WORKERS = 32  # a Job's stages wait for the server one after the other; writes have a window of their own
-PODS_GATHER_S = 0.01  # a gang's pods change together
+PODS_GATHER_S = 0.05  # a gang's pods change together; no pod waits for this
 ORPHAN_S = 60  # a Command whose Job is not known after so long has none
 _BY_JOB, _BY_CLAIM, _BY_QUEUE, _LEAVING = "job", "claim", "queue", "leaving a node"
 
@@ -82,7 +83,7 @@ def controller(cache: Cache, *, silence: Duration = SILENCE, restore_s: float = 
 
     wakes = (
         Wake(Job, itself),
-        Wake(Pod, lambda pod: map(_as_key, _job_of_pod(pod)), PODS_GATHER_S),
+        Wake(Pod, lambda pod: map(_as_key, _job_of_pod(pod)), PODS_GATHER_S, concerns),
         Wake(PodGroup, _job_of_group),
         Wake(Command, lambda command: map(_as_key, _job_of_command(command))),
         Wake(PersistentVolumeClaim, wants_claim),

@@ -86,6 +86,28 @@ class Member:
         return instant.parse_instant(created) if created else 0
 
 
+def concerns(known: Pod, fresh: Pod) -> bool:
+    """Whether a Job's plan could tell the two apart: of a pod that waits for its start it makes no difference that it was bound."""
+    return not _waits(known) or not _waits(fresh) or _seen(known) != _seen(fresh)
+
+
+def _waits(pod: Pod) -> bool:
+    return pod.status.phase in {"", "Pending"} and pod.metadata.deletion_timestamp is None
+
+
+def _seen(pod: Pod) -> tuple[object, ...]:
+    metadata, status = pod.metadata, pod.status
+    annotations = {key: value for key, value in metadata.annotations.items() if key != names.ATTEMPT}
+    disruptions = [each for each in status.conditions if each.type == CONDITION]
+    return (
+        metadata.owner_references,
+        annotations,
+        status.container_statuses,
+        status.init_container_statuses,
+        disruptions,
+    )
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Roster:
     """Members in the order of tasks and indexes, and the names that others still hold."""

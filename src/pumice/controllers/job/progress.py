@@ -80,7 +80,7 @@ def progress_of(status: JobStatus) -> Progress:
         return NO_PROGRESS
     try:
         return _DECODER.decode(text)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return NO_PROGRESS
 
 

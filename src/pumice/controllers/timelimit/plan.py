@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pumice.api.batch import Job
+    from pumice.api.native import NativePodGroup
     from pumice.api.run_time import Limit
     from pumice.controllers.operations import Operation
     from pumice.instant import Instant
@@ -38,9 +39,9 @@ _FINISHED = frozenset({"Succeeded", "Failed"})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
-    """A PodGroup, all pods that name it, and its Job if it has one that is known."""
+    """A PodGroup, ours or Kubernetes' own, all pods that name it, and its Job if it has one that is known."""
 
-    group: PodGroup
+    group: PodGroup | NativePodGroup
     pods: Sequence[Pod]
     is_jobs: bool = False
     job: Job | None = None
@@ -61,13 +62,20 @@ def plan(view: View, now: Instant) -> Plan:
     leftover = _kills(view, [pod for pod in view.pods if _is_of_ended(pod, run)])  # who marked it did not come to it
     members = _members(view, run)
     recorded = run.started if run.ended is None else None
-    minimum = group.spec.min_member - _done_before(view)
+    minimum = _minimum(group) - _done_before(view)
     started = started_at((start_time(pod) for pod in members), minimum, recorded)
     if limit is None:
         return _stages((_mark(view, NO_RUN, limit) if run != NO_RUN else None,), leftover)
     if started is None or not any(map(_is_living, members)):
         return _stages((_mark(view, run, limit) if run != NO_RUN else None,), leftover)
     return _plan_run(view, _Clock(run, limit, started, now), members, leftover)
+
+
+def _minimum(group: PodGroup | NativePodGroup) -> int:
+    if isinstance(group, PodGroup):
+        return group.spec.min_member
+    gang = group.spec.scheduling_policy.gang
+    return gang.min_count if gang is not None else 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -211,18 +219,21 @@ def _tell(view: View, reason: str, text: str) -> list[Operation]:
 
 
 def _mark(view: View, run: Run, limit: Limit | None) -> Patch | None:
-    """The PodGroup says what the run is; None where it does already. Conditions are a list: nobody else may have written since."""
+    """The PodGroup says what the run is; None where it does already. Conditions are a list: nobody else may have written since.
+
+    Those of Kubernetes' own groups are Kubernetes': there the annotation and the events have to do.
+    """
     metadata = view.group.metadata
     body: dict[str, Any] = {}
     if run_of(metadata.annotations) != run:
         body["metadata"] = {"annotations": {names.RUN: msgspec.json.encode(run).decode() if run != NO_RUN else None}}
-    conditions = _conditions(view.group, run, limit)
+    conditions = _conditions(view.group, run, limit) if isinstance(view.group, PodGroup) else None
     if conditions is not None:
         body["status"] = {"conditions": conditions}
     if not body:
         return None
     return Patch(
-        kind=PodGroup,
+        kind=type(view.group),
         name=metadata.name,
         namespace=metadata.namespace,
         body=body,

@@ -6,7 +6,11 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from pumice import instant
+from pumice.api.validation.names import dns_subdomain_problem
+from pumice.cluster.state import NATIVE_PREFIX
 from pumice.dashboard import actions, figures
+from pumice.digits import whole_number
+from pumice.errors import PumiceError
 from pumice.processes.access import LOGS, PODGROUPS, Denied
 from pumice.processes.questions import own_only
 
@@ -16,13 +20,16 @@ if TYPE_CHECKING:
     from pumice.dashboard.pages.looking import Looking
     from pumice.instant import Instant
     from pumice.readmodel import model
-    from pumice.record.model import Detail
+    from pumice.record.model import Detail, ForecastRecord
     from pumice.scheduling.whatif.suggestion import Suggestions
 
 PODS_SHOWN = 200
 EVENTS_SHOWN = 20
-WIDTH, LANE = 1000, 26  # of the timeline, in its own units
-TICKS = 5
+ATTEMPTS_MAX = 10_000
+RECORD_DAYS = 30  # forecasts of this time say how far to believe the next one
+DAY_S = 86_400
+WIDTH = 1000  # of the timeline, in its own units
+TICKS = 6
 CURES = {
     "eviction": "pods that end, or are evicted, would help",
     "waiting": "time alone will help",
@@ -63,22 +70,29 @@ class Line:
 
 async def data(looking: Looking) -> Mapping[str, Any]:
     namespace, name = looking.names["namespace"], looking.names["name"]
+    for each in (namespace, name.removeprefix(NATIVE_PREFIX)):  # they become parts of paths: no slashes, no dots alone
+        if dns_subdomain_problem(each):
+            raise Denied(404, f"{each[:60]!r} is not a name that a gang can have")
     await looking.person.demand("get", {**PODGROUPS, "namespace": namespace, "name": name})
-    name, job = _both_names(looking.state, namespace, name)
+    known = _known(looking.state, namespace, name)
+    name, job = (known.name, known.job or known.name) if known is not None else (name, name)
     for each in {name, job}:
         await looking.person.demand("get", {**PODGROUPS, "namespace": namespace, "name": each})
     detail = await looking.answers.gang(namespace, name)
+    if detail is not None and looking.sees.namespaces is not None:
+        detail = dataclasses.replace(looking.sees, namespaces=looking.sees.namespaces | {namespace}).detail(detail)
     past = await looking.answers.past(namespace, job)
     buttons = await actions.of_gang(looking.person, namespace, name, job) if looking.writes else []
-    if detail is None and past is None and not buttons:
+    gang = detail.gang if detail is not None else known
+    if gang is None and past is None and not buttons:
         raise Denied(404, f"no gang {namespace}/{name} is known to the scheduler or to the record")
     if past is not None and not looking.sees_all:
         past.evictions[:] = [_without_others(each, namespace) for each in past.evictions]
-    gang = detail.gang if detail is not None else None
     resource = figures.main_resource(looking.state.totals)
+    attempt = whole_number(looking.query.get("attempt", "0"), most=ATTEMPTS_MAX) or 0
     logs = None
     if await looking.person.may("get", {**LOGS, "namespace": namespace}):
-        logs = await looking.answers.logs(namespace, job)
+        logs = await looking.answers.logs(namespace, job, attempt)
     return {
         "key": f"{namespace}/{name}",
         "detail": detail,
@@ -91,30 +105,30 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "run_s": figures.seconds(gang.expected.length) if gang is not None and gang.expected is not None else 0,
         "cures": CURES,
         "sources": SOURCES,
-        "suggestions": _suggestions(looking, detail) if detail is not None else None,
+        "nodes": looking.state.totals.nodes,
+        "suggestions": _suggestions(looking, gang) if gang is not None else None,
         "factors": list(factors(gang, looking.state.policy.factors)) if gang is not None else [],
         "line": line(gang, past, looking.now),
         "evictions": [each for each in looking.state.evictions if each.gang == f"{namespace}/{name}"][-EVENTS_SHOWN:],
         "attempts": [each for each in looking.state.attempts if each.gang == f"{namespace}/{name}"][-EVENTS_SHOWN:],
         "score": looking.state.forecasts,
+        "forecasts": await _forecasts(looking, namespace) if gang is not None and gang.forecast is not None else None,
         "events": await _events(looking, namespace, name, gang.job if gang is not None else ""),
         "logs": logs,
+        "attempt": attempt or max(logs.attempts, default=0) if logs is not None else 0,
         "pods_shown": PODS_SHOWN,
+        "short": figures.by_job(looking.state.gangs),
         "buttons": buttons,
     }
 
 
-def _both_names(state: model.State, namespace: str, name: str) -> tuple[str, str]:
-    """The PodGroup's name, that the scheduler knows, and the Job's, that the record knows; either is asked for."""
-    for each in state.gangs:
-        if each.namespace == namespace and name in {each.name, each.job}:
-            return each.name, each.job or each.name
-    return name, name
+def _known(state: model.State, namespace: str, name: str) -> model.Gang | None:
+    """By its PodGroup's name, that the scheduler knows, or by its Job's, that the record knows: either is asked for."""
+    return next((each for each in state.gangs if each.namespace == namespace and name in {each.name, each.job}), None)
 
 
-def _suggestions(looking: Looking, detail: model.GangDetail) -> Suggestions | str | None:
+def _suggestions(looking: Looking, gang: model.Gang) -> Suggestions | str | None:
     """None while the engine is at it; a sentence where there is nothing to ask."""
-    gang = detail.gang
     if figures.standing(gang) != figures.WAITING or not gang.reasons:
         return ""
     stamp = tuple((each.code, each.facts.subject) for each in gang.reasons)
@@ -122,6 +136,16 @@ def _suggestions(looking: Looking, detail: model.GangDetail) -> Suggestions | st
     if found is None or isinstance(found, str) or looking.sees_all:
         return found
     return own_only(found, gang.key)
+
+
+async def _forecasts(looking: Looking, namespace: str) -> ForecastRecord | None:
+    """What came of earlier ones: of all gangs, or of those that this person may see."""
+    now = looking.now // instant.SECOND // DAY_S * DAY_S  # one question for all who look
+    query = {"since": str(now - RECORD_DAYS * DAY_S)}
+    try:
+        return await looking.answers.forecasts(query if looking.sees_all else {**query, "namespace": namespace})
+    except PumiceError:
+        return None
 
 
 def _without_others(eviction: dict[str, Any], namespace: str) -> dict[str, Any]:
@@ -165,27 +189,17 @@ def line(gang: model.Gang | None, past: Detail | None, now: Instant) -> Line | N
     if not spans:
         return None
     begin = min(start for _, start, _, _ in spans)
-    end = max(begin + instant.MINUTE, *(stop for _, _, stop, _ in spans))
+    end = max(begin + 10 * instant.SECOND, *(stop for _, _, stop, _ in spans))
     scale = WIDTH / (end - begin)
-    ticks = []
-    for place in range(TICKS):
-        at = begin + (end - begin) * place // (TICKS - 1)
-        ticks.append((round((at - begin) * scale, 1), _tick(at, now, end - begin)))
+    ticks = figures.ticks(begin, end, TICKS)
     return Line(
         tuple(
             Span(kind, round((start - begin) * scale, 1), round((stop - start) * scale, 1), title)
             for kind, start, stop, title in spans
         ),
-        tuple(ticks),
+        tuple((round((at - begin) * scale, 1), text) for at, text in ticks),
         round((now - begin) * scale, 1) if begin <= now <= end else -1.0,
     )
-
-
-def _tick(at: Instant, now: Instant, whole: int) -> str:
-    text = instant.format_instant(at)
-    if abs(now - at) > 20 * instant.HOUR or whole > 20 * instant.HOUR:
-        return f"{text[5:10]} {text[11:16]}"
-    return text[11:19] if whole < instant.HOUR else text[11:16]
 
 
 def _spans(gang: model.Gang | None, past: Detail | None, now: Instant) -> Iterator[tuple[str, Instant, Instant, str]]:

@@ -55,9 +55,10 @@ async def data(looking: Looking) -> Mapping[str, Any]:
     page = whole_number(looking.query.get("page", "1"), most=PAGES_MAX)
     if not page:
         raise Denied(400, f"page={looking.query['page'][:40]!r}: not a whole number from 1 to {PAGES_MAX}")
+    short = figures.by_job(state.gangs)
     kept = {"state": standing, "sort": sort if sort != "since" else "", "order": "down" if backwards else "", **filters}
     return {
-        "rows": [row(each, resource) for each in wanted[(page - 1) * ROWS : page * ROWS]],
+        "rows": [row(each, resource, short) for each in wanted[(page - 1) * ROWS : page * ROWS]],
         "found": len(wanted),
         "all": len(state.gangs),
         "noun": figures.noun(resource),
@@ -81,7 +82,7 @@ def link(kept: Mapping[str, str], **changed: str) -> str:
     return f"/gangs?{urlencode(query)}" if query else "/gangs"
 
 
-def row(gang: model.Gang, resource: str) -> Row:
+def row(gang: model.Gang, resource: str, short: Callable[[str], str]) -> Row:
     start = gang.forecast.p50 if gang.forecast is not None else ""
     if not start and gang.reservation is not None:
         start = gang.reservation.time
@@ -90,7 +91,7 @@ def row(gang: model.Gang, resource: str) -> Row:
         standing=figures.standing(gang),
         holds=_held(gang, resource),
         asks=_asked(gang, resource),
-        why=gang.reasons[0].reason if gang.reasons else gang.rests,
+        why=short(gang.reasons[0].reason) if gang.reasons else gang.rests,
         start=start,
         end=gang.expected.end if gang.expected is not None else "",
     )

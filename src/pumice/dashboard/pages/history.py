@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from pumice import instant
+from pumice.dashboard import figures
+from pumice.dashboard.pages import last_day, queues
 from pumice.digits import whole_number
 from pumice.errors import PumiceError
 from pumice.processes.access import PODGROUPS, Denied
@@ -15,14 +17,13 @@ from pumice.record import chargeback, page, rows
 from pumice.record.model import BY, dollars
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pumice.dashboard.pages.looking import Looking
     from pumice.record.model import GangRow, History, Usage
 
 ROWS = 50
-CSV_ROWS_MAX = 1_000
-DAY_S = 86_400
+CSV_ROWS_MAX = 10_000
 DAYS = ("7", "1", "30", "90")
 HEADS = (
     "namespace", "name", "user", "queue", "team", "state", "submitted", "started", "ended", "waitSeconds", "runSeconds", "attempts",
@@ -45,7 +46,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "cause": "",
         "bill": bill,
         "plot": plot,
-        "colours": {colour: f"c{place % 10}" for place, (colour, _) in enumerate(plot.legend)},
+        "colours": _colours(looking, plot),
         "size": {"width": page.WIDTH, "height": page.HEIGHT, "margin": page.MARGIN},
         "gaps": usage.report.gaps,
         "gangs": [(each, dollars(each.held, found.prices)) for each in found.gangs],
@@ -53,10 +54,33 @@ async def data(looking: Looking) -> Mapping[str, Any]:
     }
 
 
+def _colours(looking: Looking, plot: page.Plot) -> dict[str, str]:
+    """Classes of the stylesheet by the plot's own colours; queues look as they do on every page."""
+    known = queues.colours_of(looking.state) if looking.choice("by", *BY) == "queue" else {}
+    return {colour: f"c{known.get(name, place % figures.COLOURS)}" for place, (colour, name) in enumerate(plot.legend)}
+
+
 async def table(looking: Looking) -> str:
-    """The finished gangs as CSV."""
+    """The finished gangs as CSV, or the bill."""
+    if looking.choice("what", "gangs", "bill") == "bill":
+        usage = await _bill(looking)
+        return csv_text(_bill_lines(usage))
     found = await _gangs(looking, CSV_ROWS_MAX)
     return csv_text([HEADS, *(_cells(each, dollars(each.held, found.prices)) for each in found.gangs)])
+
+
+def _bill_lines(usage: Usage) -> Iterator[Iterable[object]]:
+    bill = chargeback.bill(usage.report, usage.prices)
+    yield (bill.by, "gpuHours", "lostGpuHours", "dollars", "lostDollars")
+    for each in (*bill.lines, bill.total):
+        yield [
+            each.name,
+            *(_rounded(value) for value in (each.gpu_hours, each.lost_gpu_hours, each.dollars, each.lost_dollars)),
+        ]
+
+
+def _rounded(value: float | None) -> object:
+    return "" if value is None else round(value, 4)
 
 
 def csv_text(lines: Iterable[Iterable[object]]) -> str:
@@ -76,7 +100,7 @@ def _cells(gang: GangRow, cost: float | None) -> list[object]:
     times = [_when(each) for each in (gang.submitted, gang.started, gang.ended)]
     names = [gang.namespace, gang.name, gang.user, gang.queue, gang.team, gang.state]
     numbers = [gang.wait_s, gang.run_s, gang.attempts, gang.evictions, gang.lost_s, round(gang.gpu_hours, 4)]
-    return [*names, *times, *numbers, "" if cost is None else round(cost, 4)]
+    return [*names, *times, *numbers, _rounded(cost)]
 
 
 def _when(seconds: int | None) -> str:
@@ -116,7 +140,7 @@ async def _gangs(looking: Looking, limit: int) -> History:
     namespace = _namespace(looking)
     await looking.person.demand("list", {**PODGROUPS, "namespace": namespace})
     query = {name: looking.text(name) for name in ("user", "queue", "name", "state", "before")}
-    since = _since(looking)
+    since, _, _ = _period(looking)
     wanted = {**query, "namespace": namespace, "limit": str(limit), "since": str(since)}
     return await looking.answers.history({name: value for name, value in wanted.items() if value})
 
@@ -124,13 +148,16 @@ async def _gangs(looking: Looking, limit: int) -> History:
 async def _bill(looking: Looking) -> Usage:
     namespace = _namespace(looking)
     await looking.person.demand("list", {**PODGROUPS, "namespace": namespace})
-    since = _since(looking)
-    days = whole_number(looking.choice("days", *DAYS), most=366) or 1
-    period = {"by": looking.choice("by", *BY), "since": str(since), "until": str(since + (days + 1) * DAY_S)}
+    since, until, step = _period(looking)
+    period = {"by": looking.choice("by", *BY), "since": str(since), "until": str(until), "step": step}
     return await looking.answers.report({**period, **({"namespace": namespace} if namespace else {})})
 
 
-def _since(looking: Looking) -> int:
-    """The beginning of a day, so that everybody asks the same question."""
+def _period(looking: Looking) -> tuple[int, int, str]:
+    """From, to and by what: whole days, or the hours of the last one; so everybody asks the same question."""
     days = whole_number(looking.choice("days", *DAYS), most=366) or 1
-    return looking.now // instant.SECOND // DAY_S * DAY_S - (days - 1) * DAY_S
+    now = looking.now // instant.SECOND
+    if days == 1:
+        return last_day.period(now)
+    until = (now // last_day.DAY_S + 1) * last_day.DAY_S
+    return until - days * last_day.DAY_S, until, "day"

@@ -88,6 +88,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "noun": figures.noun(resource),
         "may_see": looking.sees.nodes,
         "legend": painter.legend(),
+        "unnamed": max(len(painter.colours) - LEGEND_MAX, 0),
         "node": node,
         "there": painter.there(node) if node is not None else (),
         "square": SQUARE,
@@ -100,8 +101,8 @@ async def data(looking: Looking) -> Mapping[str, Any]:
 def grouped(nodes: Sequence[model.Node]) -> Mapping[str, list[model.Node]]:
     """By hyper node; where there is none, by names, so many at a time."""
     found: dict[str, list[model.Node]] = {}
-    alone = sorted((each for each in nodes if not each.hyper_node), key=lambda each: each.name)
-    for each in sorted(nodes, key=lambda node: (node.hyper_node, node.name)):
+    alone = sorted((each for each in nodes if not each.hyper_node), key=lambda each: figures.natural(each.name))
+    for each in sorted(nodes, key=lambda node: (figures.natural(node.hyper_node), figures.natural(node.name))):
         if each.hyper_node:
             found.setdefault(each.hyper_node, []).append(each)
     if len(alone) <= GROUP_NODES or len(nodes) <= NODES_DRAWN_MAX:
@@ -127,18 +128,18 @@ class _Painter:
         self._gangs = {each.key: each for each in state.gangs}
         self._by = by
         if by == "queue":
-            self._colours = queues.colours_of(state)
+            self.colours = queues.colours_of(state)
         else:
             there = (gang for node in state.nodes for gang in node.devices if gang in self._gangs)
-            self._colours = figures.colour_of(there)
+            self.colours = figures.colour_of(there)
 
     def colour(self, gang: str) -> str:
         known = self._gangs.get(gang)
         name = gang if self._by == "gang" else known.queue if known is not None else ""
-        return f"c{self._colours[name]}" if name in self._colours else "other"
+        return f"c{self.colours[name]}" if name in self.colours else "other"
 
     def legend(self) -> list[tuple[str, str]]:
-        shown = list(self._colours.items())[:LEGEND_MAX]
+        shown = list(self.colours.items())[:LEGEND_MAX]
         return [
             (f"c{colour}", self._gangs[name].job or name if name in self._gangs else name) for name, colour in shown
         ]

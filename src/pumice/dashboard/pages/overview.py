@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pumice import instant
 from pumice.dashboard import figures
-from pumice.dashboard.pages import queues
-from pumice.errors import PumiceError
+from pumice.dashboard.pages import last_day, queues
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from pumice.record.model import Report
 
 ROWS = 6  # of each list
-DAY_S = 86_400
 QUEUES_SHOWN = 12
 
 
@@ -69,13 +67,13 @@ class Day:
 async def data(looking: Looking) -> Mapping[str, Any]:
     state = looking.state
     own = totals(state.totals)
-    report, prices = await _record(looking)
-    price = prices.get(own.resource)
-    evictions = last_day(state, looking.now)
+    usage = await last_day.usage(looking)
+    price = usage.prices.get(own.resource) if usage is not None else None
+    evictions = evictions_of_the_day(state, looking.now)
     return {
         "totals": own,
         "price": price,
-        "day": day(report, own.resource, price) if report is not None else None,
+        "day": day(usage.report, own.resource, price) if usage is not None else None,
         "queues": queues.rows(state, own.resource)[:QUEUES_SHOWN],
         "more_queues": max(len(state.queues) - QUEUES_SHOWN, 0),
         "running": sum(figures.standing(each) == figures.RUNNING for each in state.gangs),
@@ -87,6 +85,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "evictions": evictions[:ROWS],
         "evicted": len(evictions),
         "lost_s": sum(each.lost_seconds for each in evictions),
+        "short": figures.by_job(state.gangs),
     }
 
 
@@ -153,21 +152,10 @@ def starts(state: model.State) -> list[tuple[str, model.Gang]]:
     return sorted(found, key=lambda item: (item[0], item[1].key))
 
 
-def last_day(state: model.State, now: int) -> list[model.Eviction]:
+def evictions_of_the_day(state: model.State, now: int) -> list[model.Eviction]:
     """Evictions, the newest first."""
-    since = instant.format_instant(now - DAY_S * instant.SECOND)
+    since = instant.format_instant(now - last_day.DAY_S * instant.SECOND)
     return [each for each in reversed(state.evictions) if each.at >= since]
-
-
-async def _record(looking: Looking) -> tuple[Report | None, Mapping[str, float]]:
-    if not looking.sees_all:
-        return None, {}
-    now = looking.now // instant.SECOND // 300 * 300  # one question for all who look within five minutes
-    try:
-        found = await looking.answers.report({"by": "queue", "since": str(now - DAY_S), "until": str(now + 300)})
-    except PumiceError:
-        return None, {}
-    return found.report, found.prices
 
 
 def day(report: Report, resource: str, price: float | None) -> Day:

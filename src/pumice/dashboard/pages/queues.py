@@ -5,16 +5,29 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from pumice import instant
 from pumice.dashboard import actions, figures
+from pumice.dashboard.pages import last_day
+from pumice.record.facts import is_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pumice.dashboard.pages.looking import Looking
     from pumice.readmodel import model
+    from pumice.record.model import Report
 
 ROOT = "root"
 DEPTH_MAX = 32  # a ring of parents ends too
+SPARK = {"width": 72, "height": 22, "step": 3}  # a bar for each hour of a day
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Past:
+    """GPUs on average, by hour of the last day: bars with their place, height and words."""
+
+    mean: float
+    bars: tuple[tuple[int, float, str], ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,6 +58,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
     resource = looking.text("resource") or figures.main_resource(state.totals)
     names = sorted(state.totals.allocatable, key=lambda name: (name != figures.main_resource(state.totals), name))
     found = rows(state, resource)
+    usage = await last_day.usage(looking) if is_gpu(resource) else None
     return {
         "resource": resource,
         "resources": names,
@@ -55,16 +69,54 @@ async def data(looking: Looking) -> Mapping[str, Any]:
             for each in found
             if looking.writes
         },
+        "pasts": pasts(found, usage.report) if usage is not None else {},
+        "spark": SPARK,
         "has_memory": any(each.queue.fair_usage for each in found),
-        "whole": figures.part(state.totals.allocatable, resource),
+        "scale": scale(state, resource),
     }
 
 
 def rows(state: model.State, resource: str) -> list[Row]:
     """Children behind their parents, by name; the root itself says nothing of its own."""
+    colours, width = colours_of(state), scale(state, resource)
+    return [_row(queue, depth, colours[queue.name], resource, width) for queue, depth in _tree(state.queues)]
+
+
+def scale(state: model.State, resource: str) -> float:
+    """What the longest bar stands for: the most that any queue holds, is promised or deserves, so that small queues are seen, too."""
+    own = [each for each in state.queues if each.name != ROOT]
+    most = max(
+        (figures.part(each.allocated, resource) + figures.part(each.promised, resource) for each in own), default=0.0
+    )
+    most = max([most, *(figures.part(held, resource) for each in own for held in (each.entitled, each.guarantee))])
+    limits = (figures.part(each.limit, resource) for each in own if resource in each.limit)
     whole = figures.part(state.totals.allocatable, resource)
-    colours = colours_of(state)
-    return [_row(queue, depth, colours[queue.name], resource, whole) for queue, depth in _tree(state.queues)]
+    return max([most, *(each for each in limits if each < whole)]) or whole
+
+
+def pasts(found: list[Row], report: Report) -> dict[str, Past]:
+    """What queues held in the last day, those above with what is below them; on one scale, so that they can be compared."""
+    hours: dict[str, list[float]] = {each.queue.name: [0.0] * last_day.HOURS for each in found}
+    parents = {each.queue.name: each.queue.parent for each in found}
+    for at, queue, held in report.days:
+        place, name = (at - report.since) // last_day.HOUR_S, queue
+        for _ in range(DEPTH_MAX):
+            if name not in hours or not 0 <= place < last_day.HOURS:
+                break
+            hours[name][place] += held
+            name = parents[name]
+    most = max((max(own) for own in hours.values()), default=0.0) or 1.0
+    return {name: _past(own, report.since, most) for name, own in hours.items() if any(own)}
+
+
+def _past(hours: list[float], since: int, most: float) -> Past:
+    bars = []
+    for place, held in enumerate(hours):
+        if held:
+            at = instant.format_instant((since + place * last_day.HOUR_S) * instant.SECOND)[11:16]
+            tall = max(held / most * SPARK["height"], 1.0)
+            bars.append((place * SPARK["step"], round(tall, 1), f"{at} UTC: {figures.number(held)} on average"))
+    return Past(sum(hours) / last_day.HOURS, tuple(bars))
 
 
 def colours_of(state: model.State) -> dict[str, int]:
@@ -87,14 +139,13 @@ def _tree(queues: tuple[model.Queue, ...]) -> Iterator[tuple[model.Queue, int]]:
     return below(ROOT, 0)
 
 
-def _row(queue: model.Queue, depth: int, colour: int, resource: str, whole: float) -> Row:
+def _row(queue: model.Queue, depth: int, colour: int, resource: str, width: float) -> Row:
     def told(held: Mapping[str, str]) -> float | None:
         return figures.units(resource, held[resource]) if resource in held else None
 
     held = told(queue.allocated) or 0.0
     guarantee, deserved, limit = told(queue.guarantee), told(queue.entitled), told(queue.limit)
     borrowed, promised = told(queue.borrowed) or 0.0, told(queue.promised) or 0.0
-    width = max(whole, held + promised, deserved or 0.0)
     pieces = ((f"c{colour}", held - borrowed), (f"c{colour} borrowed", borrowed), ("promised", promised))
     marks = [("guarantee", guarantee), ("deserved", deserved), ("limit", limit)]
     return Row(

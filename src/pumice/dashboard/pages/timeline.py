@@ -1,42 +1,73 @@
-"""A gantt of gangs: what runs and until when, what is reserved and forecast, what waits; in rows by queue."""
+"""A gantt of gangs: what runs and until when, what is reserved and forecast, what waits; in rows by queue, or by node."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
 from pumice import instant
 from pumice.dashboard import figures
-from pumice.dashboard.pages import queues
+from pumice.dashboard.pages import nodes, queues
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pumice.dashboard.pages.looking import Looking
     from pumice.instant import Instant
     from pumice.readmodel import model
 
 ROWS_MAX = 60
-WIDTH, LEFT, LANE, TOP = 1200, 230, 30, 30  # in the drawing's own units
-TICKS = 6
+LANES_MAX = 6  # gangs beside each other on one node; more are told in the node's words
+WIDTH, LEFT, LANE, TOP, PAD = 1200, 230, 30, 30, 5  # in the drawing's own units
+TICKS = 7
 BACK_MAX = 24 * instant.HOUR  # how far one looks back and ahead, at most
 AHEAD_MAX = 7 * 24 * instant.HOUR
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Span:
-    kind: str  # running, open (no end is known), reserved, forecast or waiting
+    """A time of a gang; `end` None: nobody knows."""
+
+    kind: str  # running, open (no end is known), reserved, forecast, waiting or others
+    start: Instant
+    end: Instant | None
+    title: str
+    colour: int = 0
+    lane: int = 0
+    lanes: int = 1  # beside each other in the row
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Line:
+    """A row before it is drawn; without spans it is a heading, with the colour of what is below."""
+
+    label: str
+    href: str
+    spans: Sequence[Span] = ()
+    colour: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bar:
+    kind: str
     x: float
+    y: float
     width: float
+    height: float
     title: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    gang: model.Gang
-    colour: int
+    line: Line
     y: int
-    spans: tuple[Span, ...]
+    bars: tuple[Bar, ...]
+
+    @property
+    def is_open(self) -> bool:
+        """It waits, and nobody knows until when."""
+        return bool(self.line.spans) and self.line.spans[-1].kind == "waiting"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,16 +79,38 @@ class Drawing:
 
 
 async def data(looking: Looking) -> Mapping[str, Any]:
-    queue = looking.text("queue")
-    gangs = [each for each in looking.state.gangs if queue in {"", each.queue}]
-    shown = in_order(gangs)[:ROWS_MAX]
+    state, queue, inside = looking.state, looking.text("queue"), looking.text("in")
+    by = looking.choice("by", "queue", "node")
+    colours = queues.colours_of(state)
+    groups = nodes.grouped(state.nodes) if by == "node" else {}
+    if by == "queue":
+        gangs = in_order([each for each in state.gangs if queue in {"", each.queue}])
+        shown, found = list(by_queue(gangs[:ROWS_MAX], looking.now, colours)), len(gangs)
+    else:
+        own = [each for name, some in groups.items() if inside in {"", name} for each in some]
+        shown, found = list(by_node(own[:ROWS_MAX], state.gangs, looking.now, colours)), len(own)
+    kept = {"by": by if by != "queue" else "", "queue": queue, "in": inside}
     return {
-        "drawing": draw(shown, looking.now, queues.colours_of(looking.state)) if shown else None,
+        "drawing": draw(shown, looking.now) if shown else None,
+        "by": by,
         "queue": queue,
-        "queues": sorted({each.queue for each in looking.state.gangs}),
-        "left_out": len(in_order(gangs)) - len(shown),
+        "queues": sorted({each.queue for each in state.gangs}),
+        "inside": inside,
+        "groups": list(groups) if len(groups) > 1 else [],
+        "may_see": looking.sees.nodes,
+        "left_out": found - min(found, ROWS_MAX),
         "size": {"width": WIDTH, "left": LEFT, "lane": LANE, "top": TOP},
+        "link": lambda **changed: _link(kept, **changed),
+        "legend": list(colours.items())[: nodes.LEGEND_MAX] if by == "node" else [],
     }
+
+
+def _link(kept: Mapping[str, str], **changed: str) -> str:
+    query = {name: value for name, value in {**kept, **changed}.items() if value}
+    return f"/timeline?{urlencode(query)}" if query else "/timeline"
+
+
+# ------------------------------------------------------------------------------------------------------ rows
 
 
 def in_order(gangs: list[model.Gang]) -> list[model.Gang]:
@@ -66,62 +119,101 @@ def in_order(gangs: list[model.Gang]) -> list[model.Gang]:
     return sorted(alive, key=lambda each: (each.queue, each.position or 0, _end(each) or "~", each.key))
 
 
+def by_queue(gangs: Iterable[model.Gang], now: Instant, colours: Mapping[str, int]) -> Iterator[Line]:
+    """A row for each gang, under the name of its queue."""
+    queue = ""
+    for gang in gangs:
+        if gang.queue != queue:
+            queue = gang.queue
+            yield Line(queue, f"/gangs?queue={quote(queue, safe='')}", colour=colours.get(queue, 0))
+        href = f"/gangs/{quote(gang.namespace, safe='')}/{quote(gang.name, safe='')}"
+        yield Line(gang.job or gang.name, href, tuple(_spans(gang, now, colours.get(queue, 0))))
+
+
+def by_node(
+    shown: Iterable[model.Node], gangs: Iterable[model.Gang], now: Instant, colours: Mapping[str, int]
+) -> Iterator[Line]:
+    """A row for each node: the gangs on it beside each other, and those that are expected there.
+
+    Reservations are promises of a time and not of nodes, so they have no row here.
+    """
+    known = {each.key: each for each in gangs}
+    coming: dict[str, list[model.Gang]] = {}
+    for gang in known.values():
+        for name in gang.forecast.nodes if gang.forecast is not None else ():
+            coming.setdefault(name, []).append(gang)
+    for node in shown:
+        there: list[Span] = []
+        for key in node.gangs:
+            if (own := known.get(key)) is not None:
+                there += _spans(own, now, colours.get(own.queue, 0), told=f"{key}: ")
+            elif key:
+                there.append(Span("others", now, None, "gangs that you may not see"))
+        count = min(len(there), LANES_MAX) or 1
+        spans = [dataclasses.replace(each, lane=place, lanes=count) for place, each in enumerate(there[:LANES_MAX])]
+        for gang in coming.get(node.name, ()):
+            planned = (each for each in _spans(gang, now, colours.get(gang.queue, 0), told=f"{gang.key}: "))
+            spans += [each for each in planned if each.kind == "forecast"]
+        yield Line(node.name, f"/nodes?node={quote(node.name, safe='')}#node", spans or (_idle(node, now),))
+
+
+def _idle(node: model.Node, now: Instant) -> Span:
+    return Span("nobody", now, now, f"{node.name}: {'closed' if node.closed else 'nobody is on it'}")
+
+
 def _end(gang: model.Gang) -> str:
     return gang.expected.end if gang.expected is not None else ""
 
 
-def draw(gangs: list[model.Gang], now: Instant, colours: Mapping[str, int]) -> Drawing:
-    found = [(gang, list(_spans(gang, now))) for gang in gangs]
-    starts = [start for _, spans in found for _, start, _, _ in spans]
-    ends = [end for _, spans in found for _, _, end, _ in spans if end is not None]
-    begin = max(min(starts, default=now), now - BACK_MAX)
-    end = min(max([*ends, now + instant.HOUR // 4]), now + AHEAD_MAX)
+def _spans(gang: model.Gang, now: Instant, colour: int, told: str = "") -> Iterator[Span]:
+    since = figures.moment(gang.since) or now
+    if figures.standing(gang) == figures.RUNNING:
+        end = figures.moment(_end(gang))
+        until = f"until about {_end(gang)}" if end is not None else "nobody says until when"
+        kind = "running" if end is not None else "open"
+        yield Span(kind, since, end, f"{told}runs since {gang.since}, {until}", colour)
+        return
+    waits = figures.moment(gang.created) or now
+    yield Span("waiting", waits, now, f"{told}waits since {gang.created}", colour)
+    length = instant.parse_duration(gang.expected.length) if gang.expected is not None else None
+    if gang.forecast is not None and (start := figures.moment(gang.forecast.p50)):
+        words = f"{told}starts about {gang.forecast.p50}, nine times in ten by {gang.forecast.p90 or 'a week'}"
+        yield Span("forecast", start, start + length if length else None, words, colour)
+    elif gang.reservation is not None and (start := figures.moment(gang.reservation.time)):
+        room = figures.counted(gang.reservation.nodes, "node")
+        words = f"{told}room on {room} is reserved from {gang.reservation.time} on"
+        yield Span("reserved", start, start + length if length else None, words, colour)
+
+
+# ------------------------------------------------------------------------------------------------------ drawing
+
+
+def draw(lines: Sequence[Line], now: Instant) -> Drawing:
+    spans = [span for line in lines for span in line.spans]
+    begin = max(min((span.start for span in spans), default=now), now - BACK_MAX)
+    end = min(max([*(span.end for span in spans if span.end), now + instant.HOUR // 4]), now + AHEAD_MAX)
     begin = min(begin, now - (end - now) // 8)
     scale = (WIDTH - LEFT) / (end - begin)
 
     def place(at: Instant) -> float:
         return round(LEFT + (min(max(at, begin), end) - begin) * scale, 1)
 
-    rows = tuple(
-        Row(
-            gang=gang,
-            colour=colours.get(gang.queue, 0),
-            y=TOP + number * LANE,
-            spans=tuple(
-                Span(
-                    kind,
-                    place(start),
-                    round(max(place(stop if stop is not None else end) - place(start), 3.0), 1),
-                    title,
-                )
-                for kind, start, stop, title in spans
-            ),
+    def bar(span: Span, y: int) -> Bar:
+        x, stop = place(span.start), place(span.end if span.end is not None else end)
+        tall = (LANE - 2 * PAD) / span.lanes
+        colour = "" if span.kind in {"others", "nobody"} else f" c{span.colour}"
+        return Bar(
+            span.kind + colour,
+            x,
+            round(y + PAD + span.lane * tall + (tall / 4 if span.kind == "waiting" else 0), 1),
+            round(max(stop - x, 3.0), 1),
+            round((tall / 2 if span.kind == "waiting" else tall) - (1 if span.lanes > 1 else 0), 1),
+            span.title,
         )
-        for number, (gang, spans) in enumerate(found)
-    )
-    ticks = [begin + (end - begin) * step // TICKS for step in range(TICKS + 1)]
-    words = tuple((place(at), _tick(at, end - begin)) for at in ticks)
-    return Drawing(rows, words, place(now), TOP + len(rows) * LANE + 8)
 
-
-def _tick(at: Instant, whole: int) -> str:
-    text = instant.format_instant(at)
-    return f"{text[5:10]} {text[11:16]}" if whole > 20 * instant.HOUR else text[11:16]
-
-
-def _spans(gang: model.Gang, now: Instant) -> Iterator[tuple[str, Instant, Instant | None, str]]:
-    """Kind, from, to (None: nobody knows), and words."""
-    since = figures.moment(gang.since) or now
-    if figures.standing(gang) == figures.RUNNING:
-        end = figures.moment(_end(gang))
-        until = f"until about {_end(gang)}" if end is not None else "nobody says until when"
-        yield ("running" if end is not None else "open"), since, end, f"runs since {gang.since}, {until}"
-        return
-    yield "waiting", figures.moment(gang.created) or now, now, f"waits since {gang.created}"
-    length = instant.parse_duration(gang.expected.length) if gang.expected is not None else None
-    if gang.forecast is not None and (start := figures.moment(gang.forecast.p50)):
-        words = f"starts about {gang.forecast.p50}, nine times in ten by {gang.forecast.p90 or 'a week'}"
-        yield "forecast", start, start + length if length else None, words
-    elif gang.reservation is not None and (start := figures.moment(gang.reservation.time)):
-        words = f"room on {gang.reservation.nodes} nodes is reserved from {gang.reservation.time} on"
-        yield "reserved", start, start + length if length else None, words
+    rows = []
+    for number, line in enumerate(lines):
+        y = TOP + number * LANE
+        rows.append(Row(line, y, tuple(bar(span, y) for span in line.spans)))
+    ticks = tuple((place(at), text) for at, text in figures.ticks(begin, end, TICKS))
+    return Drawing(tuple(rows), ticks, place(now), TOP + len(rows) * LANE + 8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pumice.dashboard import figures
 from pumice.errors import PumiceError
 from pumice.processes.access import NODES, PODGROUPS
 from pumice.processes.questions import PARAMETERS
@@ -33,6 +34,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "outcome": outcome,
         "cause": cause,
         "jobs": jobs,
-        "nodes": sorted(each.name for each in looking.state.nodes)[:NAMES_OFFERED_MAX],
+        "nodes": sorted((each.name for each in looking.state.nodes), key=figures.natural)[:NAMES_OFFERED_MAX],
+        "queues": sorted(each.name for each in looking.state.queues)[:NAMES_OFFERED_MAX],
         "gangs": sorted(jobs)[:NAMES_OFFERED_MAX],
     }

@@ -92,7 +92,11 @@
       tick();
       say("live");
     });
-    stream.addEventListener("leave", () => { stream.close(); location.assign("/sign-in"); });
+    stream.addEventListener("leave", (event) => {
+      stream.close();
+      if (event.data === "sign in") location.assign("/sign-in");
+      else location.reload();
+    });
     stream.addEventListener("error", () => {
       say("not connected; trying again");
       if (stream.readyState === EventSource.CLOSED) setTimeout(connect, 5000);
@@ -112,6 +116,9 @@
   setInterval(tick, 1000);
 
   // ------------------------------------------------------------------------------------------- keys and forms
+
+  const here = document.querySelector("nav [aria-current]");
+  if (here) here.scrollIntoView({ block: "nearest", inline: "center" }); // on a telephone the menu is wider than the screen
 
   for (const form of document.querySelectorAll("form[data-auto]")) {
     form.addEventListener("change", (event) => { if (event.target.tagName === "SELECT") form.submit(); });

@@ -59,7 +59,7 @@ CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before th
 _RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
 
 
-def close(session: Session, *, explain: bool = True) -> Decisions:
+def close(session: Session) -> Decisions:
     session.points.close.tell()
     names = session.room.table.names
     pipelined = {
@@ -72,7 +72,7 @@ def close(session: Session, *, explain: bool = True) -> Decisions:
     outcome = notices.settle(session, _evictions(session))
     claims = _claims(session, outcome)
     memory, refused = session.memory.after(_learned(session))
-    reports = _reports(session, explain=explain)
+    reports = _reports(session)
     return Decisions(
         commits=_commits(session),
         evictions=outcome.evictions,
@@ -92,7 +92,9 @@ def close(session: Session, *, explain: bool = True) -> Decisions:
         factors=dict(session.factors),
         factor_weights=dict(session.factor_weights),
         usage=dict(session.usage),
-        stranded=idle.stranded(session.room, (room for report in reports.values() for room in report.room)),
+        stranded=idle.stranded(session.room, (room for report in reports.values() for room in report.room))
+        if session.explain
+        else (),
         unfinished=session.budget <= 0,
         next_change=_next_change(session, claims),
         memory=memory,
@@ -203,14 +205,14 @@ def _admitted(session: Session, reports: Mapping[str, GangReport]) -> dict[str, 
     }
 
 
-def _reports(session: Session, *, explain: bool) -> dict[str, GangReport]:
+def _reports(session: Session) -> dict[str, GangReport]:
     """Of all gangs in the snapshot's order. Steady ones of which nobody has spoken have the report that they had."""
-    positions = _positions(session) if explain else {}
+    positions = _positions(session) if session.explain else {}
     found = {}
     for key, gang in _to_report(session).items():
         if (failure := session.aside.gangs.get(key) or session.closed_by) is not None:
             found[key] = _report_aside(gang, failure.reason)
-        elif not explain and not gang.tally[Status.RUNNING]:
+        elif not session.explain and not gang.tally[Status.RUNNING]:
             found[key] = _report_phase(session, gang)
         elif not (gang.gang.is_steady and _goes_on(session, gang)):
             with session.turn_of(gang):

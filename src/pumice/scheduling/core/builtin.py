@@ -25,6 +25,8 @@ NO_PLUGINS: Mapping[str, type[Plugin]] = {}
 # reservation stands in the first tier: a gang whose patience is over is admitted although the cluster is full (overcommit), because only
 # pods that exist can have a reservation.
 
+# pdb: an eviction that a budget refuses would be planned again and again.
+
 TEXT = """\
 actions: "enqueue, allocate, preempt, reclaim, lend, backfill"
 breakDeadlocks: true
@@ -34,6 +36,7 @@ tiers:
   - name: gang
     enablePreemptable: false
   - name: conformance
+  - name: pdb
   - name: eviction
   - name: reservation
     arguments: {patience: 5m}

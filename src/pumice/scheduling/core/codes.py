@@ -92,7 +92,17 @@ NO_FACTS = Facts()
 
 
 def _amounts_text(facts: Facts, pattern: str, separator: str = "; ") -> str:
-    return separator.join(pattern.format_map(msgspec.structs.asdict(each)) for each in facts.amounts)
+    return separator.join(pattern.format_map(_for_people(each)) for each in facts.amounts)
+
+
+def _for_people(own: Amount) -> dict[str, str]:
+    """Half a GPU is 0.5, and not 500m as programs say; of a core everybody says 500m."""
+    return {
+        field: f"{int(text[:-1]) / 1000:g}"
+        if text.endswith("m") and text[:-1].isdecimal() and (own.resource != "cpu" or len(text) > 4)
+        else text
+        for field, text in msgspec.structs.asdict(own).items()
+    }
 
 
 def _own_words(facts: Facts) -> str:
@@ -297,6 +307,8 @@ class Code(enum.Enum):
         "gang {gang}, which could make room, is protected from eviction until {until}")
     EVICTION_BUDGET_USED = "EvictionBudgetUsed", "a queue whose gangs could make room has lost as many as it may in an hour", (
         "queue {queue} has lost as many gangs within an hour as it may, {limit}; the next one may go at {until}")
+    DISRUPTION_BUDGET = "DisruptionBudget", "a PodDisruptionBudget keeps pods from leaving that could make room", (
+        "PodDisruptionBudget {name} allows no eviction now: pods of gang {gang}, which could make room, stay")
     EVICTION_UNDONE = "EvictionUndone", "those that would have to leave would win their room back by the same rule", (
         "gang {gang} could make room, and would win it back at once: nobody is evicted for that")
     GATED = "Gated", "pods are held by a scheduling gate", "{free} of {wanted} pods are held by the scheduling gate {name}"
@@ -327,6 +339,9 @@ class Code(enum.Enum):
     QUOTA_GIVEN_BACK = "QuotaGivenBack", "the gang gave its admission back for others that have room", (
         lambda facts: f"gave its admission back: it found no room for {facts.seconds} s and kept {', '.join(facts.names)} out; "
         f"it may be admitted again from {facts.until} on")
+    SURPLUS_AHEAD = "SurplusAhead", "members that other gangs run beyond their minimums hold room with which the gang would start", (
+        lambda facts: f"would start with the room of {facts.free} that {', '.join(facts.names)} can spare; "
+        f"unless that changes, they leave for it at {facts.until}")
 
     # Reservations.
     RESERVED = "Reserved", "room is reserved for the gang", (
@@ -471,7 +486,7 @@ class Code(enum.Enum):
     VICTIM_BREAKS_GANG = "VictimBreaksGang", "a victim whose gang falls below its minimum", (
         "gang {gang} falls below its minimum: {free} of {wanted} members stay")
     VICTIM_SPARED_BY_GANG = "VictimSparedByGang", "a victim that its gang can spare", (
-        "gang {gang} keeps its minimum: {free} of {wanted} members stay")
+        "gang {gang} keeps its minimum of {wanted}: {free} stay")
     VICTIM_OF_DEADLOCK = "VictimOfDeadlock", "a member of a gang that held room while others of its members found none", (
         lambda facts: f"gang {facts.gang} held its room with {facts.free} of {facts.wanted} members for {facts.seconds} s "
         f"and could not become whole; {', '.join(facts.names)} can start with it")
@@ -484,6 +499,11 @@ class Code(enum.Enum):
 
 # What a gang is told while it holds something and waits for more.
 DEADLOCKS = frozenset({Code.HOLDS_WHILE_WAITING, Code.QUOTA_HELD})
+
+# Whose facts have gangs for names; with all others they are queues, resources or tiers.
+NAMES_ARE_GANGS = frozenset(
+    each.value for each in (Code.HOLDS_WHILE_WAITING, Code.QUOTA_HELD, Code.QUOTA_GIVEN_BACK, Code.VICTIM_OF_DEADLOCK)
+)
 
 # Nothing but a change of the gang or of the cluster helps.
 HOPELESS = frozenset({Code.EXCEEDS_CLUSTER, Code.EXCEEDS_NODES})

@@ -10,19 +10,21 @@ from pumice.scheduling.core.failures import NOTHING_ASIDE, PLANS_MAX, failure_of
 from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.core.ports import Ports
 from pumice.scheduling.core.session import UNLIMITED_BUDGET, Session
+from pumice.scheduling.core.shortcuts import NO_SHORTCUTS
 from pumice.scheduling.evicting import deadlocks, mend
 from pumice.scheduling.placing import turns
 from pumice.scheduling.placing.pending import PendingMembers
 from pumice.scheduling.time import reservations
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from pumice.cluster.state import Snapshot
     from pumice.instant import Instant
     from pumice.scheduling.core.decisions import Decisions
     from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
+    from pumice.scheduling.core.shortcuts import Shortcuts
 
 NO_PLUGINS: Mapping[str, type[Plugin]] = {}
 
@@ -41,12 +43,12 @@ def plan(  # noqa: PLR0913  what a cycle depends on, all of it
     budget: int = UNLIMITED_BUDGET,
     grace_s: int = GRACE_SECONDS,
     explain: bool = True,
-    passed_over: Collection[str] = frozenset(),
+    shortcuts: Shortcuts = NO_SHORTCUTS,
 ) -> Decisions:
     """What should happen now, and the memory for the next cycle; nothing is written, and no argument is changed.
 
     Without `explain` the same is decided, and of gangs that hold nothing only the phase is told: enough for a run ahead.
-    Gangs that are `passed_over` have no turn: whoever asks knows that they could not start.
+    Whoever only asks about one gang may take `shortcuts`.
     """
     modules = {plugins.find(option.name, extra_plugins).__module__: option.name for option in policy.options}
     aside = NOTHING_ASIDE
@@ -59,10 +61,11 @@ def plan(  # noqa: PLR0913  what a cycle depends on, all of it
             ports=ports or Ports(),
             budget=budget,
             aside=aside,
-            passed_over=passed_over,
+            explain=explain,
+            shortcuts=shortcuts,
         )
         try:
-            return _plan(session, extra_plugins, grace_s, explain=explain)
+            return _plan(session, extra_plugins, grace_s)
         except Exception as error:
             at = session.turn.key if session.turn is not None else ""
             left = aside.after(failure_of(error, at, modules))
@@ -72,19 +75,25 @@ def plan(  # noqa: PLR0913  what a cycle depends on, all of it
     raise AssertionError(f"{len(aside.failures)} gangs and plugins were set aside, and the next one fails too")
 
 
-def _plan(session: Session, extra_plugins: Mapping[str, type[Plugin]], grace_s: int, *, explain: bool) -> Decisions:
+def _plan(session: Session, extra_plugins: Mapping[str, type[Plugin]], grace_s: int) -> Decisions:
     open_plugins(session, extra_plugins)
     missing = (each for name, each in session.aside.plugins.items() if plugins.find(name, extra_plugins).essential)
     session.closed_by = next(missing, None)
     if session.closed_by is None:
         mend_attempts(session, grace_s)
         session.points.begin.tell()
-        for name in session.policy.actions:
-            with session.ports.measure("action", name):
-                actions.NAMES[name](session)
-        deadlocks.run(session)
+        _run_actions(session)
     with session.ports.measure("close", "session"):
-        return build_decisions.close(session, explain=explain)
+        return build_decisions.close(session)
+
+
+def _run_actions(session: Session) -> None:
+    for name in session.policy.actions:
+        with session.ports.measure("action", name):
+            actions.NAMES[name](session)
+        if session.is_answered:
+            return
+    deadlocks.run(session)
 
 
 def open_session(

@@ -114,6 +114,7 @@ class GangSummary(Struct, frozen=True):
     origin: FitError | Reason | None = None
     pod: str = ""  # whose error the origin is; empty where it is the whole gang's
     is_ready: bool = False
+    others: Reason | None = None  # why nobody leaves for it who could
 
     @property
     def text(self) -> str:
@@ -124,13 +125,15 @@ class GangSummary(Struct, frozen=True):
             text += f"; Pending: {_histogram(self.pending)}"
         if self.origin is not None:
             text += f". Origin reason is {self.pod + ': ' if self.pod else ''}{self.origin.text}"
+        if self.others is not None:
+            text += f"; {self.others.text}"
         return text
 
     @property
     def topic(self) -> Hashable:
         """Equal as long as nothing but numbers changes."""
-        origin = self.origin.topic if self.origin is not None else None
-        return (self.is_ready, frozenset(self.members), frozenset(self.pending), origin)
+        why = tuple(each.topic if each is not None else None for each in (self.origin, self.others))
+        return (self.is_ready, frozenset(self.members), frozenset(self.pending), why)
 
 
 def _histogram(counts: Mapping[str, int]) -> str:

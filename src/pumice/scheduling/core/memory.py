@@ -137,7 +137,7 @@ def decode(data: bytes, slots: Iterable[Slot[Any]]) -> Memory:
     known = {slot.name: slot for slot in slots}
     try:
         parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UnreadableSlot(f"no memory: {error}") from error
     if strange := parts.keys() - known.keys():
         raise UnreadableSlot(f"no slot is called {', '.join(sorted(strange))}")

@@ -13,8 +13,9 @@ from pumice.scheduling.core.decisions import GangSummary, PodVerdict
 from pumice.scheduling.core.verdict import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
+    from pumice.cluster.gangs import Orphans
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
@@ -22,19 +23,27 @@ if TYPE_CHECKING:
 SCHEDULABLE = "Schedulable"
 UNSCHEDULABLE = "Unschedulable"
 NO_GROUP = "PodGroupNotFound"  # not Unschedulable: an autoscaler would make nodes for it
+_OF_OTHERS = frozenset(
+    {
+        Code.DISRUPTION_BUDGET, Code.VICTIMS_PROTECTED, Code.EVICTION_BUDGET_USED, Code.EVICTION_DELAYED,
+        Code.EVICTION_UNDONE,
+    }
+)  # fmt: skip
 _HOPES = {Status.ALLOCATED: Code.PLACE_FOUND, Status.PIPELINED: Code.PLACE_BEING_FREED}
 
 
 def summary(session: Session, gang: GangState) -> GangSummary:
     """How the gang stands now."""
     failed, error = next(iter(gang.fit_errors.items()), (None, None))
+    origin = error or next(iter(gang.reasons), None)
     return GangSummary(
         members={status.text: gang.tally[status] for status in Status if gang.tally[status]},
         minimum=gang.spec.min_member,
         pending=Counter(_last_state(gang, task)[0] for task in gang.tasks_in(Status.PENDING)),
-        origin=error or next(iter(gang.reasons), None),
+        origin=origin,
         pod=failed.name if failed is not None else "",
         is_ready=session.is_ready(gang),
+        others=next((each for each in gang.reasons if each.code in _OF_OTHERS and each is not origin), None),
     )
 
 
@@ -74,11 +83,11 @@ def pod_verdicts(session: Session, gang: GangState, of_gang: GangSummary | Reaso
     return found
 
 
-def orphan_verdicts(orphans: Mapping[str, Sequence[Task]]) -> dict[str, tuple[PodVerdict, ...]]:
+def orphan_verdicts(orphans: Mapping[str, Orphans]) -> dict[str, tuple[PodVerdict, ...]]:
     """What is said of pods that wait for a group that does not exist; no action looks at them."""
     found = {}
-    for key, tasks in orphans.items():
-        waiting = [task for task in tasks if task.status is Status.PENDING and not task.gates]
+    for key, each in orphans.items():
+        waiting = [task for task in each.tasks if task.status is Status.PENDING and not task.gates]
         if waiting:
             why = Reason(_orphan_code(key, waiting[0]), "gang", Facts(gang=key.replace(NATIVE_PREFIX, "")))
             found[key] = tuple(PodVerdict(task, NO_GROUP, why) for task in waiting)

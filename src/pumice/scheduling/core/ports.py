@@ -9,11 +9,12 @@ import dataclasses
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from pumice.instant import Instant  # noqa: TC001  a recording is decoded by these types
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
-    from pumice.instant import Instant
     from pumice.scheduling.time.accuracy import Forecast
     from pumice.scheduling.time.run_times import RunTimes
 

@@ -14,6 +14,7 @@ from pumice.scheduling.core.gangstate import Gangs, GangState, SubState
 from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.shapes import ShapeBook
+from pumice.scheduling.core.shortcuts import NO_SHORTCUTS
 from pumice.scheduling.core.statement import Eviction, Placement, Statement
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import notices
@@ -22,7 +23,7 @@ from pumice.scheduling.placing.line import Line
 from pumice.scheduling.placing.placement import Placer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pumice.cluster.amounts import MutableAmounts
     from pumice.cluster.gangs import Gang
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.ports import Ports
     from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.core.shortcuts import Shortcuts
     from pumice.scheduling.core.statement import Operation
     from pumice.scheduling.core.steady import Steady
     from pumice.scheduling.evicting.backoff import Backoff
@@ -87,7 +89,7 @@ class _Turn:
 class Session:
     """What actions and plugins work on. Nothing here outlives the cycle but the accepted operations."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a cycle depends on
         self,
         snapshot: Snapshot,
         policy: Policy,
@@ -97,7 +99,8 @@ class Session:
         ports: Ports,
         budget: int,
         aside: Aside = NOTHING_ASIDE,
-        passed_over: Collection[str] = frozenset(),
+        explain: bool = True,
+        shortcuts: Shortcuts = NO_SHORTCUTS,
     ) -> None:
         self.snapshot = snapshot
         self.policy = policy
@@ -105,7 +108,9 @@ class Session:
         self.ports = ports
         self.memory = memory  # of the cycles before; what this one learns is in the decisions
         self.aside = aside  # gangs and plugins on which an earlier attempt at this cycle broke
-        self.passed_over = passed_over  # gangs that have no turn: a question is asked in which they could not start
+        self.explain = explain  # else nobody reads what is said for people alone
+        self.shortcuts = shortcuts
+        self.is_answered = False  # the gang that is asked about has started: nobody else has a turn
         self.closed_by: Failure | None = None  # of a plugin that this cycle cannot do without
         self.turn: GangState | None = None  # the gang that is worked on
         self._turn = _Turn(self)
@@ -121,7 +126,9 @@ class Session:
         self.units = self.budget = budget
         self.points = Points()
         self.plugins: list[Plugin] = []  # in the policy's order
-        self.shapes = ShapeBook(snapshot.nodes.axis, snapshot.gangs)
+        self.shapes = ShapeBook(
+            snapshot.nodes.axis, snapshot.gangs, shortcuts.shape_keys if aside is NOTHING_ASIDE else None
+        )
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
         self.moved_gangs: list[
@@ -313,7 +320,7 @@ class Session:
     def takes_part(self, gang: GangState) -> bool:
         """Whether the gang was admitted, and has members to place or room that is kept for it."""
         waits = gang.tally[Status.PENDING] > 0 or gang.key in self.reserved_room.held
-        return waits and not gang.is_waiting_for_admission and gang.key not in self.passed_over
+        return waits and not gang.is_waiting_for_admission and gang.key not in self.shortcuts.passed_over
 
     def obstacle(self, gang: GangState) -> Reason | None:
         """Why no action may work on the gang in this cycle; None where all may."""
@@ -360,6 +367,17 @@ class Session:
         self.accepted += [(operation, claimant) for operation in operations]
         if claimant is not None and any(isinstance(operation, Eviction) for operation in operations):
             self.made_room_for.add(claimant.key)
+        if self.shortcuts.until and self._starts(self.shortcuts.until, operations):
+            self.is_answered, self.budget = True, 0
+
+    def _starts(self, key: str, operations: Sequence[Operation]) -> bool:
+        """Whether they give the gang all that this cycle can: its minimum at once, or places for all members once others leave."""
+        own = [each for each in operations if isinstance(each, Placement) and each.gang.key == key]
+        if not own:
+            return False
+        gang = own[0].gang
+        starts = any(each.status is Status.ALLOCATED for each in own) and gang.tally.occupying >= gang.spec.min_member
+        return starts or not gang.tally[Status.PENDING]
 
     @property
     def evicted(self) -> set[str]:

@@ -149,7 +149,7 @@ def decode(text: str) -> Verdict | None:
     """What `encode` wrote; None for what another version, or another program, wrote."""
     try:
         return msgspec.json.decode(text, type=Verdict)
-    except (msgspec.MsgspecError, UnicodeError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
 
 

@@ -34,8 +34,12 @@ def cards(task: Task) -> float:
 
 def lost(task: Task, now: Instant) -> Duration:
     """Run time of a pod that would be lost with it now; one that has not started loses nothing."""
-    started = annotation_values.instant_of(run_time.start_time(task.pod))
-    return run_time.lost(started, now, checkpointed(task))
+    return run_time.lost(started(task), now, checkpointed(task))
+
+
+def started(task: Task) -> Instant | None:
+    """Since when the pod does any work; None while its node has not started it, however long ago it was created."""
+    return annotation_values.instant_of(run_time.start_time(task.pod))
 
 
 def checkpointed(task: Task) -> Instant | None:

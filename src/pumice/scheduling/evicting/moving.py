@@ -15,8 +15,7 @@ from pumice.cluster.tasks import OCCUPYING, go_bool
 from pumice.scheduling.core.memory import Slot, past
 from pumice.scheduling.core.statement import Eviction
 from pumice.scheduling.evicting.gang_eviction import Arguments as Domains
-from pumice.scheduling.evicting.lost_work import card_seconds, cards
-from pumice.scheduling.placing import annotation_values
+from pumice.scheduling.evicting.lost_work import card_seconds, cards, started
 from pumice.scheduling.placing.constraints.card_book import CardBook
 
 if TYPE_CHECKING:
@@ -86,8 +85,10 @@ class Moves:
         return close or bool(gang.spec.policies) or holds
 
     def _started_lately(self, gang: GangState) -> bool:
-        settled = self.session.now - self.arguments.settled_s * instant.SECOND
-        return any(_started(task) > settled for task in gang.tasks_in(*OCCUPYING))
+        """One that is not started yet has only just got its place."""
+        now, settled = self.session.now, self.session.now - self.arguments.settled_s * instant.SECOND
+        starts = (started(task) for task in gang.tasks_in(*OCCUPYING))
+        return any((now if start is None else start) > settled for start in starts)
 
     # ------------------------------------------------------------------------------------------------- what it costs
 
@@ -131,10 +132,6 @@ class Moves:
         for task, nodes in reversed(done):
             session.room.pipeline(session.shape(task).demand, nodes, -1)
         return len(done) == len(victims)
-
-
-def _started(task: Task) -> Instant:
-    return annotation_values.instant_of(task.pod.status.start_time or task.pod.metadata.creation_timestamp) or 0
 
 
 def _moved_now(session: Session) -> list[Task]:

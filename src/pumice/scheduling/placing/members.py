@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,9 +54,16 @@ def place_tasks(
             gang.fit_errors[run[placed]] = _why(session, shape, within, hyper_node)
             if not _worth_going_on(sub):
                 return
-        if session.sub_is_ready(sub):
+        if session.sub_is_ready(sub) or (session.is_ahead and _is_whole(session, sub)):
             # Members left over from the run come in later turns.
             return
+
+
+def _is_whole(session: Session, sub: SubState) -> bool:
+    """At a later moment a place is a place: what is free only then looks promised."""
+    if sub.gang.spec.policies:
+        return session.points.sub_pipelined.is_unopposed(sub)
+    return session.points.pipelined.is_unopposed(sub.gang)
 
 
 def refuse(gang: GangState, reason: Reason) -> None:
@@ -72,8 +80,13 @@ def _next_run(session: Session, sub: SubState, waiting: list[Task]) -> tuple[lis
         return [first], shape
     most = session.until_ready(sub, first.role, len(waiting))
     if most > LONG_RUN and _needs_all(sub):
-        queue = session.queue_of(sub.gang)
-        if session.points.allocatable.of(queue, shape, most) >= most:  # else the whole run is refused at once
+        allowed = session.points.allocatable.of(session.queue_of(sub.gang), shape, most)
+        if (
+            not allowed
+        ):  # the run is refused as it is, and the gang with it: whether filters tell its members apart is no matter
+            alike = itertools.takewhile(lambda task: (task.request, task.role) == (first.request, first.role), waiting)
+            return list(alike), shape
+        if allowed >= most:
             # It is given up at the first that fits nowhere: who comes after that one need not be looked at.
             most = min(most, int(np.sum(shape.copies(session.room.future))) + 1)
     run = [first]

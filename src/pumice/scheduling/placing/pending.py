@@ -59,6 +59,10 @@ class PendingMembers:
             return any(True for sub in self._gang.subs for _ in self._placeable(sub))
         return any(self._waiting.values())
 
+    def count_anew(self) -> None:
+        """Look again who waits: others than the holder of this list have placed members, and a pod is placed once."""
+        self._waiting = None
+
     def copy(self) -> PendingMembers:
         twin = PendingMembers(self._session, self._gang, held=self._held)
         twin.waiting = {key: list(tasks) for key, tasks in self.waiting.items()}

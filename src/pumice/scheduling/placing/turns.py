@@ -70,14 +70,18 @@ def take(session: Session, gang: GangState, pending: PendingMembers) -> bool:
 
 def _find_places(session: Session, gang: GangState, pending: PendingMembers) -> Statement | None:
     """Places that the gang may start in, or wait for, in a statement that no plugin takes back."""
-    statement = attempt(session, gang, pending)
+    statement, is_own = attempt(session, gang, pending), True
     if statement is None and not session.points.allocatable.is_exceeding:  # what is lent was made for nobody
-        statement = _attempt_past_claims(session, gang)
+        statement, is_own = _attempt_past_claims(session, gang), False
     if statement is not None and (objection := session.points.veto.of(gang, statement)) is not None:
         statement.rollback(remember=True)
         members.refuse(gang, objection)
         statement = None
-    return statement or session.points.detour.of(gang)
+    if statement is None:
+        statement, is_own = session.points.detour.of(gang), False
+    if not is_own:
+        pending.count_anew()  # it was not asked which members were placed
+    return statement
 
 
 def attempt(session: Session, gang: GangState, pending: PendingMembers) -> Statement | None:

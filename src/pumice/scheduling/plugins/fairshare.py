@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pumice.cluster.amounts import Amounts, MutableAmounts
-    from pumice.cluster.gangs import Gang
+    from pumice.cluster.gangs import Gang, GangSpec, Holding, Orphans
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
@@ -267,16 +268,24 @@ class Fairshare(Plugin):
         known = self.tree.queues.get(queue)
         return self.args.queue_weights.get(queue) or max(known.weight if known is not None else 1, 1)
 
-    def _holdings(self) -> dict[Name, list[Held]]:
-        """What is held now, and since when; by queue and by user."""
+    def _holdings(self, after: Instant | None) -> dict[Name, list[Held]]:
+        """What is held now, what pods held that have ended after a time, and when; by queue and by user."""
+        session = self.session
         found: dict[Name, list[Held]] = {}
-        for gang in (self.session.snapshot.gangs[key] for key in self.session.gangs):
-            name = gang.spec.queue, gang.spec.user_by(trusts_label=self.args.trust_user_label)
-            for since, own in gang.held_since:
-                held = Held(self.session.now if since is None else since, own)
-                found.setdefault(name, []).append(held)
-                for above in self.paths[gang.spec.queue]:
-                    found.setdefault((above, ""), []).append(held)
+        parts: list[tuple[GangSpec | Orphans, Sequence[Holding]]]
+        parts = [(gang.spec, gang.held_between) for gang in (session.snapshot.gangs[key] for key in session.gangs)]
+        left = session.snapshot.orphans.values()
+        parts += [(each, each.held_between) for each in left if each.queue in self.paths]
+        for owner, holdings in parts:
+            held = [
+                Held(session.now if since is None else since, own, until)
+                for since, until, own in holdings
+                if after is None or until is None or until > after
+            ]
+            if held:
+                user = owner.user_by(trusts_label=self.args.trust_user_label)
+                for name in ((owner.queue, user), *((above, "") for above in self.paths[owner.queue])):
+                    found.setdefault(name, []).extend(held)
         return found
 
     def charged_for(self, gang: GangState) -> Sequence[Account]:
@@ -332,13 +341,15 @@ class Fairshare(Plugin):
             if account.base or name in started
         }
         before = session.memory.of(decayed_usage.SLOT)
-        if not shares and before.at is not None and not any(share for _, (_, share) in before.entries()):
+        if not shares and decayed_usage.has_only_decayed(before, session.now, self.decay, self.usage):
             return None
         return decayed_usage.remembered(session.now, self.usage, shares)
 
     def publish(self) -> None:
         """Usage and factors, for people and programs."""
         session, scale = self.session, _Scale(self)
+        if not session.explain:
+            return
         waiting = (gang for gang in self.waiting if is_waiting(gang))
         session.factor_weights.update(msgspec.to_builtins(self.args.factors))
         session.factors.update({gang.key: scale.factors(gang) for gang in waiting})

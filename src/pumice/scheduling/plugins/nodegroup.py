@@ -182,5 +182,5 @@ def limits_of(queue: QueueInfo) -> dict[str, MutableAmounts] | None:
             queue.annotations[names.NODEGROUP_RESOURCE_LIMITS], type=dict[str, dict[str, str | float]]
         )
         return {group: amounts.read(most) for group, most in written.items()}
-    except (msgspec.DecodeError, BadInput):
+    except (msgspec.DecodeError, BadInput, RecursionError):
         return None

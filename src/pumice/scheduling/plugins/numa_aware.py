@@ -315,7 +315,7 @@ def _annotated_cpus(task: Task) -> int:
     """CPUs that an earlier cycle chose for the pod; what it wrote is read with care, because any user may write annotations."""
     try:
         sets = msgspec.json.decode(task.pod.metadata.annotations.get(names.CPUSETS, "{}"), type=dict[str, str])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return 0
     return _union(cpuset(text) for text in sets.values())
 

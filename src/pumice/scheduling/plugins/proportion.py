@@ -17,7 +17,7 @@ from pumice.scheduling.sharing import admitted, division, quotas
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pumice.cluster.amounts import MutableAmounts
+    from pumice.cluster.amounts import Amounts, MutableAmounts
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.requests import Request
     from pumice.cluster.tasks import Task
@@ -102,13 +102,14 @@ class Proportion(Plugin):
         """A gang that the rest of the share is too small for, where the queue lacks something of all that the gang asks for.
 
         Shares that no gang fits into would otherwise leave the cluster idle for ever: three queues with a third of eight cards
-        each, and gangs of four.
+        each, and gangs of four. What is left of a gang that has lost members does not count: it asks to be whole, as at its start.
         """
         if not queue.is_open or not any(reason.code in SHARE_CODES for reason in gang.reasons):
             return False
         account = self.accounts[queue.name]
+        own: Amounts = gang.occupied if gang.tally.ready < gang.minimum else {}
         return all(
-            account.allocated.get(name, 0) < account.deserved.get(name, 0)
+            account.allocated.get(name, 0) - own.get(name, 0) < account.deserved.get(name, 0)
             for name, value in gang.gang.asked.items()
             if value > 0 and name != amounts.PODS
         )

@@ -217,5 +217,5 @@ def _read_choice(kind: str, weights: str) -> dict[str, Strategy] | None:
     try:
         written = msgspec.json.decode(weights, type=dict[str, int])
         return {name: msgspec.convert({"type": kind, "weight": weight}, Strategy) for name, weight in written.items()}
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None  # no weights, no score

@@ -11,6 +11,7 @@ how often a cycle looks. Whoever holds the share s for ever has, in the end, `s 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import operator
 from collections.abc import Mapping
@@ -36,6 +37,9 @@ USAGE_BYTES_MAX = SLOT_BYTES_MAX - 4096
 
 Entry = tuple[float, float]  # usage, and the share that was held at the end of the cycle
 Name = tuple[str, str]  # a queue and a user in it; the user is empty for the queue itself
+
+
+NOTHING: Entry = (0.0, 0.0)
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -78,50 +82,75 @@ class Decay:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Held:
-    """An amount that is held, and since when."""
+    """An amount that is or was held: since when, and until when where it has ended."""
 
     since: Instant
     amounts: Amounts
+    until: Instant | None = None
 
 
 def usage_at(
     memory: Usage,
     now: Instant,
     decay: Decay,
-    holdings: Callable[[], Mapping[Name, Sequence[Held]]],
+    holdings: Callable[[Instant | None], Mapping[Name, Sequence[Held]]],
     share_of: Callable[[Amounts], float],
 ) -> dict[Name, float]:
     """Usage as of now. What was held when a cycle last looked counts as held until now.
 
-    After some seconds another process may have looked meanwhile, whose memory is lost: then what is held now counts since its
-    start, if that is more. Where nothing is remembered, that alone counts.
+    After some seconds a process may have died meanwhile, with all that it had seen since. Then the cluster is asked: what it knows to have
+    run counts from its start to its end, and only what was held and has left no trace counts until now. Where nothing is remembered, the
+    cluster's word alone counts.
     """
     at = past(memory.at, now)
     if at is None and memory.at is not None:
         at = now  # the clock was ahead: what was used stands, and nothing is added
     since = now if at is None else at
-    found = {name: usage * decay.factor(now - since) for name, (usage, _) in memory.entries()}
-    added = {name: decay.held(share, since, now, now) for name, (_, share) in memory.entries()}
-    if at is None or now - at > CLOSE:
-        for name, held in holdings().items():
-            added[name] = max(added.get(name, 0.0), _since_start(held, at, now, decay, share_of))
-    return {name: found.get(name, 0.0) + more for name, more in added.items()}
+    usage = {name: own * decay.factor(now - since) for name, (own, _) in memory.entries()}
+    shares = {name: share for name, (_, share) in memory.entries()}
+    held = holdings(at) if at is None or now - at > CLOSE else {}
+    for name, told in held.items():
+        own = [each for each in told if each.until is None or each.until <= now]  # else its node's clock is wrong
+        usage[name] = usage.get(name, 0.0) + _over_time(own, at, now, decay, share_of)
+        if name in shares and at is not None:
+            shares[name] = max(shares[name] - share_of(_held_around(own, at)), 0.0)
+    for name, share in shares.items():
+        usage[name] += decay.held(share, since, now, now)
+    return usage
 
 
-def _since_start(
+def has_only_decayed(memory: Usage, now: Instant, decay: Decay, usage: Mapping[Name, float]) -> bool:
+    """Whether nothing was held since the memory, so that it says all there is to say."""
+    if memory.at is None or any(share for _, (_, share) in memory.entries()):
+        return False
+    left = decay.factor(max(now - memory.at, 0))
+    known = dict(memory.entries())
+    return all(own <= known.get(name, NOTHING)[0] * left + FORGOTTEN for name, own in usage.items())
+
+
+def _held_around(held: Sequence[Held], at: Instant) -> Amounts:
+    """What was held at a time or soon after: what a cycle has started is bound a little later."""
+    return amounts.sum_of(
+        each.amounts for each in held if each.since <= at + CLOSE and (each.until is None or each.until >= at)
+    )
+
+
+def _over_time(
     held: Sequence[Held], at: Instant | None, now: Instant, decay: Decay, share_of: Callable[[Amounts], float]
 ) -> float:
-    """The usage of things that are all held now, each since its start, or since `at` where it began before that."""
+    """The usage of things that are or were held, of each from its start, or from `at` where it began before that, to its end."""
+    steps: list[tuple[Instant, int, Amounts]] = []
+    for each in held:
+        since = each.since if at is None else max(each.since, at)
+        until = now if each.until is None else min(each.until, now)
+        if since < until:
+            steps += [(since, 1, each.amounts), (until, -1, each.amounts)]
+    steps.sort(key=operator.itemgetter(0))
     usage = 0.0
     so_far: amounts.MutableAmounts = {}
-    starts = sorted(
-        ((min(each.since if at is None else max(each.since, at), now), each.amounts) for each in held),
-        key=operator.itemgetter(0),
-    )
-    for number, (since, own) in enumerate(starts):
-        amounts.add(so_far, own)
-        until = starts[number + 1][0] if number + 1 < len(starts) else now
-        if until > since:
+    for (since, sign, own), (until, _, _) in itertools.pairwise(steps):
+        amounts.add(so_far, own, sign)
+        if since < until:
             usage += decay.held(share_of(so_far), since, until, now)
     return usage
 

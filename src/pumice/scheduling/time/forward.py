@@ -7,7 +7,7 @@
 
 Time jumps from event to event: a gang arrives, a gang ends, a victim has left, or the clock alone may change a decision
 (`Decisions.next_change`). All events of one instant (with `blur`, of a span that is so small a part of the time since the beginning) are taken in together, then there is one cycle, and what it decides takes effect at
-once: bound pods run from that moment. The simulator (`pumice.sim`) puts arrivals in and true run times, the forecast a live cluster and
+once: bound pods run from that moment. Where gangs only end, nobody waits, and no plugin remembers what was held until when, a cycle would decide nothing, and there is none. The simulator (`pumice.sim`) puts arrivals in and true run times, the forecast a live cluster and
 what is expected of it. The cluster behind `intake` is changed: hand in a copy of one that is still needed.
 """
 
@@ -23,13 +23,17 @@ import msgspec
 from pumice import instant
 from pumice.api import names
 from pumice.api.changes import Claimed, Deleted, Evicting, PodRef, Unclaimed, Upserted
+from pumice.api.pods import ContainerState, ContainerStateTerminated, ContainerStatus
 from pumice.api.scheduling import PodGroup, PodGroupPhase
 from pumice.cluster import edits
-from pumice.cluster.tasks import OCCUPYING
+from pumice.cluster.tasks import OCCUPYING, Status
+from pumice.scheduling import plugins
 from pumice.scheduling.core import cycle
+from pumice.scheduling.core.decisions import Decisions
 from pumice.scheduling.core.memory import EMPTY
 from pumice.scheduling.core.session import UNLIMITED_BUDGET
 from pumice.scheduling.evicting import backoff
+from pumice.scheduling.time import reservations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,9 +41,10 @@ if TYPE_CHECKING:
     from pumice.api.meta import Struct
     from pumice.api.pods import Pod
     from pumice.cluster.intake import Intake
+    from pumice.cluster.state import GangSlot
     from pumice.cluster.tasks import Task
     from pumice.instant import Duration, Instant
-    from pumice.scheduling.core.decisions import Decisions, GangCommit
+    from pumice.scheduling.core.decisions import GangCommit
     from pumice.scheduling.core.memory import Memory
     from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
@@ -48,6 +53,8 @@ if TYPE_CHECKING:
 RunTime: TypeAlias = "Callable[[str], Duration | None]"  # of a gang that starts now; None: it does not end by itself
 
 LEAVING = 30 * instant.SECOND  # a victim holds its room for so long: Kubernetes' own grace period
+BLURRED_LEAST = 5 * instant.MINUTE  # what happens at once is blurred as if it lay so far ahead
+NOTHING_DECIDED = Decisions()
 CYCLES_AT_ONCE_MAX = 100  # in which the clock stands still; a plugin that always names the past ends here
 
 
@@ -125,6 +132,12 @@ class Forward:
         self._order = 0  # events of one instant happen in the order in which they were foreseen
         self._starts: dict[str, int] = {}
         self._done: list[str] = []  # gangs whose pods have ended, and have been seen so by no cycle yet
+        self._seen: list[str] = []  # ... and by one: they are about to go
+        self._waiting = {key for key, slot in self.cluster.gangs.items() if _waits(slot)}
+        self._phases: dict[str, str] = {}  # by gang, as last told
+        own = [plugin.memory for plugin in plugins.of_policy(policy, extra_plugins)]
+        # Whether a cycle in which nobody waits leaves no trace: no plugin remembers what was held until when.
+        self._may_rest = all(slot is None or slot is reservations.SLOT for slot in own)
         self._wake: Instant | None = now  # there is a cycle then, events or not
         self._stood_still = 0
 
@@ -163,7 +176,7 @@ class Forward:
         heapq.heappush(self._events, (at, self._order, event))
 
     def _next(self) -> Instant | None:
-        times = [self._events[0][0]] if self._events else [self.now] if self._done else []
+        times = [self._events[0][0]] if self._events else [self.now] if self._done or self._seen else []
         if self._wake is not None and self._stood_still < CYCLES_AT_ONCE_MAX:
             times.append(max(self._wake, self.now))
         return min(times, default=None)
@@ -172,24 +185,15 @@ class Forward:
         """The last event that is as good as simultaneous with the next one, seen from the beginning."""
         if not self._blur or not self._events:
             return at
-        latest = at + round((at - self._begin) * self._blur)
+        latest = at + round((at - self._begin + BLURRED_LEAST) * self._blur)
         return max([at, *(each[0] for each in self._events if each[0] <= latest)])
 
     def _step(self) -> Step:
-        ended, restarted = list[str](), list[str]()
-        while self._done:
-            self._clean_up(self._done.pop())
-        while self._events and self._events[0][0] <= self.now:
-            match heapq.heappop(self._events)[2]:
-                case Arrival(objects):
-                    for thing in objects:
-                        self.intake.apply(Upserted(object=thing))
-                case End(gang, run) if self._starts.get(gang) == run and gang in self.running:
-                    self._end(gang)
-                    ended.append(gang)
-                case Departure(gang, pods):
-                    if self._depart(gang, pods):
-                        restarted.append(gang)
+        while self._seen:
+            self._clean_up(self._seen.pop())
+        ended, restarted, is_news = self._take_events()
+        if not is_news and self._rests():
+            return Step(self.now, ended, restarted, (), NOTHING_DECIDED)
         decisions = cycle.plan(
             self.cluster.snapshot(),
             self.policy,
@@ -201,10 +205,41 @@ class Forward:
             explain=False,
         )
         self.cycles += 1
+        self._seen, self._done = self._done, []
         self.memory = decisions.memory if self._backs_off else decisions.memory.without(backoff.SLOT)
         self._wake = decisions.next_change
         started = self._carry_out(decisions)
-        return Step(self.now, tuple(ended), tuple(restarted), tuple(started), decisions)
+        return Step(self.now, ended, restarted, tuple(started), decisions)
+
+    def _take_events(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+        """Gangs that ended by now, those that begin again, and whether there is more than ends."""
+        ended, restarted, is_news = list[str](), list[str](), False
+        while self._events and self._events[0][0] <= self.now:
+            match heapq.heappop(self._events)[2]:
+                case Arrival(objects):
+                    is_news = True
+                    for thing in objects:
+                        self.intake.apply(Upserted(object=thing))
+                case End(gang, run) if self._starts.get(gang) == run and gang in self.running:
+                    self._end(gang)
+                    ended.append(gang)
+                case Departure(gang, pods):
+                    is_news = True
+                    if self._depart(gang, pods):
+                        restarted.append(gang)
+        return tuple(ended), tuple(restarted), is_news
+
+    def _rests(self) -> bool:
+        """Whether a cycle now would decide nothing: nobody waits, and the clock has nothing to say."""
+        if not self._may_rest or not self._events or (self._wake is not None and self._wake <= self.now):
+            return False  # after the last event, one cycle sees what has ended
+        for key in self.cluster.changed_gangs:
+            slot = self.cluster.gangs.get(key)
+            if slot is not None and _waits(slot):
+                self._waiting.add(key)
+            else:
+                self._waiting.discard(key)
+        return not self._waiting
 
     # ------------------------------------------------------------------------------------------------- what takes effect
 
@@ -228,9 +263,13 @@ class Forward:
         for task in decisions.ungated:
             self.intake.apply(Upserted(object=_ungated(task.pod)))
             self._wake = self.now
-        for key, report in decisions.gangs.items():
-            self._set_phase(key, report.phase)
+        self._tell_phases(decisions)
         return started
+
+    def _tell_phases(self, decisions: Decisions) -> None:
+        for key, report in decisions.gangs.items():
+            if self._phases.get(key) != report.phase:
+                self._set_phase(key, report.phase)
 
     def _commit(self, commit: GangCommit) -> bool:
         """Binds the gang's pods, which run from now on; True where the gang starts by it."""
@@ -244,11 +283,16 @@ class Forward:
                 notes = {**metadata.annotations, **bind.annotations}
                 metadata = msgspec.structs.replace(metadata, annotations=notes)
             self.intake.apply(Upserted(object=type(pod)(metadata=metadata, spec=spec, status=status)))
-        if commit.gang in self.running:
+        if commit.gang in self.running or not self._is_whole(commit.gang):
             return False
         run_time = self._run_time(commit.gang)
         self.is_running(commit.gang, until=None if run_time is None else self.now + run_time)
         return True
+
+    def _is_whole(self, gang: str) -> bool:
+        """Whether its minimum has places; policies without gangs bind what they can, and the first pods wait for the last."""
+        slot = self.cluster.gangs[gang]
+        return sum(task.status in OCCUPYING for task in slot.tasks.values()) >= _minimum(slot)
 
     def _evict(self, gang: str, tasks: Sequence[Task]) -> None:
         for task in tasks:
@@ -267,13 +311,16 @@ class Forward:
         """Its pods have succeeded; one cycle sees that, and may learn from it, before they are gone."""
         self.running.discard(gang)
         self._done.append(gang)
+        over = ContainerStateTerminated(finished_at=instant.format_micro_instant(self.now))
+        containers = (ContainerStatus(state=ContainerState(terminated=over)),)
         for task in list(self.cluster.gangs[gang].tasks.values()):
-            status = msgspec.structs.replace(task.pod.status, phase="Succeeded")
+            status = msgspec.structs.replace(task.pod.status, phase="Succeeded", container_statuses=containers)
             self.intake.apply(Upserted(object=msgspec.structs.replace(task.pod, status=status)))
         self._set_phase(gang, PodGroupPhase.COMPLETED.value)  # or admission would go on counting it
 
     def _clean_up(self, gang: str) -> None:
         slot = self.cluster.gangs[gang]
+        self._phases.pop(gang, None)
         for task in list(slot.tasks.values()):
             self.intake.apply(Deleted(object=task.pod))
         if slot.group is not None:
@@ -282,12 +329,11 @@ class Forward:
     def _depart(self, gang: str, pods: Sequence[Pod]) -> bool:
         """Victims are gone, and made anew; where the gang has too few without them, all of it begins again. True for that."""
         slot = self.cluster.gangs.get(gang)
-        if slot is None or gang in self._done:
+        if slot is None or gang in self._done or gang in self._seen:
             return False  # it ended while they left
         leaving = {pod.metadata.uid for pod in pods}
         left = [task for task in slot.tasks.values() if task.status in OCCUPYING and task.uid not in leaving]
-        minimum = slot.group.spec.min_member if isinstance(slot.group, PodGroup) else 1
-        restarts = gang in self.running and len(left) < minimum
+        restarts = gang in self.running and len(left) < _minimum(slot)
         gone = [task.pod for task in left] if restarts else []
         run = self._starts[gang] = self._starts.get(gang, 0) + restarts
         for pod in (*pods, *gone):
@@ -300,10 +346,20 @@ class Forward:
 
     def _set_phase(self, gang: str, phase: str) -> None:
         slot = self.cluster.gangs.get(gang)
+        self._phases[gang] = phase
         group = slot.group if slot is not None else None
         if isinstance(group, PodGroup) and group.status.phase != phase:
             status = msgspec.structs.replace(group.status, phase=phase)
             self.intake.apply(Upserted(object=msgspec.structs.replace(group, status=status)))
+
+
+def _minimum(slot: GangSlot) -> int:
+    return slot.group.spec.min_member if isinstance(slot.group, PodGroup) else 1
+
+
+def _waits(slot: GangSlot) -> bool:
+    """Whether a gang has something to gain from a cycle: it is not admitted, or has a member without a place."""
+    return not slot.tasks or any(task.status is Status.PENDING for task in slot.tasks.values())
 
 
 def _ungated(pod: Pod) -> Pod:

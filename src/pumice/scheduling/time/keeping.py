@@ -130,7 +130,7 @@ def _running_cause(book: Book, reservation: Reservation, nodes: Sequence[int]) -
 
 
 def _promised_cause(book: Book, reservation: Reservation, nodes: set[int]) -> Cause:
-    """A gang that this cycle has placed there, that others leave for, or whose reservation lies there now."""
+    """A gang that this cycle has placed there, that others leave for, or of higher rank whose reservation lies there now."""
     for move in book.profile.moves:
         if move.sign > 0 and move.gang is not reservation.gang and nodes.intersection(move.nodes):
             return Code.RESERVATION_OUTRANKED, move.gang.key
@@ -138,7 +138,7 @@ def _promised_cause(book: Book, reservation: Reservation, nodes: set[int]) -> Ca
         if any(nodes.intersection(placement.nodes) for placement in statement.placements):
             return Code.RESERVATION_OUTRANKED, key
     for other in book.standing.values():
-        if other.gang is not reservation.gang and nodes.intersection(other.nodes.tolist()):
+        if book.outranks(other.gang, reservation.gang) and nodes.intersection(other.nodes.tolist()):
             return Code.RESERVATION_OUTRANKED, other.gang.key
     return Code.RESERVATION_ROOM_TAKEN, ""
 

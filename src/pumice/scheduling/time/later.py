@@ -17,8 +17,9 @@ import numpy as np
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core.codes import Code
+from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.placing import turns
-from pumice.scheduling.placing.pending import PendingMembers
+from pumice.scheduling.placing.pending import PendingMembers, is_placeable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,13 +58,7 @@ class Later:
 
     def seats(self, gang: GangState, when: Instant, free: Column, active: Sequence[Reservation]) -> list[Seat] | None:
         """Where the gang's minimum would go, given what nodes have free then, beside what is reserved then; None: nowhere."""
-        told = self.is_looked_at(gang)
-        with (
-            self._apart(gang),
-            self._pods(when, active, told=told),
-            self._room(free),
-            self._queues(when, active, told=told),
-        ):
+        with self._at(gang, when, free, active):
             statement = turns.attempt(self.session, gang, PendingMembers(self.session, gang))
             if statement is None:
                 return None
@@ -72,6 +67,28 @@ class Later:
             is_whole = self.session.is_ready(gang) or self.session.points.pipelined.is_unopposed(gang)
             statement.rollback()
         return found if found and is_whole else None
+
+    def stands(self, reservation: Reservation, free: Column, active: Sequence[Reservation]) -> bool:
+        """Whether every filter, and its queue, would let the gang into its very places at its time."""
+        if reservation.lacks(free[:, reservation.nodes]).any():
+            return False
+        with self._at(reservation.gang, reservation.time, free, active):
+            statement = in_places(self.session, reservation.gang, reservation.seats)
+            if statement is not None:
+                statement.rollback()
+        return statement is not None
+
+    @contextlib.contextmanager
+    def _at(self, gang: GangState, when: Instant, free: Column, active: Sequence[Reservation]) -> Iterator[None]:
+        """The later moment, as far as the gang's places depend on it."""
+        told = self.is_looked_at(gang)
+        with (
+            self._apart(gang),
+            self._pods(when, active, told=told),
+            self._room(free),
+            self._queues(when, active, told=told),
+        ):
+            yield
 
     @contextlib.contextmanager
     def _apart(self, gang: GangState) -> Iterator[None]:
@@ -151,6 +168,23 @@ class Later:
         tasks = [task for gang in ended for task, _ in session.on_nodes(gang.tasks_in(*OCCUPYING))]
         for task in tasks[:GONE_MAX]:
             statement.evict(task, "")
+
+
+def in_places(session: Session, gang: GangState, seats: Sequence[Seat]) -> Statement | None:
+    """The gang's members in these very places, which have room for them; None where a filter or the queue refuses one."""
+    statement, queue = session.statement(), session.queue_of(gang)
+    waiting = [task for task in gang.tasks_in(Status.PENDING) if is_placeable(task)]
+    for seat in seats:
+        tasks = [task for task in waiting if session.shape(task) is seat.shape][: len(seat.nodes)]
+        waiting = [task for task in waiting if task not in tasks]
+        fits = session.placer.prefilter(seat.shape) is None and len(tasks) == len(seat.nodes)
+        for task, node in zip(tasks, seat.nodes, strict=False):
+            fits = fits and session.placer.passes(seat.shape, node)
+            if not fits or session.points.allocatable.of(queue, seat.shape, 1) < 1:
+                statement.rollback()
+                return None
+            statement.place(Placement(gang, seat.shape, [task], [node], Status.ALLOCATED))
+    return statement
 
 
 def freed_beside(

@@ -13,11 +13,11 @@ from pumice import instant
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Code, Facts
-from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.placing import turns
-from pumice.scheduling.placing.pending import PendingMembers, is_placeable
+from pumice.scheduling.placing.pending import PendingMembers
 from pumice.scheduling.time.keeping import NAME
+from pumice.scheduling.time.later import in_places
 from pumice.scheduling.time.timeline import MANY
 
 if TYPE_CHECKING:
@@ -108,20 +108,10 @@ class Passing:
         own = self.book.standing.get(gang.key)
         if own is None or own.lacks(self.session.room.idle[:, own.nodes]).any():
             return None
-        session, queue = self.session, self.session.queue_of(gang)
-        statement = session.statement()
-        waiting = [task for task in gang.tasks_in(Status.PENDING) if is_placeable(task)]
-        for seat in own.seats:
-            tasks = [task for task in waiting if session.shape(task) is seat.shape][: len(seat.nodes)]
-            waiting = [task for task in waiting if task not in tasks]
-            fits = session.placer.prefilter(seat.shape) is None and len(tasks) == len(seat.nodes)
-            for task, node in zip(tasks, seat.nodes, strict=False):
-                fits = fits and session.placer.passes(seat.shape, node)
-                if not fits or session.points.allocatable.of(queue, seat.shape, 1) < 1:
-                    statement.rollback()
-                    return None
-                statement.place(Placement(gang, seat.shape, [task], [node], Status.ALLOCATED))
-        if session.is_ready(gang) and self.objection(gang) is None:
+        statement = in_places(self.session, gang, own.seats)
+        if statement is None:
+            return None
+        if self.session.is_ready(gang) and self.objection(gang) is None:
             gang.fit_errors.clear()
             return statement
         statement.rollback()
@@ -149,7 +139,7 @@ class Passing:
             others = [other for other in book.standing.values() if other is not each and other.gang is not gang]
             if not book.has_share(each, others) and book.has_share(each, others, self._taken_by(gang)):
                 return would_delay(each)
-            if book.later.is_looked_at(each.gang):
+            if book.later.is_looked_at(each.gang) and not book.stands(each, others):
                 seats = book.seats(each.gang, each.time, book.window(each.time, each.length, others), others)
                 if seats is None:
                     return would_delay(each)

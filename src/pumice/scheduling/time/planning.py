@@ -224,9 +224,15 @@ class Book:
         return placed[len(fixed) :]
 
     def _stays(self, reservation: Reservation, others: Sequence[Reservation]) -> bool:
-        """Whether it is as good as before beside the others, where nothing but room and quota decides."""
-        is_free = self.shortage(reservation, others) is None and not self.later.is_looked_at(reservation.gang)
-        return is_free and self.has_share(reservation, others)
+        """Whether it is as good as before beside the others."""
+        if self.later.is_looked_at(reservation.gang):
+            return self.stands(reservation, others)
+        return self.shortage(reservation, others) is None and self.has_share(reservation, others)
+
+    def stands(self, reservation: Reservation, others: Sequence[Reservation]) -> bool:
+        """The same where filters decide as well."""
+        free = self.window(reservation.time, reservation.length, others)
+        return self.later.stands(reservation, free, [each for each in others if each.is_active(reservation.time)])
 
     def replace(self, moved: Sequence[Reservation]) -> None:
         """The same reservations on other nodes."""
@@ -324,18 +330,19 @@ class _Search:
     def _between_others(self, when: Instant) -> Reservation | None:
         """Where other reservations leave room, each on its nodes."""
         book = self.book
-        late = [each for each in self.others if when < each.time < when + self.length]
+        late = [each for each in self.others if when <= each.time < when + self.length]
         free = book.window(when, self.length, self.others)
-        if not book.is_enough(self.gang, free) or any(book.later.is_looked_at(each.gang) for each in late):
-            return None
-        found = self._seated(when, free)
-        if found is None or not all(self._leaves_share(each, found) for each in late):
+        found = self._seated(when, free) if book.is_enough(self.gang, free) else None
+        if found is None or not all(self._leaves(each, found) for each in late):
             return None
         return found
 
-    def _leaves_share(self, other: Reservation, found: Reservation) -> bool:
-        others = [each for each in self.others if each is not other]
-        return self.book.has_share(other, [*others, found]) or not self.book.has_share(other, others)
+    def _leaves(self, other: Reservation, found: Reservation) -> bool:
+        """Whether the other one stands beside what was found, in its queue's share and for filters; on its nodes it does."""
+        book, others = self.book, [each for each in self.others if each is not other]
+        if not book.has_share(other, [*others, found]) and book.has_share(other, others):
+            return False
+        return not book.later.is_looked_at(other.gang) or book.stands(other, [*others, found])
 
     def _beside_others(self, when: Instant) -> Reservation | None:
         """There is room enough, but other reservations lie in the way: those that begin later can make way, at their own times."""

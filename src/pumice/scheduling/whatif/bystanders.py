@@ -16,16 +16,15 @@ from pumice.scheduling.core.shapes import copies
 
 if TYPE_CHECKING:
     from pumice.cluster.gangs import Gang
+    from pumice.cluster.requests import Request
     from pumice.cluster.state import Snapshot
     from pumice.scheduling.core.decisions import Decisions
-
-Each = frozenset[tuple[str, float]]  # what one pod asks for
 
 
 class _Wants(NamedTuple):
     """How many pods of each size wait, and how many of all must find a place together."""
 
-    sizes: Counter[Each]
+    sizes: Counter[Request]
     least: int
 
 
@@ -38,7 +37,7 @@ class Bystanders:
         self._asked, self._queue = asked, snapshot.gangs[asked].spec.queue
         place, reports = decisions.gangs[asked].position, decisions.gangs
         self._refused = {
-            key: _Wants(Counter(frozenset(task.request.amounts.items()) for task in gang.tasks), gang.spec.min_member)
+            key: _Wants(Counter(task.request for task in gang.tasks), gang.spec.min_member)
             for key, gang in snapshot.gangs.items()
             if key not in busy and decisions.gangs[key].reservation is None and _only_waits(gang)
         }
@@ -53,9 +52,9 @@ class Bystanders:
         """Those for whose minimum there is not enough room in this snapshot, which may be an edited one."""
         table = snapshot.nodes
         free = np.clip(table.allocatable - table.used + table.releasing, 0, None)
-        fits: dict[Each, int] = {}
+        fits: dict[Request, int] = {}
         for each in {each for wants in self._refused.values() for each in wants.sizes}:
-            demand = table.axis.vector(dict(each))
+            demand = table.axis.vector(each.amounts)
             fits[each] = int(copies(free, demand, np.flatnonzero(demand).tolist()).sum())
         stays = snapshot.gangs[self._asked].spec.queue == self._queue
         return (self._behind if stays else frozenset()) | frozenset(

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 
-class Outcome(Struct, frozen=True, omit_defaults=True, rename="camel"):
+class Outcome(Struct, frozen=True, rename="camel"):
     """What one cycle would do there that it does not do here, by gang and with numbers of pods."""
 
     starts: Mapping[str, int] = msgspec.field(default_factory=dict)

@@ -10,9 +10,10 @@ from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster.tasks import OCCUPYING
 from pumice.scheduling.core import cycle
 from pumice.scheduling.core.memory import EMPTY, Memory
+from pumice.scheduling.core.shortcuts import NO_SHORTCUTS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from pumice.cluster.state import Snapshot
     from pumice.instant import Instant
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.ports import Ports
+    from pumice.scheduling.core.shortcuts import Shortcuts
 
 EVICTING_ACTIONS = frozenset({"consolidate", "preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle"})
 
@@ -42,7 +44,7 @@ class Question:
         evicts: bool = True,
         explain: bool = True,
         policy: Policy | None = None,
-        passed_over: Collection[str] = frozenset(),
+        shortcuts: Shortcuts = NO_SHORTCUTS,
     ) -> Decisions:
         """What the engine would do; quicker where it only places what fits, and where nobody reads why gangs wait."""
         policy = policy or self.policy
@@ -57,7 +59,7 @@ class Question:
             ports=self.ports,
             extra_plugins=self.extra_plugins,
             explain=explain,
-            passed_over=passed_over,
+            shortcuts=shortcuts,
         )
 
 

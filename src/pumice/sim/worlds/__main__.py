@@ -1,7 +1,8 @@
 """Plays worlds from the command line, and says how to repeat one that goes wrong.
 
 python -m pumice.sim.worlds --seed 7 --profile storm           one world
-python -m pumice.sim.worlds --worlds 300                       so many, profile by profile
+python -m pumice.sim.worlds --worlds 300                       so many, profile by profile, and what never happened in them
+python -m pumice.sim.worlds --worlds 16 --digests              a line for each, to be compared with those of another Python
 python -m pumice.sim.worlds --seed 7 --profile storm --shrink  the same world with as little in it as goes wrong
 """
 
@@ -14,10 +15,16 @@ import time
 
 import click
 
-from pumice.sim.worlds import profiles, shrinking, story
+from pumice.sim.worlds import mishaps, network, profiles, replicas, shrinking, story
 from pumice.sim.worlds.world import Verdict, play
 
 HASHES = "PYTHONHASHSEED"
+# All that can go wrong, and all points at which a process can be made to die: what a run never met is told.
+FAULTS = (*network.CALL_FAULTS, *network.WATCH_FAULTS, *network.WATCH_ENDS, *mishaps.MISHAPS)
+POINTS = (
+    *(f"{replicas.SCHEDULER}:{point}" for point in (*dict.fromkeys(mishaps.FAIL_POINTS), "locked")),
+    *(f"{replicas.CONTROLLERS}:{point}" for point in dict.fromkeys(mishaps.CONTROLLER_POINTS)),
+)
 
 
 def line(profile: str, seed: int, left_out: frozenset[str] = frozenset()) -> str:
@@ -38,8 +45,17 @@ def line(profile: str, seed: int, left_out: frozenset[str] = frozenset()) -> str
     "--without", "left_out", default="", help="Parts of the story to leave out: j0, m1, or the name of a fault."
 )
 @click.option("--shrink", is_flag=True, help="Leave out what it can go wrong without.")
+@click.option("--digests", is_flag=True, help="Print profile, seed and digest of each world, and nothing else.")
 @click.option("--log", "log_file", type=click.Path(dir_okay=False), help="Write all that happened into a file.")
-def main(profile: str | None, seed: int, worlds: int, left_out: str, shrink: bool, log_file: str | None) -> None:  # noqa: FBT001  options
+def main(
+    profile: str | None,
+    seed: int,
+    worlds: int,
+    left_out: str,
+    shrink: bool,  # noqa: FBT001  a flag
+    digests: bool,  # noqa: FBT001  a flag
+    log_file: str | None,
+) -> None:
     """Play worlds; the exit status is 1 where something went wrong in one of them."""
     chosen = [profile] if profile else list(profiles.PROFILES)
     out = frozenset(filter(None, left_out.split(",")))
@@ -61,9 +77,12 @@ def main(profile: str | None, seed: int, worlds: int, left_out: str, shrink: boo
             if shrink:
                 small, verdict = shrinking.shrink(story.draw(own, name), out)
                 _tell(name, own, small, verdict)
+        elif digests:
+            click.echo(f"{name} {own} {verdict.digest}")
         elif worlds == 1:
             click.echo(f"{name} {own}: well, {verdict.seconds:.0f} s, digest {verdict.digest}")
-    _sum_up(bad, seconds, time.process_time() - began, faults, points)
+    if not digests:
+        _sum_up(bad, seconds, time.process_time() - began, faults, points)
     sys.exit(bool(bad))
 
 
@@ -77,11 +96,13 @@ def _sum_up(
     bad: int, seconds: float, cpu_s: float, faults: collections.Counter[str], points: collections.Counter[str]
 ) -> None:
     click.echo(f"{bad} went wrong; {seconds:.0f} s of virtual time in {cpu_s:.1f} s of CPU")
-    click.echo("faults: " + ", ".join(f"{name} {count}" for name, count in sorted(faults.items())))
-    click.echo(
-        "fail points passed in so many worlds: "
-        + ", ".join(f"{name} {count}" for name, count in sorted(points.items()))
-    )
+    _cover("faults", faults, FAULTS)
+    _cover("fail points, in how many worlds they were passed", points, POINTS)
+
+
+def _cover(what: str, found: collections.Counter[str], known: tuple[str, ...]) -> None:
+    click.echo(f"{what}: " + ", ".join(f"{name} {count}" for name, count in sorted(found.items())))
+    click.echo("  never: " + (", ".join(name for name in known if not found[name]) or "none"))
 
 
 if __name__ == "__main__":

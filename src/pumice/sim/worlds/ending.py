@@ -7,28 +7,42 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pumice.api import changes, kinds, names
+from pumice.api.scheduling import ROOT_QUEUE
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.kube.paging import read_object
 from pumice.local.nodes.pretend import GPU
 from pumice.processes.requirements import STATE_KINDS
 from pumice.scheduling.core import cycle
+from pumice.scheduling.sharing import decayed_usage
 from pumice.sim.worlds.story import GPUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pumice.api.batch import Job
+    from pumice.api.scheduling import PodGroup
     from pumice.processes.scheduler import Scheduler
+    from pumice.scheduling.core.decisions import Decisions
+    from pumice.scheduling.core.policy import Policy
     from pumice.sim.worlds.apiserver import Bodies
     from pumice.sim.worlds.witness import Witness
 
+LEDGER_S = 0.5  # seconds of the whole cluster, for what is charged from the plan on and not from the bind
+LEDGER_PART = 0.05  # and this part of it
 OVER = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
+FLOWS_OVER = frozenset({"Succeed", "Failed"})
 
 
 def is_at_rest(witness: Witness, nodes: int) -> bool:
     """All that fits has ended."""
-    return not _unfinished(witness, nodes)
+    return not _unfinished(witness, nodes) and not any(_unfinished_flows(witness))
+
+
+def _unfinished_flows(witness: Witness) -> Iterator[str]:
+    for key, flow in witness.flows.items():
+        if flow.status.state.phase not in FLOWS_OVER:
+            yield f"flow {key} is {flow.status.state.phase or 'new'} long after the faults"
 
 
 def _unfinished(witness: Witness, nodes: int) -> list[str]:
@@ -57,17 +71,22 @@ def _fits(witness: Witness, job: Job, nodes: int) -> bool:
     """Whether the gang has room in an empty cluster and an empty queue."""
     gpus = int(msgspec.json.decode(job.spec.tasks[0].template)["spec"]["containers"][0]["resources"]["limits"][GPU])
     wanted = job.spec.min_available
-    limit = witness.limits[job.spec.queue].now()
-    return wanted <= nodes * (GPUS // gpus) and wanted * gpus <= limit
+    return wanted <= nodes * (GPUS // gpus) and wanted * gpus <= _most(witness, job.spec.queue, nodes)
+
+
+def _most(witness: Witness, queue: str, nodes: int) -> int:
+    """The GPUs that a queue may hold while the others hold nothing."""
+    kept = sum(own for other, own in witness.guarantees.items() if other != queue)
+    return min(witness.limits[queue].now(), nodes * GPUS - kept)
 
 
 def complaints(
-    witness: Witness, bodies: Bodies, leader: Scheduler | None, *, nodes: int, now: int, grace_s: int, policy: Any
+    witness: Witness, bodies: Bodies, leader: Scheduler | None, *, nodes: int, now: int, grace_s: int, policy: Policy
 ) -> Iterator[str]:
     """All that is wrong with the end."""
     for key in _unfinished(witness, nodes):
         yield f"job {key} is {witness.jobs[key].status.state.phase or 'new'} long after the faults, and would fit"
-    yield from _silent_gangs(witness)
+    yield from _unfinished_flows(witness)
     if leader is None:
         yield "no scheduler leads long after the faults"
         return
@@ -76,16 +95,68 @@ def complaints(
     decisions = cycle.plan(fresh.snapshot(), policy, now=now, grace_s=grace_s)
     for commit in decisions.commits:
         yield f"a fresh scheduler would start gang {commit.gang}, and this one does not"
+    yield from _untold_reasons(witness, decisions, nodes)
+    yield from _wrong_queues(witness)
+    if policy.option("fairshare") is not None:
+        yield from _wrong_usage(witness, leader)
 
 
-def _silent_gangs(witness: Witness) -> Iterator[str]:
-    """Every gang that waits says why."""
+def _untold_reasons(witness: Witness, decisions: Decisions, nodes: int) -> Iterator[str]:
+    """Every gang that waits says why, as a fresh scheduler would say it, and it is so."""
     for key, group in witness.groups.items():
         if group.status.phase not in {"Pending", "Inqueue"} or key not in witness.gangs:
             continue
         said = [each for each in group.status.conditions if each.type == "Unschedulable" and each.status == "True"]
         if not said or not said[0].message:
             yield f"gang {key} waits ({group.status.phase}) and does not say why"
+        verdict = msgspec.json.decode(group.metadata.annotations.get(names.VERDICT) or "{}")
+        told = [each["code"] for each in verdict.get("reasons", ())]
+        report = decisions.gangs.get(key)
+        found = [each.code.value for each in report.reasons] if report is not None else []
+        if told != found:
+            yield f"gang {key} says that it waits for {told}, and a fresh scheduler says {found}"
+        for code in told:
+            if _wanted(group) <= _room_behind(code, witness, key, nodes):
+                yield f"gang {key} says {code}, wants {_wanted(group)} GPUs, and there are as many"
+
+
+def _wanted(group: PodGroup) -> int:
+    return int((group.spec.min_resources or {}).get(GPU, 0))
+
+
+def _room_behind(code: str, witness: Witness, gang: str, nodes: int) -> int:
+    """The GPUs that there are at rest beside what others were admitted for; -1: no number makes this reason untrue."""
+    queue = witness.groups[gang].spec.queue
+    admitted = [each for key, each in witness.groups.items() if each.status.phase == "Inqueue" and key != gang]
+    if code == "ExceedsCluster":
+        return nodes * GPUS
+    if code == "ClusterOvercommitted":
+        return nodes * GPUS - sum(map(_wanted, admitted))
+    if code in {"QueueQuotaInsufficient", "QueueQuotaUsed"}:
+        return _most(witness, queue, nodes) - sum(_wanted(each) for each in admitted if each.spec.queue == queue)
+    return -1
+
+
+def _wrong_queues(witness: Witness) -> Iterator[str]:
+    """What queues say that they hold is what their pods hold."""
+    used = witness.used()
+    for name, queue in witness.queues.items():
+        told = int(queue.status.allocated.get(GPU, 0))
+        true = used.total() if name == ROOT_QUEUE else used[name]
+        if told != true:
+            yield f"queue {name} says that it holds {told} GPUs, and its pods hold {true}"
+
+
+def _wrong_usage(witness: Witness, leader: Scheduler) -> Iterator[str]:
+    """What is remembered of use is what was used; a leader that died takes with it what it had not written."""
+    told = leader.remembered.of(decayed_usage.SLOT)
+    for queue, used in witness.ledger.used.items():
+        usage, _ = told.queues.get(queue, (0.0, 0.0))
+        off = (
+            abs(usage - used) if witness.hears_at_once else used - usage
+        )  # who hears late that a pod ended counts too much
+        if queue and witness.is_ledger_whole and off > LEDGER_S + LEDGER_PART * used:
+            yield f"queue {queue} has used {used:.2f} s of the cluster, and the scheduler remembers {usage:.2f} s"
 
 
 def afresh(bodies: Bodies) -> Cluster:

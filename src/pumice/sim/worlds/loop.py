@@ -35,8 +35,6 @@ class Replica:
     def __init__(self, name: str) -> None:
         self.name = name
         self.state = State.RUNNING
-        self.woke_at = float("-inf")
-        self.tasks: list[asyncio.Task[Any]] = []  # kept: collecting a dead task would run its `finally`
         self._held: list[tuple[Callable[..., object], tuple[Any, ...], contextvars.Context]] = []
         self._steps_left: int | None = None
         self._kill: Callable[[], None] | None = None
@@ -51,6 +49,10 @@ class Replica:
     def dies_after(self, steps: int, kill: Callable[[], None]) -> None:
         """It is killed after so many steps of the loop: at some await or other."""
         self._steps_left, self._kill = steps, kill
+
+    def spare(self) -> None:
+        """It is not killed after all."""
+        self._steps_left = None
 
     def _goes_on(self) -> bool:
         assert self._steps_left is not None
@@ -67,10 +69,8 @@ class Replica:
 
     def wake(self, loop: asyncio.AbstractEventLoop) -> None:
         """All that came due meanwhile happens now, in the order in which it came due."""
-        if self.state is not State.PAUSED:
-            return
-        self.woke_at = loop.time()
-        self.rise(loop)
+        if self.state is State.PAUSED:
+            self.rise(loop)
 
     def die(self) -> None:
         self.state = State.DEAD
@@ -122,6 +122,7 @@ class WorldLoop(VirtualLoop):
         super().__init__(clock)
         _Numbered.numbers = itertools.count()
         self._chance = chance
+        self.tasks: list[asyncio.Task[Any]] = []  # kept: collecting a dead one would run its `finally`
         self.set_task_factory(self._make_task)
         self.set_exception_handler(lambda _loop, _context: None)  # of tasks whose process died before it could look
 
@@ -139,10 +140,13 @@ class WorldLoop(VirtualLoop):
         **more: Any,
     ) -> asyncio.Task[Any]:
         task = _Task(coro, loop=loop, context=context, **more)
-        replica = context.get(_REPLICA) if context is not None else _REPLICA.get()
-        if replica is not None:
-            replica.tasks.append(task)
+        self.tasks.append(task)
         return task
+
+    def unfinished(self) -> set[asyncio.Task[Any]]:
+        """asyncio.all_tasks() without a look at every task that there ever was in this process."""
+        self.tasks = [task for task in self.tasks if not task.done()]
+        return set(self.tasks)
 
     def create_future(self) -> asyncio.Future[Any]:
         return _Future(loop=self)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 
 from pumice.kube.errors import Unreachable
+from pumice.kube.lease import LEASE_S
 from pumice.kube.transport import Request, Response, is_stream
 from pumice.local.apiserver import watching
 from pumice.sim.worlds.loop import is_dead
@@ -53,8 +54,10 @@ class Rates:
 
 CALM = Rates()
 CALL_FAULTS = ("refused", "conflict", "throttled", "error", "error_acted", "lost", "late", "slow")
+WATCH_FAULTS = ("lag", "twice")
 WATCH_ENDS = ("closed", "broken", "silent", "expired")
 _STATUS = {
+    "forbidden": (403, "Forbidden"),
     "conflict": (409, "Conflict"),
     "throttled": (429, "TooManyRequests"),
     "error": (500, "InternalError"),
@@ -62,7 +65,8 @@ _STATUS = {
 }
 
 
-_NO_ANSWER = frozenset({"refused", "lost", "late"})
+_NO_ANSWER = frozenset({"refused", "lost", "late", "held"})
+_ARRIVES_S = {"late": (0.05, LATE_S_MAX), "held": (LEASE_S + 1.0, LATE_S_MAX)}
 
 
 class Network:
@@ -74,8 +78,11 @@ class Network:
         self.note = note
         self.done: collections.Counter[str] = collections.Counter()
         self.wires: list[Wire] = []
+        self.refuses: set[str] = set()  # nodes that nothing may be bound to
+        self.held: asyncio.Event | None = None  # binds that leave now arrive late; set once there is one
         self.is_over = False  # the world has ended: nobody is answered any more
         self.on_send: Callable[[str, Request], None] = lambda _who, _request: None
+        self.on_yes: Callable[[str, Request], None] = lambda _who, _request: None
         server.on_crash = self._server_died
 
     def _server_died(self) -> None:
@@ -89,6 +96,9 @@ class Network:
     def calm(self) -> None:
         """From now on everything arrives, at once and once."""
         self.rates = CALM
+        self.refuses.clear()
+        if self.held is not None:
+            self.held.set()
         for wire in self.wires:
             wire.calm()
 
@@ -120,6 +130,8 @@ class Line:
         after_s = self._chance.uniform(*((0.1, SLOW_S_MAX) if fault == "slow" else LATENCY_S))
         response = await self._network.server.serve(request, self._caller, after_s)
         if response.stream is None:
+            if response.status < 300:
+                self._network.on_yes(self._who, request)
             return response
         wire = Wire(self, self._network, f"{self._who} {request.path}", response.stream, self._chance)
         return dataclasses.replace(response, stream=wire)
@@ -137,7 +149,7 @@ class Line:
         """No answer: it never left, it is done and nobody knows, or it is still on its way."""
         if fault == "refused":
             raise Unreachable("connection refused", acted=False)
-        after_s = self._chance.uniform(*((0.05, LATE_S_MAX) if fault == "late" else LATENCY_S))
+        after_s = self._chance.uniform(*_ARRIVES_S.get(fault, LATENCY_S))
         arriving = self._network.server.serve(request, self._caller, after_s)
         arriving.add_done_callback(_unheard)
         if fault == "lost":
@@ -146,7 +158,16 @@ class Line:
         raise Unreachable("the answer was lost, or the call is on its way")
 
     def _fault(self, request: Request) -> str:
-        if not self._is_shaken or self._network.rates is CALM:
+        if not self._is_shaken:
+            return ""
+        if self._network.refuses and request.path.endswith("/binding") and _target(request) in self._network.refuses:
+            self._network.count("forbidden", self._who, request.path)
+            return "forbidden"
+        if self._network.held is not None and request.path.endswith("/binding"):
+            self._network.count("held", self._who, request.path)
+            self._network.held.set()
+            return "held"
+        if self._network.rates is CALM:
             return ""
         roll, rates = self._chance.random(), self._network.rates
         for fault in CALL_FAULTS:
@@ -216,13 +237,18 @@ class Wire:
             return
         self._ending = how
         self._network.count(how, "watch", self._what)
-        if how == "expired":
-            self._put(watching.line("ERROR", watching.too_old(1, 2)))
-        if how == "broken":
+        if how == "expired":  # what happens until it is told so, nobody tells it but a new list
+            delay_s = self._chance.uniform(0.0, LAG_S_MAX)
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._expire)
+        elif how == "broken":
             self._put(b'{"type":"MODI')
             self._put(Unreachable("the connection broke"))
-        elif how != "silent":
+        elif how == "closed":
             self._put(None)
+
+    def _expire(self) -> None:
+        self._put(watching.line("ERROR", watching.too_old(1, 2)))
+        self._put(None)
 
     def server_died(self) -> None:
         self._pump.cancel()
@@ -231,7 +257,7 @@ class Wire:
 
     def calm(self) -> None:
         """A watch that fell silent is found out now; one that is well lives on."""
-        if self._timer is not None:
+        if self._timer is not None and not self._ending:
             self._timer.cancel()
         if self._ending == "silent":
             self._put(Unreachable("the connection broke"))
@@ -262,6 +288,10 @@ def _unheard(reply: asyncio.Future[Response]) -> None:
     """Nobody waits for the answer."""
     if not reply.cancelled():
         reply.exception()
+
+
+def _target(request: Request) -> str:
+    return str(msgspec.json.decode(request.body or b"{}")["target"]["name"])
 
 
 def _failure(fault: str) -> Response:

@@ -1,4 +1,4 @@
-"""The policies that worlds are played under."""
+"""The policies that worlds are played under: three that are written out, and any that chance puts together."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import functools
 from typing import TYPE_CHECKING
 
 from pumice.scheduling.core import builtin
-from pumice.sim.worlds import profiles
 
 if TYPE_CHECKING:
+    import random
+
     from pumice.scheduling.core.policy import Policy
 
+BUILT_IN = "built-in"
+RESERVING = "reserving"
+CAPACITY = "capacity"
 _CAPACITY = """\
 actions: "enqueue, allocate, reclaim, preempt, backfill"
 tiers:
@@ -26,14 +30,55 @@ tiers:
   - name: nodeorder
   - name: binpack
 """
+_WRITTEN = {
+    BUILT_IN: builtin.TEXT,
+    RESERVING: builtin.TEXT.replace("{patience: 5m}", "{patience: 0s, depth: 2}"),
+    CAPACITY: _CAPACITY,
+}
+
+# What chance chooses from. What protects gangs and queues is always there: worlds are held to it.
+_ACTIONS = ("preempt", "reclaim", "lend", "backfill", "shuffle", "consolidate")
+_FIRST_TIER = ("eviction", "reservation", "sla", "pdb")
+_SECOND_TIER = (
+    "overcommit",
+    "user-limits",
+    "fairshare",
+    "drf",
+    "nodeorder",
+    "binpack",
+    "resource-strategy-fit",
+    "deviceshare",
+    "fragmentation",
+    "network-topology-aware",
+    "task-topology",
+    "resourcequota",
+)
+SWARM = 0.55  # of all worlds have a policy of their own
+PART_IN = 0.35  # the chance of a part to be in such a policy
+
+
+def drawn(chance: random.Random) -> str:
+    """The name of a policy; one of the swarm is named by all that it has."""
+    if chance.random() >= SWARM:
+        return chance.choice((BUILT_IN, RESERVING, CAPACITY))
+    actions = ["enqueue", "allocate", *_some(chance, _ACTIONS)]
+    first = ["priority", "gang", "conformance", *_some(chance, _FIRST_TIER)]
+    second = ["predicates", chance.choice(("proportion", "capacity")), *_some(chance, _SECOND_TIER)]
+    return "/".join(" ".join(each) for each in (actions, first, second))
+
+
+def _some(chance: random.Random, of: tuple[str, ...]) -> list[str]:
+    return [each for each in of if chance.random() < PART_IN]
 
 
 @functools.cache
 def chosen(name: str) -> Policy:
     """Parsed once for all worlds: policies do not change."""
-    text = {
-        profiles.BUILT_IN: builtin.TEXT,
-        profiles.RESERVING: builtin.TEXT.replace("{patience: 5m}", "{patience: 0s, depth: 2}"),
-        profiles.CAPACITY: _CAPACITY,
-    }[name]
+    text = _WRITTEN.get(name)
+    if text is None:
+        actions, *tiers = (part.split(" ") for part in name.split("/"))
+        lines = [f'actions: "{", ".join(actions)}"', "tiers:"]
+        for tier in tiers:
+            lines += ["- plugins:", *(f"  - name: {plugin}" for plugin in tier)]
+        text = "\n".join(lines)
     return builtin.parse(text, f"{name} policy")

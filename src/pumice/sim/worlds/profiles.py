@@ -12,7 +12,11 @@ SUBJECTS = {
     "kill-leader": "leader",
     "kill-at": "leader",
     "kill-controllers": "controllers",
+    "kill-controllers-at": "controllers",
+    "kill-after-binds": "",
     "stop-scheduler": "scheduler",
+    "stop-leader": "leader",
+    "stop-controllers": "controllers",
     "pause-leader": "leader",
     "pause-controllers": "controllers",
     "cut-scheduler": "scheduler",
@@ -25,9 +29,11 @@ SUBJECTS = {
     "node-shrinks": "node",
     "node-cordoned": "node",
     "intruder": "node",
+    "binds-refused": "node",
     "delete-job": "job",
     "recreate-job": "job",
     "delete-pod": "job",
+    "scale-job": "job",
     "edit-queue": "",
 }
 _PROCESSES = (
@@ -36,11 +42,14 @@ _PROCESSES = (
     "kill-at",
     "kill-at",
     "kill-controllers",
+    "kill-controllers-at",
     "stop-scheduler",
     "pause-leader",
 )
-_NODES = ("node-down", "node-gone", "node-shrinks", "node-cordoned", "intruder")
-_USERS = ("delete-job", "recreate-job", "delete-pod", "edit-queue")
+_ROLLOUT = ("stop-leader", "stop-leader", "stop-controllers")
+_NODES = ("node-down", "node-gone", "node-shrinks", "node-cordoned", "intruder", "binds-refused")
+_USERS = ("delete-job", "recreate-job", "delete-pod", "scale-job", "edit-queue")
+NODES_AND_USERS = frozenset({*_NODES, *_USERS})
 _STORE = ("restart-store", "disk-full")
 _LINES = ("cut-scheduler", "cut-controllers", "pause-leader", "pause-controllers", "skew")
 
@@ -50,34 +59,34 @@ STORM = Rates(
 )  # fmt: skip
 BREEZE = Rates(refused=0.01, conflict=0.01, lost=0.01, late=0.01, slow=0.02, lag=0.05, watch_s=60.0)
 
-RESERVING = "reserving"
-BUILT_IN = "built-in"
-CAPACITY = "capacity"
-POLICIES = (BUILT_IN, BUILT_IN, RESERVING, CAPACITY)
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Profile:
-    """`kinds` of mishaps, at most so many; the chances of faults; how many processes, jobs and members."""
+    """`kinds` of mishaps, at most so many; the chances of faults; how many processes, jobs (one of these numbers) and members."""
 
     kinds: tuple[str, ...] = ()
     mishaps: int = 0
     rates: Rates = CALM
     schedulers: int = 1
     controllers: int = 1
-    jobs: int = 4
-    members: int = 8
-    faults_s: float = 45.0
-    policies: tuple[str, ...] = POLICIES
+    jobs: tuple[int, ...] = (2, 2, 2, 3, 3)
+    members: int = 4
+    faults_s: float = 24.0
+    is_rising: bool = False  # whoever comes after the first job is more important
+    early: float = 0.65  # mishaps begin in this part of the time in which things go wrong
+    quiet: float = 0.1  # the chance that no call and no watch goes wrong, whatever else does
 
 
 PROFILES = {
     "calm": Profile(),
     "storm": Profile(rates=STORM),
     "processes": Profile(kinds=_PROCESSES, mishaps=4, rates=BREEZE, schedulers=2),
+    "rollout": Profile(kinds=_ROLLOUT, mishaps=3, schedulers=2, controllers=2),
+    "successors": Profile(kinds=("kill-after-binds",), mishaps=1, schedulers=2, early=0.1, is_rising=True),
     "lines": Profile(kinds=_LINES, mishaps=4, rates=BREEZE, schedulers=2),
-    "nodes": Profile(kinds=_NODES, mishaps=4, rates=BREEZE),
-    "users": Profile(kinds=_USERS, mishaps=5, rates=BREEZE),
+    "nodes": Profile(kinds=_NODES, mishaps=4, rates=BREEZE, quiet=0.6),
+    "refusals": Profile(kinds=("binds-refused",), mishaps=1, early=0.15),
+    "users": Profile(kinds=_USERS, mishaps=5, rates=BREEZE, quiet=0.5),
     "store": Profile(kinds=_STORE, mishaps=3, rates=BREEZE),
     "all": Profile(
         kinds=(*_PROCESSES, *_NODES, *_USERS, *_STORE, *_LINES), mishaps=6, rates=STORM, schedulers=2, controllers=2

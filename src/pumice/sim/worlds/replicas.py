@@ -38,6 +38,7 @@ SCHEDULER = "scheduler"
 CONTROLLERS = "controllers"
 ADMINISTRATORS = ("system:masters", "system:authenticated")
 CONTROLLERS_USED = frozenset({"job", "podgroup", "queue", "garbage"})
+FLOW_CONTROLLERS = frozenset({"jobflow", "jobtemplate"})  # run where there are flows: each costs several watches
 
 
 class SkewedClock:
@@ -115,9 +116,10 @@ async def scheduler(own: Machine, policy: Policy, served: Served) -> None:
     await _lead(own, names.SCHEDULER_LEASE, work)
 
 
-async def controllers(own: Machine) -> None:
+async def controllers(own: Machine, *, flows: bool) -> None:
     """As `pumice controllers`."""
-    settings = ControllerSettings(enabled=CONTROLLERS_USED, workers=dict.fromkeys(CONTROLLERS_USED, 2))
+    used = CONTROLLERS_USED | FLOW_CONTROLLERS if flows else CONTROLLERS_USED
+    settings = ControllerSettings(enabled=used, workers=dict.fromkeys(used, 2))
 
     def work(client: Client, informers: Informers, runtime: Runtime) -> Coroutine[Any, Any, None]:
         own.worker = Controllers(client, informers, runtime, settings)

@@ -9,13 +9,18 @@ import dataclasses
 import random
 from typing import TYPE_CHECKING
 
-from pumice.sim.worlds import profiles
+from pumice.sim.worlds import policies, profiles
+from pumice.sim.worlds.network import CALM
 
 if TYPE_CHECKING:
     from pumice.sim.worlds.network import Rates
     from pumice.sim.worlds.profiles import Profile
 
 GPUS = 4  # of a node
+LONG_S = 30  # of a job that others cannot wait for
+FAULT_OUT = 0.25  # the chance of a kind of fault to be left out
+JOBS_EARLY = 0.6  # jobs come in this part of the time in which things go wrong
+FLOW = 0.12  # the chance of a JobFlow
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,6 +35,15 @@ class JobPlan:
     run_s: int
     queue: str
     priority: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueuePlan:
+    """The GPUs that a queue may use at most (0: no limit), and those that are kept for it."""
+
+    limit: int = 0
+    guarantee: int = 0
+    weight: int = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,19 +63,27 @@ class Story:
     nodes: int
     schedulers: int
     controllers: int
-    queues: dict[str, int]  # the GPUs that each may use at most; 0: no limit
+    queues: dict[str, QueuePlan]
     jobs: tuple[JobPlan, ...]
     mishaps: tuple[Mishap, ...]
     rates: Rates
     policy: str
     faults_s: float  # so long things go wrong; afterwards all must come to rest
+    flow: tuple[JobPlan, ...] = ()  # Jobs of a JobFlow, each after the one before it
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing goes wrong but nodes, and what users do."""
+        return self.rates == CALM and all(each.what in profiles.NODES_AND_USERS for each in self.mishaps)
 
     def without(self, left_out: frozenset[str]) -> Story:
-        """The same story without some jobs ("j3"), mishaps ("m0") and kinds of faults (their names)."""
+        """The same story without some jobs ("j3"), mishaps ("m0"), kinds of faults (their names), and the "flow"."""
         jobs = tuple(each for number, each in enumerate(self.jobs) if f"j{number}" not in left_out)
         mishaps = tuple(each for number, each in enumerate(self.mishaps) if f"m{number}" not in left_out)
         zero = {name: 0.0 for name in left_out if hasattr(self.rates, name)}
-        return dataclasses.replace(self, jobs=jobs, mishaps=mishaps, rates=dataclasses.replace(self.rates, **zero))
+        rates = dataclasses.replace(self.rates, **zero)
+        flow = () if "flow" in left_out else self.flow
+        return dataclasses.replace(self, jobs=jobs, mishaps=mishaps, rates=rates, flow=flow)
 
     def parts(self) -> list[str]:
         """All that can be left out, by the names that `without` knows."""
@@ -69,6 +91,7 @@ class Story:
         return [
             *(f"m{number}" for number in range(len(self.mishaps))),
             *faults,
+            *(["flow"] if self.flow else []),
             *(f"j{number}" for number in range(len(self.jobs))),
         ]
 
@@ -77,11 +100,13 @@ def draw(seed: int, name: str) -> Story:
     """The story of a seed under a profile."""
     profile = profiles.PROFILES[name]
     chance = random.Random(f"{name}/{seed}")  # noqa: S311  chance is what stories are made of
-    nodes = chance.randint(2, 3)
-    queues = {"default": 0, "narrow": chance.choice((0, GPUS, 2 * GPUS))}
-    jobs = tuple(
-        _job(chance, number, nodes, list(queues), profile) for number in range(chance.randint(3, profile.jobs))
-    )
+    nodes = chance.choice((2, 2, 3))
+    narrow = QueuePlan(chance.choice((0, GPUS, 2 * GPUS)), chance.choice((0, 0, 1, GPUS)), chance.choice((1, 1, 3)))
+    queues = {"default": QueuePlan(), "narrow": narrow}
+    jobs = tuple(_job(chance, number, nodes, list(queues), profile) for number in range(chance.choice(profile.jobs)))
+    if profile.is_rising:
+        first = min(jobs, key=lambda each: each.at_s)
+        jobs = tuple(dataclasses.replace(each, priority="" if each is first else "high") for each in jobs)
     return Story(
         seed=seed,
         profile=name,
@@ -91,25 +116,44 @@ def draw(seed: int, name: str) -> Story:
         queues=queues,
         jobs=jobs,
         mishaps=_mishaps(chance, profile, nodes, jobs),
-        rates=profile.rates,
-        policy=chance.choice(profile.policies),
+        rates=_rates(chance, profile),
+        policy=policies.drawn(chance),
         faults_s=profile.faults_s,
+        flow=_flow(random.Random(f"{name}/{seed}/flow")),  # noqa: S311  as above
     )
 
 
+def _flow(chance: random.Random) -> tuple[JobPlan, ...]:
+    if chance.random() >= FLOW:
+        return ()
+    at_s = round(chance.uniform(0.0, 5.0), 2)
+    return tuple(
+        JobPlan(at_s, f"part-{number}", size=2, minimum=2, gpus=1, run_s=chance.randint(3, 6), queue="default")
+        for number in range(2)
+    )
+
+
+def _rates(chance: random.Random, profile: Profile) -> Rates:
+    """Some kinds of faults are left out of each world: where everything goes wrong at once, much of it hides the rest."""
+    if chance.random() < profile.quiet:
+        return CALM
+    kinds = [each.name for each in dataclasses.fields(profile.rates)]
+    return dataclasses.replace(profile.rates, **{kind: 0.0 for kind in kinds if chance.random() < FAULT_OUT})
+
+
 def _job(chance: random.Random, number: int, nodes: int, queues: list[str], profile: Profile) -> JobPlan:
-    gpus = chance.choice((1, 2, 2, GPUS))
+    gpus = chance.choice((1, 2, 2, 3, GPUS))
     most = nodes * (GPUS // gpus)
     # Most gangs want a good part of the cluster, so that they are in one another's way; now and then one is too large.
     size = min(chance.randint(max(1, most // 2), most), profile.members) if chance.random() < 0.9 else most + 1
     minimum = size if chance.random() < 0.7 else chance.randint(1, size)
     return JobPlan(
-        at_s=round(chance.uniform(0.0, profile.faults_s * 0.7), 2),
+        at_s=round(chance.uniform(0.0, profile.faults_s * JOBS_EARLY), 2),
         name=f"job-{number}",
         size=size,
         minimum=minimum,
         gpus=gpus,
-        run_s=chance.randint(5, 40),
+        run_s=chance.randint(3, 12) if chance.random() < 0.85 else LONG_S,
         queue=chance.choice(queues),
         priority=chance.choice(("", "", "high")),
     )
@@ -128,6 +172,6 @@ def _mishaps(chance: random.Random, profile: Profile, nodes: int, jobs: tuple[Jo
             "leader": "",
             "": "",
         }[subject]
-        at_s = round(chance.uniform(1.0, profile.faults_s), 2)
+        at_s = round(chance.uniform(1.0, profile.faults_s * profile.early), 2)
         found.append(Mishap(at_s, what, who, round(chance.random(), 3)))
     return tuple(sorted(found, key=lambda each: each.at_s))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,23 +16,28 @@ from pumice.api import names
 from pumice.api.batch import Job
 from pumice.api.coordination import Lease
 from pumice.api.core import Node
+from pumice.api.flow import JobFlow
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.local.nodes.pretend import GPU
+from pumice.sim.worlds.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pumice.api.meta import Struct
     from pumice.clock import VirtualClock
+    from pumice.kube.transport import Request
     from pumice.local.apiserver.history import Change
-    from pumice.sim.worlds.loop import Replica
 
 SCHEDULER_LEASE = f"kube-system/{names.SCHEDULER_LEASE}"
 STALE_S = 150.0  # a process may know what was so this long ago: a silent watch is found out after 120 s
-MEND_S = 60.0  # beyond the grace time, for the steps that giving up a gang takes
+PROMPT_S = 6.0  # and where nothing keeps news from it, and no call is late
+MEND_S = 6.0  # beyond twice the grace time, for the steps that giving up a gang takes
+TOLD_S = 4.0  # after so long a gang that has started says so
 REPEATS_MAX = 20  # so many complaints tell enough
-WAKING_S = 0.5  # a process that has just woken up may send what it was about to send
+_GUARDED = re.compile(r"/(pods|podgroups)/")
+_HOLDINGS = frozenset({"pods", "nodes"})
 _ENDED = frozenset({"Succeeded", "Failed"})
 _STRUCTS: dict[str, type[Struct]] = {
     "pods": Pod,
@@ -40,6 +46,7 @@ _STRUCTS: dict[str, type[Struct]] = {
     "queues.scheduling.volcano.sh": Queue,
     "jobs.batch.volcano.sh": Job,
     "leases.coordination.k8s.io": Lease,
+    "jobflows.flow.volcano.sh": JobFlow,
 }
 
 
@@ -62,6 +69,7 @@ class GangSeen:
     queue: str
     was_whole: bool = False
     partial_since: float | None = None
+    whole_since: float | None = None  # until it was asked what it says of that
     promised: tuple[str, str] | None = None  # the time of its reservation, and who led when it was told
 
 
@@ -77,11 +85,10 @@ class Recent:
     def now(self) -> int:
         return self._values[-1][1] if self._values else 0
 
-    def most(self, now: float) -> int:
-        """The present value, and those that were true within STALE_S."""
-        while len(self._values) > 1 and self._values[1][0] < now - STALE_S:
-            self._values.pop(0)
-        return max((value for _, value in self._values), default=0)
+    def most(self, since: float) -> int:
+        """The present value, and those that have been true since then."""
+        first = max((number for number, (at, _) in enumerate(self._values) if at < since), default=0)
+        return max((value for _, value in self._values[first:]), default=0)
 
 
 class Witness:
@@ -93,14 +100,22 @@ class Witness:
         self.wrong: list[str] = []
         self.is_over = False
         self.calm_since: float | None = None
+        self.is_quiet = False  # nothing goes wrong between processes: what must not last must not last now either
         self.pods: dict[str, PodSeen] = {}
         self.gangs: dict[str, GangSeen] = {}  # by namespace/name
         self.groups: dict[str, PodGroup] = {}
         self.jobs: dict[str, Job] = {}
+        self.flows: dict[str, JobFlow] = {}
+        self.queues: dict[str, Queue] = {}
         self.room: dict[str, Recent] = collections.defaultdict(Recent)
         self.limits: dict[str, Recent] = collections.defaultdict(Recent)
+        self.guarantees: dict[str, int] = {}
+        self.ledger = Ledger()
+        self.is_ledger_whole = True  # nothing has happened that may take use with it that nobody wrote down
+        self.hears_at_once = True  # no watch lags or ends
         self.leases: dict[str, tuple[str, float]] = {}  # who holds it, and since when
         self.binds = 0
+        self._answered: set[tuple[str, str]] = set()  # who has been told that which pod is bound
         self._decoders = {name: msgspec.json.Decoder(struct) for name, struct in _STRUCTS.items()}
         self._seers: dict[str, Callable[[str, Struct], None]] = {
             "pods": self._see_pod,  # type: ignore[dict-item]
@@ -109,6 +124,7 @@ class Witness:
             "queues.scheduling.volcano.sh": self._see_queue,  # type: ignore[dict-item]
             "jobs.batch.volcano.sh": self._see_job,  # type: ignore[dict-item]
             "leases.coordination.k8s.io": self._see_lease,  # type: ignore[dict-item]
+            "jobflows.flow.volcano.sh": self._see_flow,  # type: ignore[dict-item]
         }
 
     def complain(self, text: str) -> None:
@@ -121,6 +137,11 @@ class Witness:
         for gang in self.gangs.values():
             if gang.partial_since is not None:
                 gang.partial_since = now
+
+    def _known_since(self) -> float:
+        """What was true only before that is known to nobody who decides."""
+        now = self._clock.monotonic()
+        return now - (PROMPT_S if self.is_quiet else STALE_S)
 
     # ------------------------------------------------------------------------------------------------- seeing
 
@@ -135,6 +156,8 @@ class Witness:
             self._forget(change.collection, key, entry.uid)
         else:
             see(key, self._decoders[change.collection].decode(change.after.body))
+        if change.collection in _HOLDINGS:
+            self.ledger.put(self._clock.monotonic(), self.used(), self._total())
         self.look()
 
     def _forget(self, collection: str, key: str, uid: str) -> None:
@@ -197,10 +220,15 @@ class Witness:
         gang.promised = until, leader
 
     def _see_queue(self, key: str, queue: Queue) -> None:
+        self.queues[key] = queue
         self.limits[key].put(self._clock.monotonic(), int(queue.spec.capability.get(GPU, 1_000_000)))
+        self.guarantees[key] = int(queue.spec.guarantee.resource.get(GPU, 0))
 
     def _see_job(self, key: str, job: Job) -> None:
         self.jobs[key] = job
+
+    def _see_flow(self, key: str, flow: JobFlow) -> None:
+        self.flows[key] = flow
 
     def _see_lease(self, key: str, lease: Lease) -> None:
         holder = lease.spec.holder_identity or ""
@@ -214,28 +242,39 @@ class Witness:
         if not pod.is_ours:
             return
         self.binds += 1
-        now = self._clock.monotonic()
+        since = self._known_since()
         held = sum(
             each.gpus
             for each in self.pods.values()
-            if each.node == pod.node and not each.is_over and (each.is_ours or each.since < now - STALE_S)
+            if each.node == pod.node and not each.is_over and (each.is_ours or each.since < since)
         )
-        room = self.room[pod.node].most(now)
+        room = self.room[pod.node].most(since)
         if held > room:
             self.complain(f"node {pod.node} holds pods of {held} GPUs and has {room}, with {pod.key} bound last")
         gang = self.gangs.get(pod.group)
         if gang is not None:
-            self._check_queue(gang.queue, pod, now)
+            self._check_queue(gang.queue, pod, since)
 
-    def _check_queue(self, queue: str, pod: PodSeen, now: float) -> None:
-        used = sum(
-            each.gpus
-            for each in self.pods.values()
-            if each.node and not each.is_over and not each.is_leaving and self._queue_of(each) == queue
-        )
-        limit = self.limits[queue].most(now)
-        if used > limit:
-            self.complain(f"queue {queue} uses {used} GPUs and may use {limit}, with {pod.key} bound last")
+    def _check_queue(self, queue: str, pod: PodSeen, since: float) -> None:
+        used = self.used()
+        limit = self.limits[queue].most(since)
+        if used[queue] > limit:
+            self.complain(f"queue {queue} uses {used[queue]} GPUs and may use {limit}, with {pod.key} bound last")
+        total = sum(each.most(since) for each in self.room.values())
+        kept = sum(max(used[other], own) for other, own in self.guarantees.items() if own and other != queue)
+        if used[queue] + kept > total:
+            self.complain(f"queue {queue} uses {used[queue]} GPUs of {total}, and {kept} are kept for others")
+
+    def _total(self) -> int:
+        return sum(each.now() for each in self.room.values())
+
+    def used(self) -> collections.Counter[str]:
+        """The GPUs that each queue is charged for: those of pods that have to go are not."""
+        found: collections.Counter[str] = collections.Counter()
+        for each in self.pods.values():
+            if each.node and not each.is_over and not each.is_leaving:
+                found[self._queue_of(each)] += each.gpus
+        return found
 
     def _queue_of(self, pod: PodSeen) -> str:
         gang = self.gangs.get(pod.group)
@@ -246,32 +285,60 @@ class Witness:
         gang = self.gangs.get(group)
         if gang is None or gang.was_whole:
             return
-        placed = sum(bool(each.node) for each in self.pods.values() if each.group == group and not each.is_leaving)
-        if placed >= gang.minimum:
-            gang.was_whole, gang.partial_since = True, None
-        elif placed and gang.partial_since is None:
-            gang.partial_since = self._clock.monotonic()
-        elif not placed:
+        members = [each for each in self.pods.values() if each.group == group and each.node and not each.is_leaving]
+        holds = any(not each.is_over for each in members)
+        if len(members) >= gang.minimum:
+            gang.was_whole, gang.partial_since, gang.whole_since = True, None, self._clock.monotonic()
+        elif not holds:
             gang.partial_since = None
+        elif gang.partial_since is None:
+            gang.partial_since = self._clock.monotonic()
 
     def look(self) -> None:
-        """What is wrong because it lasts: a gang in part, once nothing keeps it from being finished or given up."""
-        if self.calm_since is None:
+        """What is wrong because it lasts: a gang in part, or its complaint, once nothing keeps it from being mended."""
+        calm_since = 0.0 if self.is_quiet else self.calm_since
+        if calm_since is None:
             return
-        limit = self._clock.monotonic() - self._grace_s - MEND_S
+        now = self._clock.monotonic()
+        limit = now - 2 * self._grace_s - MEND_S
         for key, gang in self.gangs.items():
+            if gang.whole_since is not None and max(gang.whole_since, calm_since) < now - TOLD_S:
+                gang.whole_since = None
+                self._check_contentment(key)
             if gang.partial_since is not None and gang.partial_since < limit:
                 self.complain(
                     f"gang {key} is bound in part since {gang.partial_since:.3f} s, longer than its grace time"
                 )
                 gang.partial_since = None
 
-    def sends_bind(self, identity: str, lease: str, replica: Replica) -> None:
-        """Only who leads may send a bind; who has just woken up is forgiven what it was about to send."""
-        holder, since = self.leases.get(lease, ("", 0.0))
-        now = self._clock.monotonic()
-        if holder not in {"", identity} and since < now - WAKING_S and replica.woke_at < now - WAKING_S:
-            self.complain(f"{identity} sends a bind while {holder} leads since {since:.3f} s")
+    def _check_contentment(self, gang: str) -> None:
+        """A gang that has started no longer says that it waits."""
+        group = self.groups.get(gang)
+        if group is None or group.status.phase != "Running":
+            return
+        if any(each.type == "Unschedulable" and each.status == "True" for each in group.status.conditions):
+            self.complain(f"gang {gang} runs, and still says that it cannot be scheduled")
+        if names.VERDICT in group.metadata.annotations:
+            self.complain(f"gang {gang} runs, and still says why it waits")
+
+    def sent(self, identity: str, request: Request) -> None:
+        """Only who leads may write to pods and their groups, and nobody binds again what it knows to be bound."""
+        if request.method == "GET" or not _GUARDED.search(request.path):
+            return
+        holder, since = self.leases.get(SCHEDULER_LEASE, ("", 0.0))
+        if holder not in {"", identity}:
+            self.complain(f"{identity} sends {request.method} {request.path} while {holder} leads since {since:.3f} s")
+        if request.path.endswith("/binding") and (identity, _uid(request)) in self._answered:
+            self.complain(f"{identity} sends a bind again: {request.path} was answered with a yes")
+
+    def answered(self, identity: str, request: Request) -> None:
+        """A yes has come back."""
+        if request.path.endswith("/binding"):
+            self._answered.add((identity, _uid(request)))
+
+
+def _uid(request: Request) -> str:
+    return str(msgspec.json.decode(request.body or b"{}")["metadata"]["uid"])
 
 
 def _gpus(pod: Pod) -> int:

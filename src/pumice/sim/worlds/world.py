@@ -7,17 +7,19 @@ import contextvars
 import dataclasses
 import gc
 import hashlib
+import itertools
 import random
 from typing import TYPE_CHECKING
 
 from pumice.api import names
 from pumice.api.batch import Job
+from pumice.api.flow import JobFlow, JobTemplate
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import Queue
 from pumice.clock import VirtualClock
 from pumice.kube import errors
 from pumice.local.nodes.pretend import GPU, pretend_nodes
-from pumice.processes.scheduler import Served
+from pumice.processes.scheduler import SWEEP_S, Served
 from pumice.sim.worlds import ending, mishaps, policies, replicas
 from pumice.sim.worlds.apiserver import START, ApiServer
 from pumice.sim.worlds.loop import Replica, State, WorldLoop
@@ -36,14 +38,13 @@ if TYPE_CHECKING:
     from pumice.sim.worlds.replicas import Machine
     from pumice.sim.worlds.story import JobPlan, Story
 
-GRACE_S = (
-    10  # a gang that is bound in part is released after so long: shorter than in production, so that worlds are short
-)
+GRACE_S = 5  # a gang in part is released after so long: shorter than in production, so that worlds are short
 REST_S_MAX = 600.0  # after the faults everything that fits has ended within so long
-LOOK_S = 5.0
-SETTLE_S = 15.0  # numbers that change late are written late
+LOOK_S = 2.0
+SETTLE_S = 5.0  # numbers that change late are written late
 ENDS_MAX = 20
 AGAIN_S = 1.0
+_MEMORY_LOST = frozenset({"memory_not_written", "memory_conflict", "memory_not_read"})  # as the scheduler logs it
 RESTART_S_MAX = 3.0  # a process that ended is started again within so long
 
 
@@ -88,11 +89,13 @@ class World:
         self.loop = loop
         self.chance = random.Random(f"{story.seed}/world")  # noqa: S311  as above
         self.witness = Witness(clock, GRACE_S)
+        self.witness.hears_at_once = not (story.rates.lag or story.rates.watch_s)
+        self.witness.is_quiet = story.is_quiet
         self.server = ApiServer(clock, random.Random(f"{story.seed}/server"), self._settled)  # noqa: S311  as above
         self.network = Network(self.server, story.rates, self.note)
-        self.network.on_send = self._sent
+        self.network.on_send, self.network.on_yes = self._sent, self._heard
         self.points: set[str] = set()
-        self.armed: dict[str, int] = {}  # fail points at which the leader dies, and after how many passes
+        self.armed: dict[str, int] = {}  # fail points at which a process dies, and after how many passes
         self._digest = hashlib.blake2b(digest_size=16)
         self._log: list[str] | None = [] if keeps_log else None
         self.machines: dict[str, Machine] = {}
@@ -136,6 +139,8 @@ class World:
             self._pass(name, point)
 
         def log(event: str, /, **facts: object) -> None:
+            if event in _MEMORY_LOST:
+                self.witness.is_ledger_whole = False
             if self._log is not None:
                 self.note(f"{name}: {event} {facts}")
 
@@ -146,15 +151,16 @@ class World:
         return made
 
     def _pass(self, name: str, point: str) -> None:
-        kind = name.partition("-")[0]
-        self.points.add(f"{kind}:{point.partition(' ')[0]}")
+        point = f"{name.partition('-')[0]}:{point.partition(' ')[0]}"
+        self.points.add(point)
         left = self.armed.get(point)
-        if left is None or kind != replicas.SCHEDULER:
+        if left is None:
             return
         if left > 0:
             self.armed[point] = left - 1
             return
         del self.armed[point]
+        self.network.done[f"killed at {point}"] += 1
         self.kill(name)
         # The step that was to come does not happen: a dead process does not go on to its next await.
         raise _Killed(point)
@@ -178,6 +184,7 @@ class World:
             if error is not None and not isinstance(error, errors.KubeError) and not self.witness.is_over:
                 self.witness.wrong.append(f"{own.identity} ended with {error!r}")
             self.note(f"end {own.identity} {type(error).__name__}")
+            self.witness.is_ledger_whole &= error is None  # it had no time to write, or no right to
             replica.die()
             own.restart()
 
@@ -195,6 +202,7 @@ class World:
         if own.replica.state is State.DEAD:
             return
         self.note(f"kill {own.identity}")
+        self.witness.is_ledger_whole = False
         own.replica.die()
         own.restart()
 
@@ -206,10 +214,12 @@ class World:
             main.cancel()
 
     def _sent(self, who: str, request: Request) -> None:
-        if request.method == "POST" and request.path.endswith("/binding") and who.startswith(replicas.SCHEDULER):
-            own = self.machines[who]
-            lease = f"{replicas.LEASE_NAMESPACE}/{replicas.SCHEDULER_LEASE}"
-            self.witness.sends_bind(own.identity, lease, own.replica)
+        if who.startswith(replicas.SCHEDULER):
+            self.witness.sent(self.machines[who].identity, request)
+
+    def _heard(self, who: str, request: Request) -> None:
+        if who.startswith(replicas.SCHEDULER):
+            self.witness.answered(self.machines[who].identity, request)
 
     # ------------------------------------------------------------------------------------------------- life
 
@@ -218,6 +228,7 @@ class World:
         self._populate()
         await self._furnish()
         plan = [(each.at_s, self._submit(each)) for each in self.story.jobs]
+        plan += [(self.story.flow[0].at_s, self._submit_flow(self.story.flow))] if self.story.flow else []
         plan += [(each.at_s, mishaps.befall(self, each)) for each in self.story.mishaps]
         pending = [self.loop.create_task(_later(at_s, what)) for at_s, what in plan]
         await asyncio.sleep(self.story.faults_s)
@@ -237,19 +248,31 @@ class World:
             self.launch(f"scheduler-{number}", lambda own: replicas.scheduler(own, chosen, served))
         for number in range(self.story.controllers):
             self._machine(f"controllers-{number}", is_shaken=True)
-            self.launch(f"controllers-{number}", replicas.controllers)
+            self.launch(f"controllers-{number}", lambda own: replicas.controllers(own, flows=bool(self.story.flow)))
 
     async def _furnish(self) -> None:
         await self.client.create(PriorityClass, {"metadata": {"name": "high"}, "value": 1000})
-        for name, limit in self.story.queues.items():
-            spec: dict[str, Any] = {"weight": 1, "reclaimable": True}
-            if limit:
-                spec["capability"] = {GPU: str(limit)}
+        for name, plan in self.story.queues.items():
+            spec: dict[str, Any] = {"weight": plan.weight, "reclaimable": True}
+            if plan.limit:
+                spec["capability"] = {GPU: str(plan.limit)}
+            if plan.guarantee:
+                spec["guarantee"] = {"resource": {GPU: str(plan.guarantee)}}
             if name != "default":
                 await insist(self.client.create, Queue, {"metadata": {"name": name}, "spec": spec})
 
     async def _submit(self, plan: JobPlan) -> None:
         await insist(self.client.create, Job, manifest(plan), namespace="default")
+
+    async def _submit_flow(self, parts: tuple[JobPlan, ...]) -> None:
+        for part in parts:
+            template = {"metadata": {"name": part.name}, "spec": manifest(part)["spec"]}
+            await insist(self.client.create, JobTemplate, template, namespace="default")
+        flows: list[dict[str, Any]] = [{"name": part.name} for part in parts]
+        for before, flow in itertools.pairwise(flows):
+            flow["dependsOn"] = {"targets": [before["name"]]}
+        body = {"metadata": {"name": "flow"}, "spec": {"flows": flows, "jobRetainPolicy": "retain"}}
+        await insist(self.client.create, JobFlow, body, namespace="default")
 
     async def _calm(self) -> None:
         """The faults are over: whatever is broken is mended, whoever sleeps wakes."""
@@ -265,21 +288,28 @@ class World:
         while self.clock.monotonic() < until:
             await asyncio.sleep(LOOK_S)
             if ending.is_at_rest(self.witness, self.story.nodes) and self._leader() is not None:
-                break
-        await asyncio.sleep(SETTLE_S)
-        self._judge_the_end()
-
-    def _judge_the_end(self) -> None:
-        for text in ending.complaints(
-            self.witness,
-            self.server.journal.bodies,
-            self._leader(),
-            nodes=self.story.nodes,
-            now=self.clock.now(),
-            grace_s=GRACE_S,
-            policy=policies.chosen(self.story.policy),
-        ):
+                await asyncio.sleep(SETTLE_S)
+                if self._leader() is not None:  # a lease that was on its way when the faults stopped may still end
+                    break
+        complaints = self._complaints()
+        if complaints:  # what no news brings about is put right when everything is looked at again
+            await asyncio.sleep(SWEEP_S + SETTLE_S)
+            complaints = self._complaints()
+        for text in complaints:
             self.witness.complain(text)
+
+    def _complaints(self) -> list[str]:
+        return list(
+            ending.complaints(
+                self.witness,
+                self.server.journal.bodies,
+                self._leader(),
+                nodes=self.story.nodes,
+                now=self.clock.now(),
+                grace_s=GRACE_S,
+                policy=policies.chosen(self.story.policy),
+            )
+        )
 
     def _leader(self) -> Scheduler | None:
         holder, _ = self.witness.leases.get(f"{replicas.LEASE_NAMESPACE}/{replicas.SCHEDULER_LEASE}", ("", 0.0))
@@ -291,7 +321,7 @@ class World:
         self.witness.is_over = True
         self.network.is_over = True
         for _ in range(ENDS_MAX):
-            tasks = asyncio.all_tasks(self.loop)
+            tasks = self.loop.unfinished()
             if not tasks:
                 return
             for task in tasks:
@@ -299,7 +329,7 @@ class World:
             for replica in self._replicas:
                 replica.rise(self.loop)
             self.loop.run_until_complete(asyncio.wait(tasks, timeout=60.0))
-        raise AssertionError(f"tasks of the world do not end: {asyncio.all_tasks(self.loop)}")
+        raise AssertionError(f"tasks of the world do not end: {self.loop.unfinished()}")
 
 
 class _Killed(BaseException):
@@ -340,7 +370,9 @@ def manifest(plan: JobPlan) -> dict[str, Any]:
         "minAvailable": plan.minimum,
         "maxRetry": 100,
         "policies": [{"event": "PodEvicted", "action": "RestartJob"}, {"event": "PodFailed", "action": "RestartJob"}],
-        "tasks": [{"name": "w", "replicas": plan.size, "template": template}],
+        "tasks": [
+            {"name": "w", "replicas": plan.size, "minAvailable": plan.minimum, "maxRetry": 3, "template": template}
+        ],
     }
     if plan.priority:
         spec["priorityClassName"] = plan.priority

@@ -9,6 +9,7 @@ from tests.unit.controllers.stage import same_after_every_crash
 
 from pumice.api import names
 from pumice.api.batch import Job
+from pumice.api.native import NativePodGroup
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.controllers.podgroup import loop as podgroup
@@ -23,7 +24,7 @@ MINUTE_S = 60.0
 
 
 def stage():
-    return Theatre(timelimit.controller, podgroup.controller)
+    return Theatre(timelimit.controller, timelimit.native_controller, podgroup.controller)
 
 
 async def reasons(stage, wanted):
@@ -79,11 +80,28 @@ async def a_plain_gang_ends_for_its_time(stage):
     assert {"TimeLimitWarning", "TimeLimitExceeded"} <= held
 
 
+async def a_gang_of_kubernetes_own_ends_for_its_time(stage):
+    gang = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    await stage.make(NativePodGroup, "g", metadata={"annotations": WARNED}, spec=gang)
+    for name in ("a", "b", "c"):
+        asks = {"annotations": {names.TIME_LIMIT_SIGNAL: "SIGUSR1"}}
+        await stage.make(Pod, name, metadata=asks, spec={**SPEC, "schedulingGroup": {"podGroupName": "g"}})
+    await stage.settle(9 * MINUTE_S)
+    assert await stage.names(Pod) == ["a", "b", "c"]
+    marked = [each["metadata"]["annotations"].get(names.TIME_LIMIT_ENDS) for each in await stage.all(Pod)]
+    assert None not in marked
+    await stage.settle(2 * MINUTE_S)
+    assert await stage.names(Pod) == []
+    group = await stage.get(NativePodGroup, "g")
+    assert sorted(json.loads(group["metadata"]["annotations"][names.RUN])) == ["ended", "started", "warned"]
+
+
 STORIES = [
     a_job_ends_for_its_time,
     a_job_starts_anew_for_its_time,
     a_bare_pod_ends_for_its_time,
     a_plain_gang_ends_for_its_time,
+    a_gang_of_kubernetes_own_ends_for_its_time,
 ]
 
 
@@ -108,7 +126,7 @@ def forget(found):
 
 @pytest.mark.parametrize("story", STORIES)
 def test_a_gang_whose_controllers_die_before_any_write(story):
-    assert same_after_every_crash(stage(), story, (Job, PodGroup, Pod), forget) > 2
+    assert same_after_every_crash(stage(), story, (Job, PodGroup, NativePodGroup, Pod), forget) > 2
 
 
 def test_people_are_told_once_of_each_thing():
@@ -118,6 +136,14 @@ def test_people_are_told_once_of_each_thing():
             *["TimeLimitWarning"] * 2,  # on the group and on the Job
             *["TimeLimitExceeded"] * 3,  # and when the Job acts on it
         ]
+
+    stage().run(story)
+
+
+def test_people_are_told_of_a_gang_of_kubernetes_own():
+    async def story(stage):
+        await a_gang_of_kubernetes_own_ends_for_its_time(stage)
+        assert await reasons(stage, "TimeLimit") == ["TimeLimitWarning", "TimeLimitExceeded"]
 
     stage().run(story)
 

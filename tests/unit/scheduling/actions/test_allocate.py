@@ -6,6 +6,7 @@ import pytest
 from tests.unit.scheduling.clusters import (
     a_gang,
     a_group,
+    a_hyper_node,
     a_node,
     a_pod,
     a_priority_class,
@@ -18,12 +19,16 @@ from tests.unit.scheduling.clusters import (
     started,
 )
 
+from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import Args
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.policy import PluginOption
+from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.core.verdict import Reason
 
 POLICY = policy("allocate", "priority gang", "predicates")
+REFUSED = Reason(Code.NOT_HELD, "bypass")
 LEAVING = {"deletionTimestamp": "2026-01-01T00:30:00Z"}
 
 
@@ -208,6 +213,42 @@ def test_a_queue_that_is_overused_gets_no_more_turns():
         a_gang("b", 1, group={"queue": "b"}),
     ]
     assert started(plan(*world, policy=with_lid, extra_plugins={"lid": Lid})) == {"b": 1}
+
+
+def test_a_member_that_a_detour_has_placed_is_not_placed_again():
+    """Where a gang that wants closeness found no room, the line's own list of its members is as it was."""
+
+    class Bypass(Plugin):
+        args_type = Args
+
+        def __init__(self, args, option):
+            self.is_open = False
+
+        def open(self, session):
+            self.session = session
+            session.on.gradient(lambda _, within, *, evicting: [[within]], why=lambda _: REFUSED)
+            session.on.prefilter(lambda _: None if self.is_open else REFUSED)
+            session.on.detour(self.detour)
+
+        def detour(self, gang):
+            if self.is_open:
+                return None
+            self.is_open = True
+            task = gang.tasks[0]
+            statement = self.session.statement()
+            statement.place(Placement(gang, self.session.shape(task), [task], [0], Status.ALLOCATED))
+            return statement
+
+    with_bypass = dataclasses.replace(POLICY, options=(*POLICY.options, PluginOption("bypass", 9, {}, {})))
+    close = a_gang("g", 2, min_member=1, group={"spec": {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}})
+    decisions = plan(
+        a_node("n1", cpu="1"), a_node("n2", cpu="1"), a_hyper_node("rack", 1, nodes=["n1", "n2"]), close,
+        policy=with_bypass, extra_plugins={"bypass": Bypass},
+    )  # fmt: skip
+    assert [(bind.task.name, bind.node) for commit in decisions.commits for bind in commit.binds] == [
+        ("g-w-0", "n1"),
+        ("g-w-1", "n2"),
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------ nodes

@@ -37,8 +37,8 @@ def nodes(count, gpu=GPUS):
 
 def runs(name, *where, gpu=2, group=MOVABLE, **more):
     own = {"phase": "Running", **group}
-    started = {"startTime": when(0)}
-    return a_gang(name, len(where), gpu=gpu, cpu="1", running=list(where), group=own, status=started, **more)
+    more = {"status": {"startTime": when(0)}, **more}
+    return a_gang(name, len(where), gpu=gpu, cpu="1", running=list(where), group=own, **more)
 
 
 def wants(name="big", size=1, gpu=GPUS, **more):
@@ -121,6 +121,13 @@ def test_there_is_a_budget_by_the_hour():
 def test_a_gang_that_started_lately_is_left_alone():
     world = [nodes(2), runs("a", "n0"), runs("b", "n1"), wants()]
     assert not plan_for(*world, policy=consolidating(minRuntimeSeconds=7200)).evictions
+
+
+def test_a_gang_of_which_no_node_says_since_when_it_runs_counts_as_just_started_however_old_its_pods_are():
+    unsaid = {"startTime": None}
+    world = [nodes(2), *(runs(name, where, status=unsaid) for name, where in (("a", "n0"), ("b", "n1"))), wants()]
+    assert plan_for(*world, policy=PLAIN).evictions
+    assert not plan_for(*world, policy=consolidating(minRuntimeSeconds=600)).evictions
 
 
 def test_so_many_gangs_are_served_in_one_cycle():

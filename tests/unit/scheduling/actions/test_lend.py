@@ -31,7 +31,7 @@ def test_gangs_that_no_share_is_large_enough_for_start_on_an_idle_cluster():
     decisions = plan_for(MACHINE, QUEUES, of_each(4), policy=BUILT_IN)
     assert started(decisions) == {"of-a": 4, "of-b": 4}
     text = report(decisions, "of-c").reasons[0].text
-    assert text.startswith("queue c deserves 2667m nvidia.com/gpu, the gang's minimum is 4")
+    assert text.startswith("queue c deserves 2.667 nvidia.com/gpu, the gang's minimum is 4")
 
 
 def test_a_policy_file_that_does_not_list_it_leaves_them_waiting_as_volcano_does():

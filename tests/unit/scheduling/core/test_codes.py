@@ -33,6 +33,7 @@ SENTENCES = {
     Code.NO_PODS: "no pods yet: 0 of 3 members are created",
     Code.POD_COUNT: "0 of the 2 pods that must start together exist",
     Code.EVICTION_DELAYED: "may not evict others before 2026-01-01T09:05:00Z: the policy lets gangs wait for 300 s first",
+    Code.DISRUPTION_BUDGET: "PodDisruptionBudget team/web allows no eviction now: pods of gang team/large, which could make room, stay",
     Code.VICTIMS_PROTECTED: "gang team/large, which could make room, is protected from eviction until 2026-01-01T09:30:00Z",
     Code.EVICTION_BUDGET_USED: "queue research has lost as many gangs within an hour as it may, 4; the next one may go at 2026-01-01T09:30:00Z",
     Code.EVICTION_UNDONE: "gang team/large could make room, and would win it back at once: nobody is evicted for that",
@@ -122,7 +123,8 @@ SENTENCES = {
     Code.EXTENDER: "no licence left",
     Code.EXTENDER_FAILED: "extender failed: connection refused",
     Code.VICTIM_BREAKS_GANG: "gang team/large falls below its minimum: 3 of 4 members stay",
-    Code.VICTIM_SPARED_BY_GANG: "gang team/large keeps its minimum: 5 of 4 members stay",
+    Code.VICTIM_SPARED_BY_GANG: "gang team/large keeps its minimum of 4: 5 stay",
+    Code.SURPLUS_AHEAD: "would start with the room of 4 that team/elastic can spare; unless that changes, they leave for it at 2026-01-01T09:30:00Z",
     Code.HOLDS_WHILE_WAITING: (
         "holds 4 nvidia.com/gpu with 4 of the 8 members that must start together, and the others find no place;"
         " with that room team/small would start; unless that changes, it gives its room up at 2026-01-01T12:05:00Z"
@@ -223,3 +225,16 @@ def test_numbers_in_words_of_a_plugin_are_facts():
     few, none = (Reason(Code.PLUGIN, "licences", Facts(text=text, free=each, wanted=8)) for each in (2, 0))
     assert (few.text, none.text) == ("2 of 8 licences are left", "0 of 8 licences are left")
     assert few.topic == none.topic
+
+
+def test_people_are_told_parts_of_gpus_as_numbers_and_programs_as_quantities():
+    facts = Facts(
+        queue="q",
+        amounts=(
+            Amount("nvidia.com/gpu", free="500m", limit="16500m", wanted="4"),
+            Amount("cpu", free="500m", limit="1500m", wanted="2"),
+        ),
+    )
+    said = Code.QUEUE_SHARE_USED.text(facts)
+    assert "nvidia.com/gpu: 0.5 left of 16.5, the gang asks for 4; cpu: 500m left of 1.5, the gang asks for 2" in said
+    assert facts.amounts[0].free == "500m"

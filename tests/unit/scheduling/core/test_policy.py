@@ -58,7 +58,7 @@ def test_what_holds_without_a_file_is_written_in_the_files_own_format():
     found = parse(builtin.TEXT)
     assert found.actions == ("enqueue", "allocate", "preempt", "reclaim", "lend", "backfill")
     assert [option.name for option in found.options] == [
-        "priority", "gang", "conformance", "eviction", "reservation",
+        "priority", "gang", "conformance", "pdb", "eviction", "reservation",
         "overcommit", "user-limits", "fairshare", "drf", "predicates", "proportion", "nodeorder", "binpack",
         "resource-strategy-fit", "deviceshare", "fragmentation", "network-topology-aware",
     ]  # fmt: skip

@@ -7,6 +7,7 @@ from tests.unit.scheduling.clusters import (
     a_cluster,
     a_gang,
     a_node,
+    a_pod,
     a_priority_class,
     a_queue,
     plan_for,
@@ -195,6 +196,22 @@ def test_after_the_loss_of_the_memory_running_pods_are_charged_since_their_start
     value = plan_for(a_node(cpu="4"), gang, policy=ALONE).memory.of(SLOT)
     assert value.users["default"]["ann"][0] == pytest.approx(0.5 * 600, rel=1e-2)
     assert value.queues["default"][0] == pytest.approx(0.5 * 600, rel=1e-2)
+
+
+def test_what_ran_unseen_and_has_no_group_any_more_is_charged_by_what_its_pods_say():
+    """A scheduler was away for ten minutes; meanwhile a Job came, ran on half of the cluster for 300 s, and took its PodGroup along."""
+    notes = {names.JOB_QUEUE: "default", names.SUBMITTED_BY: "ann"}
+    times = {"startTime": when(3100), "containerStatuses": [{"state": {"terminated": {"finishedAt": when(3400)}}}]}
+    pods = [
+        a_pod(f"x{number}", gang="gone", cpu="1", node="n1", phase="Succeeded", annotations=notes, status=times)
+        for number in (0, 1)
+    ]
+    before = Memory({SLOT.name: Usage(NOW - 600 * instant.SECOND, {"default": (7.0, 0.0)}, {})})
+    value = plan_for(a_node(cpu="4"), *pods, policy=ALONE, memory=before).memory.of(SLOT)
+    assert value.at == NOW
+    assert value.users["default"]["ann"] == (pytest.approx(0.5 * 300, rel=1e-2), 0.0)
+    assert value.queues["default"] == (pytest.approx(7 + 0.5 * 300, rel=1e-2), 0.0)
+    assert plan_for(a_node(cpu="4"), *pods, policy=ALONE, memory=Memory({SLOT.name: value})).memory.of(SLOT) == value
 
 
 def test_billing_weights_price_what_is_held():

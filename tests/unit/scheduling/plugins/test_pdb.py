@@ -1,5 +1,6 @@
 import pytest
 from tests.unit.scheduling.clusters import (
+    NOW,
     a_gang,
     a_group,
     a_node,
@@ -13,6 +14,9 @@ from tests.unit.scheduling.clusters import (
     session_for,
 )
 
+from pumice import instant
+from pumice.scheduling.core import builtin
+from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.points import EvictionKind
 
 WEB = {"app": "web"}
@@ -132,3 +136,49 @@ def test_reclaiming_whole_gangs_and_shuffling_keep_to_it_as_well():
 
 def test_pdb_alone_makes_shuffle_evict_nobody():
     assert evicted(plan_for(a_node(), a_budget(3), running(), policy=policy("shuffle", "pdb"))) == []
+
+
+def in_the_way(allowed, *more, **plan):
+    """A gang of higher priority than what runs, on a full node, under a budget of what runs."""
+    urgent = a_gang("urgent", 1, cpu="3", priority=9, group={"priority_class": "high"})
+    things = a_node(cpu="3"), a_priority_class("high", 9), a_budget(allowed), running(), urgent, *more
+    return plan_for(*things, policy=builtin.parse(builtin.TEXT, "built-in policy"), **plan)
+
+
+def told(decisions, gang="urgent"):
+    reasons = decisions.gangs[f"default/{gang}"].reasons
+    return [(each.facts.name, each.facts.gang) for each in reasons if each.code is Code.DISRUPTION_BUDGET]
+
+
+def test_the_built_in_policy_plans_nothing_that_a_budget_would_refuse_and_says_which_one():
+    decisions = in_the_way(0)
+    assert not decisions.evictions
+    assert told(decisions) == [("default/b", "default/low")]
+    message = decisions.gangs["default/urgent"].message
+    assert message.endswith(
+        "; PodDisruptionBudget default/b allows no eviction now: pods of gang default/low, which could make room, stay"
+    )
+
+
+def test_it_is_said_again_in_cycles_in_which_nothing_is_tried_and_nothing_is_tried_again_and_again():
+    first = in_the_way(0)
+    again = in_the_way(0, memory=first.memory, now=NOW + instant.SECOND)
+    assert told(again) == told(first)
+    assert again.gangs["default/urgent"].message == first.gangs["default/urgent"].message
+    assert not again.evictions
+
+
+def test_nothing_is_said_of_a_budget_that_allows_it():
+    decisions = in_the_way(3)
+    assert len(decisions.evictions) == 3
+    assert told(decisions) == []
+
+
+def test_who_ranks_no_higher_is_not_told_of_budgets():
+    equal = a_gang("equal", 1, cpu="3")
+    decisions = plan_for(a_node(cpu="3"), a_budget(0), running(), equal, policy=builtin.parse(builtin.TEXT, "built-in"))
+    assert told(decisions, "equal") == []
+
+
+def test_a_pod_that_does_not_run_yet_may_go_whatever_its_budget_says():
+    assert len(tolerated(a_budget(0), running(phase="Pending"))) == 3

@@ -217,6 +217,21 @@ def test_only_the_minimum_is_reserved():
     assert kept(decisions)["elastic"][0] == 4000
 
 
+def test_only_the_minimum_is_reserved_where_idle_room_is_part_of_it():
+    # n3 is idle, and has room for one: at 4000 the two that it needs are there, and four would fit.
+    decisions = plan_for(
+        a_node("n1", cpu="3"), a_node("n3", cpu="1"), runs("x", "n1", 4000, size=3),
+        waits("elastic", 4, min_member=2, created=10), policy=rules(),
+    )  # fmt: skip
+    assert kept(decisions)["elastic"] == (4000, {"n1": 2})
+    pinned = {"spec": {"nodeSelector": {"kubernetes.io/hostname": "n1"}}}
+    decisions = plan_for(
+        a_node("n1", cpu="4"), runs("x", "n1", 4000, size=2), waits("elastic", 4, min_member=3, created=10, **pinned),
+        policy=rules(),
+    )  # fmt: skip
+    assert kept(decisions)["elastic"] == (4000, {"n1": 3})
+
+
 def test_a_queue_keeps_what_a_reservation_will_need_of_its_quota():
     # q may hold 4. Its 2 on n1 end at 4000, so `large` (3) could start then: a long gang of 2 of the same queue would be in its way.
     nodes = [*TWO, a_node("n3", cpu="4")]

@@ -21,7 +21,7 @@ def gpus(held):
 
 
 def at(memory, now, holdings=()):
-    return usage_at(memory, now, DECAY, lambda: dict(holdings), gpus)
+    return usage_at(memory, now, DECAY, lambda _: dict(holdings), gpus)
 
 
 def memory(usage, share, when=NOW):
@@ -74,8 +74,33 @@ def test_what_is_remembered_as_held_is_not_counted_twice():
     assert at(memory(0.0, 1.0), NOW + 60 * instant.SECOND, holdings)[MIA] == pytest.approx(60, rel=1e-3)
 
 
+def test_after_a_pause_what_ran_counts_from_its_start_to_its_end():
+    """Half of the cluster went on for 20 s after the last look, and the other half came and went unseen."""
+    since, until = (NOW + each * instant.SECOND for each in (25, 35))
+    seen = Held(NOW - DAY, {"gpu": 5}, NOW + 20 * instant.SECOND)
+    unseen = Held(since, {"gpu": 5}, until)
+    before = Held(NOW - DAY, {"gpu": 10}, NOW - 20 * instant.SECOND)
+    found = at(memory(100.0, 0.5), NOW + 60 * instant.SECOND, {MIA: [seen, unseen, before]})[MIA]
+    assert found == pytest.approx(100 + 0.5 * 20 + 0.5 * 10, rel=1e-3)
+
+
+def test_what_was_held_and_left_no_trace_counts_until_now():
+    rest = {MIA: [Held(NOW - DAY, {"gpu": 2})]}
+    assert at(memory(0.0, 0.5), NOW + 60 * instant.SECOND, rest)[MIA] == pytest.approx(0.5 * 60, rel=1e-3)
+
+
+def test_what_a_cycle_started_is_bound_a_little_later_and_counts_once():
+    late = {MIA: [Held(NOW + 2 * instant.SECOND, {"gpu": 5})]}
+    assert at(memory(0.0, 0.5), NOW + 60 * instant.SECOND, late)[MIA] == pytest.approx(0.5 * 58, rel=1e-3)
+
+
+def test_a_node_whose_clock_is_ahead_makes_nobody_pay_for_what_has_ended():
+    ended = {MIA: [Held(NOW - DAY, {"gpu": 5}, NOW + DAY)]}
+    assert at(memory(7.0, 0.0), NOW + 60 * instant.SECOND, ended)[MIA] == pytest.approx(7, rel=1e-3)
+
+
 def test_right_after_the_last_look_nobody_asks_what_runs():
-    def surprised():
+    def surprised(_):
         raise AssertionError
 
     assert usage_at(memory(1.0, 1.0), NOW + instant.SECOND, DECAY, surprised, gpus)[MIA] == pytest.approx(2, rel=1e-3)

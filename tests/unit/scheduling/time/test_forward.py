@@ -8,6 +8,7 @@ from pumice.api import changes
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.scheduling.core import builtin
+from pumice.scheduling.time import run_times
 from pumice.scheduling.time.forward import Forward
 
 PLAIN = policy("enqueue, allocate", "priority gang predicates")
@@ -41,12 +42,34 @@ def test_the_next_gang_starts_when_the_one_before_it_ends():
     assert forward.now == NOW + 60 * MINUTE
 
 
+def reports(chosen):
+    """One gang ends after ten minutes; another one comes after thirty, a third after forty."""
+    forward = ahead(a_node(cpu="2"), a_gang("a", 2), chosen=chosen)
+    forward.submit(NOW + 30 * MINUTE, a_gang("b", 1, created=1800))
+    forward.submit(NOW + 35 * MINUTE, a_gang("c", 1, created=2100))
+    return {(step.at - NOW) // MINUTE: step.decisions.gangs for step in forward.run(NOW + 60 * MINUTE)}
+
+
 def test_what_has_ended_is_seen_so_by_one_cycle_and_then_gone():
-    forward = ahead(a_node(cpu="2"), a_gang("a", 2))
-    forward.submit(NOW + 30 * MINUTE, a_gang("b", 1))
-    steps = {(step.at - NOW) // MINUTE: step.decisions.gangs for step in forward.run(NOW + 60 * MINUTE)}
+    steps = reports(builtin.parse(builtin.TEXT, "built-in policy"))
     assert steps[10]["default/a"].succeeded == 2
     assert list(steps[30]) == ["default/b"]
+
+
+def test_where_nobody_waits_and_no_plugin_has_a_past_the_next_cycle_sees_what_has_ended():
+    steps = reports(PLAIN)
+    assert steps[10] == {}, "no cycle was planned"
+    assert steps[30]["default/a"].succeeded == 2
+    assert list(steps[35]) == ["default/b", "default/c"]
+
+
+def test_a_run_time_is_learned_to_the_second_though_no_cycle_saw_the_end():
+    chosen = policy("enqueue, allocate", "priority gang predicates reservation")
+    forward = ahead(a_node(cpu="2"), a_gang("a", 2), chosen=chosen)
+    forward.submit(NOW + 30 * MINUTE, a_gang("b", 1, created=1800))
+    told(forward, 31)
+    (runs,) = forward.memory.of(run_times.SLOT).kinds.values()
+    assert runs.lengths == (600,)
 
 
 def test_what_arrives_later_is_planned_when_it_arrives():

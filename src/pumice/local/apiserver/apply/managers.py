@@ -101,6 +101,13 @@ def changed_fields(layout: Layout, old: Object, new: Object) -> tuple[FieldSet, 
     return changed, (before.keys() | gone) - after.keys()
 
 
+def _differing(old: Object, new: Object) -> tuple[Object, Object]:
+    """Both without the parts in which they agree: most writes touch metadata, spec or status, and not all of them."""
+    same = {key for key, value in old.items() if key in new and new[key] == value}
+    first, second = ({key: value for key, value in each.items() if key not in same} for each in (old, new))
+    return first, second
+
+
 def note_update(backend: Backend, call: Call, old: Object, obj: Object) -> None:
     """Gives the caller what it changed, and takes that from all other managers."""
     metadata = obj["metadata"]
@@ -113,11 +120,12 @@ def note_update(backend: Backend, call: Call, old: Object, obj: Object) -> None:
     if not is_tracked(obj):
         return
     layout = layout_of(backend.registry, call.resource)
-    changed, removed = changed_fields(layout, old, obj)
+    former, fresh = _differing(old, obj)
+    changed, removed = changed_fields(layout, former, fresh)
     if not changed and not removed:
         return
-    before = fieldsets.nodes_of(layout, old)
-    changed |= {path for path in fieldsets.nodes_of(layout, obj) if path not in before}
+    before = fieldsets.nodes_of(layout, former)
+    changed |= {path for path in fieldsets.nodes_of(layout, fresh) if path not in before}
     managers = read(layout, obj, has_status="status" in call.resource.subresources)
     for managed in managers.values():
         managed.fields -= changed | removed

@@ -314,7 +314,7 @@ def _annotated_devices(task: Task) -> dict[str, list[tuple[str, str, str, str, b
     text = task.pod.metadata.annotations.get(names.DEVICES, "{}")
     try:
         return msgspec.json.decode(text, type=dict[str, list[tuple[str, str, str, str, bool]]])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {}
 
 

@@ -343,7 +343,7 @@ def _annotated_volumes(task: Task) -> dict[str, str]:
     text = task.pod.metadata.annotations.get(names.VOLUMES, "{}")
     try:
         return msgspec.json.decode(text, type=dict[str, str])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {}
 
 

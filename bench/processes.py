@@ -1,0 +1,59 @@
+"""Commands of ours as processes beside a benchmark: started, waited for by a word of their log, weighed by the CPU they used."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tools.kube.control_plane import ControlPlane
+
+READY_S_MAX = 900.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_s(pid: int) -> float:
+    """What a process has used so far, all its threads together."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def peak_mb(pid: int) -> int:
+    """The most memory that a process has held."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) // 1024 if found else 0
+
+
+class Process:
+    """A command of ours; `wait` returns when a line of its log has the word."""
+
+    def __init__(self, plane: ControlPlane, *words: str, ready: str = "") -> None:
+        command = [sys.executable, "-m", "pumice.cli", *words, "--kubeconfig", str(plane.kubeconfig)]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        self.port = 0
+        self._ready, self._is_ready = ready, threading.Event()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if found := re.search(r'"port": (\d+)', line):
+                self.port = int(found[1])
+            if self._ready and self._ready in line:
+                self._is_ready.set()
+
+    def wait(self) -> None:
+        assert self._is_ready.wait(READY_S_MAX), f"the process does not say {self._ready}"
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.wait(timeout=60)

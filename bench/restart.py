@@ -1,0 +1,118 @@
+"""How long a scheduler that starts anew takes to its first cycle: 5,000 nodes and 50,000 running pods are listed, taken in and planned for.
+
+    python -m bench.restart [--nodes 5000] [--pods 50000]
+
+What the API server sends is made beforehand and handed over within the process, in chunks, as a watch that begins with a list. The server's
+own time and the network's are not in the figure, nor is the start of Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import time
+from typing import TYPE_CHECKING
+
+from bench.memory import node, pod
+from pumice import instant
+from pumice.api.core import Node
+from pumice.api.pods import Pod
+from pumice.api.scheduling import PodGroup, Queue
+from pumice.clock import RealClock
+from pumice.cluster.intake import Intake
+from pumice.cluster.state import Cluster
+from pumice.kube.client import Client
+from pumice.kube.informer import Informers, News
+from pumice.kube.transport import Request, Response
+from pumice.scheduling.core import builtin, cycle
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Sequence
+
+    from pumice.api.meta import Struct
+
+GANG = 8
+CHUNK_LINES = 32
+MARK = {"annotations": {"k8s.io/initial-events-end": "true"}, "resourceVersion": "9"}
+NOW = instant.parse_instant("2026-01-01T01:00:00Z")
+
+
+def group(number: int) -> bytes:
+    metadata = {"name": f"job-{number}", "namespace": "research", "uid": f"u-{number}", "resourceVersion": "8"}
+    made = {**metadata, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    spec = {"minMember": GANG, "queue": "default"}
+    return json.dumps({"metadata": made, "spec": spec, "status": {"phase": "Running", "running": GANG}}).encode()
+
+
+class Listed:
+    """A Transport that answers each watch with a list and then says nothing."""
+
+    def __init__(self, listed: dict[str, list[bytes]]) -> None:
+        self._listed = listed
+
+    async def call(self, request: Request) -> Response:
+        objects = self._listed[request.path.rpartition("/")[2]]
+        return Response(200, {}, stream=_stream(objects))
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def _stream(objects: Sequence[bytes]) -> AsyncIterator[bytes]:
+    lines = [b'{"type":"ADDED","object":%s}\n' % each for each in objects]
+    for first in range(0, len(lines), CHUNK_LINES):
+        yield b"".join(lines[first : first + CHUNK_LINES])
+    yield json.dumps({"type": "BOOKMARK", "object": {"metadata": MARK}}).encode() + b"\n"
+    await asyncio.get_running_loop().create_future()
+
+
+async def measure(nodes: int, pods: int) -> dict[str, object]:
+    queue = json.dumps({"metadata": {"name": "default", "uid": "q"}, "spec": {"weight": 1}}).encode()
+    listed = {
+        "nodes": [node(number) for number in range(nodes)],
+        "pods": [pod(number, nodes) for number in range(pods)],
+        "podgroups": [group(number) for number in range(pods // GANG)],
+        "queues": [queue],
+    }
+    clock, chance = RealClock(), random.Random(1)  # noqa: S311  jitter
+    intake = Intake(Cluster())
+
+    def receive(news: Iterable[News]) -> None:
+        for change in news:
+            intake.apply(change)
+
+    began, used = time.perf_counter(), time.process_time()
+    informers = Informers(Client(Listed(listed), clock=clock, chance=chance), clock=clock, chance=chance)
+    kinds: tuple[type[Struct], ...] = (Pod, Node, PodGroup, Queue)
+    for kind in kinds:
+        informers.of(kind).subscribe(receive)
+    running = asyncio.create_task(informers.run())
+    await informers.synced()
+    listed_s = time.process_time() - used
+    decisions = cycle.plan(intake.cluster.snapshot(), builtin.parse(builtin.TEXT, "built-in policy"), now=NOW)
+    figure = {
+        "bench": "restart",
+        "nodes": nodes,
+        "pods": pods,
+        "gangs": len(decisions.gangs),
+        "listed_cpu_s": round(listed_s, 2),
+        "cpu_s": round(time.process_time() - used, 2),
+        "seconds": round(time.perf_counter() - began, 2),
+        "goal_s": 10.0,
+    }
+    running.cancel()
+    return figure
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--nodes", type=int, default=5_000)
+    parser.add_argument("--pods", type=int, default=50_000)
+    given = parser.parse_args()
+    print(json.dumps(asyncio.run(measure(given.nodes, given.pods))))
+
+
+if __name__ == "__main__":
+    main()

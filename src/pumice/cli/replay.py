@@ -1,0 +1,191 @@
+"""`pumice replay`: plan again what a flight recorder has kept, and say whether the decisions are the same bytes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from pumice import __version__, instant
+from pumice.cli.offline import as_data, print_table, read_file
+from pumice.cli.printing import align
+from pumice.cluster.tasks import Status
+from pumice.errors import NotFound, PumiceError
+from pumice.flight import frames
+from pumice.flight.replay import Played, play
+from pumice.processes.entry_points import plugins_from_outside
+from pumice.readmodel.build import Cycle, Views
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SHOWN_MAX = 20  # pods that differ, by name
+
+
+class Differs(PumiceError):
+    """Planning again gave other decisions than were recorded."""
+
+
+@click.command()
+@click.argument("file", type=click.Path())
+@click.option("--cycle", "number", type=click.IntRange(min=0), help="Show what this cycle decided, and why.")
+@click.option("--gang", metavar="NAMESPACE/NAME", help="With --cycle: explain this gang, as `pumice explain` does.")
+@click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True)
+def replay(file: str, number: int | None, gang: str | None, output: str) -> None:
+    """Plan the cycles of a flight recording again, without a cluster.
+
+    FILE is what `pumice scheduler --flight-recorder FILE` wrote. Every cycle is planned from what was recorded, and its decisions are held
+    against the recorded ones, byte for byte; where they differ the command fails and says in what. Nothing is written anywhere.
+    """
+    if gang is not None and number is None:
+        raise click.UsageError("--gang is explained within one cycle; give --cycle too (without it, cycles are listed)")
+    recording = _Recording(file)
+    if number is None:
+        _show_all(recording, output)
+    else:
+        _show_one(recording, number, gang, output)
+
+
+class _Recording:
+    """The cycles of a file; what is not whole at its end is told, and does not hide what stands before it."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._data = read_file(Path(file))
+        self.cut_off = ""
+
+    def cycles(self) -> Iterator[Played]:
+        found = False
+        try:
+            for each in play(frames.unpack(self._data, self._file), plugins_from_outside()):
+                found = True
+                yield each
+        except frames.Broken as error:
+            if not found:
+                raise
+            self.cut_off = str(error)
+
+
+def _show_all(recording: _Recording, output: str) -> None:
+    rows: list[dict[str, Any]] = []
+    wrong: Played | None = None
+    for each in recording.cycles():
+        rows.append(_row(each))
+        if each.differs and wrong is None:
+            wrong = each
+    if output == "json":
+        _print_json({"cycles": rows})
+    elif rows:
+        heads = ("CYCLE", "TIME", "GANGS", "WAITING", "BINDS", "EVICTIONS", "PLANNED", "SAME")
+        click.echo(align([heads, *(tuple(_cell(value) for value in row.values()) for row in rows)]), nl=False)
+    else:
+        click.echo("pumice: no cycle was recorded", err=True)
+    _tell_end(recording, wrong)
+
+
+def _show_one(recording: _Recording, number: int, gang: str | None, output: str) -> None:
+    seen: list[int] = []
+    for each in recording.cycles():
+        if each.number == number:
+            _show(each, gang, output)
+            _tell_end(recording, each if each.differs else None)
+            return
+        seen.append(each.number)
+    there = f"it has {seen[0]} to {seen[-1]}" if seen else "it has none"
+    raise NotFound(f"cycle {number}: not in this recording: {there}; older ones may be in FILE.1")
+
+
+def _show(each: Played, gang: str | None, output: str) -> None:
+    if output == "table":
+        click.echo(f"cycle     {each.number} at {instant.format_instant(each.at)}: {_cell(_row(each)['same'])}")
+    if gang is not None:
+        _explain(each, gang, output)
+    elif output == "json":
+        _print_json({**_row(each), **as_data(each.decisions)})
+    else:
+        print_table(as_data(each.decisions))
+
+
+def _explain(each: Played, gang: str, output: str) -> None:
+    from pumice.cli import explanation_text
+    from pumice.cli.sources import Answer
+
+    views = Views()
+    views.publish(
+        Cycle(
+            number=each.number,
+            at=each.at,
+            snapshot=each.snapshot,
+            decisions=each.decisions,
+            policy=each.policy,
+            resting={key: own.why for key, own in each.ports.resting.items()},
+            memory=each.memory,
+            ports=each.ports,
+            extra_plugins=plugins_from_outside(),
+        )
+    )
+    detail = views.gang(gang)
+    if detail is None:
+        known = ", ".join(list(each.snapshot.gangs)[:SHOWN_MAX]) or "no gang at all"
+        raise NotFound(f"gang {gang}: not in cycle {each.number}, which knows {known}")
+    if output == "json":
+        _print_json(msgspec.to_builtins(detail))
+    else:
+        click.echo(explanation_text.text(Answer(detail, f"recorded in cycle {each.number}"), each.at))
+
+
+def _row(each: Played) -> dict[str, Any]:
+    decisions = each.decisions
+    return {
+        "cycle": each.number,
+        "time": instant.format_instant(each.at),
+        "gangs": len(each.snapshot.gangs),
+        "waiting": sum(bool(gang.counts[Status.PENDING]) for gang in each.snapshot.gangs.values()),
+        "binds": sum(len(commit.binds) for commit in decisions.commits),
+        "evictions": len(decisions.evictions),
+        "planned": None if each.recorded is None else each.recorded.seconds,
+        "same": None if each.recorded is None else not each.differs,
+    }
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return "not recorded"
+        case bool():
+            return "same" if value else "DIFFERENT"
+        case float():
+            return f"{value:.3f}s"
+    return str(value)
+
+
+def _tell_end(recording: _Recording, wrong: Played | None) -> None:
+    if recording.cut_off:
+        click.echo(f"pumice: {recording.cut_off}", err=True)
+    if wrong is not None:
+        raise Differs(_difference(wrong))
+
+
+def _difference(each: Played) -> str:
+    """In what it differs, with the pods that go elsewhere."""
+    assert each.recorded is not None
+    binds = {bind.task.key: bind.node for commit in each.decisions.commits for bind in commit.binds}
+    pods = [
+        f"{pod}: {each.recorded.binds.get(pod, 'not bound')} then, {binds.get(pod, 'not bound')} now"
+        for pod in sorted({*binds, *each.recorded.binds})
+        if binds.get(pod) != each.recorded.binds.get(pod)
+    ]
+    text = f"cycle {each.number}: planning it again does not give the bytes that were recorded; different are {', '.join(each.differs)}"
+    if pods:
+        text += f" ({'; '.join(pods[:SHOWN_MAX])})"
+    if each.writer != __version__:
+        return f"{text}; Pumice {each.writer} recorded it and this is {__version__}: replay it with that version"
+    return f"{text}; please report this with the recording: the engine is to give the same answer twice"
+
+
+def _print_json(data: Any) -> None:
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
+    sys.stdout.buffer.flush()

@@ -1,0 +1,105 @@
+"""When the next cycle is due: at once, soon, or when the clock says so. The door by which news enters the scheduler's state."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pumice.api.changes import Upserted
+from pumice.api.pods import Pod
+from pumice.cluster.relevance import Urgency, urgency
+from pumice.cluster.tasks import Status
+from pumice.scheduling.core.codes import Code
+
+if TYPE_CHECKING:
+    from pumice.api.changes import Change
+    from pumice.cluster.intake import Intake
+    from pumice.cluster.relevance import Concerns
+    from pumice.cluster.state import Snapshot
+    from pumice.scheduling.core.decisions import Decisions, GangReport
+
+# Thousands of pods that are bound, or start, one after the other are planned for so often at most.
+PROGRESS_S = 0.25
+# The same for members of a gang that is still being created: until it may be complete there is nothing to plan, and for so long
+# nothing is said of it.
+ARRIVAL_S = 5.0
+_MISSING = frozenset({Code.PODS_MISSING, Code.TASK_PODS_MISSING, Code.SUB_GROUPS_MISSING})
+
+
+class Wakeups:
+    """Takes news in and says when to plan for it; belongs to one event loop."""
+
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
+        self._cluster = intake.cluster
+        self._news = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None  # when what can wait is due
+        self._needed: dict[str, int] = {}  # gang -> how many members it has at least when it may be complete
+
+    def learn(self, change: Change, concerns: Concerns) -> None:
+        how = urgency(self._cluster, change, concerns)
+        self._intake.apply(change)
+        if how is Urgency.SOON:
+            self._plan_within(PROGRESS_S)
+        elif how is Urgency.NOW and self._is_one_of_many(change):
+            self._plan_within(ARRIVAL_S)
+        elif how is Urgency.NOW:
+            self._news.set()
+
+    def now(self) -> None:
+        """There is news that is in no Change."""
+        self._news.set()
+
+    def begin(self) -> None:
+        """A cycle begins, and plans for all that is known."""
+        self._news.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def expect(self, snapshot: Snapshot, decisions: Decisions) -> None:
+        """A cycle has ended; of gangs that it set aside it is known how many members they lack."""
+        self._needed = {
+            key: len(gang.tasks) + lacking
+            for key, report in decisions.gangs.items()
+            if (lacking := _lacking(report))
+            and (gang := snapshot.gangs[key]).counts[Status.PENDING] == len(gang.tasks)  # else it may have to be mended
+        }
+        if any(self._has(key) >= needed for key, needed in self._needed.items()):
+            self._news.set()  # they came while it was planned
+
+    async def wait(self, seconds: float) -> bool:
+        """Returns when a cycle is due for the sake of news, True, or after so long."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _plan_within(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
+        if self._timer is None or self._timer.when() > due:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = loop.call_at(due, self._news.set)
+
+    def _is_one_of_many(self, change: Change) -> bool:
+        """A member of a gang that lacks still more of them: until then a cycle can do no more for it than the last one."""
+        if not isinstance(change, Upserted) or not isinstance(change.object, Pod):
+            return False
+        task = self._cluster.tasks.get(change.object.metadata.uid or change.object.metadata.key)
+        if task is None or task.status is not Status.PENDING or task.gates:
+            return False
+        return self._has(task.gang) < self._needed.get(task.gang, 0)
+
+    def _has(self, gang: str) -> int:
+        slot = self._cluster.gangs.get(gang)
+        return 0 if slot is None else len(slot.tasks)
+
+
+def _lacking(report: GangReport) -> int:
+    """At least how many more pods must come before the gang can start; 0 where something else is in its way."""
+    missing = [each.facts for each in report.reasons if each.code in _MISSING]
+    return max(((facts.wanted or 0) - (facts.free or 0) for facts in missing), default=0)

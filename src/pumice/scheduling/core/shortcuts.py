@@ -1,0 +1,23 @@
+"""What a plan that only answers a question about one gang may leave out, because its answer is the same without."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pumice.scheduling.core.shapes import ShapeKeys
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shortcuts:
+    """None of them for a plan that is carried out."""
+
+    passed_over: Collection[str] = frozenset()  # gangs that have no turn: whoever asks knows that they could not start
+    until: str = ""  # a gang: what others would get after it has started cannot take that back, and is not planned
+    shape_keys: ShapeKeys | None = None  # who is like whom, from earlier plans of the same question
+
+
+NO_SHORTCUTS = Shortcuts()

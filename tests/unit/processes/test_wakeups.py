@@ -1,0 +1,162 @@
+"""How often is planned while news comes one by one: as a scheduler would, without its threads and its server."""
+
+import asyncio
+
+import pytest
+from tests.unit.scheduling.clusters import a_group, a_node, a_pod, a_queue, policy
+
+from pumice import instant
+from pumice.api import changes
+from pumice.clock import VirtualClock
+from pumice.cluster.intake import Intake
+from pumice.cluster.state import Cluster
+from pumice.processes.wakeups import ARRIVAL_S, PROGRESS_S, Wakeups
+from pumice.scheduling.core import cycle
+
+NOON = instant.parse_instant("2026-01-31T12:00:00Z")
+GANGS = policy("enqueue, allocate, backfill", "gang predicates")
+SIZE = 100
+
+
+class Scheduler:
+    """News in, plans out; what was placed is assumed at once."""
+
+    def __init__(self, clock, rules):
+        self.clock = clock
+        self.rules = rules
+        self.intake = Intake(Cluster())
+        self.wakeups = Wakeups(self.intake)
+        self.plans = 0
+        self.placed = []
+
+    def hear(self, *things):
+        for thing in things:
+            self.wakeups.learn(changes.Upserted(object=thing), {})
+
+    async def plan_if_due(self):
+        if await self.wakeups.wait(0.0):
+            self.end(self.begin())
+
+    def begin(self):
+        self.wakeups.begin()
+        self.plans += 1
+        return self.intake.cluster.snapshot()
+
+    def end(self, snapshot):
+        decisions = cycle.plan(snapshot, self.rules, now=self.clock.now())
+        self.wakeups.expect(snapshot, decisions)
+        for commit in decisions.commits:
+            self.placed.append((commit.gang, len(commit.binds)))
+            for bind in commit.binds:
+                ref = changes.PodRef(namespace="default", name=bind.task.name, uid=bind.task.uid)
+                self.wakeups.learn(changes.Assumed(pod=ref, node=bind.node, attempt="1-a", at=NOON), {})
+
+    async def hear_one_by_one(self, things):
+        for thing in things:
+            self.hear(thing)
+            await self.plan_if_due()
+
+
+def play(story, rules=GANGS):
+    clock = VirtualClock(NOON)
+
+    async def main():
+        scheduler = Scheduler(clock, rules)
+        scheduler.hear(a_node("n1", cpu="1000", pods="1000"), a_queue("default"))
+        await scheduler.plan_if_due()
+        scheduler.plans = 0
+        await story(scheduler)
+
+    clock.run(main())
+
+
+def members(count, first=0, **kwargs):
+    return [a_pod(f"g-worker-{number}", gang="g", **kwargs) for number in range(first, first + count)]
+
+
+@pytest.mark.parametrize("roles", [None, {"worker": SIZE}], ids=["of a group", "of each role"])
+def test_a_gang_is_planned_when_it_may_be_complete_not_with_each_of_its_members(roles):
+    async def story(scheduler):
+        await scheduler.hear_one_by_one([a_group("g", SIZE, roles=roles), *members(SIZE, role="worker")])
+        assert scheduler.placed == [("default/g", SIZE)]
+        assert scheduler.plans <= 3  # for its group, its first member and its last
+
+    play(story)
+
+
+def test_members_that_come_while_it_is_planned_are_counted():
+    async def story(scheduler):
+        await scheduler.hear_one_by_one([a_group("g", SIZE), *members(2)])
+        snapshot = scheduler.begin()
+        scheduler.hear(*members(SIZE - 2, first=2))
+        scheduler.end(snapshot)
+        await scheduler.plan_if_due()
+        assert scheduler.placed == [("default/g", SIZE)]
+
+    play(story)
+
+
+def test_of_a_gang_that_stays_too_small_the_newcomers_are_told_in_the_end():
+    async def story(scheduler):
+        await scheduler.hear_one_by_one([a_group("g", SIZE), *members(2)])
+        before = scheduler.plans
+        await scheduler.clock.sleep(ARRIVAL_S)
+        await scheduler.plan_if_due()
+        assert scheduler.plans == before + 1
+
+    play(story)
+
+
+def test_others_are_planned_at_once_while_members_of_a_gang_arrive():
+    async def story(scheduler):
+        await scheduler.hear_one_by_one([a_group("g", SIZE), *members(SIZE // 2), a_pod("alone")])
+        assert scheduler.placed == [("default/pod:alone", 1)]
+
+    play(story)
+
+
+def test_without_the_gang_plugin_each_pod_is_placed_as_it_comes():
+    async def story(scheduler):
+        await scheduler.hear_one_by_one([a_group("g", SIZE), *members(3)])
+        assert scheduler.placed == [("default/g", 1)] * 3
+
+    play(story, policy("enqueue, allocate", "predicates"))
+
+
+def test_a_lost_member_of_a_gang_that_runs_is_replaced_before_the_others_come():
+    async def story(scheduler):
+        running = members(SIZE - 3, node="n1")
+        await scheduler.hear_one_by_one([a_group("g", SIZE, phase="Running"), *running])
+        before = scheduler.plans
+        await scheduler.hear_one_by_one(members(2, first=SIZE))
+        assert scheduler.plans == before + 2
+
+    play(story)
+
+
+def test_pods_that_start_one_by_one_are_planned_for_together():
+    async def story(scheduler):
+        pods = members(SIZE)
+        await scheduler.hear_one_by_one([a_group("g", SIZE), *pods])
+        before = scheduler.plans
+        await scheduler.hear_one_by_one(members(SIZE, node="n1"))
+        assert scheduler.plans == before
+        await scheduler.clock.sleep(PROGRESS_S)
+        await scheduler.plan_if_due()
+        assert scheduler.plans == before + 1
+
+    play(story)
+
+
+def test_waiting_ends_when_what_can_wait_is_due():
+    async def story(scheduler):
+        pods = members(SIZE)
+        await scheduler.hear_one_by_one([a_group("g", SIZE), *pods])
+        began = scheduler.clock.monotonic()
+        asyncio.get_running_loop().call_later(1, scheduler.hear, *members(1, node="n1"))
+        assert await scheduler.wakeups.wait(1e3)
+        assert scheduler.clock.monotonic() - began == pytest.approx(1 + PROGRESS_S)
+        scheduler.wakeups.begin()
+        assert not await scheduler.wakeups.wait(1e3)
+
+    play(story)
