@@ -72,6 +72,16 @@ def _stranded(snapshot: Snapshot, gangs: Gangs) -> dict[str, GangState]:
     return found
 
 
+def _starts(key: str, operations: Sequence[Operation]) -> bool:
+    """Whether they give the gang all that this cycle can: its minimum at once, or places for all members once others leave."""
+    own = [each for each in operations if isinstance(each, Placement) and each.gang.key == key]
+    if not own:
+        return False
+    gang = own[0].gang
+    starts = any(each.status is Status.ALLOCATED for each in own) and gang.tally.occupying >= gang.spec.min_member
+    return starts or not gang.tally[Status.PENDING]
+
+
 class _Turn:
     """A turn that ends; a generator would take three times as long, for each gang in each action."""
 
@@ -284,14 +294,6 @@ class Session:
     def sub_key(self, sub: SubState) -> tuple[float | str, ...]:
         return (*self.points.sub_order.of(sub), sub.sub.match_index, sub.sub.key)
 
-    def waiting(self, gang: GangState) -> list[Task]:
-        """Members that wait behind no gate, in the order of placement."""
-        known = gang.waiting
-        if known is None or known[0] != gang.version:
-            tasks = [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
-            known = gang.waiting = (gang.version, self.in_placement_order(tasks))
-        return known[1]
-
     def in_placement_order(self, tasks: Iterable[Task]) -> list[Task]:
         return task_order.in_placement_order(self.points, tasks)
 
@@ -347,17 +349,8 @@ class Session:
         self.accepted += [(operation, claimant) for operation in operations]
         if claimant is not None and any(isinstance(operation, Eviction) for operation in operations):
             self.made_room_for.add(claimant.key)
-        if self.shortcuts.until and self._starts(self.shortcuts.until, operations):
+        if self.shortcuts.until and _starts(self.shortcuts.until, operations):
             self.is_answered, self.budget = True, 0
-
-    def _starts(self, key: str, operations: Sequence[Operation]) -> bool:
-        """Whether they give the gang all that this cycle can: its minimum at once, or places for all members once others leave."""
-        own = [each for each in operations if isinstance(each, Placement) and each.gang.key == key]
-        if not own:
-            return False
-        gang = own[0].gang
-        starts = any(each.status is Status.ALLOCATED for each in own) and gang.tally.occupying >= gang.spec.min_member
-        return starts or not gang.tally[Status.PENDING]
 
     @property
     def evicted(self) -> set[str]:

@@ -14,6 +14,7 @@ from pumice.scheduling.core import task_order
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.core.verdict import Cause
+from pumice.scheduling.placing import pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -93,7 +94,7 @@ def in_need(session: Session, gang: GangState) -> list[Task]:
         shape = session.shape(task)
         return bool((session.placer.feasible(shape, None) & shape.fits(session.room.idle)).any())
 
-    return [task for task in session.waiting(gang) if not (task.is_best_effort and finds_a_slot(task))]
+    return [task for task in pending.waiting(session, gang) if not (task.is_best_effort and finds_a_slot(task))]
 
 
 def may_evict(session: Session, gang: GangState) -> bool:

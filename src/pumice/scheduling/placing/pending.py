@@ -17,6 +17,15 @@ _WAITING = frozenset({Status.PENDING})
 _WAITING_OR_HELD = frozenset({Status.PENDING, Status.PIPELINED})  # a claim's members are pipelined until their turn
 
 
+def waiting(session: Session, gang: GangState) -> list[Task]:
+    """Members that wait behind no gate, in the order of placement; found once for each version of the gang."""
+    known = gang.waiting
+    if known is None or known[0] != gang.version:
+        tasks = [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
+        known = gang.waiting = (gang.version, session.in_placement_order(tasks))
+    return known[1]
+
+
 class PendingMembers:
     """The members of a gang that may be placed in this action, by sub gang; each is tried once."""
 
@@ -44,7 +53,7 @@ class PendingMembers:
 
     def _in_order(self, sub: SubState) -> list[Task]:
         if not self._held and len(self._gang.subs) == 1:
-            return [task for task in self._session.waiting(self._gang) if not task.is_best_effort]
+            return [task for task in waiting(self._session, self._gang) if not task.is_best_effort]
         return self._session.in_placement_order(self._placeable(sub))
 
     def _placeable(self, sub: SubState) -> Iterator[Task]:
