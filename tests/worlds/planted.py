@@ -258,11 +258,11 @@ PLANTED = {
         Informer, "_relist_change", lambda _: lambda self: changes.Relisted(self._struct, frozenset()), ("storm", 1)
     ),
     "news of pods is dropped now and then": Planted(Informer, "_publish", _lost_news, ("calm", 1)),
-    "the journal forgets a change now and then": Planted(Journal, "append", _loses_some, ("calm", 5)),
+    "the journal forgets a change now and then": Planted(Journal, "append", _loses_some, ("calm", 1)),
     "a rollback is skipped": Planted(Statement, "rollback", _no_rollback, ("storm", 7)),
     "a gang in part is not released": Planted(mend, "releases", _returns([]), ("refusals", 18)),
     "a gang in part is not finished": Planted(mend, "gangs_to_mend", _returns([]), ("refusals", 18)),
-    "pods are bound without being assumed": Planted(Binder, "assume", _not_assumed, ("all", 5)),
+    "pods are bound without being assumed": Planted(Binder, "assume", _not_assumed, ("all", 4)),
     "a pod that is asked to go is taken to be gone": Planted(intake, "_add", _releasing_is_free, ("calm", 9)),
     "a pod that is asked to go counts twice": Planted(intake, "_add", _releasing_counts_twice, ("calm", 9)),
     "a pod that runs keeps the charge of its bind": Planted(Intake, "_uncharge", _charged_twice, ("calm", 1)),

@@ -6,6 +6,8 @@ from tests.worlds.volume import SEEDS
 
 from pumice.sim.worlds import draw, play
 
+NEAR = 4  # seeds from the named one on: a change of the product shifts what happens in a world by moments
+
 
 @pytest.mark.parametrize("name", list(PLANTED))
 def test_a_planted_bug_is_found(name, monkeypatch):
@@ -13,4 +15,4 @@ def test_a_planted_bug_is_found(name, monkeypatch):
     profile, seed = bug.world
     assert seed <= SEEDS, "a world of the volume of `make test` should find it"
     monkeypatch.setattr(bug.where, bug.name, bug.made_of(getattr(bug.where, bug.name)))
-    assert play(draw(seed, profile)).wrong != ()
+    assert any(play(draw(each, profile)).wrong for each in range(seed, min(seed + NEAR, SEEDS + 1)))
