@@ -177,7 +177,8 @@ async def _page(session: aiohttp.ClientSession, url: str, page: str, nodes: int)
     used, size = [], 0
     for _ in range(ROUNDS):
         began = time.process_time()
-        async with session.get(url + page) as answer:
+        headers = {"authorization": f"Bearer reader of {page}"}  # one session may not ask as often as this
+        async with session.get(url + page, headers=headers) as answer:
             size = len(await answer.read())
             assert answer.status == 200, await answer.text()
         used.append(time.process_time() - began)
@@ -192,18 +193,23 @@ async def _watchers(
     seen = [0] * WATCHERS
 
     async def watch(number: int) -> None:
-        async with session.get(f"{url}/live", params={"page": "/gangs", "seen": str(source.version)}) as answer:
+        query, headers = {"page": "/gangs", "seen": str(source.version)}, {"authorization": f"Bearer person-{number}"}
+        async with session.get(f"{url}/live", params=query, headers=headers) as answer:
             async for line in answer.content:
                 seen[number] += line.startswith(b"event: patch")
 
     tasks = [asyncio.create_task(watch(number)) for number in range(WATCHERS)]
     await asyncio.sleep(1.0)
-    began = time.process_time()
+    began, delays = time.process_time(), []
     for number in range(1, CHANGES + 1):
+        at = time.monotonic()
         leader.news.put_nowait(changed(told, number))
-        while min(seen) < number:  # noqa: ASYNC110  what the watchers saw comes in no event
-            await asyncio.sleep(0.02)
-    _tell(bench="dashboard live", pages=WATCHERS, cpu_s=round((time.process_time() - began) / CHANGES, 4))
+        while min(seen) < number:
+            assert not any(task.done() for task in tasks), "a page is not kept up to date"
+            await asyncio.sleep(0.02)  # what the watchers saw comes in no event
+        delays.append(time.monotonic() - at)
+    used, late = (time.process_time() - began) / CHANGES, sorted(delays)[CHANGES // 2]
+    _tell(bench="dashboard live", pages=WATCHERS, cpu_s=round(used, 4), last_page_s=round(late, 3), goal_s=1.0)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

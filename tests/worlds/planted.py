@@ -13,22 +13,17 @@ from pumice.api.pods import Pod
 from pumice.cluster import intake
 from pumice.cluster.intake import Intake
 from pumice.cluster.tasks import Status
-from pumice.controllers.job.kill import Judge
-from pumice.dispatch import takeover
 from pumice.dispatch.binder import Binder
 from pumice.dispatch.evictor import Evictor
-from pumice.dispatch.memory_store import MemoryStore
 from pumice.dispatch.queue_holdings import QueueHoldings
 from pumice.dispatch.statuses import Statuses
-from pumice.kube import errors
 from pumice.kube.informer import Informer
 from pumice.kube.lease import Election, NotLeading
 from pumice.kube.workqueue import WorkQueue
 from pumice.scheduling.core.statement import Statement
 from pumice.scheduling.evicting import mend
 from pumice.scheduling.placing.placement import Placer
-from pumice.scheduling.sharing import quotas
-from pumice.scheduling.time.planning import Book
+from pumice.scheduling.sharing import decayed_usage, quotas
 from pumice.sim.worlds.apiserver import Journal
 
 
@@ -215,15 +210,6 @@ def _first_word_stays(due):
     return stubborn
 
 
-def _lists_only_add(replace):
-    """What a new list no longer has is not noticed to be gone."""
-
-    def hoarder(self, listed, version):
-        replace(self, {**self._objects, **listed}, version)
-
-    return hoarder
-
-
 def _takes_any_lease(take):
     async def robber(self):
         self._seen_at = float("-inf")
@@ -244,10 +230,6 @@ def _holds_for_ever(hold):
     return stubborn
 
 
-def _alone_in_time(window):
-    return lambda self, when, length, _: window(self, when, length, ())
-
-
 def _charged_twice(uncharge):
     """A pod that came to run keeps the charge that it had while it was being bound."""
 
@@ -258,42 +240,41 @@ def _charged_twice(uncharge):
     return forgetful
 
 
+def _half_forgotten(remembered):
+    def forgetful(now, usage, *rest, **named):
+        return remembered(now, {name: used / 2 for name, used in usage.items()}, *rest, **named)
+
+    return forgetful
+
+
 PLANTED = {
     "a pod that is gone keeps its room": Planted(Intake, "apply", _deaf_to_pods_that_go, ("users", 5)),
     "the last member of a gang is not bound": Planted(Binder, "commit", _one_less, ("calm", 1)),
     "what failed is not tried again": Planted(WorkQueue, "add_after", _never_again, ("storm", 1)),
-    "a gang that waits does not say why": Planted(Statuses, "_group_patch", _no_reasons, ("calm", 4)),
+    "a gang that waits does not say why": Planted(Statuses, "_group_patch", _no_reasons, ("calm", 6)),
     "nodes hold twice what they have": Planted(Placer, "copies", _twice_the_room, ("calm", 3)),
     "every second event of a watch is lost": Planted(Informer, "_apply", _lost_watch, ("calm", 1)),
     "a new list ends what it names": Planted(
         Informer, "_relist_change", lambda _: lambda self: changes.Relisted(self._struct, frozenset()), ("storm", 1)
     ),
     "news of pods is dropped now and then": Planted(Informer, "_publish", _lost_news, ("calm", 1)),
-    "the journal forgets a change now and then": Planted(Journal, "append", _loses_some, ("calm", 1)),
-    "a rollback is skipped": Planted(Statement, "rollback", _no_rollback, ("storm", 4)),
+    "the journal forgets a change now and then": Planted(Journal, "append", _loses_some, ("calm", 5)),
+    "a rollback is skipped": Planted(Statement, "rollback", _no_rollback, ("storm", 7)),
     "a gang in part is not released": Planted(mend, "releases", _returns([]), ("refusals", 18)),
     "a gang in part is not finished": Planted(mend, "gangs_to_mend", _returns([]), ("refusals", 18)),
     "pods are bound without being assumed": Planted(Binder, "assume", _not_assumed, ("all", 5)),
-    "a pod that is asked to go is taken to be gone": Planted(intake, "_add", _releasing_is_free, ("calm", 3)),
-    "a pod that is asked to go counts twice": Planted(intake, "_add", _releasing_counts_twice, ("calm", 3)),
+    "a pod that is asked to go is taken to be gone": Planted(intake, "_add", _releasing_is_free, ("calm", 9)),
+    "a pod that is asked to go counts twice": Planted(intake, "_add", _releasing_counts_twice, ("calm", 9)),
     "a pod that runs keeps the charge of its bind": Planted(Intake, "_uncharge", _charged_twice, ("calm", 1)),
-    "a claim is kept for ever": Planted(Intake, "apply", _deaf_to(changes.Unclaimed), ("calm", 3)),
-    "a bind that failed keeps its room": Planted(Intake, "apply", _deaf_to(changes.BindFailed), ("storm", 1)),
-    "a node that is gone is still used": Planted(Intake, "_delete_node", _returns(None), ("nodes", 1)),
-    "use is not written down": Planted(MemoryStore, "_write", _does_nothing, ("rollout", 1)),
-    "the same room is reserved twice": Planted(Book, "window", _alone_in_time, ("calm", 1)),
+    "a claim is kept for ever": Planted(Intake, "apply", _deaf_to(changes.Unclaimed), ("calm", 9)),
+    "a bind that failed keeps its room": Planted(Intake, "apply", _deaf_to(changes.BindFailed), ("storm", 2)),
     "a queue may have one pod more": Planted(quotas.Account, "copies_within", _one_more, ("calm", 7)),
     "what is guaranteed to others is taken": Planted(quotas, "ceiling", _no_guarantees, ("calm", 5)),
-    "no answer is taken for a no": Planted(errors, "is_open", _returns(False), ("storm", 1)),
-    "a former leader's binds are not made void": Planted(takeover, "void_former_binds", _does_nothing, ("all", 1)),
-    "a bind does not name the version of its pod": Planted(Binder, "_version_of", _returns(""), ("all", 1)),
-    "the lease is not looked at before a bind": Planted(Election, "check", _returns(None), ("lines", 1)),
     "a lease that was lost is held for ever": Planted(Election, "_hold", _holds_for_ever, ("lines", 1)),
     "a lease is taken from who holds it": Planted(Election, "_take", _takes_any_lease, ("processes", 1)),
-    "the first reason stays": Planted(Statuses, "_annotations", _first_reason_stays, ("rollout", 1)),
+    "the first reason stays": Planted(Statuses, "_annotations", _first_reason_stays, ("rollout", 15)),
     "a gang that started still complains": Planted(Statuses, "_merged_conditions", _complaint_stays, ("calm", 2)),
-    "a queue says for ever what it first held": Planted(QueueHoldings, "due", _first_word_stays, ("storm", 1)),
-    "a new list ends nothing": Planted(Informer, "_replace", _lists_only_add, ("storm", 1)),
-    "pods of a Job that starts again stay": Planted(Judge, "members_to_delete", _returns([]), ("nodes", 1)),
-    "evictions are told and not carried out": Planted(Evictor, "_remove", _does_nothing, ("calm", 3)),
+    "a queue says for ever what it first held": Planted(QueueHoldings, "due", _first_word_stays, ("storm", 10)),
+    "evictions are told and not carried out": Planted(Evictor, "_remove", _does_nothing, ("successors", 1)),
+    "half of what was used is forgotten": Planted(decayed_usage, "remembered", _half_forgotten, ("calm", 1)),
 }

@@ -174,6 +174,7 @@ EXAMPLES: dict[Code, tuple[Facts, tuple[Cure, ...]]] = {
     Code.EXTENDER_NOT_ADMITTED: (NO_FACTS, (WAITING,)),
     Code.VICTIM_BREAKS_GANG: (Facts(gang="team/large", free=3, wanted=4), ()),
     Code.VICTIM_SPARED_BY_GANG: (Facts(gang="team/large", free=5, wanted=4), ()),
+    Code.SURPLUS_AHEAD: (Facts(free=4, names=("team/elastic",), until="2026-01-01T09:30:00Z"), (WAITING,)),
     Code.HOLDS_WHILE_WAITING: (
         Facts(
             amounts=(Amount("nvidia.com/gpu", held="4"),),

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pumice import instant
+from pumice.cli import gang_names
 from pumice.cli.colours import PLAIN
 from pumice.cli.printing import align
 from pumice.cli.sources import LEADER, PODGROUP
@@ -340,7 +341,7 @@ def _suggestions(found: Suggestions | None) -> str:
     plans = f"{found.tried} plan{'s' if found.tried != 1 else ''}"
     if not found.found:
         return f"What would start it: no single change that was tried ({plans})\n" if found.tried else ""
-    lines = "".join(f"  {each.text}\n" for each in found.found)
+    lines = "".join(f"  {gang_names.by_job(each.text)}\n" for each in found.found)
     return f"What would start it, one change by itself, each tried by the engine ({plans}):\n{lines}"
 
 

@@ -95,15 +95,11 @@ async def _from_leader(access: ClusterAccess, name: str) -> Report | None:
     """What the leading scheduler foresaw within the last minute; None where there is none, or it says nothing of the gang."""
     import msgspec
 
-    from pumice.cli.leader import Leader, Unanswered
-    from pumice.readmodel import model
     from pumice.scheduling.time.accuracy import Forecast
 
     place, _, own = name.removeprefix("job/").rpartition("/")
-    try:
-        query = {"kind": "gangs", "namespace": place or access.namespace}
-        state = msgspec.json.decode(await Leader(access).ask(("/v1/state", query)), type=model.State)
-    except (Unanswered, msgspec.MsgspecError):
+    state = await leaders_state(access, place or access.namespace)
+    if state is None:
         return None
     found = {}
     for gang in state.gangs:
@@ -118,6 +114,20 @@ async def _from_leader(access: ClusterAccess, name: str) -> Report | None:
     past = state.forecasts
     data = {"at": state.at, "forecasts": [as_data(each) for each in found.values()], "score": msgspec.to_builtins(past)}
     return Report(text(found, access.clock.now(), 168 * instant.HOUR, past), data)
+
+
+async def leaders_state(access: ClusterAccess, namespace: str) -> model.State | None:
+    """What the leading scheduler knows of the gangs of a namespace, or of all; None where it does not answer."""
+    import msgspec
+
+    from pumice.cli.leader import Leader, Unanswered
+    from pumice.readmodel import model
+
+    query = {"kind": "gangs", **({"namespace": namespace} if namespace else {})}
+    try:
+        return msgspec.json.decode(await Leader(access).ask(("/v1/state", query)), type=model.State)
+    except (Unanswered, msgspec.MsgspecError):
+        return None
 
 
 def look_ahead(world: World, wanted: Sequence[str], *, horizon: Duration) -> Report:
@@ -235,12 +245,13 @@ async def of_job(access: ClusterAccess, job: Json) -> Report:
     report = look_ahead(world, [key], horizon=horizon)
     (data,) = report.data["forecasts"]
     return Report(
-        _job_text(job["metadata"]["name"], data, world.now),
+        _job_text(job, data, world.now),
         {**report.data["forecasts"][0], "job": job["metadata"]["name"]},
     )
 
 
-def _job_text(name: str, told: dict[str, Any], now: Instant) -> str:
+def _job_text(job: Json, told: dict[str, Any], now: Instant) -> str:
+    name = job["metadata"]["name"]
     if told["p50"] is None:
         return (
             f"job {name} would not start within a week; `pumice nodes` shows what is free, and -o json what was found"
@@ -256,6 +267,10 @@ def _job_text(name: str, told: dict[str, Any], now: Instant) -> str:
         lines.append(
             "on " + ", ".join(f"{node} ({count} pod{'s' if count != 1 else ''})" for node, count in shown) + more
         )
+        pods = sum(task.get("replicas", 1) for task in job["spec"].get("tasks", ()))
+        started = sum(told["nodes"].values())
+        if not more and started < pods:
+            lines.append(f"with {started} of its {pods} pods, enough to start; the others follow when there is room")
     if told["victims"]:
         lines.append(
             "would push aside " + ", ".join(f"{count} pods of {gang}" for gang, count in told["victims"].items())

@@ -72,6 +72,7 @@ class QueueRow(Struct, omit_defaults=False):
     nodes: tuple[str, ...]
     reason: str  # why it waits, or is over; empty while it runs
     start: str | None = None  # when it is expected to start, if anybody has worked that out
+    is_forecast: bool = False  # likely only; else room is reserved for it from then on
     start_unknown: str = ""  # why that is not known
 
 
@@ -194,7 +195,7 @@ def queue_table(rows: Sequence[QueueRow], *, starts: bool, everywhere: bool) -> 
 
 def _start_text(row: QueueRow) -> str:
     if row.start is not None:
-        return row.start
+        return f"{row.start} (likely)" if row.is_forecast else row.start
     return f"{UNKNOWN_START} ({row.start_unknown})" if row.start_unknown else UNKNOWN_START
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+from pumice.cli import gang_names
 from pumice.cli.cluster_command import ClusterAccess, asks
 from pumice.cli.results import Report
 from pumice.errors import BadInput
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from pumice.scheduling.whatif.outcome import Outcome
 
-_UID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 GANGS_SHOWN_MAX = 20
 
 
@@ -87,7 +86,7 @@ def text(found: Outcome) -> str:
         *_lines(found.evicted, "would be evicted: {pods} of {gang}"),
         *_lines(found.evicted_no_more, "would stay, and is evicted now: {pods} of {gang}"),
         *(
-            f"has to leave a drained node, and {'starts elsewhere' if starts else 'waits then'}: {_shown(gang)}"
+            f"has to leave a drained node, and {'starts elsewhere' if starts else 'waits then'}: {gang_names.by_job(gang)}"
             for gang, starts in found.displaced.items()
         ),
     ]
@@ -97,11 +96,6 @@ def text(found: Outcome) -> str:
 
 def _lines(gangs: Mapping[str, int], pattern: str) -> Iterable[str]:
     for gang, count in list(gangs.items())[:GANGS_SHOWN_MAX]:
-        yield pattern.format(gang=_shown(gang), pods=f"{count} pod{'s' if count != 1 else ''}")
+        yield pattern.format(gang=gang_names.by_job(gang), pods=f"{count} pod{'s' if count != 1 else ''}")
     if len(gangs) > GANGS_SHOWN_MAX:
         yield f"... and {len(gangs) - GANGS_SHOWN_MAX} more gangs; -o json has all"
-
-
-def _shown(gang: str) -> str:
-    """The Job's name instead of its group's, which is that and the Job's uid."""
-    return _UID.sub("", gang)

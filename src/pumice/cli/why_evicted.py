@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from pumice import instant
-from pumice.cli import completion
+from pumice.cli import completion, gang_names
 from pumice.cli.cluster_command import ClusterAccess, asks
 from pumice.cli.results import Report
 from pumice.errors import NotFound
@@ -65,13 +65,21 @@ def text(evictions: Sequence[model.Eviction], now: Instant, job: str) -> str:
     together: dict[tuple[int, str, str], list[model.Eviction]] = {}
     for each in evictions:
         together.setdefault((each.cycle, each.action, each.claimant), []).append(each)
-    return "\n\n".join(_paragraph(those, now) for those in reversed(together.values()))
+    return gang_names.by_job("\n\n".join(_paragraph(those, now) for those in reversed(together.values())))
+
+
+def _whys(those: Sequence[model.Eviction]) -> list[str]:
+    """One sentence of each kind: that after which the fewest members are left."""
+    worst: dict[tuple[str, str], model.Eviction] = {}
+    for each in sorted(those, key=lambda each: -(each.facts.free or 0)):
+        worst[each.gang, each.code] = each
+    return [each.why for each in worst.values()]
 
 
 def _paragraph(those: Sequence[model.Eviction], now: Instant) -> str:
     first, pods = those[0], ", ".join(each.pod.partition("/")[2] for each in those)
     ago = instant.human_duration(max(now - instant.parse_instant(first.at), 0))
-    lines = [f"{ago} ago: {pods} by {first.action}", *(f"  {why}" for why in dict.fromkeys(each.why for each in those))]
+    lines = [f"{ago} ago: {pods} by {first.action}", *(f"  {why}" for why in _whys(those))]
     gets = first.room_for
     if gets.gang:
         lines.append(

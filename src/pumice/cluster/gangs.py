@@ -274,8 +274,8 @@ def _with_members_times(spec: GangSpec, members: Sequence[Task]) -> GangSpec:
     found: dict[str, Duration] = {}
     for field, key in (("time_limit", names.TIME_LIMIT), ("running_estimate", names.RUNNING_ESTIMATE)):
         own = _duration(spec.annotations.get(key))
-        said = [own] if own is not None else [_duration(task.pod.metadata.annotations.get(key)) for task in members]
-        if known := [each for each in said if each is not None]:
+        texts = () if own is not None else {task.pod.metadata.annotations.get(key) for task in members}
+        if known := [each for each in (own, *map(_duration, texts)) if each is not None]:
             found[field] = max(known)
     if spec.native and "time_limit" in found and _duration(spec.annotations.get(names.TIME_LIMIT)) is None:
         limit = found.pop("time_limit")  # on a pod alone nobody holds it to that: it is what its owner expects

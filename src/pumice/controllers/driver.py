@@ -4,7 +4,7 @@
                      ^                                                                          |
                      +-------- time (`again_at`), failure (back-off), a plan that wrote --------+
 
-It rests when a plan asks for nothing. A key is never planned by two at a time, and may use a twentieth of the time at most: a
+It rests when a plan asks for nothing. A key is never planned by two at a time, and may use a fiftieth of the time at most: a
 Job of 2,000 pods is not planned 2,000 times because its pods start one by one.
 """
 
@@ -38,7 +38,7 @@ WORKERS = 8
 UNHURRIED_S = 1.0  # what may wait is written when it has been wanted for so long
 UNHURRIED_S_MAX = 16.0  # and for longer each time, while it keeps changing: a gang of thousands starts for a minute
 TIMER_S = 1e-3  # a timer may fire early by less than this, and a difference of floats may be less than it should be
-REST_SHARE = 19.0  # a key rests so many times as long as it was planned
+REST_SHARE = 49.0  # a key rests so many times as long as it was planned
 REST_S_MAX = 1.0  # and no longer than this, however busy the machine
 SWEEP_S = 10.0  # how often writes that no watch has shown are looked for
 AGAIN_S_MAX = 3600.0  # no key waits for a timer longer than this without a look

@@ -92,7 +92,9 @@ class RecordServer:
             raise Denied(503, f"another process leads: {self._election.holder}; ask it, as the lease says where")
         if self._writer.store is None:
             raise Denied(
-                503, "the record is not open: its database is away or cannot be used; the controllers' log says why"
+                503,
+                "the record is not open: it is being opened, or its database is away or cannot be used; ask again in a moment, "
+                "or read the controllers' log",
             )
         return self._writer.store
 

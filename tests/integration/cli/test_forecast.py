@@ -46,6 +46,8 @@ def test_a_job_is_tried_without_being_made(pumice, full):
     small = pumice("job", "run", "small", "-r", "2", "--test-only")
     assert "job small would start now" in small.out
     assert "on " in small.out
+    wide = pumice("job", "run", "wide", "-r", "30", "--gpus", "1", "--test-only")
+    assert "of its 30 pods, enough to start; the others follow" in wide.out
 
 
 def test_what_cannot_be_answered(pumice, full):

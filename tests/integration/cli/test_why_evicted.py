@@ -43,7 +43,7 @@ def test_the_pod_the_command_and_the_group_tell_for_whom_and_what_it_cost(reclai
     told = pumice("why-evicted", "old")
     assert (told.code, told.err) == (0, "")
     assert told.lines[0].endswith(" by reclaim")
-    assert any(line.startswith("  for gang default/new-") and "queue product" in line for line in told.lines)
+    assert any(line.startswith("  for gang default/new: ") and "queue product" in line for line in told.lines)
     assert any(line.startswith(f"  queue research: {GPU} 16 before, ") for line in told.lines)
     assert {each["action"] for each in json.loads(pumice("why-evicted", "old", "-o", "json").out)["evictions"]} == {
         "reclaim"

@@ -45,13 +45,13 @@ class Site:
         async with self.session.post(self.url + path, data=form, headers=headers, allow_redirects=False) as answer:
             return answer.status, await answer.text(), answer.headers
 
-    async def until(self, path, words, **headers):
+    async def until(self, path, words, pause_s=0.05, **headers):
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 text = (await self.get(path, **headers))[1]
                 if words in text:
                     return text
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(pause_s)  # a session may ask ten times a second in the long run
 
     async def account(self, name, namespace=""):
         """An account that may list PodGroups in one namespace, or (without one) those of all and nodes; its token."""
@@ -132,6 +132,13 @@ async def test_after_a_choice_of_colours_one_is_where_one_was_and_nowhere_else(t
     async with a_site(tmp_path) as site:
         status, _, headers = await site.post("/theme", {"theme": "dark", "here": here})
         assert (status, headers["location"]) == (303, there)
+
+
+async def test_health_tells_of_the_controllers_and_the_record_where_all_is_one_process(tmp_path):
+    async with a_site(tmp_path) as site:
+        await site.post("/sign-in", {"secret": site.links[-1]})
+        await a_gang(site.cluster, "train", 1, cpu="500")
+        assert "Rows written" in await site.until("/health", "Record is behind by", pause_s=0.5)
 
 
 async def test_guesses_of_others_behind_the_same_proxy_keep_nobody_out(tmp_path):

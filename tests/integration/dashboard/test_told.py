@@ -235,6 +235,18 @@ async def test_who_sees_one_namespace_is_told_no_name_of_anothers_gangs_by_any_p
 RECORD = ("/v1/history", "/v1/report", "/v1/forecasts")
 
 
+@pytest.mark.parametrize(
+    "path", ["/gangs?sort=size&order=down&user=red&state=waiting", "/history?user=red&queue=q&days=30&by=user"]
+)
+async def test_a_form_keeps_what_the_address_says(path):
+    async with a_site(two_teams()) as site:
+        _, text = await site.get("all", path)
+        for each in path.partition("?")[2].split("&"):
+            name, _, value = each.partition("=")
+            is_hidden = f'type="hidden" name="{name}" value="{value}"' in text
+            assert is_hidden or re.search(rf'name="{name}">.*<option value="{value}" selected', text), each
+
+
 async def test_a_gang_that_may_be_seen_tells_in_words_that_others_are_in_its_way():
     async with a_site(two_teams()) as site:
         _, text = await site.get("red", "/gangs/red/mine")

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from pumice import instant
@@ -99,6 +100,13 @@ def test_when_a_job_will_start_is_what_its_reservation_says_or_is_not_known():
     assert line({names.RESERVATION: reserved}) == "train research - PD 2026-03-28T14:00:00Z 2 0 (NotLookedAtYet)"
     assert line({}).startswith("train research - PD n/a (no room is reserved for it yet) ")
     assert line({names.RESERVATION: "soon"}).startswith("train research - PD n/a (its reservation cannot be read) ")
+
+
+def test_a_start_that_is_only_likely_is_marked():
+    (row,) = slurm_tables.queue_rows([a_job(phase="Pending")], [a_group()], [], NOW)
+    likely = msgspec.structs.replace(row, start="2026-03-28T14:00:00Z", is_forecast=True)
+    (_, line) = slurm_tables.queue_table([likely], starts=True, everywhere=False)
+    assert "2026-03-28T14:00:00Z (likely)" in line
 
 
 @pytest.mark.parametrize("phase", JobPhase)

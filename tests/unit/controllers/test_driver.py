@@ -362,7 +362,7 @@ class Laborious:
         await self._clock.sleep(seconds)
 
 
-@pytest.mark.parametrize(("took_s", "apart_s"), [(0.04, 20 * 0.04), (10.0, 10.0 + REST_S_MAX)])
+@pytest.mark.parametrize(("took_s", "apart_s"), [(0.01, 50 * 0.01), (10.0, 10.0 + REST_S_MAX)])
 def test_a_key_that_takes_long_to_plan_rests_for_longer_and_holds_up_nobody_else(bench, took_s, apart_s):
     planned = {"large": [], "small": []}
 

@@ -193,7 +193,7 @@ def test_evictions_are_told_with_their_cause_and_the_room_that_they_make():
         ("VictimSparedByGang", "default/low", 3, 1),
         ("VictimSparedByGang", "default/low", 2, 1),
     ]
-    assert state.evictions[0].why == "gang default/low keeps its minimum: 3 of 1 members stay"
+    assert state.evictions[0].why == "gang default/low keeps its minimum of 1: 3 stay"
     [claim] = state.claims
     assert (claim.gang, claim.places, claim.want) == ("default/high", {"n1": 2}, {"n1": {"cpu": "2"}})
     assert [(each.for_pods, each.pods, each.hold) for each in claim.leaving] == [(2, 2, {"cpu": "2"})]

@@ -208,6 +208,44 @@ def test_half_a_gang_that_may_not_leave_its_hyper_node_leaves_whole():
     assert {each.claimant for each in second.evictions} == {"default/next"}
 
 
+def elastic(size=8, node="n1", since=0, **pod):
+    """A gang of two that has grown."""
+    members = [member("elastic", number, node, since=since, **pod) for number in range(size)]
+    return [a_group("elastic", 2, phase="Running"), *members]
+
+
+def test_an_elastic_surplus_in_front_of_a_minimum_is_named_and_leaves_after_the_grace_time():
+    first, second = after_the_grace_time(gpu_node("n1", 8), elastic(), a_gang("rigid", 4, **GPU))
+    told = next(each for each in first.gangs["default/rigid"].reasons if each.code is Code.SURPLUS_AHEAD)
+    assert (told.facts.free, told.facts.names) == (4, ("default/elastic",))
+    assert victims(first) == []
+    assert len(victims(second)) == 4
+    assert {(each.rule, each.claimant) for each in second.evictions} == {("deadlock", "default/rigid")}
+    assert [claim.gang for claim in second.claims] == ["default/rigid"]
+
+
+def test_of_a_surplus_those_leave_that_have_done_the_least():
+    old, young = (elastic(4, since=0)[1:], elastic(8, since=3000)[5:])
+    group = elastic()[0]
+    _, second = after_the_grace_time(gpu_node("n1", 8), group, old, young, a_gang("rigid", 3, **GPU))
+    assert victims(second) == ["elastic-w-5", "elastic-w-6", "elastic-w-7"]
+
+
+def test_a_surplus_stays_that_is_not_to_be_evicted_or_would_not_be_enough_or_where_the_policy_says_so():
+    rigid = a_gang("rigid", 4, **GPU)
+    kept = {"annotations": {"volcano.sh/preemptable": "false"}}
+    for grown in (
+        elastic(**kept),
+        elastic(3)[:1] + elastic(8)[1:4] + a_gang("other", 5, running=["n1"] * 5, group=RUNS, **GPU),
+    ):
+        _, second = after_the_grace_time(gpu_node("n1", 8), grown, rigid)
+        assert victims(second) == []
+    gentle = dataclasses.replace(BUILT_IN, break_deadlocks=False)
+    first, second = after_the_grace_time(gpu_node("n1", 8), elastic(), rigid, policy=gentle)
+    assert Code.SURPLUS_AHEAD not in codes(first, "rigid")
+    assert victims(second) == []
+
+
 def test_an_elastic_surplus_in_front_of_a_minimum_is_named_with_what_would_help():
     elastic = a_gang("elastic", 8, min_member=2, running=["n1"] * 8, group=RUNS, **GPU)
     things = (gpu_node("n1", 8), elastic, a_gang("rigid", 4, **GPU))

@@ -70,6 +70,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "namespaces": sorted({each.namespace for each in state.gangs}),
         "sorts": [(name, SORTS[name][0], name == sort, backwards) for name in SORTS],
         "sort": sort,
+        "backwards": backwards,
         "page": page,
         "pages": max(-(-len(wanted) // ROWS), 1),
         "link": lambda **changed: link(kept, **changed),

@@ -28,7 +28,7 @@ def run(session: Session) -> None:
         _admit_all(session)
     pending_of = _pending(session)
     lines: dict[str, Line[GangState]] = {}
-    session.rank(session.gangs[key] for key in pending_of)
+    turns.rank(session, [session.gangs[key] for key in pending_of])
     for key in pending_of:
         gang = session.gangs[key]
         if gang.queue not in lines:

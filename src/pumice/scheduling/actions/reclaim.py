@@ -37,7 +37,7 @@ def run(session: Session) -> None:
         if session.points.overused.holds(queue):
             continue
         pool = _pool(session, queue)
-        session.rank(starving[queue.name])
+        turns.rank(session, starving[queue.name])
         heap = Heap(session.gang_before, starving[queue.name])
         while heap and session.spend(1):
             gang = heap.pop()

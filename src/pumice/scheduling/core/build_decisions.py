@@ -217,8 +217,8 @@ def _reports(session: Session) -> dict[str, GangReport]:
         elif not (gang.gang.is_steady and _goes_on(session, gang)):
             with session.turn_of(gang):
                 found[key] = _report(session, gang, positions.get(key, 0))
-    steady = session.steady.sum(_SteadyReports)
-    return {key: found.get(key) or steady.of(key, session.expected.get(key)) for key in session.snapshot.gangs}
+    steady = session.steady.sum(_SteadyReports).up_to_date(session.expected)
+    return {key: found[key] if key in found else steady[key] for key in session.snapshot.gangs}
 
 
 def _to_report(session: Session) -> dict[str, GangState]:
@@ -254,11 +254,15 @@ class _SteadyReports:
         else:
             del self._gangs[gang.key]
 
-    def of(self, key: str, expected: Expected | None) -> GangReport:
-        report = self._reports.get(key)
-        if report is None or (report.expected is not expected and report.expected != expected):
-            report = self._reports[key] = _report_steady(self._gangs[key], expected)
-        return report
+    def up_to_date(self, expected: Mapping[str, Expected]) -> Mapping[str, GangReport]:
+        """All of them; written anew only where something else is expected."""
+        reports, of = self._reports, expected.get
+        stale = [key for key, report in reports.items() if report.expected is not of(key)]
+        for key in (*stale, *(self._gangs.keys() - reports.keys())):
+            known = reports.get(key)
+            if known is None or known.expected != of(key):
+                reports[key] = _report_steady(self._gangs[key], of(key))
+        return reports
 
 
 def _report_steady(gang: Gang, expected: Expected | None) -> GangReport:

@@ -339,6 +339,9 @@ class Code(enum.Enum):
     QUOTA_GIVEN_BACK = "QuotaGivenBack", "the gang gave its admission back for others that have room", (
         lambda facts: f"gave its admission back: it found no room for {facts.seconds} s and kept {', '.join(facts.names)} out; "
         f"it may be admitted again from {facts.until} on")
+    SURPLUS_AHEAD = "SurplusAhead", "members that other gangs run beyond their minimums hold room with which the gang would start", (
+        lambda facts: f"would start with the room of {facts.free} that {', '.join(facts.names)} can spare; "
+        f"unless that changes, they leave for it at {facts.until}")
 
     # Reservations.
     RESERVED = "Reserved", "room is reserved for the gang", (
@@ -483,7 +486,7 @@ class Code(enum.Enum):
     VICTIM_BREAKS_GANG = "VictimBreaksGang", "a victim whose gang falls below its minimum", (
         "gang {gang} falls below its minimum: {free} of {wanted} members stay")
     VICTIM_SPARED_BY_GANG = "VictimSparedByGang", "a victim that its gang can spare", (
-        "gang {gang} keeps its minimum: {free} of {wanted} members stay")
+        "gang {gang} keeps its minimum of {wanted}: {free} stay")
     VICTIM_OF_DEADLOCK = "VictimOfDeadlock", "a member of a gang that held room while others of its members found none", (
         lambda facts: f"gang {facts.gang} held its room with {facts.free} of {facts.wanted} members for {facts.seconds} s "
         f"and could not become whole; {', '.join(facts.names)} can start with it")

@@ -7,10 +7,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.cluster.tasks import ON_A_NODE, Status
-from pumice.scheduling.core import steady
+from pumice.scheduling.core import steady, task_order
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.failures import NOTHING_ASIDE
-from pumice.scheduling.core.gangstate import Gangs, GangState, Ranking, SubState
+from pumice.scheduling.core.gangstate import Gangs, GangState, SubState
 from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.shapes import ShapeBook
@@ -63,6 +63,15 @@ class _Queues:
             del self.names[gang.spec.queue]
 
 
+def _stranded(snapshot: Snapshot, gangs: Gangs) -> dict[str, GangState]:
+    if len(gangs) == len(snapshot.gangs):
+        return {}
+    found = {key: GangState(gang) for key, gang in snapshot.gangs.items() if key not in gangs}
+    for gang in found.values():
+        gang.reasons.append(Reason(Code.QUEUE_MISSING, "queue", Facts(queue=gang.queue)))
+    return found
+
+
 class _Turn:
     """A turn that ends; a generator would take three times as long, for each gang in each action."""
 
@@ -108,16 +117,9 @@ class Session:
         self.queues = snapshot.queues
         queues = {gang.spec.queue for gang in self.steady.restless} | self.steady.sum(_Queues).names.keys()
         self.gangs = Gangs(snapshot.gangs, self.queues if queues - self.queues.keys() else None)
-        self.stranded: dict[str, GangState] = {}  # gangs whose queue does not exist
-        if len(self.gangs) < len(snapshot.gangs):
-            lost = (gang for gang in snapshot.gangs.values() if gang.key not in self.gangs)
-            self.stranded = {gang.key: GangState(gang) for gang in lost}
+        self.stranded = _stranded(snapshot, self.gangs)  # gangs whose queue does not exist
         # Gangs that may have members to place, or something to be said of; of most clusters' gangs all members just run.
-        self.restless: list[GangState] = [
-            self.gangs[gang.key] for gang in self.steady.restless if gang.key not in self.stranded
-        ]
-        for gang_state in self.stranded.values():
-            gang_state.reasons.append(Reason(Code.QUEUE_MISSING, "queue", Facts(queue=gang_state.queue)))
+        self.restless = [self.gangs[gang.key] for gang in self.steady.restless if gang.key in self.gangs]
         self.room = Room(snapshot.nodes)
         self.is_ahead = False  # while the room is that of a later moment (scheduling/time/later.py)
         self.total: MutableAmounts = snapshot.nodes.total()
@@ -246,11 +248,6 @@ class Session:
         """A new attempt; `claimant` is the gang on whose behalf others may be evicted."""
         return Statement(self, claimant)
 
-    def used(self) -> MutableAmounts:
-        """What all pods together take on all nodes, by name."""
-        axis, used = self.room.table.axis, self.snapshot.nodes.used
-        return {name: sum(used[row].tolist()) for row, name in enumerate(axis.names)}
-
     # ------------------------------------------------------------------------------------------------- orders
 
     def gang_key(self, gang: GangState) -> tuple[float, ...]:
@@ -268,13 +265,6 @@ class Session:
     def queue_line(self, names: Iterable[str]) -> Line[QueueInfo]:
         above = self.queue_groups
         return Line(self.queue_before, lambda queue: above.get(queue.name, ()), (self.queues[name] for name in names))
-
-    def rank(self, gangs: Iterable[GangState]) -> None:
-        """Give gangs that are about to stand in a line their places: until something moves, comparing them is comparing numbers."""
-        ranking = Ranking(len(self.moved_gangs))
-        ordered = sorted(gangs, key=lambda gang: (self.gang_key(gang), gang.spec.created, gang.key))
-        for number, gang in enumerate(ordered):
-            gang.ranking, gang.rank = ranking, number
 
     def gang_before(self, left: GangState, right: GangState) -> bool:
         if left.ranking is right.ranking and left.ranking.moves == len(self.moved_gangs):
@@ -303,22 +293,7 @@ class Session:
         return known[1]
 
     def in_placement_order(self, tasks: Iterable[Task]) -> list[Task]:
-        """Tasks of one gang in the order of placement: by the plugins, then by number, age and uid."""
-        tasks = list(tasks)
-        key = self.points.task_order.of
-        if all(task.index is not None for task in tasks):
-            return sorted(tasks, key=lambda task: (key(task), task.index, task.created, task.uid))
-        if all(task.index is None for task in tasks):
-            return sorted(tasks, key=lambda task: (key(task), task.created, task.uid))
-        return sorted(tasks, key=functools.cmp_to_key(self.task_compare))
-
-    def task_compare(self, left: Task, right: Task) -> int:
-        own, other = self.points.task_order.of(left), self.points.task_order.of(right)
-        if own != other:
-            return -1 if own < other else 1
-        if left.index is not None and right.index is not None and left.index != right.index:
-            return -1 if left.index < right.index else 1
-        return -1 if (left.created, left.uid) < (right.created, right.uid) else 1
+        return task_order.in_placement_order(self.points, tasks)
 
     # ------------------------------------------------------------------------------------------------- questions
 

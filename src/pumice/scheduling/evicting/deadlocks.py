@@ -1,12 +1,14 @@
 """Gangs that hold something while they wait for more: found in every cycle, named with numbers, and broken where the policy says so.
 
-A gang starts as a whole or not at all, so two of them never share a cluster by halves. Two ways to hold and wait are left:
+A gang starts as a whole or not at all, so two of them never share a cluster by halves. Three ways to stand in each other's way are left:
 
 - Half alive: a gang that runs loses members with a node, others take the room, and there is none for the members made anew. What is left of it
   holds its room. If another gang could start with that room, be it one in the same plight, there is a deadlock. It is broken where
   least work is lost: the gang leaves whole, and waits for all of its room again.
 - Admitted in vain: a gang that was let into its queue and finds no room keeps what it was promised, and so others out for which there is room.
   It gives its admission back, and may ask for it again after a while.
+- Grown in front of others: members beyond a gang's minimum hold room with which a gang of equal priority would start (`surplus`). Where the policy
+  breaks deadlocks, so many of them leave as it needs.
 
 Whether a gang could start is not worked out here: the engine evicts and places in a statement, and takes it back.
 """
@@ -28,7 +30,7 @@ from pumice.cluster.tasks import EVICTABLE, Status
 from pumice.scheduling.core.codes import Amount, Code, Facts
 from pumice.scheduling.core.memory import Slot, past
 from pumice.scheduling.core.verdict import Cause, Cure, Reason
-from pumice.scheduling.evicting import eviction, gang_eviction, lost_work, mend
+from pumice.scheduling.evicting import eviction, gang_eviction, lost_work, mend, surplus
 from pumice.scheduling.sharing import admitted
 
 if TYPE_CHECKING:
@@ -102,6 +104,8 @@ class Deadlocks:
         halves = [gang for gang in self.session.restless if self._is_half_alive(gang)][:HOLDERS_MAX]
         if halves:
             self._look_at_halves(halves)
+        if self.breaks:
+            self._look_at_surplus()
         for keeper, kept_out in self._keepers():
             if self._look_at_keeper(keeper, kept_out):
                 break  # the others see in the next cycle what that has changed
@@ -249,6 +253,26 @@ class Deadlocks:
         )
         return Reason(Code.HOLDS_WHILE_WAITING, RULE, facts, cure=Cure.WAITING)
 
+    # ------------------------------------------------------------------------------------------------- grown in front of others
+
+    def _look_at_surplus(self) -> None:
+        """The first in line that would start with what others can spare is told so, and gets it once it is time."""
+        session = self.session
+        hopes = _set_aside(session)
+        first = (gang for gang in self._first_in_line() if gang.key not in session.made_room_for and session.spend(1))
+        plans = ((gang, surplus.plan_for(session, gang, RULE)) for gang in first)
+        gang, statement = next((each for each in plans if each[1] is not None), (None, None))
+        if gang is not None and statement is not None:
+            until = self._began(gang) + self.grace
+            if until <= session.now:
+                statement.commit()
+                return
+            session.changes_at.append(until)
+            gang.reasons.append(_surplus_ahead(statement, until))
+            statement.rollback()
+        for hope, operations in hopes:
+            hope.replay(operations)
+
     # ------------------------------------------------------------------------------------------------- admitted in vain
 
     def _keepers(self) -> list[tuple[GangState, list[str]]]:
@@ -324,6 +348,12 @@ def _held(held: Amounts) -> tuple[Amount, ...]:
     names = [name for name in amounts.in_reading_order(held) if name != amounts.PODS and held[name]]
     cards = [name for name in names if "/" in name]
     return tuple(Amount.of(name, held=held[name]) for name in cards or names)
+
+
+def _surplus_ahead(statement: Statement, until: Instant) -> Reason:
+    gangs = sorted({each.gang.key for each in statement.evictions})
+    facts = Facts(free=len(statement.evictions), names=tuple(gangs[:NAMED_MAX]), until=instant.format_instant(until))
+    return Reason(Code.SURPLUS_AHEAD, RULE, facts, cure=Cure.WAITING)
 
 
 def _given_back(pause: Pause) -> Reason:

@@ -10,6 +10,7 @@ from functools import cmp_to_key
 from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
+from pumice.scheduling.core import task_order
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.core.verdict import Cause
@@ -34,11 +35,11 @@ def victim_order(session: Session, claimant: GangState | None, victims: Iterable
     def compare(left: Task, right: Task) -> int:
         own, other = session.gangs.get(left.gang), session.gangs.get(right.gang)
         if own is other:
-            return -session.task_compare(left, right)
+            return -task_order.compare(session.points, left, right)
         if own is None or other is None:
             return -1 if own is None else 1
         if claimant is None or own.queue == other.queue:
-            return gang_compare(session, own, other) or -session.task_compare(left, right)
+            return gang_compare(session, own, other) or -task_order.compare(session.points, left, right)
         order = queue_compare(session, session.queue_of(own), session.queue_of(other), session.queue_of(claimant))
         return -1 if order < 0 else 1
 

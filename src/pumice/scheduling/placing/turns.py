@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster.gangs import NO_POLICY
+from pumice.scheduling.core.gangstate import Ranking
 from pumice.scheduling.placing import members
 from pumice.scheduling.placing.pending import PendingMembers
 from pumice.scheduling.placing.topology import allocate_close
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Statement
@@ -29,6 +32,14 @@ def contenders(session: Session) -> list[GangState]:
             else:
                 members.refuse(gang, obstacle)
     return found
+
+
+def rank(session: Session, gangs: Iterable[GangState]) -> None:
+    """Give gangs that are about to stand in a line their places: until something moves, comparing them is comparing numbers."""
+    ranking = Ranking(len(session.moved_gangs))
+    ordered = sorted(gangs, key=lambda gang: (session.gang_key(gang), gang.spec.created, gang.key))
+    for number, gang in enumerate(ordered):
+        gang.ranking, gang.rank = ranking, number
 
 
 def is_held_back(session: Session, gang: GangState) -> bool:

@@ -39,7 +39,8 @@ class Overcommit(Plugin):
         self.factor = args.factor if args.factor >= 1 else FACTOR_DEFAULT
 
     def open(self, session: Session) -> None:
-        used = session.used()
+        nodes = session.snapshot.nodes
+        used = {name: sum(nodes.used[row].tolist()) for row, name in enumerate(nodes.axis.names)}
         self.budget = {name: total * self.factor - used.get(name, 0) for name, total in session.total.items()}
         self.admitted = amounts.sum_of(held.admitted.total() for held in holdings.by_queue(session).values())
         for gang in session.restless:

@@ -23,8 +23,6 @@ from pumice.scheduling.time.estimates import OVERDUE_PART, Estimates, Source, de
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    import numpy as np
-
     from pumice.instant import Instant
     from pumice.scheduling.core.session import Session
 
@@ -75,14 +73,14 @@ class Errors(msgspec.Struct, frozen=True):
         kept = (*self.ratios.get(source.value, ()), min(round(ratio * 1000), 10**9))[-KEPT_MAX:]
         return Errors({**self.ratios, source.value: kept})
 
-    def drawn(self, source: Source, beyond: float, chance: np.random.Generator) -> float:
-        """One of those that are larger than what has passed already; where none is, a tenth more of that, or a few."""
+    def drawn(self, source: Source, beyond: float, luck: float) -> float:
+        """One of those that are larger than what has passed already, the larger the luck, from 0 to 1; where none is, a tenth more of that, or a few."""
         seen = [each / 1000 for each in self.ratios.get(source.value, ())]
         known = [*seen, *(USUAL[source] if len(seen) < ENOUGH else ())]
-        left = [each for each in known if each > beyond]
+        left = sorted(each for each in known if each > beyond)
         if left:
-            return left[int(chance.integers(len(left)))]
-        return beyond * (1 + chance.exponential(1 / OVERDUE_PART)) + 1e-9
+            return left[int(luck * len(left))]
+        return beyond * (1 - math.log(1 - luck) / OVERDUE_PART) + 1e-9
 
 
 class Open(msgspec.Struct, frozen=True, array_like=True):

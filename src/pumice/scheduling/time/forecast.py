@@ -8,6 +8,7 @@ past forecasts have taught (`Score.stretch`). Gangs that nobody has submitted ye
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -87,12 +88,13 @@ def forecast(
     effort = effort or Effort()
     known = _Known(world)
     present, left = _present(world, known, effort), effort.cycles - 1
-    at_once = _Run(known, wanted, drawn=None)
+    at_once = _Run(known, wanted, luck=None)
     for step in present.run(world.now):
         at_once.note(step)
     runs: list[_Run] = []
+    luck = _Luck(chance, max(effort.runs - 1, 1))
     for number in range(effort.runs):
-        run = at_once.fork(None if number == 0 else chance)
+        run = at_once.fork(None if number == 0 else functools.partial(luck.of, number - 1))
         left = run.look_ahead(present, effort, left, go_on)
         runs.append(run)
         if run.cut_short and number > 0:
@@ -175,22 +177,39 @@ class _Known:
                 self.ages[key] = self.now - min(gang.gang.started or self.now, self.now)
 
 
-class _Run:
-    """One look ahead, with one draw of luck; None: as expected."""
+class _Luck:
+    """By run and gang, from 0 to 1. Each gang has good runs and bad ones in even measure, in an order of its own: chance alone
+    would tell something else every minute.
+    """
 
-    def __init__(self, known: _Known, wanted: Collection[str], drawn: np.random.Generator | None) -> None:
+    def __init__(self, chance: np.random.Generator, runs: int) -> None:
+        self._chance = chance
+        self._runs = runs
+        self._orders: dict[str, list[int]] = {}
+
+    def of(self, run: int, gang: str) -> float:
+        order = self._orders.get(gang)
+        if order is None:
+            order = self._orders[gang] = self._chance.permutation(self._runs).tolist()
+        return (order[run] + self._chance.random()) / self._runs
+
+
+class _Run:
+    """One look ahead, with each gang's luck; None: as expected."""
+
+    def __init__(self, known: _Known, wanted: Collection[str], luck: Callable[[str], float] | None) -> None:
         self.known = known
         self.waited_for = {key for key in wanted if key in known.uids}
-        self.chance = drawn
+        self.luck = luck
         self.starts: dict[str, Instant] = {}
         self.ends: dict[str, Instant] = {}  # of gangs that ran at the beginning
         self.nodes: dict[str, dict[str, int]] = {}
         self.victims: dict[str, dict[str, int]] = {}
         self.cut_short = False
 
-    def fork(self, drawn: np.random.Generator | None) -> _Run:
+    def fork(self, luck: Callable[[str], float] | None) -> _Run:
         """A run that begins with what has started at once."""
-        twin = _Run(self.known, self.waited_for, drawn)
+        twin = _Run(self.known, self.waited_for, luck)
         twin.starts, twin.nodes, twin.victims = dict(self.starts), dict(self.nodes), dict(self.victims)
         return twin
 
@@ -235,17 +254,17 @@ class _Run:
 
     def _length(self, gang: str) -> Duration:
         estimate = self.known.estimates[gang]
-        if self.chance is None:
+        if self.luck is None:
             return estimate.length
-        return round(estimate.length * self.known.errors.drawn(estimate.source, 0.0, self.chance))
+        return round(estimate.length * self.known.errors.drawn(estimate.source, 0.0, self.luck(gang)))
 
     def _end(self, gang: str) -> Instant:
         """From errors that leave the gang alive so far; where none does, it ends soon, as overdue gangs do."""
         known, now = self.known, self.known.now
         if gang not in known.ends:
             return now + self._length(gang)  # it has started a moment ago
-        if self.chance is None:
+        if self.luck is None:
             return known.ends[gang]
         estimate, age = known.estimates[gang], known.ages[gang]
-        factor = known.errors.drawn(estimate.source, age / max(estimate.length, 1), self.chance)
+        factor = known.errors.drawn(estimate.source, age / max(estimate.length, 1), self.luck(gang))
         return now - age + round(estimate.length * factor)

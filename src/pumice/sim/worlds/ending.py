@@ -92,17 +92,18 @@ def complaints(
         return
     fresh = afresh(bodies)
     yield from differences(described(leader.cluster), described(fresh))
-    decisions = cycle.plan(fresh.snapshot(), policy, now=now, grace_s=grace_s)
-    for commit in decisions.commits:
+    snapshot = fresh.snapshot()
+    for commit in cycle.plan(snapshot, policy, now=now, grace_s=grace_s).commits:
         yield f"a fresh scheduler would start gang {commit.gang}, and this one does not"
-    yield from _untold_reasons(witness, decisions, nodes)
+    knowing = cycle.plan(snapshot, policy, leader.remembered, now=now, grace_s=grace_s)
+    yield from _untold_reasons(witness, knowing, nodes)
     yield from _wrong_queues(witness)
     if policy.option("fairshare") is not None:
         yield from _wrong_usage(witness, leader)
 
 
 def _untold_reasons(witness: Witness, decisions: Decisions, nodes: int) -> Iterator[str]:
-    """Every gang that waits says why, as a fresh scheduler would say it, and it is so."""
+    """Every gang that waits says why, as one that sees everything afresh and knows what went before would say it, and it is so."""
     for key, group in witness.groups.items():
         if group.status.phase not in {"Pending", "Inqueue"} or key not in witness.gangs:
             continue
@@ -114,7 +115,7 @@ def _untold_reasons(witness: Witness, decisions: Decisions, nodes: int) -> Itera
         report = decisions.gangs.get(key)
         found = [each.code.value for each in report.reasons] if report is not None else []
         if told != found:
-            yield f"gang {key} says that it waits for {told}, and a fresh scheduler says {found}"
+            yield f"gang {key} says that it waits for {told}, and the state of the cluster says {found}"
         for code in told:
             if _wanted(group) <= _room_behind(code, witness, key, nodes):
                 yield f"gang {key} says {code}, wants {_wanted(group)} GPUs, and there are as many"

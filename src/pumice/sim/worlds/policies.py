@@ -17,6 +17,7 @@ RESERVING = "reserving"
 CAPACITY = "capacity"
 _CAPACITY = """\
 actions: "enqueue, allocate, reclaim, preempt, backfill"
+breakDeadlocks: true
 tiers:
 - plugins:
   - name: priority
@@ -36,7 +37,8 @@ _WRITTEN = {
     CAPACITY: _CAPACITY,
 }
 
-# What chance chooses from. What protects gangs and queues is always there: worlds are held to it.
+# What chance chooses from. What protects gangs and queues is always there, because worlds are held to it; and so is breakDeadlocks: without it a
+# gang that was admitted and never fits keeps others out for ever, as under Volcano.
 _ACTIONS = ("preempt", "reclaim", "lend", "backfill", "shuffle", "consolidate")
 _FIRST_TIER = ("eviction", "reservation", "sla", "pdb")
 _SECOND_TIER = (
@@ -77,7 +79,7 @@ def chosen(name: str) -> Policy:
     text = _WRITTEN.get(name)
     if text is None:
         actions, *tiers = (part.split(" ") for part in name.split("/"))
-        lines = [f'actions: "{", ".join(actions)}"', "tiers:"]
+        lines = [f'actions: "{", ".join(actions)}"', "breakDeadlocks: true", "tiers:"]
         for tier in tiers:
             lines += ["- plugins:", *(f"  - name: {plugin}" for plugin in tier)]
         text = "\n".join(lines)

@@ -202,6 +202,9 @@ class Witness:
         if known is None or known.uid != group.metadata.uid:
             known = self.gangs[key] = GangSeen(group.metadata.uid, 0, "")
         known.minimum, known.queue = group.spec.min_member, group.spec.queue
+        if known.whole_since is not None:
+            # A word from before that arrived late is corrected as any other.
+            known.whole_since = self._clock.monotonic()
         self._check_reservation(key, known, group)
         self._count(key)
 

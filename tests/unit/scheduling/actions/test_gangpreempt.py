@@ -132,7 +132,7 @@ def test_members_that_a_gang_can_spare_go_before_a_gang_is_broken():
     rigid = ranked("rigid", 1, "low", cpu="2", running=["n3"])
     decisions = decide(nodes("n1", "n2", "n3"), elastic, rigid, waiting("new", 1, cpu="2"))
     assert evicted(decisions) == ["elastic-w-1"]
-    assert "keeps its minimum: 1 of 1" in decisions.evictions[0].cause.text
+    assert "keeps its minimum of 1: 1 stay" in decisions.evictions[0].cause.text
 
 
 def test_without_whole_bundles_no_gang_is_broken():

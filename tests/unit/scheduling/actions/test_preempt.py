@@ -207,7 +207,7 @@ def test_a_gang_may_be_left_with_its_surplus_gone():
     world = [a_node("n1", cpu="3"), surplus]
     decisions = plan(*world, waiting("g", 1), policy=keeping)
     assert evicted(decisions) == ["old-w-2"]
-    assert decisions.evictions[0].cause.text == "gang default/old keeps its minimum: 2 of 2 members stay"
+    assert decisions.evictions[0].cause.text == "gang default/old keeps its minimum of 2: 2 stay"
     assert evicted(plan(*world, waiting("g", 2), policy=keeping)) == []
 
 

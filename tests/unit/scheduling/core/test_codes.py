@@ -123,7 +123,8 @@ SENTENCES = {
     Code.EXTENDER: "no licence left",
     Code.EXTENDER_FAILED: "extender failed: connection refused",
     Code.VICTIM_BREAKS_GANG: "gang team/large falls below its minimum: 3 of 4 members stay",
-    Code.VICTIM_SPARED_BY_GANG: "gang team/large keeps its minimum: 5 of 4 members stay",
+    Code.VICTIM_SPARED_BY_GANG: "gang team/large keeps its minimum of 4: 5 stay",
+    Code.SURPLUS_AHEAD: "would start with the room of 4 that team/elastic can spare; unless that changes, they leave for it at 2026-01-01T09:30:00Z",
     Code.HOLDS_WHILE_WAITING: (
         "holds 4 nvidia.com/gpu with 4 of the 8 members that must start together, and the others find no place;"
         " with that room team/small would start; unless that changes, it gives its room up at 2026-01-01T12:05:00Z"

@@ -214,6 +214,15 @@ def test_a_gang_that_was_admitted_in_vain_gives_its_admission_back():
     assert told.message.startswith("gave its admission back: it found no room for 300 s and kept default/next out")
 
 
+def test_members_that_fit_one_by_one_do_not_make_a_gang_that_never_will_look_as_if_it_had_places():
+    """Preemption within the gang once held room for those members, so that the gang kept others out for ever."""
+    preempting = dataclasses.replace(BREAKING, actions=("enqueue", "allocate", "preempt", "backfill"))
+    stuck = a_gang("stuck", 3, gpu=3, cpu=None, group={"queue": "q", "minimum": {GPU: "6"}, "phase": "Inqueue"})
+    cluster = [gpu_node("n1"), gpu_node("n2"), *QUOTA[-1:], stuck, a_queue("q", capability={GPU: "8"})]
+    _, second = over_time(*cluster, policy=preempting)
+    assert second.gangs["default/stuck"].phase == "Pending"
+
+
 def test_who_gave_its_admission_back_stays_out_for_a_while_and_lets_others_in():
     _, second = over_time(*QUOTA, policy=BREAKING)
     back = [each for each in QUOTA if getattr(each, "metadata", None) is None or each.metadata.name != "stuck"]
