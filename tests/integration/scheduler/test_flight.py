@@ -55,7 +55,9 @@ async def test_every_cycle_of_a_recorded_scheduler_is_planned_again_to_the_same_
         await world.leave()
         cycles = world.scheduler.cycles
     found = played(path)
-    assert [each.number for each in found] == list(range(cycles))
+    assert [each.number for each in found] == list(range(len(found)))
+    assert len(found) >= cycles
+    assert all(each.recorded is not None for each in found[:cycles])  # one may have been cut off by the end
     assert {each.number: each.differs for each in found if each.differs} == {}
     assert any(each.decisions.commits for each in found)
 

@@ -203,14 +203,8 @@ class Witness:
             known = self.gangs[key] = GangSeen(group.metadata.uid, 0, "")
         known.minimum, known.queue = group.spec.min_member, group.spec.queue
         if known.whole_since is not None:
-<<<<<<< HEAD
             # A word from before that arrived late is corrected as any other.
             known.whole_since = self._clock.monotonic()
-=======
-            known.whole_since = (
-                self._clock.monotonic()
-            )  # a word from before that arrived late is corrected as any other
->>>>>>> worlds
         self._check_reservation(key, known, group)
         self._count(key)
 
