@@ -43,7 +43,10 @@ def plan_for(session: Session, gang: GangState, rule: str) -> Statement | None:
 
 def _spared(session: Session, claimant: GangState) -> Iterator[Task]:
     """Who could go without breaking a gang, and will be made anew by somebody."""
-    for gang in session.gangs.values():
+    for key, known in session.snapshot.gangs.items():
+        if key not in session.gangs or (known.is_steady and len(known.tasks) <= known.spec.min_member):
+            continue  # one that is whole and has nobody to spare, as most: it needs no state
+        gang = session.gangs[key]
         is_ahead = gang.queue == claimant.queue and gang.priority <= claimant.priority and gang is not claimant
         if not is_ahead or gang.tally.ready <= gang.minimum or gang.key in session.made_room_for:
             continue
