@@ -133,22 +133,16 @@ class _Preempting:
         """A member for a lower-ranked member, where the gang has its minimum also afterwards."""
         session, index = self.session, self.session.room.table.index
         own = [index[mate.node] for mate in gang.tasks_in(*EVICTABLE) if mate.node in index]
-        hopes = []  # who simply fits: no decision
         for task in eviction.in_need(session, gang):
             statement = session.statement(gang)
             made = self._swap(statement, gang, task, pool, own)
             if not made or (statement.evictions and not eviction.is_worth_it(session, statement, gang)):
                 statement.rollback(remember=True)
-                break
+                return
             if statement.evictions:
                 statement.commit()
             else:
-                hopes.append(statement)
-        if session.is_pipelined(gang):
-            session.kept += hopes
-        else:  # a part of it must not hold room, nor pass for a gang that will have some
-            for hope in reversed(hopes):
-                hope.rollback(remember=True)
+                session.kept.append(statement)  # it simply fits: a hope, not a decision
 
     def _swap(self, statement: Statement, gang: GangState, task: Task, pool: Pool, own: Sequence[int]) -> bool:
         """Room for the task where members of its own gang could go; elsewhere only where it simply fits."""

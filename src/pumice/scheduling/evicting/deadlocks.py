@@ -34,7 +34,7 @@ from pumice.scheduling.evicting import eviction, gang_eviction, lost_work, mend,
 from pumice.scheduling.sharing import admitted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pumice.cluster.amounts import Amounts
     from pumice.cluster.tasks import Task
@@ -159,8 +159,7 @@ class Deadlocks:
             return
         if statement is not None:
             statement.rollback()
-        for hope, operations in hopes:
-            hope.replay(operations)
+        _put_back(hopes)
 
     def _pairs(self, halves: Sequence[GangState]) -> Iterator[tuple[GangState, GangState]]:
         """Who might leave for whom, at the lowest loss of work first; nobody leaves for a gang of lower priority."""
@@ -270,8 +269,7 @@ class Deadlocks:
             session.changes_at.append(until)
             gang.reasons.append(_surplus_ahead(statement, until))
             statement.rollback()
-        for hope, operations in hopes:
-            hope.replay(operations)
+        _put_back(hopes)
 
     # ------------------------------------------------------------------------------------------------- admitted in vain
 
@@ -280,8 +278,12 @@ class Deadlocks:
         session = self.session
         asking = ((gang, why) for gang in session.restless if (why := _kept_out_by(gang)) is not None)
         outside = list(itertools.islice(asking, KEPT_OUT_MAX))
-        keepers = [gang for gang in session.restless if self._is_admitted_in_vain(gang)] if outside else []
-        room = _idle(session) if keepers else {}
+        if not outside:
+            return []
+        hopes = _set_aside(session)  # members that fit one by one are no places of their gang
+        keepers = [gang for gang in session.restless if self._is_admitted_in_vain(gang)]
+        room = _idle(session)
+        _put_back(hopes)
         found: dict[str, list[str]] = {}
         for gang, why in outside:
             if amounts.within(gang.spec.minimum or {}, room):
@@ -329,6 +331,11 @@ def _set_aside(session: Session) -> list[tuple[Statement, list[Operation]]]:
     for statement, _ in hopes:
         statement.rollback(remember=True)
     return hopes
+
+
+def _put_back(hopes: Iterable[tuple[Statement, list[Operation]]]) -> None:
+    for hope, operations in hopes:
+        hope.replay(operations)
 
 
 def _kept_out_by(gang: GangState) -> Reason | None:
