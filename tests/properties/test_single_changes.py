@@ -10,7 +10,6 @@ from pumice.api.core import Node
 from pumice.api.pods import Pod, Toleration
 from pumice.api.scheduling import PodGroup
 from pumice.scheduling.core import builtin
-from pumice.scheduling.core.shapes import ShapeKeys
 from pumice.scheduling.core.shortcuts import Shortcuts
 from pumice.scheduling.whatif import single_changes
 from pumice.scheduling.whatif.suggestion import Kind
@@ -100,10 +99,9 @@ def test_a_plan_that_ends_when_the_gang_has_started_says_the_same_of_it(name, ro
     @given(world=worlds(gpus=GPUS))
     def check(world):
         question = Question(a_cluster(world.objects).snapshot(), POLICIES[name], NOW)
-        snapshot, keys = question.snapshot, ShapeKeys("")
-        whole = question.plan(snapshot)
+        snapshot, whole = question.snapshot, question.plan(question.snapshot)
         for key in whole.gangs:
-            short = question.plan(snapshot, explain=False, shortcuts=Shortcuts(until=key, shape_keys=keys))
+            short = question.plan(snapshot, explain=False, shortcuts=Shortcuts(until=key))
             assert start_of(snapshot, short, key) == start_of(snapshot, whole, key), f"{world}: {key}"
 
     rounds(check, 20)

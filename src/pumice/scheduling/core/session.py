@@ -136,9 +136,7 @@ class Session:
         self.units = self.budget = budget
         self.points = Points()
         self.plugins: list[Plugin] = []  # in the policy's order
-        self.shapes = ShapeBook(
-            snapshot.nodes.axis, snapshot.gangs, shortcuts.shape_keys if aside is NOTHING_ASIDE else None
-        )
+        self.shapes = ShapeBook(snapshot.nodes.axis, snapshot.gangs)
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
         self.moved_gangs: list[

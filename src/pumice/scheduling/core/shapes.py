@@ -157,33 +157,12 @@ def copies(free: Column, demand: Column, rows: Iterable[int]) -> Column:
     return np.maximum(fit, 0, out=fit)
 
 
-class ShapeKeys:
-    """Shapes by number, from plan to plan: most of what a plan for a long line costs is to find out anew who is like whom.
-
-    Holds for plans by one policy, between which no gang changes but one.
-    """
-
-    def __init__(self, changing: str) -> None:
-        self._changing = changing
-        self._of_task: dict[Task, int] = {}
-        self._numbers: dict[Hashable, int] = {}
-
-    def number(self, task: Task, key_of: Callable[[Task], Hashable]) -> int:
-        number = self._of_task.get(task)
-        if number is None:
-            number = self._numbers.setdefault(key_of(task), len(self._numbers))
-            if task.gang != self._changing:
-                self._of_task[task] = number
-        return number
-
-
 class ShapeBook:
     """Finds the shape of a task; the key is what the enabled plugins declare they read, and traits of their own making."""
 
-    def __init__(self, axis: Axis, gangs: Mapping[str, Gang], kept: ShapeKeys | None = None) -> None:
+    def __init__(self, axis: Axis, gangs: Mapping[str, Gang]) -> None:
         self.axis = axis
         self._gangs = gangs
-        self._kept = kept
         self.reads = Reads.NOTHING
         self.traits: list[Callable[[Task], Hashable]] = []
         self._shapes: dict[Hashable, Shape] = {}
@@ -204,11 +183,8 @@ class ShapeBook:
             parts = known[task.uid] = tuple([part(task) for read, part in _PARTS if read & self.reads])
         return parts
 
-    def _key_of(self, task: Task) -> Hashable:
-        return (task.request, self._read(task), *[trait(task) for trait in self.traits])
-
     def _find(self, task: Task) -> Shape:
-        key = self._key_of(task) if self._kept is None else self._kept.number(task, self._key_of)
+        key = (task.request, self._read(task), *[trait(task) for trait in self.traits])
         shape = self._shapes.get(key)
         if shape is None:
             demand = self.axis.demand(task.request)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pumice.scheduling.core.shapes import ShapeKeys
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shortcuts:
@@ -17,7 +15,6 @@ class Shortcuts:
 
     passed_over: Collection[str] = frozenset()  # gangs that have no turn: whoever asks knows that they could not start
     until: str = ""  # a gang: what others would get after it has started cannot take that back, and is not planned
-    shape_keys: ShapeKeys | None = None  # who is like whom, from earlier plans of the same question
 
 
 NO_SHORTCUTS = Shortcuts()

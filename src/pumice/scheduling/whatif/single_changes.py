@@ -21,7 +21,7 @@ from pumice.api.priority import PriorityClass
 from pumice.cluster import amounts, edits
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core.codes import Code
-from pumice.scheduling.core.shapes import ShapeKeys, copies
+from pumice.scheduling.core.shapes import copies
 from pumice.scheduling.core.shortcuts import Shortcuts
 from pumice.scheduling.whatif.bystanders import Bystanders
 from pumice.scheduling.whatif.suggestion import Kind, Suggestion, Suggestions
@@ -87,7 +87,6 @@ class _Trials:
         self._bystanders = bystanders
         self._key = key
         self._limit = limit
-        self._shape_keys = ShapeKeys(key)
         self.made = 0
 
     def follow(self, candidate: Candidate) -> Suggestion | None:
@@ -106,7 +105,7 @@ class _Trials:
         self.made += 1
         # Only what is rejected is rejected without them: what is told has been planned with the turn of everybody before it.
         without = frozenset[str]() if evicts else self._bystanders.in_(candidate.snapshot)
-        shortcuts = Shortcuts(without, until=self._key, shape_keys=self._shape_keys)
+        shortcuts = Shortcuts(without, until=self._key)
         decisions = self._question.plan(candidate.snapshot, evicts=evicts, explain=False, shortcuts=shortcuts)
         return start_of(candidate.snapshot, decisions, self._key)
 

@@ -4,7 +4,6 @@ from tests.unit.scheduling.clusters import NOW, a_cluster, a_gang, a_node
 
 from pumice.cluster import edits
 from pumice.scheduling.core import builtin
-from pumice.scheduling.core.shapes import ShapeKeys
 from pumice.scheduling.core.shortcuts import Shortcuts
 from pumice.scheduling.whatif.trial import Question, Start, start_of
 
@@ -26,10 +25,10 @@ def test_nobody_has_a_turn_after_the_gang_in_question_has_started():
 
 def test_pods_that_a_trial_changes_are_not_taken_for_what_they_were():
     question = a_question(a_node("n0", cpu="8"), a_gang("a", 2, spec={"nodeSelector": {"zone": "a"}}))
-    keys, key = ShapeKeys("default/a"), "default/a"
-    first = question.plan(question.snapshot, shortcuts=Shortcuts(shape_keys=keys))
+    key = "default/a"
+    first = question.plan(question.snapshot)
     changed = edits.with_gang(question.snapshot, question.snapshot.gangs[key].spec, _anywhere)
-    second = question.plan(changed, shortcuts=Shortcuts(shape_keys=keys))
+    second = question.plan(changed)
     assert (start_of(question.snapshot, first, key), start_of(changed, second, key)) == (None, Start())
 
 
