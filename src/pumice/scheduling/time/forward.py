@@ -192,6 +192,7 @@ class Forward:
         while self._seen:
             self._clean_up(self._seen.pop())
         ended, restarted, is_news = self._take_events()
+        self._note_waiting()
         if not is_news and self._rests():
             return Step(self.now, ended, restarted, (), NOTHING_DECIDED)
         decisions = cycle.plan(
@@ -233,13 +234,16 @@ class Forward:
         """Whether a cycle now would decide nothing: nobody waits, and the clock has nothing to say."""
         if not self._may_rest or not self._events or (self._wake is not None and self._wake <= self.now):
             return False  # after the last event, one cycle sees what has ended
+        return not self._waiting
+
+    def _note_waiting(self) -> None:
+        """Before every cycle: its snapshot forgets which gangs have changed."""
         for key in self.cluster.changed_gangs:
             slot = self.cluster.gangs.get(key)
             if slot is not None and _waits(slot):
                 self._waiting.add(key)
             else:
                 self._waiting.discard(key)
-        return not self._waiting
 
     # ------------------------------------------------------------------------------------------------- what takes effect
 

@@ -63,6 +63,15 @@ def test_where_nobody_waits_and_no_plugin_has_a_past_the_next_cycle_sees_what_ha
     assert list(steps[35]) == ["default/b", "default/c"]
 
 
+def test_who_came_later_and_waits_gets_the_room_of_the_first_that_ends_though_more_are_to_come():
+    """Its phase stays as it came, and others came since: the cycles of arrivals know it as well."""
+    forward = ahead(a_node(cpu="2"), a_gang("a", 2))
+    forward.submit(NOW + 3 * MINUTE, a_gang("b", 2, created=180))
+    forward.submit(NOW + 5 * MINUTE, a_gang("c", 2, created=300))
+    forward.submit(NOW + 50 * MINUTE, a_gang("d", 2, created=3000))
+    assert told(forward, 45) == [(0, "", "", "a"), (10, "a", "", "b"), (20, "b", "", "c"), (30, "c", "", "")]
+
+
 def test_a_run_time_is_learned_to_the_second_though_no_cycle_saw_the_end():
     chosen = policy("enqueue, allocate", "priority gang predicates reservation")
     forward = ahead(a_node(cpu="2"), a_gang("a", 2), chosen=chosen)
