@@ -27,6 +27,7 @@ ALONE = policy("enqueue, allocate", "priority gang", "fairshare predicates")
 BUILT_IN = builtin.parse(builtin.TEXT, "built-in policy")
 HOUR = 3600
 STEP_S, CPUS = 20.0, 40
+LATE_S = 3.0  # so long at most until a cycle knows what has started or ended
 
 
 @pytest.mark.parametrize(("queues", "cluster", "seed"), [(2, "2x8", 11), (6, "4x8", 12)])
@@ -61,11 +62,15 @@ def _jobs(chance, count):
     ]  # fmt: skip
 
 
-@settings(max_examples=6, deadline=None)
-@given(st.integers(0, 10**6), st.floats(60, 900), st.floats(0, 60), st.floats(0.5, 20))
-def test_a_restart_changes_usage_by_no_more_than_a_minute_of_what_was_held(seed, killed_s, lost_s, pause_s):
-    """The scheduler is killed; what it had last stored is `lost_s` old, and the next one begins after `pause_s`."""
-    jobs = _jobs(random.Random(seed), 8)
+def _death(chance):
+    """When the scheduler is killed, how old is then what it had last stored, and after how long the next one begins."""
+    return chance.uniform(60, 900), chance.uniform(0, 60), chance.uniform(0.5, 20)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_restart_changes_usage_by_no_more_than_a_minute_of_what_was_held(seed):
+    chance = random.Random(seed)
+    jobs, (killed_s, lost_s, pause_s) = _jobs(chance, 8), _death(chance)
 
     def cycles(memory, since, until, step=STEP_S):
         at = since
@@ -88,22 +93,24 @@ def test_a_restart_changes_usage_by_no_more_than_a_minute_of_what_was_held(seed,
         assert abs(one.get((queue, user), 0.0) - other.get((queue, user), 0.0)) <= gap_s * most, f"seed {seed}: {user}"
 
 
-@settings(max_examples=6, deadline=None)
-@given(st.integers(0, 10**6), st.floats(60, 900), st.floats(0, 60), st.floats(0.5, 20))
-def test_a_restart_loses_nothing_of_pods_that_have_objects(seed, killed_s, lost_s, pause_s):
+@pytest.mark.parametrize("seed", range(12))
+def test_a_restart_loses_nothing_of_pods_that_have_objects(seed):
     """As above, but pods that ended stay, as Jobs leave them: each counts from the second it was bound to that of its end."""
-    jobs = _jobs(random.Random(seed), 8)
-    times = [*np.arange(0, killed_s - lost_s, STEP_S), *np.arange(killed_s + pause_s, 1600, STEP_S)]
+    chance = random.Random(seed)
+    jobs, (killed_s, lost_s, pause_s) = _jobs(chance, 8), _death(chance)
     memory = EMPTY
-    for at in times:
-        memory = plan(_at(jobs, at, leaves=True), ALONE, memory, now=NOW + round(at * instant.SECOND)).memory
+    for at in [*np.arange(0, killed_s - lost_s, STEP_S), *np.arange(killed_s + pause_s, 1600, STEP_S)]:
+        seen = _at(jobs, at - chance.uniform(0, LATE_S), leaves=True)
+        memory = plan(seen, ALONE, memory, now=NOW + round(at * instant.SECOND)).memory
     for user in ("u0", "u1", "u2"):
         own = [job for number, job in enumerate(jobs) if f"u{number % 3}" == user]
-        held = [(round(start + length) - round(start)) * _cpus(pod) / CPUS for start, length, (_, pod) in own]
+        held = sum((int(start + length) - int(start)) * _cpus(pod) / CPUS for start, length, (_, pod) in own)
         most = sum(_cpus(pod) for _, _, (_, pod) in own) / CPUS
         found = memory.of(SLOT).users["default"][user][0]
-        decayed = sum(held) * (1 - math.exp2(-1600 / (168 * HOUR)))
-        assert abs(found - sum(held)) <= 2 * most + decayed, f"seed {seed}: {user}"
+        decayed = held * (1 - math.exp2(-1600 / (168 * HOUR)))
+        # A cycle may come after the second that a pod tells, and before the pod is seen to have started or ended: by then that second
+        # and the delay are not charged, or charged too much. No length of a gap between cycles adds to that.
+        assert abs(found - held) <= (1 + LATE_S) * most + decayed, f"seed {seed}: {user}"
 
 
 def _cpus(pod):
@@ -114,12 +121,13 @@ def _at(jobs, at_s, *, leaves=False):
     """The cluster at a time: the jobs that run, with their starts, and where Jobs leave them those that ended."""
     running = []
     for start, length, (group, pod) in jobs:
+        began, ended = (  # in whole seconds, rounded down, as Kubernetes writes them
+            instant.format_instant(NOW + int(each) * instant.SECOND) for each in (start, start + length)
+        )
         if start <= at_s < start + length:
-            began = instant.format_instant(NOW + round(start) * instant.SECOND)
             running.append([group, _with(pod, start_time=began)])
         elif leaves and start + length <= at_s:
-            times = (instant.format_instant(NOW + round(each) * instant.SECOND) for each in (start, start + length))
-            running.append([group, _ended(pod, *times)])
+            running.append([group, _ended(pod, began, ended)])
     return a_cluster(a_node("n1", cpu=str(CPUS)), running).snapshot()
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts
     from pumice.instant import Duration
 
-CLOSE = 5 * instant.SECOND  # what was held so shortly ago has been held since
+CLOSE = 5 * instant.SECOND  # what was held so shortly ago has been held since; so late may a start or an end be seen
 FORGOTTEN = 1e-6  # share-seconds that no ranking can see
 ENTRY_BYTES = 56  # of two numbers and their punctuation, as they are encoded
 USAGE_BYTES_MAX = SLOT_BYTES_MAX - 4096
@@ -108,9 +108,10 @@ def usage_at(
     since = now if at is None else at
     usage = {name: own * decay.factor(now - since) for name, (own, _) in memory.entries()}
     shares = {name: share for name, (_, share) in memory.entries()}
-    held = holdings(at) if at is None or now - at > CLOSE else {}
+    held = holdings(None if at is None else at - CLOSE) if at is None or now - at > CLOSE else {}
     for name, told in held.items():
-        own = [each for each in told if each.until is None or each.until <= now]  # else its node's clock is wrong
+        # An end that is further ahead was told by a clock that is wrong.
+        own = [each for each in told if each.until is None or each.until <= now + CLOSE]
         usage[name] = usage.get(name, 0.0) + _over_time(own, at, now, decay, share_of)
         if name in shares and at is not None:
             shares[name] = max(shares[name] - share_of(_held_around(own, at)), 0.0)
@@ -129,9 +130,12 @@ def has_only_decayed(memory: Usage, now: Instant, decay: Decay, usage: Mapping[N
 
 
 def _held_around(held: Sequence[Held], at: Instant) -> Amounts:
-    """What was held at a time or soon after: what a cycle has started is bound a little later."""
+    """What a cycle may have taken as held at a time.
+
+    What it has started is bound a little later. What has ended says so a little late, and by a clock of whole seconds, rounded down.
+    """
     return amounts.sum_of(
-        each.amounts for each in held if each.since <= at + CLOSE and (each.until is None or each.until >= at)
+        each.amounts for each in held if each.since <= at + CLOSE and (each.until is None or each.until > at - CLOSE)
     )
 
 

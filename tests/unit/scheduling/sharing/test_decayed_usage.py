@@ -94,9 +94,29 @@ def test_what_a_cycle_started_is_bound_a_little_later_and_counts_once():
     assert at(memory(0.0, 0.5), NOW + 60 * instant.SECOND, late)[MIA] == pytest.approx(0.5 * 58, rel=1e-3)
 
 
+@pytest.mark.parametrize("late_s", [0, 1, 4])
+def test_what_had_ended_before_a_cycle_knew_it_does_not_count_until_now(late_s):
+    """Only what the cycle took as held beside it, and what has left no trace, does."""
+    asked = []
+
+    def holdings(after):
+        told = Held(NOW - DAY, {"gpu": 5}, NOW - late_s * instant.SECOND)
+        asked.append(told.until > after)
+        return {MIA: [told]}
+
+    found = usage_at(memory(0.0, 0.7), NOW + 60 * instant.SECOND, DECAY, holdings, gpus)[MIA]
+    assert found == pytest.approx(0.2 * 60, rel=1e-3)
+    assert asked == [True]
+
+
 def test_a_node_whose_clock_is_ahead_makes_nobody_pay_for_what_has_ended():
     ended = {MIA: [Held(NOW - DAY, {"gpu": 5}, NOW + DAY)]}
     assert at(memory(7.0, 0.0), NOW + 60 * instant.SECOND, ended)[MIA] == pytest.approx(7, rel=1e-3)
+
+
+def test_what_came_and_went_unseen_counts_also_by_a_clock_that_is_a_little_ahead():
+    ended = {MIA: [Held(NOW + 20 * instant.SECOND, {"gpu": 5}, NOW + 62 * instant.SECOND)]}
+    assert at(memory(0.0, 0.0), NOW + 60 * instant.SECOND, ended)[MIA] == pytest.approx(0.5 * 40, rel=1e-3)
 
 
 def test_right_after_the_last_look_nobody_asks_what_runs():
