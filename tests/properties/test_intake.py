@@ -69,7 +69,7 @@ def described(snapshot):
         "gangs": [(key, gang.spec, _gang(gang)) for key, gang in snapshot.gangs.items()],
         "queues": list(snapshot.queues.items()),
         "claims": list(snapshot.claims.items()),
-        "orphans": [(key, sorted(task.uid for task in tasks)) for key, tasks in snapshot.orphans.items()],
+        "orphans": [(key, _orphans(orphans)) for key, orphans in snapshot.orphans.items()],
         "others": {kind: list(table.items()) for kind, table in snapshot.others.items() if table},
         "hyper nodes": (snapshot.tree.fault, {name: nodes.tolist() for name, nodes in snapshot.tree.nodes.items()}),
         "rules": snapshot.rules,
@@ -85,6 +85,11 @@ def _task(task):
 def _gang(gang):
     subs = [(sub.key, sub.minimum, [task.uid for task in sub.tasks]) for sub in gang.sub_gangs]
     return [_task(task) for task in gang.tasks], gang.counts, dict(gang.occupied), subs
+
+
+def _orphans(orphans):
+    said = orphans.queue, orphans.user_by(trusts_label=True), orphans.held_between
+    return [_task(task) for task in orphans.tasks], said
 
 
 class AnyOrder(RuleBasedStateMachine):

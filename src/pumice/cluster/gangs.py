@@ -209,7 +209,10 @@ class Gang:
 
 @dataclasses.dataclass(frozen=True, eq=False)  # no slots: what is found out once is kept
 class Orphans:
-    """Pods whose group does not exist: it has not been made yet, or it is gone with the Job's end, and they stay."""
+    """Pods whose group does not exist: it has not been made yet, or it is gone with the Job's end, and they stay.
+
+    The first of them speaks for all, so they stand in an order that arrival does not decide (`orphans_of`).
+    """
 
     tasks: tuple[Task, ...]
 
@@ -248,8 +251,16 @@ def user_of(owned: ObjectMeta | GangSpec, *, trusts_label: bool) -> str:
     return user if len(user) <= USER_CHARS_MAX else f"{user[:USER_CHARS_MAX]}-{fingerprint(user)}"
 
 
+def orphans_of(tasks: Iterable[Task]) -> Orphans:
+    return Orphans(_in_order(tasks))
+
+
+def _in_order(tasks: Iterable[Task]) -> tuple[Task, ...]:
+    return tuple(sorted(tasks, key=lambda task: (task.created, task.name, task.uid)))
+
+
 def gang_of(spec: GangSpec, tasks: Iterable[Task]) -> Gang:
-    members = tuple(sorted(tasks, key=lambda task: (task.created, task.name, task.uid)))
+    members = _in_order(tasks)
     counts = [0] * len(Status)
     occupied: amounts.MutableAmounts = {}
     for task in members:

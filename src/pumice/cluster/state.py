@@ -207,7 +207,7 @@ class Cluster:
             if slot is None or spec is None:
                 self._frozen_gangs.pop(key, None)
                 if slot is not None and slot.tasks:
-                    self._orphans[key] = gangs.Orphans(tuple(slot.tasks.values()))
+                    self._orphans[key] = gangs.orphans_of(slot.tasks.values())
             else:
                 self._frozen_gangs[key] = gangs.gang_of(spec, slot.tasks.values())
         self.changed_gangs.clear()

@@ -121,7 +121,14 @@ def row_of(change: Change) -> Row:
 
 
 def change_of(row: tuple[str, str, msgspec.Raw], known: Mapping[str, type[Struct]] = OWN_KINDS) -> Change:
-    name, kind, body = row
+    name = f"{row[0]} {row[1]}".strip()
+    try:
+        return _change_of(*row, known)
+    except decoding.UNREADABLE as error:
+        raise Broken(f"a row {name}: not what this program writes: {error}; use the Pumice that wrote it") from error
+
+
+def _change_of(name: str, kind: str, body: msgspec.Raw, known: Mapping[str, type[Struct]]) -> Change:
     if name in _OUTCOMES:
         outcome: Change = msgspec.json.decode(body, type=_OUTCOMES[name])
         return outcome

@@ -82,9 +82,8 @@ class _Player:
         self._ports = Ports()
 
     def begin(self, state: frames.State) -> None:
-        if self.head is None:
-            raise frames.Broken("a state stands before the head of the recording; the file was put together by hand")
-        cluster = Cluster(scheduler_names=frozenset(self.head.scheduler_names), default_queue=self.head.default_queue)
+        head = self._need_head("a state")
+        cluster = Cluster(scheduler_names=frozenset(head.scheduler_names), default_queue=head.default_queue)
         self._intake = Intake(cluster, gone=state.gone, resources=state.resources)
         for row in state.rows:
             self._intake.apply(frames.change_of(row, self._kinds))
@@ -92,7 +91,7 @@ class _Player:
         self._policy = None
 
     def cycle(self, inputs: frames.Inputs, recorded: frames.Outcome | None) -> Played:
-        assert self.head is not None
+        head = self._need_head("a cycle")
         for row in inputs.rows:
             self._intake.apply(frames.change_of(row, self._kinds))
         policy = self._take(inputs, recorded)
@@ -105,7 +104,7 @@ class _Player:
             ports=self._ports,
             extra_plugins=self._extra,
             budget=inputs.budget,
-            grace_s=self.head.grace_s,
+            grace_s=head.grace_s,
         )
         self._memory = decisions.memory
         now = digests(parts(decisions, self._slots))
@@ -121,8 +120,13 @@ class _Player:
             decisions,
             recorded,
             differs,
-            self.head.version,
+            head.version,
         )
+
+    def _need_head(self, what: str) -> frames.Head:
+        if self.head is None:
+            raise frames.Broken(f"{what} stands before the head of the recording; the file was put together by hand")
+        return self.head
 
     def _take(self, inputs: frames.Inputs, recorded: frames.Outcome | None) -> Policy:
         """What is given with this cycle replaces what held before it."""

@@ -207,6 +207,14 @@ def test_what_admission_refuses_is_code_4(pumice, arguments, cause, step):
         (("nodes", "--each", "gpu"), 2, "--each 'gpu': expected NAME=AMOUNT"),
         (("explain", "thing/x"), 2, "'thing/x': expected job/NAME, pg/NAME or pod/NAME"),
         (("schedule", "-f", "/none.yaml"), 3, "/none.yaml: no such file; check the name"),
+        (("replay", "/none"), 3, "/none: no such file; check the name"),
+        (("replay", "/"), 2, "/: cannot be read: Is a directory; check the name and your rights"),
+        (
+            ("replay", __file__),
+            2,
+            "no flight recording; give the file that `pumice scheduler --flight-recorder` writes",
+        ),
+        (("replay", "/none", "--gang", "a/b"), 2, "--gang is explained within one cycle; give --cycle too"),
         (("job", "list", "-o", "jsonpath={.a"), 2, "a brace has no partner near '{.a'; close it"),
     ],
 )

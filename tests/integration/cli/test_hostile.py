@@ -34,6 +34,8 @@ OTHERS = {
     "node --pretend": ("1",),
     "schedule": ("-f", "NOWHERE/objects"),
     "simulate": ("--workload", "NOWHERE/trace.swf", "--cluster", "2x8"),
+    "replay": ("NOWHERE/flight",),
+    "replay --cycle": ("1", "NOWHERE/flight"),
     "install-aliases": ("--dir", "NOWHERE/bin"),
     "completion": ("bash",),
 }

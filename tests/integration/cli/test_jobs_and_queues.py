@@ -9,7 +9,7 @@ import pytest
 from tests.bodies.patience import PATIENCE_S
 
 from pumice.api.batch import Job
-from pumice.api.scheduling import Queue
+from pumice.api.scheduling import PodGroup, Queue
 
 
 def ageless(text):
@@ -141,7 +141,10 @@ def test_queues_are_made_weighed_closed_opened_and_deleted(pumice, until):
     assert pumice("queue", "delete", "team").out == "queue.scheduling.volcano.sh/team deleted\n"
 
 
-def test_a_queue_row_counts_the_groups_in_it(pumice, train):
+def test_a_queue_row_counts_the_groups_in_it(pumice, train, until):
+    until(
+        PodGroup, lambda group: group.get("status", {}).get("phase") == "Running"
+    )  # which is said after its pods have started
     [row] = pumice("queue", "get", "default", "--no-headers", "--resource", "cpu", "-o", "wide").lines
     cells = row.split()
     assert cells[:6] == ["default", "1", "Open", "root", "cpu", "3"]

@@ -309,6 +309,31 @@ def test_a_damaged_file_is_refused_with_the_place(flight, path, capsys, damage, 
     assert said in replayed(capsys, path, code=ExitCode.USAGE)
 
 
+def a_state(*rows):
+    return {"type": "State", "revision": 0, "shifts": 0, "resources": [], "gone": [], "rows": rows}
+
+
+HEAD = frames.Head(version="1", scheduler_names=("volcano",), default_queue="default", grace_s=1)
+INPUTS = frames.Inputs(number=1, at=0, budget=1, rows=(), resting={}, forecasts={})
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ([a_state()], "a state stands before the head of the recording; "),
+        ([INPUTS], "a cycle stands before the head of the recording; "),
+        ([HEAD, INPUTS], "cycle 1 has no policy"),
+        ([HEAD, a_state(("Assumed", "", {}))], "a row Assumed: not what this program writes: Object missing"),
+        ([HEAD, a_state(("=", "Pod", {}))], "a row = Pod: not what this program writes: Expected `array`"),
+        ([HEAD, a_state(("+", "Pod", []))], "Pod: Expected `object`, got `array`"),
+        ([HEAD, a_state(("+", "Riddle", {}))], "it tells of a Riddle, which this program does not know; "),
+    ],
+)
+def test_a_file_that_somebody_made_up_is_refused_in_words(path, capsys, written, said):
+    path.write_bytes(frames.first_line() + b"".join(map(frames.pack, written)))
+    assert said in replayed(capsys, path, code=ExitCode.USAGE)
+
+
 def test_a_plugin_that_is_not_installed_is_named(path, capsys):
     flight = Flight(path)
     option = dataclasses.replace(POLICY.options[0], name="licences")

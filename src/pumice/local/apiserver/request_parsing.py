@@ -93,17 +93,22 @@ def resolve(request: Request, caller: Caller, registry: Registry) -> Call | None
     subresource = "/".join(rest[2:])
     if subresource and subresource not in resource.subresources:
         return None
-    verb = _verb(request, name)
-    call = Call(request, caller, verb, resource, namespace, name, subresource)
-    allowed = resource.subresources[subresource].verbs if subresource else resource.verbs
-    is_homeless = resource.namespaced and not namespace and (name or verb == "create") and not _special(resource)
+    return Call(request, caller, _verb(request, name), resource, namespace, name, subresource)
+
+
+def require_servable(call: Call) -> None:
+    """Refuses what is never done at a path. Asked after authorization: what a path can do is told to those only who may do it."""
+    resource, verb = call.resource, call.verb
+    allowed = resource.subresources[call.subresource].verbs if call.subresource else resource.verbs
+    is_homeless = resource.namespaced and not call.namespace and (call.name or verb == "create")
     # A new object has no path of its own yet, and only one that has is changed.
-    is_misplaced = not subresource and verb in (_OF_COLLECTIONS if name else _OF_OBJECTS)
-    if verb not in allowed or is_homeless or is_misplaced:
+    is_misplaced = not call.subresource and verb in (_OF_COLLECTIONS if call.name else _OF_OBJECTS)
+    if verb not in allowed or (is_homeless and not _special(resource)) or is_misplaced:
         raise failures.method_not_allowed(resource.plural, resource.group)
-    if request.query.get("dryRun", "All") not in {"All", ""}:
-        raise failures.bad_request(f'dryRun: Unsupported value: {request.query["dryRun"]!r}: supported values: "All"')
-    return call
+    if call.request.query.get("dryRun", "All") not in {"All", ""}:
+        raise failures.bad_request(
+            f'dryRun: Unsupported value: {call.request.query["dryRun"]!r}: supported values: "All"'
+        )
 
 
 _OF_COLLECTIONS, _OF_OBJECTS = frozenset({"create"}), frozenset({"update", "patch"})
@@ -120,7 +125,7 @@ def _verb(request: Request, name: str) -> str:
     if request.method == "DELETE":
         return "delete" if name else "deletecollection"
     if request.method not in {"GET", "HEAD"}:
-        raise failures.Failure(405, "MethodNotAllowed", f"the server does not know the method {request.method[:16]!r}")
+        return ""  # as a real server has it: only who may do everything learns that nobody serves it
     if request.query.get("watch", "").lower() in {"1", "true"}:
         return "watch"
     return "get" if name else "list"

@@ -26,7 +26,7 @@ from pumice.local.apiserver.rbac import Authorizer, Question
 from pumice.local.apiserver.reading import Reader
 from pumice.local.apiserver.registry import UNRECONCILED
 from pumice.local.apiserver.representations import PLAIN
-from pumice.local.apiserver.request_parsing import Call, Caller, resolve
+from pumice.local.apiserver.request_parsing import Call, Caller, require_servable, resolve
 from pumice.local.apiserver.store import Broken, Store, decode, encode
 from pumice.local.apiserver.tables import TableMaker
 from pumice.local.apiserver.writing import Writer
@@ -131,6 +131,7 @@ class Server:
                 self.authorizer.require(caller, Question(verb=request.method.lower(), path=request.path))
                 return self.pages.answer(request)
             self._authorize(call)
+            require_servable(call)
             response = await self._serve(call)
             if call.verb not in {"get", "list", "watch"}:
                 await self.backend.wait_settled()

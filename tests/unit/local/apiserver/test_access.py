@@ -52,6 +52,15 @@ async def test_nothing_is_allowed_by_default(server):
     )
 
 
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", f"{PODS}/p"), ("PUT", PODS), ("TRACE", PODS), ("POST", "/api/v1/pods")]
+)
+async def test_what_is_never_done_at_a_path_is_told_only_to_who_may(server, api, method, path):
+    assert not await may(server, ANONYMOUS, method, path)
+    await api.call(method, path)
+    assert api.status == 405
+
+
 async def test_everybody_known_may_discover_and_nobody_else(server):
     assert await may(server, ANN, "GET", "/apis")
     assert not await may(server, ANONYMOUS, "GET", "/apis")
