@@ -161,6 +161,7 @@ class Scenario:
         self.run_jobs()
         self.run_makers()
         self.group_workloads()
+        self.limit_a_native_gang()
         self.discover_hyper_nodes()
         self.explain()
         counted = Grant("patch", "", "events")
@@ -435,6 +436,31 @@ class Scenario:
 
         kinds = {"ReplicaSet", "StatefulSet", "DaemonSet", "Job", "Pod"}
         release.until(lambda: kinds <= owners(), "every workload has its group")
+
+    def limit_a_native_gang(self):
+        """A gang in Kubernetes' own words that may run for an hour: since when it runs is noted on its group."""
+        native = {"apiVersion": "scheduling.k8s.io/v1alpha2"}
+        policy = {"gang": {"minCount": 2}}
+        workload = {
+            **native,
+            "kind": "Workload",
+            "metadata": {"name": "limited"},
+            "spec": {"podGroupTemplates": [{"name": "workers", "schedulingPolicy": policy}]},
+        }
+        template = {"workload": {"workloadName": "limited", "podGroupTemplateName": "workers"}}
+        group = {
+            **native,
+            "kind": "PodGroup",
+            "metadata": {"name": "limited", "annotations": {names.TIME_LIMIT: "1h"}},
+            "spec": {"podGroupTemplateRef": template, "schedulingPolicy": policy},
+        }
+        _, *pods = gang("limited", 2, where="gpu", gpus=0, schedulingGroup={"podGroupName": "limited"})
+        for pod in pods:
+            pod["metadata"].pop("annotations", None)
+        for each in ([workload], [group], pods):  # a group is refused before its workload
+            self.release.apply(each, TEAM)
+        noted = Grant("patch", "scheduling.k8s.io", "podgroups")
+        self.release.until(lambda: self.has_called("controllers", noted), "the native gang's run is noted")
 
     def discover_hyper_nodes(self):
         release = self.release
