@@ -4,8 +4,8 @@
                      ^                                                                          |
                      +-------- time (`again_at`), failure (back-off), a plan that wrote --------+
 
-It rests when a plan asks for nothing. A key is never planned by two at a time, and may use a fiftieth of the time at most: a
-Job of 2,000 pods is not planned 2,000 times because its pods start one by one.
+It rests when a plan asks for nothing. A key is never planned by two at a time, and one that takes long to plan may use a fiftieth of the
+time at most: a Job of 2,000 pods is not planned 2,000 times because its pods start one by one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ WORKERS = 8
 UNHURRIED_S = 1.0  # what may wait is written when it has been wanted for so long
 UNHURRIED_S_MAX = 16.0  # and for longer each time, while it keeps changing: a gang of thousands starts for a minute
 TIMER_S = 1e-3  # a timer may fire early by less than this, and a difference of floats may be less than it should be
-REST_SHARE = 49.0  # a key rests so many times as long as it was planned
+REST_SHARE = 49.0  # a key that takes long rests so many times as long as it was planned
+SHORT_S = 0.004  # less than this is not long: a small gang is never held up
 REST_S_MAX = 1.0  # and no longer than this, however busy the machine
 SWEEP_S = 10.0  # how often writes that no watch has shown are looked for
 AGAIN_S_MAX = 3600.0  # no key waits for a timer longer than this without a look
@@ -109,7 +110,8 @@ class Driver:
         self._paces: dict[
             Key, tuple[float, float]
         ] = {}  # when such a thing was last written, and how long the next waits
-        self._rests: dict[Key, float] = {}  # until when a key that was planned for long is not planned again
+        # Until when a key that takes long is not planned again, and how long its last plan took.
+        self._rests: dict[Key, tuple[float, float]] = {}
         self._told: dict[Key, frozenset[tuple[str, str]]] = {}  # what the last plan for a key told people
         for wake in controller.wakes:
             cache.of(wake.struct)  # so that its informer starts with the others
@@ -164,14 +166,16 @@ class Driver:
 
     async def _handle(self, key: Key) -> None:
         began = self._clock.monotonic()
-        resting_s = self._rests.get(key, began) - began
-        if resting_s > TIMER_S:
-            self._queue.add_after(key, resting_s)
+        until, took_s = self._rests.get(key, (began, 0.0))
+        if until - began > TIMER_S:
+            self._queue.add_after(key, until - began)
             return
         now = self._clock.now()
         plan = self._news(key, self._without_unhurried(key, self._plan(key, now)))
         planned_s = self._clock.monotonic() - began
-        self._rests[key] = began + planned_s + min(planned_s * REST_SHARE, REST_S_MAX)
+        long_s = min(planned_s, took_s)  # twice in a row: once, the process may just have been busy with something else
+        rest_s = min(long_s * REST_SHARE, REST_S_MAX) if long_s > SHORT_S else 0.0
+        self._rests[key] = began + planned_s + rest_s, planned_s
         self.plans += 1
         if await self._executor.carry_out(plan):
             self._queue.add(key)
@@ -237,7 +241,7 @@ class Driver:
             for wake in self._controller.wakes:
                 self._cache.of(wake.struct).forget_unseen()
             at = self._clock.monotonic()
-            self._rests = {key: until for key, until in self._rests.items() if until > at}
+            self._rests = {key: rest for key, rest in self._rests.items() if rest[0] > at}
             self._paces = {key: each for key, each in self._paces.items() if at - each[0] <= 2 * each[1]}
 
 

@@ -385,7 +385,8 @@ def test_a_key_that_takes_long_to_plan_rests_for_longer_and_holds_up_nobody_else
                 body = {"data": {"a": str(number)}}
                 await bench.client.patch(ConfigMap, name, body, namespace="team")
             await bench.clock.sleep(0.1)
-        gaps = [later - earlier for earlier, later in itertools.pairwise(planned["large"])]
+        first, *gaps = (later - earlier for earlier, later in itertools.pairwise(planned["large"]))
+        assert first < apart_s  # once may be by chance
         assert len(gaps) >= 2
         assert all(apart_s - TIMER_S <= gap < apart_s + 0.2 for gap in gaps)
         assert len(planned["small"]) >= 20
