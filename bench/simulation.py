@@ -102,7 +102,7 @@ def rare(work: Sequence[Submission], name: str, *, slots: int, most: int, load: 
         Submission(at_s=round(span * (number + 1) / 12), run_s=600, size=slots // 2, estimate_s=600)
         for number in range(10)
     ]
-    for policy in ("greedy", "builtin"):
+    for policy in ("greedy", "easy", "builtin"):
         outcome = run(policy, mixed, f"{slots}x1")
         waits = [each.wait_s for each in outcome.runs[-10:] if each.wait_s is not None]
         _say(
@@ -144,7 +144,7 @@ def wedge() -> None:
     hours = 1.5
     small = [Submission(at_s=6 * n, run_s=600, estimate_s=600) for n in range(int(hours * 600))]
     work = [*small, Submission(at_s=1200, run_s=1800, size=64, estimate_s=1800)]
-    for policy in ("greedy", "builtin"):
+    for policy in ("greedy", "easy", "builtin"):
         outcome = run(policy, work, "25x4", until_s=hours * 3600)
         held = sum(outcome.usage("queue", step_s=600, until_s=hours * 3600)["default"][2:]) / (int(hours * 6) - 2)
         gang = outcome.runs[-1]
