@@ -13,12 +13,8 @@ from pumice.errors import BadInput
 
 T = TypeVar("T", bound=Struct)
 
-
-UNREADABLE = (
-    msgspec.DecodeError,
-    UnicodeDecodeError,
-    RecursionError,
-)  # what a text that is no JSON makes msgspec raise
+# What msgspec raises for a text that is not what was asked for: other JSON, none, none in UTF-8, or one that is nested too deeply.
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 _DECODERS: dict[type[Struct], msgspec.json.Decoder[Any]] = {}
 
 

@@ -13,6 +13,7 @@ import msgspec
 from pumice import yamltext
 from pumice.api import names
 from pumice.api.batch import DEFAULT_MAX_RETRY, DEFAULT_QUEUE
+from pumice.api.decoding import UNREADABLE
 from pumice.api.meta import NOTHING, Json, Struct
 from pumice.api.scheduling import ROOT_QUEUE, VOLCANO
 from pumice.errors import BadInput
@@ -300,7 +301,7 @@ def resource_groups(text: str | bytes, *, source: str) -> tuple[ResourceGroup, .
 def _parse(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 

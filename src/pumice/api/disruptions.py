@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from pumice import instant
 from pumice.api import names
+from pumice.api.decoding import UNREADABLE
 from pumice.api.meta import Struct
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def notice_of(pod: Pod) -> Notice | None:
         notice = _NOTICES.decode(text)
         for each in (notice.since, notice.until):
             instant.parse_instant(each)
-    except (msgspec.MsgspecError, instant.InstantError, RecursionError):
+    except (*UNREADABLE, instant.InstantError):
         return None  # somebody else wrote it
     return notice
 
@@ -123,5 +124,5 @@ def _story(pod: Pod) -> Story | None:
     text = pod.metadata.annotations.get(names.EVICTION)
     try:
         return _DECODER.decode(text) if text else None
-    except (msgspec.MsgspecError, RecursionError):
+    except UNREADABLE:
         return None  # somebody else wrote it

@@ -14,6 +14,7 @@ import msgspec
 
 from pumice import instant
 from pumice.api import names
+from pumice.api.decoding import UNREADABLE
 from pumice.api.meta import Struct
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def run_of(annotations: Mapping[str, str]) -> Run:
         run = _DECODER.decode(text)
         for each in filter(None, (run.started, run.warned, run.ended)):
             instant.parse_instant(each)
-    except (msgspec.MsgspecError, instant.InstantError, RecursionError):
+    except (*UNREADABLE, instant.InstantError):
         return NO_RUN
     return run
 

@@ -12,6 +12,7 @@ import msgspec
 
 from pumice import instant, yamltext
 from pumice.api import changes, decoding, kinds
+from pumice.api.decoding import UNREADABLE
 from pumice.cluster.gpu_use import reported
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
@@ -84,7 +85,7 @@ def read_objects(name: str) -> list[Mapping[str, Any]]:
 def _objects(text: bytes, source: str) -> list[Mapping[str, Any]]:
     try:
         documents = [msgspec.json.decode(text)]
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         documents = yamltext.load_all(text, source=source)
     return list(_flatten(documents, source))
 

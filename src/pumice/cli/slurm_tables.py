@@ -11,6 +11,7 @@ import msgspec
 from pumice import instant
 from pumice.api import names
 from pumice.api.batch import DEFAULT_QUEUE, JobPhase
+from pumice.api.decoding import UNREADABLE
 from pumice.api.meta import Struct
 from pumice.api.run_time import limit_of, run_of, start_time, started_at
 from pumice.controllers.ownership import job_reference
@@ -174,7 +175,7 @@ def _start(group: PodGroup | None, state: str) -> tuple[str | None, str]:
     try:
         at = msgspec.json.decode(text, type=_Reservation).time
         instant.parse_instant(at)
-    except (msgspec.MsgspecError, instant.InstantError, RecursionError):
+    except (*UNREADABLE, instant.InstantError):
         return None, "its reservation cannot be read"
     return at, ""
 

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from pumice.api import names
+from pumice.api.decoding import UNREADABLE
 from pumice.cli.leader import Leader, Unanswered
 from pumice.errors import Refused
 from pumice.readmodel import model
@@ -62,7 +63,7 @@ async def explain(access: ClusterAccess, group: PodGroup, policy_file: str | Non
     if policy_file is None:
         try:
             return await _from_leader(access, group, suggest=suggest)
-        except (Unanswered, msgspec.MsgspecError, RecursionError) as error:
+        except (*UNREADABLE, Unanswered) as error:
             click.echo(f"pumice: no leading scheduler answers ({error})", err=True)
     try:
         views = await _from_listing(access, policy_file)
@@ -115,7 +116,7 @@ class States:
         if self._policy_file is None:
             try:
                 return msgspec.json.decode(await self._ask(), type=model.State), LEADER
-            except (Unanswered, msgspec.MsgspecError, RecursionError) as error:
+            except (*UNREADABLE, Unanswered) as error:
                 unanswered = f"pumice: no leading scheduler answers ({error})"
         try:
             objects, text = await _listing(self._access, self._policy_file)  # a server that is not there is told once
@@ -169,7 +170,7 @@ async def what_if(access: ClusterAccess, query: Mapping[str, str]) -> Outcome | 
     try:
         answer = await Leader(access).ask(("/v1/what-if", {name: value for name, value in query.items() if value}))
         return msgspec.json.decode(answer, type=Outcome)
-    except (Unanswered, msgspec.MsgspecError, RecursionError) as error:
+    except (*UNREADABLE, Unanswered) as error:
         return f"pumice: no leading scheduler answers ({error})"
 
 
@@ -230,7 +231,7 @@ async def _from_group(access: ClusterAccess, group: PodGroup) -> Answer:
     waiting = [pod for pod in members if not pod.spec.node_name and pod.status.phase not in _FINISHED]
     try:
         verdict = msgspec.json.decode(group.metadata.annotations.get(names.VERDICT, "{}"), type=_Verdict)
-    except (msgspec.MsgspecError, RecursionError):
+    except UNREADABLE:
         verdict = _Verdict()  # another program wrote it
     meta = group.metadata
     gang = model.Gang(

@@ -13,6 +13,7 @@ import msgspec
 
 from pumice import instant
 from pumice.api import names
+from pumice.api.decoding import UNREADABLE
 from pumice.api.meta import Struct
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _read(text: str) -> Report | None:
     """None for what is no report: anybody with rights on nodes may write annotations."""
     try:
         return msgspec.json.decode(text, type=Report)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pumice import instant
+from pumice.api.decoding import UNREADABLE
 
 if TYPE_CHECKING:
     from pumice.instant import Instant
@@ -39,7 +40,7 @@ def _is_about_right(written: str, reserved: Reserved, now: Instant) -> bool:
     try:
         note = msgspec.json.decode(written, type=Note)
         time = instant.parse_instant(note.time)
-    except (msgspec.MsgspecError, instant.InstantError, RecursionError):
+    except (*UNREADABLE, instant.InstantError):
         return False
     left = max(time - now, 0)
     is_off = abs(reserved.time - time) > left // PART + instant.SECOND

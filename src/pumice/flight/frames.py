@@ -21,6 +21,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from pumice.api import changes, decoding, kinds
+from pumice.api.decoding import UNREADABLE
 from pumice.errors import BadInput
 from pumice.scheduling.core.policy import Policy
 from pumice.scheduling.core.ports import NodeLoad, Resting
@@ -214,5 +215,5 @@ def _decode(body: bytes, where: str) -> Frame:
         if unpacker.unconsumed_tail:
             raise Broken(f"{where}: larger than {FRAME_BYTES_MAX} bytes; this is no recording of ours")
         return _DECODER.decode(text)
-    except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (*UNREADABLE, zlib.error) as error:
         raise Broken(f"{where}: not what this program writes: {error}; use the Pumice that wrote it") from error

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pumice import errors
+from pumice.api.decoding import UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -233,7 +234,7 @@ def from_status(status: Status, *, asked: str, retry_after: float | None = None)
 def _read_status(code: int, body: bytes) -> Status:
     try:
         status = _STATUS.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         # A proxy's page, or a handler that writes plain text: its first words are still the best cause we have.
         text = body[: 4 * MESSAGE_CHARS_MAX].decode(errors="replace").strip()
         return Status(message=text, code=code)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from pumice import instant
+from pumice.api.decoding import UNREADABLE
 from pumice.errors import BadInput
 from pumice.kube.credentials import Access, bearer, pem_pair
 from pumice.kube.errors import BadConfig, NoCredentials
@@ -207,7 +208,7 @@ class ExecCredentials:
         # What the plugin printed may hold a secret: messages say what is wrong with it, never what it was.
         try:
             credential = _CREDENTIAL.decode(output)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise NoCredentials(
                 f"{self._subject} printed something that is no ExecCredential in JSON; run it by hand"
             ) from error

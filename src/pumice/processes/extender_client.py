@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from pumice import __version__, instant
+from pumice.api.decoding import UNREADABLE
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.policy import PolicyError
 from pumice.scheduling.core.ports import ExtenderFailed
@@ -130,7 +131,7 @@ class HttpExtender:
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise ExtenderFailed(f"{self._name(verb)}: {str(error) or type(error).__name__}") from error
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise ExtenderFailed(f"{self._name(verb)}: the answer is not JSON: {error}") from error
         if not isinstance(found, dict):
             raise ExtenderFailed(f"{self._name(verb)}: the answer is JSON, but no object")

@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 
 from pumice import quantity
+from pumice.api.decoding import UNREADABLE
 from pumice.errors import PumiceError
 from pumice.kube import errors
 from pumice.kube.transport import Request
@@ -253,7 +254,7 @@ class _ElasticAnswer(msgspec.Struct):
 def _read(kind: type[Any], answer: bytes) -> Any:
     try:
         return msgspec.json.decode(answer, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise NotMeasured(f"the answer cannot be read: {error}") from error
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from aiohttp import web
 
+from pumice.api.decoding import UNREADABLE
 from pumice.kube.listener import Limits, Listener
 from pumice.webhooks.reviews import PATHS
 
@@ -139,7 +140,7 @@ def _decode(body: bytearray) -> dict[str, Any]:
     try:
         review = _REVIEW.decode(body)
         whole: dict[str, Any] = _OBJECT.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise web.HTTPBadRequest(text=f"no AdmissionReview: {error}") from error
     if review.api_version != API_VERSION or review.kind != "AdmissionReview":
         raise web.HTTPBadRequest(text=f"expected an AdmissionReview of {API_VERSION}")

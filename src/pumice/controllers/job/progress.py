@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pumice.api import names
+from pumice.api.decoding import UNREADABLE
 from pumice.api.meta import NOTHING, Struct
 from pumice.api.validation.limits import JOB_REPLICAS_MAX
 from pumice.digits import whole_number
@@ -80,7 +81,7 @@ def progress_of(status: JobStatus) -> Progress:
         return NO_PROGRESS
     try:
         return _DECODER.decode(text)
-    except (msgspec.MsgspecError, RecursionError):
+    except UNREADABLE:
         return NO_PROGRESS
 
 

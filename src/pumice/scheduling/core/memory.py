@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
+from pumice.api.decoding import UNREADABLE
 from pumice.errors import PumiceError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Slot(Generic[S]):
             if envelope.version != self.version:
                 raise UnreadableSlot(f"it has version {envelope.version}, and this program reads {self.version}")
             return msgspec.json.decode(envelope.value, type=self.type)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise UnreadableSlot(f"not what this slot holds: {error}") from error
 
 
@@ -137,7 +138,7 @@ def decode(data: bytes, slots: Iterable[Slot[Any]]) -> Memory:
     known = {slot.name: slot for slot in slots}
     try:
         parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise UnreadableSlot(f"no memory: {error}") from error
     if strange := parts.keys() - known.keys():
         raise UnreadableSlot(f"no slot is called {', '.join(sorted(strange))}")

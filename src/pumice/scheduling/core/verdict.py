@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from pumice.api.decoding import UNREADABLE
 from pumice.cluster.columns import Mask
 from pumice.scheduling.core.codes import NO_FACTS, Code, Facts
 
@@ -149,7 +150,7 @@ def decode(text: str) -> Verdict | None:
     """What `encode` wrote; None for what another version, or another program, wrote."""
     try:
         return msgspec.json.decode(text, type=Verdict)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from pumice.api import names
+from pumice.api.decoding import UNREADABLE
 from pumice.api.scheduling import NodeGroupAffinity
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING
@@ -182,5 +183,5 @@ def limits_of(queue: QueueInfo) -> dict[str, MutableAmounts] | None:
             queue.annotations[names.NODEGROUP_RESOURCE_LIMITS], type=dict[str, dict[str, str | float]]
         )
         return {group: amounts.read(most) for group, most in written.items()}
-    except (msgspec.DecodeError, BadInput, RecursionError):
+    except (*UNREADABLE, BadInput):
         return None

@@ -15,6 +15,7 @@ import numpy as np
 
 from pumice import quantity
 from pumice.api import names
+from pumice.api.decoding import UNREADABLE
 from pumice.api.nodeinfo import Numatopology
 from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
@@ -315,7 +316,7 @@ def _annotated_cpus(task: Task) -> int:
     """CPUs that an earlier cycle chose for the pod; what it wrote is read with care, because any user may write annotations."""
     try:
         sets = msgspec.json.decode(task.pod.metadata.annotations.get(names.CPUSETS, "{}"), type=dict[str, str])
-    except (msgspec.MsgspecError, RecursionError):
+    except UNREADABLE:
         return 0
     return _union(cpuset(text) for text in sets.values())
 

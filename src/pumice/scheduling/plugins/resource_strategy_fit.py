@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from pumice.api import names
+from pumice.api.decoding import UNREADABLE
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
@@ -217,5 +218,5 @@ def _read_choice(kind: str, weights: str) -> dict[str, Strategy] | None:
     try:
         written = msgspec.json.decode(weights, type=dict[str, int])
         return {name: msgspec.convert({"type": kind, "weight": weight}, Strategy) for name, weight in written.items()}
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None  # no weights, no score

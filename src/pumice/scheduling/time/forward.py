@@ -6,9 +6,11 @@
         print(step.at, step.started, step.ended)
 
 Time jumps from event to event: a gang arrives, a gang ends, a victim has left, or the clock alone may change a decision
-(`Decisions.next_change`). All events of one instant (with `blur`, of a span that is so small a part of the time since the beginning) are taken in together, then there is one cycle, and what it decides takes effect at
-once: bound pods run from that moment. Where gangs only end, nobody waits, and no plugin remembers what was held until when, a cycle would decide nothing, and there is none. The simulator (`pumice.sim`) puts arrivals in and true run times, the forecast a live cluster and
-what is expected of it. The cluster behind `intake` is changed: hand in a copy of one that is still needed.
+(`Decisions.next_change`). All events of one instant (with `blur`, of a span that is so small a part of the time since the beginning) are
+taken in together, then there is one cycle, and what it decides takes effect at once: bound pods run from that moment. Where gangs only end,
+nobody waits, and no plugin remembers what was held until when, a cycle would decide nothing, and there is none. The simulator (`pumice.sim`)
+puts arrivals in and true run times, the forecast a live cluster and what is expected of it. The cluster behind `intake` is changed: hand in
+a copy of one that is still needed.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from pumice.api import names
+from pumice.api.decoding import UNREADABLE
 from pumice.cluster.matching import compile_terms
 from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.core.codes import Code, Facts
@@ -314,7 +315,7 @@ def _annotated_devices(task: Task) -> dict[str, list[tuple[str, str, str, str, b
     text = task.pod.metadata.annotations.get(names.DEVICES, "{}")
     try:
         return msgspec.json.decode(text, type=dict[str, list[tuple[str, str, str, str, bool]]])
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return {}
 
 

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from pumice.api import names
+from pumice.api.decoding import UNREADABLE
 from pumice.cluster.tasks import FINISHED, ON_A_NODE, Status
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.decisions import VolumeChoice
@@ -343,7 +344,7 @@ def _annotated_volumes(task: Task) -> dict[str, str]:
     text = task.pod.metadata.annotations.get(names.VOLUMES, "{}")
     try:
         return msgspec.json.decode(text, type=dict[str, str])
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return {}
 
 
