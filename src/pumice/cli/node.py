@@ -15,6 +15,7 @@ import click
 
 from pumice import quantity
 from pumice.cli.gpu_options import AUTO, Count, check_shared, find, shared_option
+from pumice.cli.numbers import Between
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
@@ -85,9 +86,7 @@ class Wishes:
     "--run", default="", help="Pretend: how long pods run, such as 90s or exponential:60s; without it for ever."
 )
 @click.option("--stop", default="0s", show_default=True, help="Pretend: how long deleted pods take to go.")
-@click.option(
-    "--failure-rate", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Pretend: share that fails."
-)
+@click.option("--failure-rate", type=Between(0, 1), default=0.0, show_default=True, help="Pretend: share that fails.")
 @click.option("--seed", type=int, help="Pretend: draw the same times and failures again.")
 @click.option("--log-level", default="info", show_default=True, help="debug, info, warning or error.")
 def node(

@@ -11,6 +11,7 @@ import click
 
 from pumice.api import names
 from pumice.api.scheduling import SCHEDULER_NAMES
+from pumice.cli.numbers import Between
 from pumice.cli.process_options import reaches_cluster
 from pumice.cli.record_options import price_option, prices_of
 from pumice.clock import RealClock
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
 @click.option(
     "--eviction-patience",
     "patience_s",
-    type=click.FloatRange(min=0),
+    type=Between(min=0),
     default=EvictionSettings().patience_s,
     show_default=True,
     help="Seconds for which a PodDisruptionBudget may refuse an eviction.",

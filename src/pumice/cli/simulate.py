@@ -18,6 +18,7 @@ from pumice.api import decoding, kinds
 from pumice.api.meta import ObjectMeta
 from pumice.api.scheduling import Queue, QueueStatus
 from pumice.cli import progress
+from pumice.cli.numbers import Between
 from pumice.cli.offline import read_file, read_objects
 from pumice.cli.printing import align
 from pumice.errors import BadInput
@@ -83,7 +84,7 @@ _FIGURES = ("mean_wait_s", "bounded_slowdown", "utilisation", "makespan_s", "evi
 @click.option(
     "--run-time",
     "run_s",
-    type=click.FloatRange(min=1),
+    type=click.IntRange(1, workload.SECONDS_MAX),
     default=RUN_S,
     show_default=True,
     metavar="SECONDS",
@@ -91,7 +92,7 @@ _FIGURES = ("mean_wait_s", "bounded_slowdown", "utilisation", "makespan_s", "evi
 )
 @click.option(
     "--load",
-    type=click.FloatRange(0.01, LOAD_MAX),
+    type=Between(0.01, LOAD_MAX),
     default=0.9,
     show_default=True,
     help="Of a generated workload: how much of the cluster it asks for.",
@@ -106,7 +107,7 @@ _FIGURES = ("mean_wait_s", "bounded_slowdown", "utilisation", "makespan_s", "evi
 )
 @click.option(
     "--estimate-error",
-    type=click.FloatRange(0, ERROR_MAX),
+    type=Between(0, ERROR_MAX),
     default=0.0,
     show_default=True,
     help="Owners are wrong about run times: the spread of the logarithm of estimate / run time.",
@@ -119,7 +120,7 @@ _FIGURES = ("mean_wait_s", "bounded_slowdown", "utilisation", "makespan_s", "evi
 )
 @click.option(
     "--gpu-price",
-    type=click.FloatRange(min=0),
+    type=Between(min=0),
     metavar="DOLLARS",
     help="Of a GPU hour: the report tells what idle ones cost.",
 )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pumice.cluster.gangs import Gang
     from pumice.record.model import GangRow
 
-RUN_S = 3600.0  # of gangs in a dump whose owners say nothing
+RUN_S = 3600  # of gangs in a dump whose owners say nothing
 
 
 def work_of_record(rows: Iterable[GangRow]) -> list[Submission]:

@@ -221,6 +221,13 @@ def test_a_dump_is_a_workload_and_a_cluster(dump, capsys):
     assert json.loads(text)["policies"]["builtin"]["makespan_s"] == 60
 
 
+@pytest.mark.parametrize("number", ["0", "1e308", "inf", "nan"])
+@pytest.mark.parametrize("option", ["--run-time", "--load"])
+def test_a_number_that_no_workload_can_have_is_refused(dump, capsys, option, number):
+    error = refused(capsys, "--workload", dump, "--cluster", dump, option, number)
+    assert f"Invalid value for '{option}'" in error
+
+
 def test_what_if_there_were_more_nodes_stands_beside_what_is(trace, capsys):
     arguments = ("--workload", trace, "--cluster", "4x1", "--policy", "fifo", "--add-nodes", "4", "-o", "json")
     found = json.loads(answered(capsys, *arguments))["policies"]
