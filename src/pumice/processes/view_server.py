@@ -95,8 +95,12 @@ class ViewServer:
     def _demand_leading(self) -> None:
         if self._election is not None and self._election.stands_by:
             raise Denied(503, f"another process leads: {self._election.holder}; ask it, as the lease says where")
+
+    def _planned(self) -> Cycle:
+        """The last cycle. Asked for after the review: who may not ask is told so from the first moment on."""
         if self._views.cycle is None:
             raise Denied(503, "no cycle has been planned yet; ask again in a moment")
+        return self._views.cycle
 
     async def _current(self) -> model.State:
         """Built beside the event loop: for the largest clusters it takes a second."""
@@ -108,6 +112,7 @@ class ViewServer:
     async def _state(self, request: web.Request, user: Mapping[str, Any]) -> web.StreamResponse:
         wanted = _selection(request.query)
         await self._demand_lists(user, request.query.get("namespace", ""))
+        self._planned()
         async with self._turns:
             body = msgspec.json.encode(wanted.apply(await self._current()))
         return web.Response(body=body, content_type=_JSON)
@@ -125,6 +130,7 @@ class ViewServer:
 
     async def _gang(self, request: web.Request, user: Mapping[str, Any]) -> web.StreamResponse:
         key, sees_all = await self._demand_gang(request, user)
+        self._planned()
         async with self._turns, self._one_builds:
             found = await asyncio.to_thread(self._views.gang, key)
         if found is None:
@@ -135,18 +141,17 @@ class ViewServer:
 
     async def _suggestions(self, request: web.Request, user: Mapping[str, Any]) -> web.StreamResponse:
         key, sees_all = await self._demand_gang(request, user)
-        assert self._views.cycle is not None
-        body = await self._questions.suggestions(self._views.cycle, key, sees_all=sees_all)
+        body = await self._questions.suggestions(self._planned(), key, sees_all=sees_all)
         return web.Response(body=body, content_type=_JSON)
 
     async def _what_if(self, request: web.Request, user: Mapping[str, Any]) -> web.StreamResponse:
         await self._demand_lists(user)
-        assert self._views.cycle is not None
-        body = await self._questions.what_if(self._views.cycle, request.query)
+        body = await self._questions.what_if(self._planned(), request.query)
         return web.Response(body=body, content_type=_JSON)
 
     async def _changes(self, request: web.Request, user: Mapping[str, Any]) -> web.StreamResponse:
         await self._demand_lists(user)
+        self._planned()
         if self._streams >= STREAMS_MAX:
             raise Denied(503, f"{STREAMS_MAX} readers follow already; ask again later, or poll /v1/state")
         response = web.StreamResponse(headers={"content-type": "application/x-ndjson"})

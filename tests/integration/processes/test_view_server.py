@@ -212,17 +212,34 @@ class Standby:
 
 
 async def test_who_does_not_lead_names_the_leader(tmp_path):
-    async with started(tmp_path) as (cluster, session, _):
-        for election, said in (
-            (Standby(), "another process leads: scheduler-a_7"),
-            (None, "no cycle has been planned yet"),
+    async with (
+        started(tmp_path) as (cluster, session, _),
+        served(cluster, Standby()) as address,
+        session.get(f"{address}/v1/state") as answer,
+    ):
+        assert answer.status == 503
+        assert (await answer.json())["error"].startswith("another process leads: scheduler-a_7")
+
+
+async def test_before_the_first_cycle_nobody_learns_more_than_he_may(tmp_path):
+    async with started(tmp_path) as (cluster, session, ask), served(cluster, None) as address:
+        for headers, status, said in (
+            ({}, 401, ""),
+            (ask.headers, 503, "no cycle has been planned yet"),
         ):
-            view = ViewServer(Views(), cluster.client, election)
-            health = HealthServer(cluster.scheduler.pulse, cluster.scheduler.meters, view=view)
-            port = await health.start("127.0.0.1:0")
-            try:
-                async with session.get(f"http://127.0.0.1:{port}/v1/state") as answer:
-                    assert answer.status == 503
+            for path in ("state", "gangs/default/some", "gangs/default/some/suggestions", "what-if", "changes"):
+                async with session.get(f"{address}/v1/{path}", headers=headers) as answer:
+                    assert answer.status == status
                     assert (await answer.json())["error"].startswith(said)
-            finally:
-                await health.stop()
+
+
+@contextlib.asynccontextmanager
+async def served(cluster, election):
+    """A view that no cycle was published to."""
+    view = ViewServer(Views(), cluster.client, election)
+    health = HealthServer(cluster.scheduler.pulse, cluster.scheduler.meters, view=view)
+    port = await health.start("127.0.0.1:0")
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        await health.stop()
