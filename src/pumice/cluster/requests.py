@@ -143,3 +143,14 @@ def _of_container(container: _Container, missing: Amounts) -> MutableAmounts:
     for granted in container.granted:
         own = amounts.at_least(own, amounts.read(granted))
     return own
+
+
+def is_guaranteed(pod: pods.Pod) -> bool:
+    """True where every container has limits of CPU and memory, and asks for exactly that: the best quality of service."""
+    return all(_is_bounded(each) for each in (*pod.spec.containers, *pod.spec.init_containers))
+
+
+def _is_bounded(container: pods.Container) -> bool:
+    limits = amounts.read(container.resources.limits)
+    requests = {**limits, **amounts.read(container.resources.requests)}
+    return all(limits.get(name, 0) > 0 and requests[name] == limits[name] for name in (amounts.CPU, amounts.MEMORY))
