@@ -42,6 +42,8 @@ class Status(enum.IntEnum):
     FAILED = 8
     UNKNOWN = 9
 
+    __hash__ = int.__hash__  # that of an enumeration is ten times slower, and asked for with every look into a set
+
     @property
     def text(self) -> str:
         """The name as Volcano prints it."""

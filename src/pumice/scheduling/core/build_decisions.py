@@ -217,8 +217,8 @@ def _reports(session: Session) -> dict[str, GangReport]:
         elif not (gang.gang.is_steady and _goes_on(session, gang)):
             with session.turn_of(gang):
                 found[key] = _report(session, gang, positions.get(key, 0))
-    steady = session.steady.sum(_SteadyReports).up_to_date(session.expected)
-    return {key: found[key] if key in found else steady[key] for key in session.snapshot.gangs}
+    reports = {**session.steady.sum(_SteadyReports).up_to_date(session.expected), **found}
+    return {key: reports[key] for key in session.snapshot.gangs}
 
 
 def _to_report(session: Session) -> dict[str, GangState]:
