@@ -20,7 +20,7 @@ from pumice.cluster.requests import Request, request_of
 from pumice.cluster.terms import Terms, terms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pumice.api.pods import Pod
 
@@ -91,7 +91,7 @@ class Task:
         return self.pod.status.nominated_node_name
 
 
-def task_of(pod: Pod, *, gang: str, volume_drivers: Iterable[str] = ()) -> Task:
+def task_of(pod: Pod, *, gang: str) -> Task:
     meta, spec = pod.metadata, pod.spec
     annotations, labels = meta.annotations, meta.labels
     return Task(
@@ -102,7 +102,7 @@ def task_of(pod: Pod, *, gang: str, volume_drivers: Iterable[str] = ()) -> Task:
         role=annotations.get(names.TASK_SPEC) or labels.get(names.TASK_SPEC, ""),
         status=status_of(pod),
         node=spec.node_name,
-        request=request_of(pod, volume_drivers),
+        request=request_of(pod),
         priority=_priority(pod),
         created=meta.creation_timestamp or "",
         preemptable=preemptable(annotations, labels, default=True),
