@@ -124,7 +124,7 @@ class Drf(Plugin):
             shares.pop(gang.key, None)
             if gang.occupied:
                 shares[gang.key] = self.share(gang)
-        session.shares.update({key: shares[key] for key in session.gangs if key in shares})
+        session.shares.update({key: share for key in session.gangs if (share := shares.get(key)) is not None})
 
     def _held_by(self, gang: GangState) -> MutableAmounts:
         """What the gang holds, promised room included, as of now."""

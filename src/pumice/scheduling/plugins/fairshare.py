@@ -404,6 +404,7 @@ class _Scale:
         self._highest_queue = max([1, *(queue.priority for queue in session.queues.values())])
         self._evenly = self._sums()
         self._weights: dict[str, float] = {}
+        self._fair_shares: dict[Name, tuple[float, float]] = {}  # with the standing that each follows from
 
     def _sums(self) -> Mapping[str, float]:
         """By what siblings share: usage for one unit of weight, if all had used alike."""
@@ -427,8 +428,12 @@ class _Scale:
 
     def fair_share(self, account: Account) -> float:
         """Half for whoever has used as much as its weight among its siblings says; one for whoever has used nothing."""
-        evenly = self._evenly.get(self._group(account.name), 0.0)
-        return 2.0 ** -(account.standing / evenly) if evenly > 0 else 1.0
+        known = self._fair_shares.get(account.name)
+        if known is None or known[0] != account.standing:
+            evenly = self._evenly.get(self._group(account.name), 0.0)
+            share = 2.0 ** -(account.standing / evenly) if evenly > 0 else 1.0
+            known = self._fair_shares[account.name] = account.standing, share
+        return known[1]
 
     def fair(self, queue: str) -> float:
         """The part of the cluster that a queue has by weight, all queues of the tree counted."""
