@@ -177,6 +177,19 @@ class Gang:
         )
 
     @functools.cached_property
+    def wants_closeness(self) -> bool:
+        """Whether its members, or those of a sub gang, are to be near one another."""
+        return self.spec.closeness is not None or any(sub.closeness is not None for sub in self.sub_gangs)
+
+    @functools.cached_property
+    def created(self) -> Instant | None:
+        """When its group was made; None where that is not a time."""
+        try:
+            return instant.parse_instant(self.spec.created)
+        except instant.InstantError:
+            return None
+
+    @functools.cached_property
     def known(self) -> dict[Hashable, Any]:
         """What was found out that depends on the gang as it is and on the key alone; a gang that has not changed is not asked again."""
         return {}

@@ -22,7 +22,7 @@ from pumice.cluster.requests import Request, asks_the_same, request_of
 from pumice.cluster.terms import Terms, terms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pumice.api.pods import Pod
 
@@ -43,6 +43,8 @@ class Status(enum.IntEnum):
     SUCCEEDED = 7
     FAILED = 8
     UNKNOWN = 9
+
+    __hash__ = int.__hash__  # that of an enumeration is ten times slower, and asked for with every look into a set
 
     @property
     def text(self) -> str:
@@ -93,7 +95,7 @@ class Task:
         return self.pod.status.nominated_node_name
 
 
-def task_of(pod: Pod, *, gang: str, volume_drivers: Iterable[str] = ()) -> Task:
+def task_of(pod: Pod, *, gang: str) -> Task:
     meta, spec = pod.metadata, pod.spec
     annotations, labels = meta.annotations, meta.labels
     return Task(
@@ -104,7 +106,7 @@ def task_of(pod: Pod, *, gang: str, volume_drivers: Iterable[str] = ()) -> Task:
         role=annotations.get(names.TASK_SPEC) or labels.get(names.TASK_SPEC, ""),
         status=status_of(pod),
         node=spec.node_name,
-        request=request_of(pod, volume_drivers),
+        request=request_of(pod),
         priority=_priority(pod),
         created=meta.creation_timestamp or "",
         preemptable=preemptable(annotations, labels, default=True),

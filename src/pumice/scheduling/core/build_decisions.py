@@ -224,8 +224,8 @@ def _reports(session: Session) -> dict[str, GangReport]:
     if not session.explain:
         news = session.steady.sum(_NewlySteady).gangs
         return {**{key: _report_steady(gang, None) for key, gang in news.items()}, **found}
-    steady = session.steady.sum(_SteadyReports).up_to_date(session.expected)
-    return {key: found[key] if key in found else steady[key] for key in session.snapshot.gangs}
+    reports = {**session.steady.sum(_SteadyReports).up_to_date(session.expected), **found}
+    return {key: reports[key] for key in session.snapshot.gangs}
 
 
 def _to_report(session: Session) -> dict[str, GangState]:

@@ -139,6 +139,7 @@ class Session:
         self.points = Points()
         self.plugins: list[Plugin] = []  # in the policy's order
         self.shapes = ShapeBook(snapshot.nodes.axis, snapshot.gangs)
+        self.shape: Callable[[Task], Shape] = self.shapes.of
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
         self.moved_gangs: list[
@@ -195,8 +196,7 @@ class Session:
 
     def settle(self) -> None:
         """After all plugins have opened: what any of them reads makes up the shapes."""
-        self.shapes.reads |= self.points.reads
-        self.shapes.traits = self.points.traits
+        self.shapes.settle(self.points.reads, self.points.traits)
         self.reserved_room = ReservedRoom(self)
         self.made_room_for.update(self.reserved_room.held)
 
@@ -215,9 +215,6 @@ class Session:
         return self.budget > 0
 
     # ------------------------------------------------------------------------------------------------- look-ups
-
-    def shape(self, task: Task) -> Shape:
-        return self.shapes.of(task)
 
     def on_nodes(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, int]]:
         """Tasks with their nodes; not those whose node is gone while their pods still exist."""
