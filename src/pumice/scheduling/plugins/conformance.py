@@ -27,6 +27,7 @@ class Conformance(Plugin):
     essential = True
 
     args_type = NoArgs
+    only_for_waiting = True
 
     def __init__(self, args: NoArgs, option: PluginOption) -> None:
         del args, option

@@ -51,6 +51,7 @@ class Drf(Plugin):
     """Dominant resource fairness between gangs, and with enableHierarchy between queues."""
 
     args_type = NoArgs
+    only_for_waiting = True
 
     def __init__(self, args: NoArgs, option: PluginOption) -> None:
         del args
@@ -119,6 +120,8 @@ class Drf(Plugin):
     def publish(self) -> None:
         """Shares of gangs that hold something, for those who measure."""
         session = self.session
+        if not session.explain:
+            return
         shares = session.steady.sum(_Shares, self.total).shares.copy()
         for gang in {gang.key: gang for gang in (*session.restless, *session.gangs.moved)}.values():
             shares.pop(gang.key, None)

@@ -66,6 +66,7 @@ class Pdb(Plugin):
     essential = True
 
     args_type = NoArgs
+    only_for_waiting = True
     watches = (Watch(PodDisruptionBudget),)
 
     def __init__(self, args: NoArgs, option: PluginOption) -> None:

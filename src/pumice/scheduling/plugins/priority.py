@@ -23,6 +23,7 @@ class Priority(Plugin):
     """Gangs by the class of their group, members by their pods' own priority."""
 
     args_type = NoArgs
+    only_for_waiting = True
 
     def __init__(self, args: NoArgs, option: PluginOption) -> None:
         del args, option

@@ -38,6 +38,7 @@ class Proportion(Plugin):
     essential = True
 
     args_type = NoArgs
+    only_for_waiting = True
 
     def __init__(self, args: NoArgs, option: PluginOption) -> None:
         del args, option
