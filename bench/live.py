@@ -261,8 +261,8 @@ async def waiting(bench: Bench) -> dict[str, Any]:
 
 async def reclaim(bench: Bench) -> dict[str, Any]:
     for name in ("lender", "owner"):
-        body = {"metadata": {"name": name}, "spec": {"weight": 1, "reclaimable": True}}
-        await bench.client.create(Queue, body)
+        named = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+        await bench.client.create(Queue, {**named, "spec": {"weight": 1, "reclaimable": True}})
     all_nodes, wanted = range(bench.nodes // 50), range(bench.given.reclaim // 50)
     lenders = [a_job(f"lends-{number}", 50, queue="lender", minimum=1, gpus=GPUS) for number in all_nodes]
     owners = [a_job(f"owns-{number}", 50, queue="owner", gpus=GPUS) for number in wanted]
