@@ -60,7 +60,7 @@ class Dispatcher:
         eviction_settings = eviction_settings or EvictionSettings()
         self._evictor = Evictor(client, learn, recorder, runtime, eviction_settings, self._group_of)
         self._gates = Gates(client, runtime)
-        self._statuses = Statuses(client, cluster, recorder, runtime)
+        self._statuses = Statuses(client, cluster, learn, recorder, runtime)
         self._under_way: set[asyncio.Task[None]] = set()
         self._dropped = 0
         self._unwritten: Decisions | None = None
