@@ -16,7 +16,7 @@ from pumice import instant
 from pumice.api import names
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase
-from pumice.dispatch import forming, reservation_note
+from pumice.dispatch import discretion, forming, reservation_note
 from pumice.dispatch.queue_holdings import QueueHoldings
 from pumice.dispatch.topics import Topics, verdict_of
 from pumice.kube import errors
@@ -88,8 +88,9 @@ class Statuses:
             for forgotten in [key for key in known if key not in live]:
                 del known[forgotten]
         self._forget_pods(decisions)
+        reports = [discretion.of_gang(key).report(report) for key, report in decisions.gangs.items()]
         async with asyncio.TaskGroup() as group:
-            for report in decisions.gangs.values():
+            for report in reports:
                 patch = self._group_patch(report)
                 if patch is not None:
                     await self._window.acquire()
