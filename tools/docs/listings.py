@@ -44,7 +44,7 @@ tables and sentences, may change.
 | `pumice migrate check -o json` | [Findings](#findings) |
 | `pumice version -o json` | `client`: `version`, `python` and `platform`; `server`: what the API server says at `/version` |
 | `pumice bench plan -o json` | figures of one run, for people who compare machines; their names are not promised |
-| `pumice explain ... -o json` | `source`, `job` and `events`, and a [GangDetail](read-model.md#gangdetail) |
+| `pumice explain ... -o json` | `source`, `job` and `events`, and a [GangDetail](read-model.md#gangdetail); `podsOfOtherSchedulers` (a number by scheduler) where the gang has none of ours |
 | `pumice schedule -f FILE -o json` | `binds`, `pipelined`, `evictions`, `podGroups`, and `volumesFirst` where volumes come first; [reasons](reasons.md) |
 
 A `List` has `apiVersion`, `kind`, `metadata` and `items`. With `-w`, `top` prints one document after the other, and a listing each object that changes.

@@ -179,6 +179,7 @@ async def _run(
     sys.stdout.flush()
     from pumice.cli import progress
     from pumice.local.apiserver.serving import Place
+    from pumice.local.nodes.process.leftovers import start_time
     from pumice.local.up import Up
     from pumice.processes import lifecycle
     from pumice.processes.controller_settings import ControllerSettings
@@ -203,7 +204,7 @@ async def _run(
         if out:
             _copy_kubeconfig(cluster.kubeconfig, Path(out))
         with _record_running(
-            Running(os.getpid(), _start_of(os.getpid()), cluster.url, str(cluster.kubeconfig), wished.count)
+            Running(os.getpid(), str(start_time(os.getpid())), cluster.url, str(cluster.kubeconfig), wished.count)
         ):
             click.echo(f"cluster ready after {took:.1f} s: {wished}, {cluster.url}")
             click.echo(f"files    {folder}{'' if durable else ' (gone when it ends)'}")
@@ -353,13 +354,6 @@ def _running() -> Iterator[Running]:
 
 
 def _is_alive(running: Running) -> bool:
-    return running.started != "" and _start_of(running.pid) == running.started
+    from pumice.local.nodes.process.leftovers import start_time
 
-
-def _start_of(pid: int) -> str:
-    """When a process started, in the kernel's own ticks; empty where none of that number lives."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] == "Z" else fields[19]  # a zombie has ended; its parent has not looked yet
+    return str(start_time(running.pid)) == running.started

@@ -256,17 +256,10 @@ class Client:
         namespace: str = "",
         labels: str = "",
         fields: str = "",
-        propagation: Propagation | None = None,
-        grace_s: int | None = None,
-        dry_run: bool = False,
     ) -> Reply:
         query = requests.query(labelSelector=labels, fieldSelector=fields)
-        return await self._ask(
-            "DELETE",
-            requests.collection_path(kind, namespace),
-            query,
-            requests.delete_options(propagation, grace_s, {}, dry_run=dry_run),
-        )
+        body = requests.delete_options(None, None, {}, dry_run=False)
+        return await self._ask("DELETE", requests.collection_path(kind, namespace), query, body)
 
     async def bind(
         self,

@@ -477,12 +477,7 @@ class _Detail:
         has_claim = any(each.gang == key for each in state.claims)
         is_hopeless = bool(own.reasons) and all(each.cure == "change" for each in own.reasons)
         return model.GangDetail(
-            version=state.version,
-            leader=state.leader,
-            cycle=state.cycle,
-            at=state.at,
-            policy=state.policy,
-            totals=state.totals,
+            **state.head,
             gang=own,
             queue=next((each for each in state.queues if each.name == own.queue), None),
             pods=tuple(self._pods(gang, report)),

@@ -40,12 +40,6 @@ class Admission:
         self._reviewer = reviewer
         self._rights = rights
 
-    async def answer(self, path: Path, request: Json) -> Json:
-        """Both steps in one."""
-        verdict = self.judge(path, request)
-        del request  # up to thirty times as large as its text: a flood of reviews would keep them all while they wait
-        return await self.authorise(verdict)
-
     def judge(self, path: Path, request: Json) -> Verdict:
         """What can be said without asking the API server, and what is to be asked of it; may run in any thread."""
         response = self._judge_alone(path, request)
@@ -63,7 +57,7 @@ class Admission:
         return Verdict(response, question)
 
     async def authorise(self, verdict: Verdict) -> Json:
-        """The answer; of the request nothing is left while it waits."""
+        """The answer. The request is not kept meanwhile: decoded it is up to thirty times as large as its text."""
         if self._rights is None or verdict.question is None:
             return verdict.response
         return await _check_rights(verdict.question, verdict.response, self._rights)

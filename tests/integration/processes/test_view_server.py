@@ -132,6 +132,18 @@ async def test_a_question_may_name_another_policy(tmp_path):
 EXTENDER = "{name: extender, arguments: {extender.urlPrefix: 'http://127.0.0.1:1'}}"
 
 
+async def let_see_groups(cluster, account):
+    """The account may get and list the PodGroups of the namespace default."""
+    rule = {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["get", "list"]}
+    await post(cluster, f"{RBAC}/namespaces/default/roles", {"metadata": {"name": "see"}, "rules": [rule]})
+    binding = {
+        "metadata": {"name": "see"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "see"},
+        "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": account}],
+    }
+    await post(cluster, f"{RBAC}/namespaces/default/rolebindings", binding)
+
+
 async def test_only_tokens_for_this_audience_and_accounts_with_the_right_are_answered(tmp_path):
     async with started(tmp_path) as (cluster, session, ask):
         await a_gang(cluster, "mine", 1, cpu="500")
@@ -141,14 +153,7 @@ async def test_only_tokens_for_this_audience_and_accounts_with_the_right_are_ans
             assert (await Asker(cluster, session, token)("/v1/state"))[0] == 401
         narrow = Asker(cluster, session, await token_of(cluster, "narrow"))
         assert (await narrow("/v1/gangs/default/mine"))[0] == 403
-        rule = {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["get", "list"]}
-        await post(cluster, f"{RBAC}/namespaces/default/roles", {"metadata": {"name": "see"}, "rules": [rule]})
-        binding = {
-            "metadata": {"name": "see"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "see"},
-            "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": "narrow"}],
-        }
-        await post(cluster, f"{RBAC}/namespaces/default/rolebindings", binding)
+        await let_see_groups(cluster, "narrow")
         assert (await narrow("/v1/gangs/default/mine"))[0] == 200
         assert (await narrow("/v1/state?namespace=default"))[0] == 200
         for path in ("/v1/state", "/v1/changes", "/v1/state?namespace=kube-system", "/v1/gangs/kube-system/x"):
@@ -165,14 +170,7 @@ async def test_who_may_see_one_namespace_is_told_its_gangs_and_nothing_but_sums_
             ask, "/v1/state", lambda body: {each["running"] for each in body["queues"] if "running" in each} == {2}
         )
         await post(cluster, ACCOUNTS, {"metadata": {"name": "narrow"}})
-        rule = {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["get", "list"]}
-        await post(cluster, f"{RBAC}/namespaces/default/roles", {"metadata": {"name": "see"}, "rules": [rule]})
-        binding = {
-            "metadata": {"name": "see"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "see"},
-            "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": "narrow"}],
-        }
-        await post(cluster, f"{RBAC}/namespaces/default/rolebindings", binding)
+        await let_see_groups(cluster, "narrow")
         narrow = Asker(cluster, session, await token_of(cluster, "narrow"))
         status, seen = await narrow("/v1/state?namespace=default")
         assert (status, seen["namespace"]) == (200, "default")

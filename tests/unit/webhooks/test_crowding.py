@@ -6,7 +6,7 @@ import pytest
 from tests.cases import admission
 from tests.unit.scheduling.clusters import a_group, a_queue
 from tests.unit.webhooks.reviews import CONTROLLERS, request
-from tests.unit.webhooks.test_admission import WORLD, Rights, path
+from tests.unit.webhooks.test_admission import WORLD, Rights, answer_of, path
 
 from pumice.api import names
 from pumice.api.validation import Settings
@@ -71,5 +71,5 @@ def test_a_job_too_many_is_refused_to_its_submitter_and_not_to_controllers(sende
     if sender == "alice":
         job = admission.job({"spec.queue": "research"})
     review = request(job, user=sender)
-    response = asyncio.run(admitting.answer(path(review["object"], "validate"), review))
+    response = asyncio.run(answer_of(admitting, path(review["object"], "validate"), review))
     assert response["allowed"] is allowed, response

@@ -18,8 +18,9 @@ from pumice.api.meta import NOTHING
 from pumice.controllers.job import policies, timeouts
 from pumice.controllers.job.phases import Kill, is_exhausted, move_for, phase_of
 from pumice.controllers.job.policies import Occurrence
-from pumice.controllers.job.progress import RESTARTS_KEPT, Restart, Target, in_ranges, ranges
+from pumice.controllers.job.progress import RESTARTS_KEPT, Restart, Target, in_ranges
 from pumice.controllers.job.status import count, enter_phase, with_counters, with_progress
+from pumice.digits import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

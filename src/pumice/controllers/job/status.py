@@ -16,8 +16,9 @@ from pumice import instant
 from pumice.api.batch import Job, JobCondition, JobPhase, JobState, TaskState
 from pumice.api.meta import NOTHING
 from pumice.controllers.job.phases import FINAL
-from pumice.controllers.job.progress import in_ranges, progress_of, ranges, record_progress
+from pumice.controllers.job.progress import in_ranges, progress_of, record_progress
 from pumice.controllers.operations import Patch
+from pumice.digits import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -57,8 +57,6 @@ class NodeLifecycle:
         client: Client,
         informers: Informers,
         runtime: Runtime,
-        *,
-        silence_s_max: float = SILENCE_S_MAX,
     ) -> None:
         clock, chance, log = runtime.clock, runtime.chance, runtime.log
         self._client = client
@@ -66,7 +64,6 @@ class NodeLifecycle:
         self._pods = informers.of(Pod)
         self._leases = informers.of(Lease)
         self._clock = clock
-        self._silence_s_max = silence_s_max
         self._log = log
         self._recorder = Recorder(client, component="node-controller", clock=clock, log=log)
         self._heard_at: dict[str, float] = {}  # by node, on the monotonic clock
@@ -175,8 +172,8 @@ class NodeLifecycle:
             return
         silent_s = self._clock.monotonic() - self._heard_at[name]
         ready = _ready(node)
-        if silent_s < self._silence_s_max:
-            self._node_queue.add_after(name, self._silence_s_max - silent_s)
+        if silent_s < SILENCE_S_MAX:
+            self._node_queue.add_after(name, SILENCE_S_MAX - silent_s)
         elif ready is None or ready.status != "Unknown":
             await self._doubt(node, silent_s)
             return  # the watch brings the node back with its new condition
@@ -198,7 +195,7 @@ class NodeLifecycle:
                 "type": kind,
                 "status": "Unknown",
                 "reason": "NodeStatusUnknown" if kind in known else "NodeStatusNeverUpdated",
-                "message": f"nothing was heard from the node's agent for {self._silence_s_max:g} s",
+                "message": f"nothing was heard from the node's agent for {SILENCE_S_MAX:g} s",
                 "lastTransitionTime": now,
             }
             for kind in _REPORTED
