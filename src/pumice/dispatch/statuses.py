@@ -15,7 +15,7 @@ import msgspec
 from pumice import instant
 from pumice.api import changes, names
 from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase
-from pumice.dispatch import forming, reservation_note
+from pumice.dispatch import discretion, forming, reservation_note
 from pumice.dispatch.pod_conditions import PodConditions
 from pumice.dispatch.queue_holdings import QueueHoldings
 from pumice.dispatch.topics import Topics, verdict_of
@@ -102,8 +102,12 @@ class Statuses:
         self._pods.forget(decisions)
         self._note_arrivals(decisions)
         async with asyncio.TaskGroup() as group:
-            for report in decisions.gangs.values():
-                patch = None if self._is_settled(report) else self._group_patch(report)
+            for whole in decisions.gangs.values():
+                is_settled = self._is_settled(whole)
+                if is_settled and not whole.pods:
+                    continue
+                report = discretion.of_gang(whole.gang).report(whole)
+                patch = None if is_settled else self._group_patch(report)
                 if patch is not None:
                     await self._window.acquire()
                     group.create_task(self._write_group(report, patch))
