@@ -91,6 +91,7 @@ async def test_finished_gangs_are_listed_and_billed(tmp_path):
         assert code == 0
         assert [line.split()[0] for line in out.splitlines()[1:]] == ["QUEUE", "default", "total", "idle"]
         code, page, _ = await pumice(up, "report", "--by", "user", "--format", "html")
+        assert json.loads((await pumice(up, "report", "--by", "user", "-o", "json"))[1])["bill"]["by"] == "user"
         assert (code, page.count("<rect ")) == (0, 2)
         assert "' /C calc'" not in page, "escaped"
         assert (await pumice(up, "history", "--since", "yesterday"))[0] == 2
