@@ -16,10 +16,10 @@ FORMING_S_MAX = 300.0  # after that its group says what is missing, however many
 
 
 def forms_until(group: PodGroup, tasks: dict[str, Task], now: Instant, *, were_missing: bool = False) -> Instant | None:
-    """There are too few members, in the order of their arrival, and the last of them, or the group, has only just come: how long that is
-    so if no more come. None where they are enough, or nobody comes any more.
+    """Until when the gang counts as being created if no more members come; None if it has enough, or none has come for a while.
 
-    Or there were too few when the cycle was planned (`were_missing`): what it says of the others is out of date.
+    `tasks` are in the order of their arrival. With `were_missing`, there were too few when the cycle was planned: its report is out
+    of date even if there are enough now.
     """
     created = group.metadata.creation_timestamp
     too_few = were_missing or len(tasks) < group.spec.min_member
@@ -31,6 +31,6 @@ def forms_until(group: PodGroup, tasks: dict[str, Task], now: Instant, *, were_m
 
 
 def is_new(created: str | None, now: Instant, seconds: float = FORMING_S) -> bool:
-    """Whether an object is so young that what it lacks may simply be on its way; never by a clock that goes wrong."""
+    """Whether an object was created just now; one that is stamped far in the future was not."""
     age = None if not created else now - instant.parse_instant(created)
     return age is not None and abs(age) < seconds * instant.SECOND
