@@ -107,6 +107,8 @@ def shifts_rules(cluster: Cluster, change: changes.Change) -> bool:
 
 
 def _is_other_victim(known: Pod, pod: Pod) -> bool:
+    if known.metadata is pod.metadata and known.spec.priority == pod.spec.priority:
+        return False
     before, after = (
         (each.spec.priority, preemptable(each.metadata.annotations, each.metadata.labels, default=True))
         for each in (known, pod)

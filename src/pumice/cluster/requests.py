@@ -73,6 +73,16 @@ def request_of(pod: pods.Pod) -> Request:
     return _intern(_encode(asked))
 
 
+def asks_the_same(before: pods.PodStatus, after: pods.PodStatus) -> bool:
+    """Whether a pod whose spec has not changed certainly asks for the same: it is not being resized."""
+    if before is after:
+        return True
+    statuses = (
+        *before.container_statuses, *before.init_container_statuses, *after.container_statuses, *after.init_container_statuses,
+    )  # fmt: skip
+    return before.conditions is after.conditions and not any(map(_grants, statuses))
+
+
 def _containers(
     containers: Iterable[pods.Container], statuses: Iterable[pods.ContainerStatus], *, keeps_size: bool
 ) -> tuple[_Container, ...]:

@@ -99,11 +99,12 @@ class RecordServer:
         return self._writer.store
 
     async def _read(self, work: Callable[[], T]) -> T:
-        """In a thread of its own: a question to a large record takes a while."""
+        """In a thread of its own: a question to a large record takes a while. What has just been heard is part of the answer."""
         if self._asked >= QUESTIONS_MAX:
             raise Denied(503, f"{QUESTIONS_MAX} questions wait already; ask again later")
         self._asked += 1
         try:
+            await self._writer.catch_up()
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:
             self._asked -= 1

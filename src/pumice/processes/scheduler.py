@@ -329,8 +329,11 @@ class Scheduler:
         is_read = self._publish is not _publish_nothing
         if chosen is None or not is_read or not waits or chosen.option("extender") is not None:
             return None
-        ports = dataclasses.replace(self._planned_with[1], extender=None, forecasts={})
-        return World(self._intake, chosen, self._clock.now(), self._memory, ports, self._extra_plugins)
+        return self._world_at(self._clock.now(), chosen)
+
+    def _world_at(self, now: Instant, policy: Policy) -> World:
+        ports = dataclasses.replace(self._planned_with[1], forecasts={})
+        return World(self._intake, policy, now, self._memory, ports, self._extra_plugins)
 
     def tell(self, publish: Callable[[Cycle], None]) -> None:
         """From now on, every cycle is published."""
@@ -352,6 +355,7 @@ class Scheduler:
                 forecasts=self.forecasting.current,
                 extra_plugins=self._extra_plugins,
                 gpu_uses=self._gang_gpus.look(snapshot, now),
+                world=self._world_at(now, self._in_force),
             )
         )
 

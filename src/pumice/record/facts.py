@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -34,8 +33,7 @@ _ENDED = {"Succeeded": State.SUCCEEDED, "Failed": State.FAILED}
 _LEFT_OUT = ("attachable-volumes-", "hugepages-")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(NamedTuple):
     """Which gang a pod is of: a Job by its uid, or a group by its name, which may have no object yet."""
 
     job: str = ""

@@ -7,7 +7,7 @@ group. What is gone is forgotten as soon as its last rows have been told.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -45,8 +45,7 @@ _WAITS = frozenset({"", JobPhase.PENDING.value})
 Place: TypeAlias = tuple[str, str, bool]  # namespace and name of a group, and whether it is Kubernetes' own
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class News:
+class News(NamedTuple):
     """The latest state of an object; `gone_at` is when it was found to be deleted, in seconds."""
 
     object: Job | PodGroup | NativePodGroup | Pod | Queue | Node
@@ -308,7 +307,9 @@ class Observer:
         if not gang.living and (gang.is_gone or gang.row is None):
             del self._gangs[uid]
             return
-        former = [key for key, run in gang.runs.items() if key not in gang.living]
+        if gang.runs.keys() <= gang.living and len(gang.attempts) <= 1:
+            return
+        former = [key for key in gang.runs if key not in gang.living]
         past = [key for key in former if gang.runs[key].attempt != last]
         for key in {*past, *former[:-FORMER_RUNS_MAX]}:
             del gang.runs[key]

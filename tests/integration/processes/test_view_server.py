@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+from urllib.parse import urlencode
 
 import aiohttp
 import pytest
@@ -106,6 +107,29 @@ async def test_what_cannot_be_told_says_why(tmp_path, path, status, said):
     async with started(tmp_path) as (_, _, ask):
         await until(ask, "/v1/state", lambda body: body["cycle"] > 0)
         assert await ask(path) == (status, {"error": said})
+
+
+TINY = "actions: enqueue, allocate\ntiers: [{plugins: [{name: priority}, {name: gang}, {name: predicates}]}]"
+
+
+async def test_a_question_may_name_another_policy(tmp_path):
+    async with started(tmp_path) as (cluster, _, ask):
+        await a_gang(cluster, "huge", 3, cpu="500")
+        await until(ask, "/v1/gangs/default/huge", lambda body: body["gang"]["members"]["pods"] == 3)
+        status, told = await ask(f"/v1/what-if?{urlencode({'policy': TINY})}")
+        assert (status, told["waiting"], told["starts"]) == (200, 1, {})
+        assert told["forecasts"]["default/huge"]["after"]["p50"] is None
+        for text, said in (
+            ("actions: nap", "policy of the question: "),
+            (TINY.replace("predicates", "shares-of-nothing"), "policy of the question: "),
+            (TINY + "#" * 2**14, f"the policy has {len(TINY) + 2**14} bytes, 16384 at most; "),
+            (TINY.replace("{name: gang}", EXTENDER), "policy of the question: plugin extender: no program is asked"),
+        ):
+            status, told = await ask(f"/v1/what-if?{urlencode({'policy': text})}")
+            assert (status, told["error"][: len(said)]) == (400, said)
+
+
+EXTENDER = "{name: extender, arguments: {extender.urlPrefix: 'http://127.0.0.1:1'}}"
 
 
 async def let_see_groups(cluster, account):

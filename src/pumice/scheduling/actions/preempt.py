@@ -127,7 +127,7 @@ class _Preempting:
         if len({(session.shape(task), task.priority) for task in needy}) != 1 or session.is_pipelined(gang):
             return False
         screen = pool.screen(gang, needy[0])
-        return not screen.freeing.any() and backoff.free_places(session, gang) < session.shortfall(gang)
+        return not pool.frees_any(screen) and backoff.free_places(session, gang) < session.shortfall(gang)
 
     def _within(self, gang: GangState, pool: Pool) -> None:
         """A member for a lower-ranked member, where the gang has its minimum also afterwards."""
@@ -170,7 +170,7 @@ class _Preempting:
         screen = pool.screen(gang, task)
         if (shut := pool.shut(screen)) is None:
             question = _Question(task, shape, self._nodes(shape, pool))
-            if pool.is_open(screen)[question.nodes].any():
+            if pool.is_open(screen, question.nodes).any():
                 return self._try_in_order(_Trial(session, statement, gang, task, pool, screen), question, free_first)
             mixed = not self.arguments.topology_aware and question.is_mixed(session)
             shut = screen.shut = Shut(pool.columns.moves, question.nodes, mixed)
@@ -185,7 +185,7 @@ class _Preempting:
         self.free_came_first |= free_first and question.is_mixed(session)
         nodes = pool.promising(question.in_order(session, free_first=free_first), task)
         assert trial.screen is not None
-        return pool.first_that_works(nodes, pool.is_open(trial.screen)[nodes], task, trial.on)
+        return pool.first_that_works(nodes, pool.is_open(trial.screen, nodes), task, trial.on)
 
     def _nodes(self, shape: Shape, pool: Pool) -> Indexes:
         """Those that evictions could open for such a pod."""
@@ -323,7 +323,7 @@ class _Trial:
     def on_gentlest(self, nodes: Indexes, enough: int) -> bool:
         """Topology-aware mode: of some nodes that work, the one whose victims matter least."""
         found: list[tuple[tuple[float, ...], int, list[Task]]] = []
-        is_open = np.ones_like(nodes, dtype=bool) if self.screen is None else self.pool.is_open(self.screen)[nodes]
+        is_open = np.ones_like(nodes, dtype=bool) if self.screen is None else self.pool.is_open(self.screen, nodes)
         for node, may_work in zip(nodes.tolist(), is_open.tolist(), strict=True):
             if not may_work:
                 self.pool.give_up(node, self.task)

@@ -47,7 +47,8 @@ def plan(  # noqa: PLR0913  what a cycle depends on, all of it
 ) -> Decisions:
     """What should happen now, and the memory for the next cycle; nothing is written, and no argument is changed.
 
-    Without `explain` the same is decided, and of gangs that hold nothing only the phase is told: enough for a run ahead.
+    Without `explain` the same is decided, only phases are told, those of gangs that go on running are left out, and what queues hold, too:
+    enough for a run ahead.
     Whoever only asks about one gang may take `shortcuts`.
     """
     modules = {plugins.find(option.name, extra_plugins).__module__: option.name for option in policy.options}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,7 +18,7 @@ from pumice.api import names
 from pumice.cluster.columns import FIRST_ROWS, PODS_ROW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from pumice.cluster.columns import Axis, Column, Mask
     from pumice.cluster.gangs import Gang
@@ -122,6 +123,11 @@ _PARTS: tuple[tuple[Reads, Callable[[Task], Hashable]], ...] = (
 )
 
 
+@functools.cache  # a policy has one value of it, and asking flags takes longer than reading most parts
+def _parts(reads: Reads) -> tuple[Callable[[Task], Hashable], ...]:
+    return tuple(part for read, part in _PARTS if read & reads)
+
+
 @dataclasses.dataclass(slots=True, eq=False)
 class Shape:
     """Equal pods, what they ask for as a column, and what the cycle has already found out about them."""
@@ -157,16 +163,42 @@ def copies(free: Column, demand: Column, rows: Iterable[int]) -> Column:
     return np.maximum(fit, 0, out=fit)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Trait:
+    """What a plugin makes of a pod that tells it from others (`Points.declare`)."""
+
+    of: Callable[[Task], Hashable]
+    concerns: Callable[[Task], bool] | None
+    lasts: Hashable
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Read:
+    """What does not change as long as the pod's gang does not: a part of its shape's key, and the traits that are asked anew in every cycle."""
+
+    key: Hashable
+    anew: tuple[int, ...]
+
+
 class ShapeBook:
     """Finds the shape of a task; the key is what the enabled plugins declare they read, and traits of their own making."""
 
     def __init__(self, axis: Axis, gangs: Mapping[str, Gang]) -> None:
         self.axis = axis
         self._gangs = gangs
-        self.reads = Reads.NOTHING
-        self.traits: list[Callable[[Task], Hashable]] = []
+        self._reads = Reads.NOTHING
+        self._traits: Sequence[Trait] = ()
+        self._kept: Hashable = None
         self._shapes: dict[Hashable, Shape] = {}
         self._of_task: dict[str, Shape] = {}
+        self._gang = ""
+        self._known: dict[str | _Read, _Read] = {}  # of that gang: by pod, and those that are equal as one
+        self._last: tuple[_Read, Shape] | None = None
+
+    def settle(self, reads: Reads, traits: Sequence[Trait]) -> None:
+        """From now on these tell pods apart."""
+        self._reads, self._traits = reads, traits
+        self._kept = (ShapeBook, reads.value, tuple([trait.lasts for trait in traits]))
 
     def of(self, task: Task) -> Shape:
         shape = self._of_task.get(task.uid)
@@ -174,17 +206,34 @@ class ShapeBook:
             shape = self._of_task[task.uid] = self._find(task)
         return shape
 
-    def _read(self, task: Task) -> Hashable:
-        """The parts of the pod that plugins read, which do not change as long as its gang does not."""
-        gang = self._gangs.get(task.gang)
-        known = {} if gang is None else gang.known.setdefault((ShapeBook, self.reads), {})
-        parts: Hashable = known.get(task.uid)
-        if parts is None:
-            parts = known[task.uid] = tuple([part(task) for read, part in _PARTS if read & self.reads])
-        return parts
-
     def _find(self, task: Task) -> Shape:
-        key = (task.request, self._read(task), *[trait(task) for trait in self.traits])
+        if task.gang != self._gang:
+            gang = self._gangs.get(task.gang)
+            self._gang, self._known = task.gang, {} if gang is None else gang.known.setdefault(self._kept, {})
+        read = self._known.get(task.uid)
+        if read is None:
+            read = self._look(task)
+            read = self._known[task.uid] = self._known.setdefault(read, read)
+        if self._last is not None and read is self._last[0]:
+            return self._last[1]  # as of most members: that of the one before
+        if read.anew:
+            return self._shape((read.key, *[(number, self._traits[number].of(task)) for number in read.anew]), task)
+        shape = self._shape(read.key, task)
+        self._last = read, shape
+        return shape
+
+    def _look(self, task: Task) -> _Read:
+        parts = tuple([part(task) for part in _parts(self._reads)])
+        concerned = [
+            (number, trait)
+            for number, trait in enumerate(self._traits)
+            if trait.concerns is None or trait.concerns(task)
+        ]
+        lasting = tuple([(number, trait.of(task)) for number, trait in concerned if trait.lasts is not None])
+        anew = tuple([number for number, trait in concerned if trait.lasts is None])
+        return _Read((task.request, parts, lasting), anew)
+
+    def _shape(self, key: Hashable, task: Task) -> Shape:
         shape = self._shapes.get(key)
         if shape is None:
             demand = self.axis.demand(task.request)

@@ -93,6 +93,8 @@ class VictimColumns:
     def catch_up(self) -> None:
         """Look again at what has moved since the last time."""
         session = self.session
+        if self.moves == self._moves + self._touched + self._served:
+            return
         moved = {gang.key for gang in session.moved_gangs[self._moves :]}
         self._moves = len(session.moved_gangs)
         if len(session.made_room_for) != self._served:

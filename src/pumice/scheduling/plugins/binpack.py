@@ -57,7 +57,7 @@ class Binpack(Plugin):
         if self.weight:
             self.axis = session.room.table.axis
             session.on.declare(Reads.NOTHING)
-            session.on.load_score(self.score)
+            session.on.load_score(self.score, looks_beyond=lambda: False)
 
     def score(self, shape: Shape, pairs: Pairs) -> Scores:
         total = np.zeros(len(pairs.nodes))

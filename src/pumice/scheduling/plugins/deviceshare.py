@@ -107,11 +107,12 @@ class DeviceShare(Plugin):
         self.book = session.shared(CardBook)
         self.book.keep(self.way, self._rules)
         on = session.on
-        on.declare(Reads.NOTHING, self.book.ask)
+        exclusive = tuple(tuple(sorted(rule.items())) for rule in self.args.exclusive)
+        on.declare(Reads.NOTHING, self.book.ask, lasts=(self.way, exclusive))
         on.filter(self.hopeless)
         on.limit(self.limit, code=self.way.too_full, cure=Cure.EVICTION)
         if self.args.weight and self.args.policy:
-            on.load_score(self.score)
+            on.load_score(self.score, looks_beyond=lambda: bool(self.book.boards))
         if self.book.boards:
             on.moved(self.moved)
             on.annotate(self.annotate)

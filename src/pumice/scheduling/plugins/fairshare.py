@@ -22,7 +22,6 @@ from pumice.scheduling.core.decisions import Factors, QueueUsage, UserUsage
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.steady import AmountSum
-from pumice.scheduling.placing import annotation_values
 from pumice.scheduling.sharing import decayed_usage
 from pumice.scheduling.sharing.decayed_usage import Decay, Held
 from pumice.scheduling.sharing.queue_tree import queue_tree
@@ -450,7 +449,7 @@ class _Scale:
     def values(self, gang: GangState) -> tuple[float, ...]:
         """Priority class, fair share, age, size, queue."""
         plugin = self._plugin
-        created = annotation_values.instant_of(gang.spec.created)
+        created = gang.gang.created
         waited = 0 if created is None else max(self._now - created, 0)
         minimum = gang.spec.minimum or gang.gang.least
         return (

@@ -81,7 +81,7 @@ class NodeOrder(Plugin):
         weights, on = self.weights, session.on
         reads = Reads.NOTHING
         if weights.least_requested or weights.most_requested or weights.balanced:
-            on.load_score(self.load)
+            on.load_score(self.load, looks_beyond=lambda: False)
         if weights.node_affinity:
             reads |= Reads.NODE_AFFINITY
             on.fixed_score(self.preferred_nodes)

@@ -86,7 +86,7 @@ class NumaAware(Plugin):
         self.given: dict[str, Assignment] = {}
         self.asks: dict[str, Ask | None] = {}
         on = session.on
-        on.declare(Reads.NOTHING, self.ask)
+        on.declare(Reads.NOTHING, ask_of, lasts=True)
         on.filter(self.policies)
         if self.managed:
             on.live_filter(self.filter, concerns=self._concerns)

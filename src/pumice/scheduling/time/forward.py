@@ -1,7 +1,7 @@
 """The real engine run ahead under virtual time, over a cluster of its own: no API server, no clock, no chance.
 
     ahead = Forward(intake, policy, now=now, run_time=lambda gang: 10 * instant.MINUTE)
-    ahead.submit(now + instant.HOUR, [group, *pods])
+    ahead.submit(now + instant.HOUR, lambda: [group, *pods])
     for step in ahead.run(until=now + instant.DAY):
         print(step.at, step.started, step.ended)
 
@@ -38,7 +38,7 @@ from pumice.scheduling.evicting import backoff
 from pumice.scheduling.time import reservations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pumice.api.meta import Struct
     from pumice.api.pods import Pod
@@ -62,9 +62,9 @@ CYCLES_AT_ONCE_MAX = 100  # in which the clock stands still; a plugin that alway
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Arrival:
-    """Objects that come to be: a group and its pods, or a node that joins."""
+    """Objects that come to be: a group and its pods, or a node that joins. They are made then: a month of them would fill the memory."""
 
-    objects: Sequence[Struct]
+    objects: Callable[[], Iterable[Struct]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Forward:
         self._wake: Instant | None = now  # there is a cycle then, events or not
         self._stood_still = 0
 
-    def submit(self, at: Instant, objects: Sequence[Struct]) -> None:
+    def submit(self, at: Instant, objects: Callable[[], Iterable[Struct]]) -> None:
         """Objects that arrive together at a moment that has not passed."""
         self._foresee(at, Arrival(objects))
 
@@ -221,7 +221,7 @@ class Forward:
             match heapq.heappop(self._events)[2]:
                 case Arrival(objects):
                     is_news = True
-                    for thing in objects:
+                    for thing in objects():
                         self.intake.apply(Upserted(object=thing))
                 case End(gang, run) if self._starts.get(gang) == run and gang in self.running:
                     self._end(gang)
