@@ -1,4 +1,4 @@
-"""What is taking a pod away: the condition DisruptionTarget for all who read pods, and the whole story as data in an annotation."""
+"""Why a pod is evicted: the condition DisruptionTarget for everyone who reads pods, and the details as data in an annotation."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ _NOTICES = msgspec.json.Decoder(Notice)
 
 
 def of_pod(pod: Pod) -> Disruption | None:
-    """What is taking the pod away; None where nothing is. Who evicts without our annotation is told by the condition's own words."""
+    """Why the pod is being evicted; None if it is not. Without our annotation, the condition's reason and message say all that is known."""
     for each in pod.status.conditions:
         if each.type == CONDITION and each.status == "True":
             since = each.last_transition_time or ""
