@@ -3,14 +3,14 @@
     parse_label_selector("app=web,tier in (a,b),!old")       what people write after -l
     label_selector({"matchLabels": {"app": "web"}})           the object in a manifest; None matches nothing, {} everything
     parse_field_selector("spec.nodeName=n1")                  what people write after --field-selector
-    node_selector({"nodeSelectorTerms": [...]})               required node affinity
+    node_selector_of([([("zone", "In", ["a"])], [])])        required node affinity
 
 The functions ending in `_of` take the same things already split into an object's pieces: labels, and expressions as
 (key, operator, values). Everything is matched, validated and printed as apimachinery does.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -372,32 +372,12 @@ def node_selector_term_of(
     return NodeSelectorTerm(labels, FieldSelector(tuple(fields)))
 
 
-def node_selector_term(term: Mapping[str, Any]) -> NodeSelectorTerm:
-    """The term of a manifest's NodeSelectorTerm object."""
-    subject = "node selector term"
-    return node_selector_term_of(
-        _expressions(term, "matchExpressions", subject), _expressions(term, "matchFields", subject)
-    )
-
-
 def node_selector_of(terms: Iterable[tuple[Iterable[Expression], Iterable[Expression]]]) -> NodeSelector:
     """The selector of an object's terms, each given as its matchExpressions and matchFields."""
-    return _node_selector(terms, lambda term: node_selector_term_of(*term))
-
-
-def node_selector(selector: Mapping[str, Any]) -> NodeSelector:
-    """The selector of a manifest's NodeSelector object."""
-    terms = selector.get("nodeSelectorTerms") or []
-    if not isinstance(terms, list | tuple) or not all(isinstance(term, Mapping) for term in terms):
-        raise SelectorError("node selector: nodeSelectorTerms must be a list of objects")
-    return _node_selector(terms, node_selector_term)
-
-
-def _node_selector(terms: Iterable[Any], compiled: Callable[[Any], NodeSelectorTerm]) -> NodeSelector:
     good, problems = [], []
     for index, term in enumerate(terms):
         try:
-            good.append(compiled(term))
+            good.append(node_selector_term_of(*term))
         except SelectorError as error:
             problems.append(f"nodeSelectorTerms[{index}]: {error}")
     return NodeSelector(tuple(good), tuple(problems))

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pumice import instant, quantity, selectors, yamltext
+from pumice.api.decoding import decode_value
+from pumice.api.pods import NodeSelector
+from pumice.cluster.matching import compile_terms
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
@@ -227,7 +230,7 @@ def test_node_affinity_agrees_with_the_default_scheduler(oracle: Oracle, seed: i
         node = {"metadata": {"name": "n1", "labels": labels}}
         question = {"op": "node_selector_term", "selector": {"nodeSelectorTerms": terms}, "node": node}
         (answer,) = oracle.ask_all([question])
-        ours = selectors.node_selector({"nodeSelectorTerms": terms})
+        ours = compile_terms(decode_value(NodeSelector, {"nodeSelectorTerms": terms}))
         matches = ours.matches(labels, node_name="n1")
         if "error" in answer:
             assert ours.problems, (terms, answer)

@@ -227,9 +227,9 @@ def test_a_broken_field_selector_is_refused(text):
 
 def a_term(*expressions, fields=()):
     def entries(items):
-        return [{"key": key, "operator": operator, "values": values} for key, operator, *values in items]
+        return [(key, operator, values) for key, operator, *values in items]
 
-    return {"matchExpressions": entries(expressions), "matchFields": entries(fields)}
+    return entries(expressions), entries(fields)
 
 
 NODE = {"zone": "a", "cores": "8"}
@@ -257,7 +257,7 @@ NODE = {"zone": "a", "cores": "8"}
     ],
 )
 def test_node_affinity_terms_are_ored_and_their_requirements_anded(terms, matches):
-    selector = selectors.node_selector({"nodeSelectorTerms": terms})
+    selector = selectors.node_selector_of(terms)
     assert selector.matches(NODE, node_name="n1") is matches
 
 
@@ -267,21 +267,10 @@ def test_a_broken_term_is_reported_and_does_not_spoil_the_others():
         a_term(fields=[("metadata.name", "In", "n1", "n2")]),
         a_term(("zone", "Exists")),
     ]
-    selector = selectors.node_selector({"nodeSelectorTerms": terms})
+    selector = selectors.node_selector_of(terms)
     assert len(selector.terms) == 1
     assert [problem.partition(":")[0] for problem in selector.problems] == [
         "nodeSelectorTerms[0]",
         "nodeSelectorTerms[1]",
     ]
     assert "use In or NotIn with exactly one value" in selector.problems[1]
-
-
-def test_node_affinity_compiles_from_pieces_of_typed_objects():
-    selector = selectors.node_selector_of([([("zone", "In", ["a"])], [("metadata.name", "In", ["n1"])])])
-    assert selector.matches(NODE, node_name="n1")
-    assert not selector.matches(NODE, node_name="n2")
-
-
-def test_node_selector_terms_must_be_objects():
-    with pytest.raises(SelectorError, match="list of objects"):
-        selectors.node_selector({"nodeSelectorTerms": ["a"]})

@@ -32,7 +32,7 @@ tables and sentences, may change.
 | `pumice prio -o json`, `pumice sprio -o json` | [Gangs that wait](#gangs-that-wait) |
 | `pumice deadlocks -o json` | [Deadlocks](#deadlocks) |
 | `pumice history -o json`, `pumice sacct -o json` | [Finished gangs](#finished-gangs); `-o csv` has the names of `gangs[]` as its heads |
-| `pumice report --format json` | [Bill](#bill) |
+| `pumice report -o json` | [Bill](#bill) |
 | `pumice forecast -o json` | [Forecasts](#forecasts) |
 | `pumice why-evicted JOB -o json` | `evictions`: a list of [Eviction](read-model.md#eviction) |
 | `pumice consolidate --dry-run -o json` | [Moves](#moves) |
@@ -42,9 +42,10 @@ tables and sentences, may change.
 | `pumice simulate ... -o json` | [Simulations](#simulations) |
 | `pumice replay FILE -o json` | [Cycles](#cycles); of one cycle its names and those of `schedule`, of one gang a [GangDetail](read-model.md#gangdetail) |
 | `pumice migrate check -o json` | [Findings](#findings) |
+| `pumice status -o json` | `clusters`: `pid`, `started` (of the process), `url`, `kubeconfig` and `nodes` of each `pumice up` |
 | `pumice version -o json` | `client`: `version`, `python` and `platform`; `server`: what the API server says at `/version` |
 | `pumice bench plan -o json` | figures of one run, for people who compare machines; their names are not promised |
-| `pumice explain ... -o json` | `source`, `job` and `events`, and a [GangDetail](read-model.md#gangdetail) |
+| `pumice explain ... -o json` | `source`, `job` and `events`, and a [GangDetail](read-model.md#gangdetail); `podsOfOtherSchedulers` (a number by scheduler) where the gang has none of ours |
 | `pumice schedule -f FILE -o json` | `binds`, `pipelined`, `evictions`, `podGroups`, and `volumesFirst` where volumes come first; [reasons](reasons.md) |
 
 A `List` has `apiVersion`, `kind`, `metadata` and `items`. With `-w`, `top` prints one document after the other, and a listing each object that changes.
@@ -183,6 +184,16 @@ DIFFERENCES = {
     "evictedNoMore": "gangs that are evicted as things are, and would stay",
     "displaced": "gangs with pods on a drained node; true: they would start again elsewhere",
     "waiting": "how many gangs would go on waiting",
+    "at": "the moment from which was looked ahead, RFC 3339",
+    "forecasts.GANG.before": "when it starts as things are; null: it does not wait",
+    "forecasts.GANG.after": "when it would start",
+    "forecasts.GANG.after.p50": "as likely before as after; null: not within a week, or (see `complete`) not known; so of `before`",
+    "forecasts.GANG.after.p90": "in nine of ten cases by then",
+    "forecasts.GANG.after.ahead": "gangs that run and are expected to end before",
+    "forecasts.GANG.after.withoutEstimate": "of those, gangs whose end nobody has estimated",
+    "forecasts.GANG.after.complete": "false: the look ahead was cut short",
+    "notForecast": "gangs in line that nobody looked ahead for",
+    "noForecast": "why nobody looked ahead at all; else empty",
 }
 SQUEUE = {
     "jobs[].job": "",

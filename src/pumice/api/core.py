@@ -29,8 +29,6 @@ class Taint(Struct):
 class NodeSpec(Struct):
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
-    provider_id: str = msgspec.field(name="providerID", default="")
-    pod_cidr: str = msgspec.field(name="podCIDR", default="")
 
 
 class ContainerImage(Struct):
@@ -44,22 +42,7 @@ class NodeAddress(Struct):
 
 
 class NodeSystemInfo(Struct):
-    """What `kubectl get nodes -o wide` shows."""
-
-    kubelet_version: str = ""
-    os_image: str = ""
-    kernel_version: str = ""
     container_runtime_version: str = ""
-    operating_system: str = ""
-    architecture: str = ""
-
-
-NO_SYSTEM_INFO = NodeSystemInfo()
-
-
-class AttachedVolume(Struct):
-    name: str = ""
-    device_path: str = ""
 
 
 class NodeStatus(Struct):
@@ -68,9 +51,7 @@ class NodeStatus(Struct):
     conditions: tuple[Condition, ...] = ()
     addresses: tuple[NodeAddress, ...] = ()
     images: tuple[ContainerImage, ...] = ()
-    volumes_attached: tuple[AttachedVolume, ...] = ()
-    node_info: NodeSystemInfo = NO_SYSTEM_INFO
-    declared_features: tuple[str, ...] = ()
+    node_info: NodeSystemInfo = NodeSystemInfo()
 
 
 class Node(Struct):

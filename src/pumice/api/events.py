@@ -5,11 +5,6 @@ from pumice.api.meta import NO_METADATA, ObjectMeta, ObjectReference, Struct
 
 class EventSource(Struct):
     component: str = ""
-    host: str = ""
-
-
-class EventSeries(Struct):
-    count: int = 0
 
 
 class CoreEvent(Struct):
@@ -17,13 +12,11 @@ class CoreEvent(Struct):
 
     metadata: ObjectMeta = NO_METADATA
     involved_object: ObjectReference = ObjectReference()
-    related: ObjectReference | None = None
     type: str = ""
     reason: str = ""
     message: str = ""
     action: str = ""
     count: int = 0
-    series: EventSeries | None = None
     source: EventSource = EventSource()
     reporting_component: str = ""
     reporting_instance: str = ""

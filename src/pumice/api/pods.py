@@ -164,8 +164,6 @@ class AWSElasticBlockStoreVolumeSource(Struct):
 
 class ISCSIVolumeSource(Struct):
     iqn: str = ""
-    lun: int = 0
-    target_portal: str = ""
     read_only: bool = False
 
 

@@ -1,8 +1,6 @@
 """Storage (storage.k8s.io/v1): what decides on which nodes a claim can be provided or attached."""
 
-from collections.abc import Mapping
-
-from pumice.api.meta import NO_METADATA, NOTHING, LabelSelector, ObjectMeta, Quantity, Struct
+from pumice.api.meta import NO_METADATA, LabelSelector, ObjectMeta, Quantity, Struct
 
 
 class TopologySelectorLabelRequirement(Struct):
@@ -17,7 +15,6 @@ class TopologySelectorTerm(Struct):
 class StorageClass(Struct):
     metadata: ObjectMeta = NO_METADATA
     provisioner: str = ""
-    parameters: Mapping[str, str] = NOTHING
     volume_binding_mode: str = "Immediate"
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
 
@@ -28,7 +25,6 @@ class VolumeNodeResources(Struct):
 
 class CSINodeDriver(Struct):
     name: str = ""
-    topology_keys: tuple[str, ...] = ()
     allocatable: VolumeNodeResources | None = None
 
 

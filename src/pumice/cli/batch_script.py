@@ -28,6 +28,7 @@ GPU: Final = "nvidia.com/gpu"
 TASK: Final = "node"
 SIGNAL_S: Final = 60  # Slurm's own, where --signal gives no time
 IMAGE: Final = "ubuntu:24.04"  # it has bash, which most batch scripts ask for
+NUMBER_MAX: Final = 10**9 - 1  # of anything that an option counts
 CPUS: Final = 1  # for each task, as with Slurm
 
 
@@ -75,6 +76,19 @@ IGNORED: Final = frozenset(
     }
     | {"no-requeue", "parsable", "qos", "requeue", "verbose", "wait-all-nodes"}
 )
+# What people ask for most that has another form here.
+INSTEAD: Final = {
+    "array": "give a task as many replicas, or submit a Job for each number",
+    "dependency": "make a JobFlow of the Jobs",
+    "constraint": "add a nodeSelector to what --to-yaml prints",
+    "exclude": "add node affinity to what --to-yaml prints",
+    "nodelist": "add node affinity to what --to-yaml prints",
+    "mem-per-cpu": "use --mem, the memory of each node",
+    "mem-per-gpu": "use --mem, the memory of each node",
+    "cpus-per-gpu": "use --cpus-per-task",
+    "gpus-per-task": "use --gpus-per-node, or --gpus for all nodes together",
+}
+_LETTERS_INSTEAD: Final = {"a": "array", "d": "dependency", "C": "constraint", "x": "exclude", "w": "nodelist"}
 _IGNORED_LETTERS: Final = {"A": "account", "e": "error", "q": "qos", "v": "verbose"}
 _WITHOUT_VALUE: Final = frozenset({"exclusive", "no-requeue", "parsable", "requeue", "verbose", "get-user-env"})
 _NAME: Final = re.compile(r"[^a-z0-9-]+")
@@ -104,6 +118,10 @@ def read(text: str, source: str) -> Script:
         raise BadInput(f"{source}: more than {SCRIPT_BYTES_MAX} bytes; put data into a volume")
     if not text.startswith("#!"):
         raise BadInput(f"{source}: the first line names no interpreter; begin it with #!/bin/bash, or use --wrap")
+    if "\r\n" in text:
+        raise BadInput(
+            f"{source}: lines end as on Windows (\\r\\n), and no shell reads that; convert it, as with dos2unix"
+        )
     found: dict[str, Said] = {}
     warnings: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -138,7 +156,8 @@ def _words(text: str, where: str) -> Iterator[tuple[str, str]]:
             raise BadInput(f"{where}: {word!r} is no option; write --name=value")
         if name not in _BY_NAME and name not in IGNORED:
             known = ", ".join(f"--{option.name}" for option in OPTIONS)
-            raise BadInput(f"{where}: {word.partition('=')[0]} is not known here; remove it, or use some of {known}")
+            instead = INSTEAD.get(_LETTERS_INSTEAD.get(name[1:], name), f"remove it, or use some of {known}")
+            raise BadInput(f"{where}: {word.partition('=')[0]} is not known here; {instead}")
         if not equals and name not in _WITHOUT_VALUE:
             value = next(rest, "")
             if not value and name in _BY_NAME:
@@ -211,8 +230,8 @@ def _count(options: Mapping[str, Said], name: str, *, least: int = 1) -> int | N
 
 
 def _whole(text: str, where: str, *, least: int) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 9) or int(text) < least:
-        raise BadInput(f"{where} {text!r}: expected a whole number of {least} or more")
+    if not (text.isascii() and text.isdigit() and len(text) <= 20) or not least <= int(text) <= NUMBER_MAX:
+        raise BadInput(f"{where} {text[:40]!r}: expected a whole number from {least} to {NUMBER_MAX}")
     return int(text)
 
 

@@ -103,9 +103,7 @@ def asks(
     return decorate
 
 
-def targets(
-    *, namespace: Sequence[str] = NAMESPACE, everywhere: bool = False
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def targets(*, everywhere: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The usual options for a command that may do without a cluster: its body gets a Target, and connects by itself."""
 
     def decorate(body: Callable[..., None]) -> Callable[..., None]:
@@ -114,7 +112,7 @@ def targets(
             target = Target(*(options.pop(field.name, field.default) for field in dataclasses.fields(Target)))
             body(target, **options)
 
-        for option in reversed(_options(namespace, everywhere=everywhere, watch=False, output=False)):
+        for option in reversed(_options(NAMESPACE, everywhere=everywhere, watch=False, output=False)):
             run = option(run)
         return run
 

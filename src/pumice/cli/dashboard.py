@@ -17,7 +17,7 @@ from pumice.errors import BadInput
 from pumice.runtime import silent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from pumice.cli.cluster_command import ClusterAccess
     from pumice.dashboard.people import Door
@@ -153,7 +153,7 @@ async def serving(
 
 
 def bare(connection: Connection) -> Connection:
-    """The same server, to whom we show nothing of our own: neither token nor certificate, and nobody whom we impersonate."""
+    """The same server without our credentials: no token, no certificate, no impersonation."""
     from pumice.kube.credentials import Anonymous
 
     return dataclasses.replace(connection, credentials=Anonymous(), headers=())
@@ -162,10 +162,9 @@ def bare(connection: Connection) -> Connection:
 class Links:
     """Tells one-time links: on the terminal, in a file, and the first one to the browser."""
 
-    def __init__(self, file: str | Path | None, *, opens: bool, echo: Callable[[str], None] = click.echo) -> None:
+    def __init__(self, file: str | Path | None, *, opens: bool) -> None:
         self._file = Path(file) if file is not None else None
         self._opens = opens
-        self._echo = echo
         self._told = False
         self.port = 0
 
@@ -176,7 +175,7 @@ class Links:
             descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(f"{link}\n")
-        self._echo(f"{'look    ' if not self._told else 'next    '} {link}")
+        click.echo(f"{'look    ' if not self._told else 'next    '} {link}")
         if self._opens and not self._told:
             open_browser(link)
         self._told = True

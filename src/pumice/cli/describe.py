@@ -33,7 +33,7 @@ async def events_of(client: Client, obj: Json) -> list[Json]:
     meta = obj["metadata"]
     fields = f"involvedObject.uid={meta['uid']}"
     found = await client.list_json(by_struct(CoreEvent), namespace=meta.get("namespace", ""), fields=fields)
-    return sorted(found, key=_when)
+    return sorted(found, key=when)
 
 
 async def events_of_job(client: Client, job: Json) -> list[Json]:
@@ -59,20 +59,25 @@ async def events_of_job(client: Client, job: Json) -> list[Json]:
     found = await client.list_json(by_struct(CoreEvent), namespace=namespace)
     own = [each for each in found if concerns(each.get("involvedObject") or {})]
     born = (meta.get("creationTimestamp") or "")[:_SECONDS]  # an earlier Job of this name had pods of the same names
-    return merge([each for each in own if _when(each)[:_SECONDS] >= born])
+    return merge([each for each in own if when(each)[:_SECONDS] >= born])
+
+
+def is_trouble(event: Json) -> bool:
+    """A warning that says more than that the gang waits."""
+    return event.get("type") == "Warning" and event.get("reason") not in _WAITING
 
 
 def merge(events: Sequence[Json]) -> list[Json]:
     """Each thing that was said once, by its last time, oldest first; `about` says of what: `pod/w-0`, or `3 pods`."""
     said: dict[tuple[str, str], dict[str, Json]] = {}
-    for each in sorted(events, key=_when):
+    for each in sorted(events, key=when):
         about = each.get("involvedObject") or {}
         named = f"{about.get('kind', '').lower()}/{about.get('name', '')}"
         topic = _topic(each, f"{about.get('namespace', '')}/{about.get('name', '')}")
         same = said.pop(topic, {})
         same.pop(named, None)  # so that it stands last now
         said[topic] = {**same, named: each}
-    return [{**_spokesman(list(found.values())), "about": _subjects(list(found))} for found in said.values()]
+    return [{**_representative(list(found.values())), "about": _subjects(list(found))} for found in said.values()]
 
 
 def _topic(event: Json, own_name: str) -> tuple[str, str]:
@@ -81,11 +86,11 @@ def _topic(event: Json, own_name: str) -> tuple[str, str]:
     return (_WAITS, _PREFIX.sub("", message)) if reason in _WAITING else (reason, message)
 
 
-def _spokesman(events: Sequence[Json]) -> Json:
+def _representative(events: Sequence[Json]) -> Json:
     """The group's own word where there is one, else the latest."""
     of_group = [each for each in events if each.get("reason") == _WAITS]
     latest: Json = (of_group or events)[-1]
-    return {**latest, "lastTimestamp": max(_when(each) for each in events)}
+    return {**latest, "lastTimestamp": max(when(each) for each in events)}
 
 
 def _subjects(named: Sequence[str]) -> str:
@@ -95,7 +100,7 @@ def _subjects(named: Sequence[str]) -> str:
     return ", ".join([*others, *(pods if len(pods) < 2 else [f"{len(pods)} pods"])])
 
 
-def _when(event: Json) -> str:
+def when(event: Json) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
 
 
@@ -209,7 +214,7 @@ def events_text(events: Sequence[Json], now: Instant) -> str:
         (
             each.get("type") or "",
             each.get("reason") or "",
-            tables.since(_when(each), now),
+            tables.since(when(each), now),
             *([each["about"]] if merged else []),
             ((each.get("source") or {}).get("component")) or each.get("reportingComponent") or "",
             each.get("message") or "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
@@ -12,9 +13,12 @@ from pumice.cli import completion
 from pumice.cli.cluster_command import ClusterAccess, asks
 from pumice.cli.printing import align
 from pumice.cli.results import Report
-from pumice.errors import BadInput, NotFound
+from pumice.errors import BadInput, NotFound, Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.api.meta import Json
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
     from pumice.cli.colours import Paint
@@ -55,21 +59,51 @@ async def explain(access: ClusterAccess, subject: tuple[str, ...], policy_file: 
     answer = await sources.explain(access, group, policy_file, suggest=not quick)
     whole = (await access.client.get(type(group), group.metadata.name, namespace=access.namespace)).json()
     events = await describe.events_of(access.client, whole)
+    others: Mapping[str, int] = {}
+    if not answer.detail.gang.members.pods:
+        events = sorted([*events, *await _of_its_owner(access, group)], key=describe.when)
+        others = await _of_other_schedulers(access, group)
     now = access.clock.now()
     told = f"\n\n{describe.events_text(events, now)}".rstrip("\n") if events else ""
 
     def text(paint: Paint) -> str:
         about = name if kind == "pod" else ""
-        return explanation_text.text(answer, now, job=job, pod=about, paint=paint) + told
+        whole = explanation_text.text(answer, now, job=job, pod=about, paint=paint)
+        return whole + explanation_text.others(others) + told
 
     data = {
         **({"job": job} if job else {}),
         "source": answer.source,
         **msgspec.to_builtins(answer.detail),
         **_suggestions_data(answer),
+        **({"podsOfOtherSchedulers": others} if others else {}),
         "events": [each.get("message", "") for each in events],
     }
     return Report(text, data)
+
+
+async def _of_its_owner(access: ClusterAccess, group: PodGroup) -> list[Json]:
+    """Why a Job makes no pods stands in its own events."""
+    from pumice.cli import describe
+
+    found: list[Json] = []
+    for owner in group.metadata.owner_references:
+        about = {"metadata": {"uid": owner.uid, "namespace": group.metadata.namespace}}
+        found += [each for each in await describe.events_of(access.client, about) if describe.is_trouble(each)]
+    return found
+
+
+async def _of_other_schedulers(access: ClusterAccess, group: PodGroup) -> Mapping[str, int]:
+    """How many pods name the group and a scheduler that Pumice does not serve, by that scheduler."""
+    from pumice.api.pods import Pod
+    from pumice.cli.sources import group_of
+
+    try:
+        pods = (await access.client.list(Pod, namespace=group.metadata.namespace)).items
+    except Refused:  # who may not look at pods is told the rest
+        return {}
+    own = [pod.spec.scheduler_name for pod in pods if group_of(pod) == group.metadata.name]
+    return Counter(name for name in own if name not in SCHEDULER_NAMES)
 
 
 def _suggestions_data(answer: Answer) -> dict[str, object]:

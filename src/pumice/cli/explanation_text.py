@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pumice import instant
+from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.cli import gang_names
 from pumice.cli.colours import PLAIN
 from pumice.cli.printing import align
@@ -14,7 +15,7 @@ from pumice.cluster import amounts
 from pumice.scheduling.core.codes import Code
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pumice.cli.colours import Paint
     from pumice.cli.sources import Answer
@@ -80,6 +81,16 @@ def _head(answer: Answer, now: Instant, job: str, pod: str, paint: Paint) -> str
             )
         )
     return align(rows)
+
+
+def others(schedulers: Mapping[str, int]) -> str:
+    """Pods of the gang that no Pumice looks at: somebody forgot to name it, most of the time."""
+    lines = [
+        f"  {_count_text(pods, 'pod')} of the group {'name' if pods != 1 else 'names'} the scheduler {name}; members of a gang need "
+        f"schedulerName: {' or '.join(SCHEDULER_NAMES)}"
+        for name, pods in sorted(schedulers.items())
+    ]
+    return "\n\n" + "\n".join(["Pods that Pumice leaves alone:", *lines]) if lines else ""
 
 
 def _whole(detail: model.GangDetail) -> amounts.Amounts:

@@ -201,15 +201,23 @@ def _why(told: Forecast) -> str:
         return "the cluster is too large to look so far ahead"
     if told.p50 is None:
         return "see `pumice explain` for what it waits for"
-    front = f"{told.ahead} running gang{'s' if told.ahead != 1 else ''} in front"
-    parts = [f"no estimate for {told.unknown} of {front}" if told.unknown else front] if told.ahead else []
+    parts = [_front(told.ahead, told.unknown)] if told.ahead else []
     if told.victims:
-        parts.append(f"pushes aside {_victims(told)}")
+        parts.append(f"pushes aside {_victims(told.victims)}")
     return ", ".join(parts) or "nothing is in front of it"
 
 
-def _victims(told: Forecast) -> str:
-    return ", ".join(f"{count} pod{'s' if count != 1 else ''} of {gang}" for gang, count in told.victims.items())
+def _front(ahead: int, unknown: int) -> str:
+    front = f"{_count(ahead, 'running gang')} in front"
+    return f"no estimate for {unknown} of {front}" if unknown else front
+
+
+def _victims(pods: Mapping[str, int]) -> str:
+    return ", ".join(f"{_count(count, 'pod')} of {gang}" for gang, count in pods.items())
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"
 
 
 def as_data(told: Forecast) -> dict[str, Any]:
@@ -234,11 +242,11 @@ async def of_job(access: ClusterAccess, job: Json) -> Report:
     """When a Job would start that a server has checked and not made, where, and who would have to leave."""
     from pumice.api import changes, decoding
     from pumice.api.batch import Job
-    from pumice.cli import sources, unborn
+    from pumice.cli import future_pods, sources
 
     world = await sources.world(access, None)
     meta = {**job["metadata"], "uid": job["metadata"].get("uid") or "not-made"}
-    key, objects = unborn.gang_of(decoding.decode_value(Job, {**job, "metadata": meta}), world)
+    key, objects = future_pods.gang_of(decoding.decode_value(Job, {**job, "metadata": meta}), world)
     for thing in objects:
         world.intake.apply(changes.Upserted(object=thing))
     horizon = 168 * instant.HOUR
@@ -264,17 +272,13 @@ def _job_text(job: Json, told: dict[str, Any], now: Instant) -> str:
     if told["nodes"]:
         shown = list(told["nodes"].items())[:NODES_SHOWN_MAX]
         more = f" and {len(told['nodes']) - len(shown)} more nodes" if len(told["nodes"]) > len(shown) else ""
-        lines.append(
-            "on " + ", ".join(f"{node} ({count} pod{'s' if count != 1 else ''})" for node, count in shown) + more
-        )
+        lines.append("on " + ", ".join(f"{node} ({_count(count, 'pod')})" for node, count in shown) + more)
         pods = sum(task.get("replicas", 1) for task in job["spec"].get("tasks", ()))
         started = sum(told["nodes"].values())
         if not more and started < pods:
             lines.append(f"with {started} of its {pods} pods, enough to start; the others follow when there is room")
     if told["victims"]:
-        lines.append(
-            "would push aside " + ", ".join(f"{count} pods of {gang}" for gang, count in told["victims"].items())
-        )
+        lines.append(f"would push aside {_victims(told['victims'])}")
     if told["withoutEstimate"]:
-        lines.append(f"no estimate for {told['withoutEstimate']} of {told['ahead']} running gangs in front")
+        lines.append(_front(told["ahead"], told["withoutEstimate"]))
     return "\n".join(lines) + "\nNothing was made."

@@ -74,13 +74,17 @@ def _script(script: str | None, wrap: str) -> tuple[Script, str]:
 
     from pumice.cli import batch_script
 
-    if bool(script) == bool(wrap):
+    if script and wrap:
         raise BadInput("expected a script or --wrap COMMAND, and not both; name one")
-    if script is None:
+    if wrap:
         return batch_script.read(f"#!/bin/sh\n{wrap}\n", _WRAPPED), _WRAPPED
+    if script is None and sys.stdin.isatty():
+        raise BadInput("expected a script, from a file or from stdin, or --wrap COMMAND; name one")
+    script = script or "-"  # as Slurm's: sbatch <<END
     try:
         raw = sys.stdin.buffer.read() if script == "-" else Path(script).read_bytes()
-        return batch_script.read(raw.decode(), script), script
+        source = "stdin" if script == "-" else script
+        return batch_script.read(raw.decode(), source), source
     except FileNotFoundError as error:
         raise NotFound(f"{script}: no such file; check the name") from error
     except (OSError, UnicodeDecodeError) as error:

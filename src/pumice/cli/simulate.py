@@ -48,7 +48,6 @@ RECORD = "record:"
 DUMPS = frozenset({".yaml", ".yml", ".json"})
 WEIGHT_MAX = 1_000_000
 POLICIES_MAX = 16  # in one call
-_FIGURES = ("mean_wait_s", "bounded_slowdown", "utilisation", "makespan_s", "evictions", "lost_gpu_h")
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""`pumice squeue`, `sinfo` and `scancel`: what hands do by themselves after years with Slurm."""
+"""`pumice squeue`, `sinfo` and `scancel`: for people who are used to Slurm."""
 
 from __future__ import annotations
 
@@ -68,33 +68,16 @@ async def squeue(
     import msgspec
 
     from pumice.cli import slurm_tables
+    from pumice.cli.forecast import leaders_state
     from pumice.cli.printing import align
 
     rows = await _rows(access, jobs, partition, user, states)
     if start:
-        rows = await _with_forecasts(access, [row for row in rows if row.state == "PD"])
+        rows = [row for row in rows if row.state == "PD"]
+        state = None if all(row.start for row in rows) else await leaders_state(access, access.scope)
+        rows = slurm_tables.with_forecasts(rows, state.gangs if state is not None else ())
     table = slurm_tables.queue_table(rows, starts=start, everywhere=access.everywhere)
     return Report(align(table).rstrip("\n"), {"jobs": msgspec.to_builtins(rows)}, _names(rows))
-
-
-async def _with_forecasts(access: ClusterAccess, rows: list[QueueRow]) -> list[QueueRow]:
-    """With the likely start of those for which no room is reserved, as far as the scheduler has foreseen it."""
-    import msgspec
-
-    from pumice.cli.forecast import leaders_state
-
-    state = None if all(row.start for row in rows) else await leaders_state(access, access.scope)
-    likely = {
-        (gang.namespace, gang.job): gang.forecast.p50
-        for gang in (state.gangs if state is not None else ())
-        if gang.forecast is not None and gang.forecast.p50
-    }
-    return [
-        row
-        if row.start or (row.namespace, row.job) not in likely
-        else msgspec.structs.replace(row, start=likely[row.namespace, row.job], is_forecast=True, start_unknown="")
-        for row in rows
-    ]
 
 
 def _names(rows: Sequence[QueueRow]) -> tuple[str, ...]:

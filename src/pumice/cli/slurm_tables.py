@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pumice.api.scheduling import PodGroup, Queue
     from pumice.cli.room import NodeRoom
     from pumice.instant import Duration, Instant
+    from pumice.readmodel import model
 
 # Slurm's short words for what a Job is doing.
 STATES = {
@@ -171,13 +172,27 @@ def _start(group: PodGroup | None, state: str) -> tuple[str | None, str]:
         return None, ""
     text = group.metadata.annotations.get(names.RESERVATION) if group is not None else None
     if not text:
-        return None, "no room is reserved for it yet"
+        return None, "no reservation and no forecast yet"
     try:
         at = msgspec.json.decode(text, type=_Reservation).time
         instant.parse_instant(at)
     except (*UNREADABLE, instant.InstantError):
         return None, "its reservation cannot be read"
     return at, ""
+
+
+def with_forecasts(rows: Iterable[QueueRow], gangs: Iterable[model.Gang]) -> list[QueueRow]:
+    """With the likely start of those for which no room is reserved, as far as the scheduler has foreseen it."""
+    told = {(gang.namespace, gang.job): gang.forecast for gang in gangs if gang.forecast is not None}
+    return [_with_forecast(row, told.get((row.namespace, row.job))) for row in rows]
+
+
+def _with_forecast(row: QueueRow, told: model.Forecast | None) -> QueueRow:
+    if row.start or told is None:
+        return row
+    if not told.p50:
+        return msgspec.structs.replace(row, start_unknown="not within a week, as far as is known")
+    return msgspec.structs.replace(row, start=told.p50, is_forecast=True, start_unknown="")
 
 
 def queue_table(rows: Sequence[QueueRow], *, starts: bool, everywhere: bool) -> list[tuple[str, ...]]:

@@ -65,9 +65,9 @@ def job_of(name: str, shape: Shape, *, scheduler: str, queue: str = "", priority
     return {**type_meta(Job), "metadata": {"name": name}, "spec": spec}
 
 
-def with_times(wanted: Json, *, limit: str | None, warning: str | None, signal: str | None = None) -> Json:
+def with_times(wanted: Json, *, limit: str | None, warning: str | None) -> Json:
     """The Job with what flags say about its time; what they do not say stays as the Job has it."""
-    given = {names.TIME_LIMIT: limit, names.TIME_LIMIT_WARNING: warning, names.TIME_LIMIT_SIGNAL: signal}
+    given = {names.TIME_LIMIT: limit, names.TIME_LIMIT_WARNING: warning}
     said = {key: text for key, text in given.items() if text is not None}
     if not said:
         return wanted

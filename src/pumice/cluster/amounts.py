@@ -165,6 +165,11 @@ def names(amounts: Amounts) -> set[str]:
     return {name for name, value in amounts.items() if value >= EPSILON}
 
 
+def units(name: str, value: float) -> float:
+    """An amount as people count: bytes stay bytes, thousandths become cores, cards and pods."""
+    return value if in_bytes(name) else value / MILLI
+
+
 def text(amounts: Amounts) -> str:
     """Amounts for people: `cpu 4, memory 8Gi, nvidia.com/gpu 2`."""
     return ", ".join(f"{name} {quantity_text(name, amounts[name])}" for name in in_reading_order(amounts))

@@ -90,9 +90,9 @@ def slices_of(text: str) -> tuple[tuple[Slice, ...], ...]:
     )
 
 
-def slices_text(containers: Iterable[Iterable[Slice]], kind: str = "NVIDIA") -> str:
+def slices_text(containers: Iterable[Iterable[Slice]]) -> str:
     return ";".join(
-        "".join(f"{each.uuid},{kind},{each.memory},{each.cores}:" for each in container) for container in containers
+        "".join(f"{each.uuid},NVIDIA,{each.memory},{each.cores}:" for each in container) for container in containers
     )
 
 

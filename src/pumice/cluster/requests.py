@@ -55,15 +55,13 @@ class _Asked(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     started_first: tuple[_Container, ...] = ()
     whole_pod: pods.ResourceRequirements | None = None
     overhead: meta.ResourceList = meta.NO_RESOURCES
-    volumes: tuple[str, ...] = ()  # drivers of counted volumes
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=dict).encode  # the shared empty mapping is a read-only view
 _decode = msgspec.msgpack.Decoder(_Asked).decode
 
 
-def request_of(pod: pods.Pod, volume_drivers: Iterable[str] = ()) -> Request:
-    """The pod's request; `volume_drivers` names the CSI driver of each volume that counts against an attach limit."""
+def request_of(pod: pods.Pod) -> Request:
     spec, status = pod.spec, pod.status
     keeps_size = any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in status.conditions)
     asked = _Asked(
@@ -71,9 +69,18 @@ def request_of(pod: pods.Pod, volume_drivers: Iterable[str] = ()) -> Request:
         started_first=_containers(spec.init_containers, status.init_container_statuses, keeps_size=keeps_size),
         whole_pod=spec.resources,
         overhead=spec.overhead,
-        volumes=tuple(volume_drivers),
     )
     return _intern(_encode(asked))
+
+
+def asks_the_same(before: pods.PodStatus, after: pods.PodStatus) -> bool:
+    """Whether a pod whose spec has not changed certainly asks for the same: it is not being resized."""
+    if before is after:
+        return True
+    statuses = (
+        *before.container_statuses, *before.init_container_statuses, *after.container_statuses, *after.init_container_statuses,
+    )  # fmt: skip
+    return before.conditions is after.conditions and not any(map(_grants, statuses))
 
 
 def _containers(
@@ -102,8 +109,6 @@ def _intern(encoded: bytes) -> Request:
     total = _total(asked, _NO_DEFAULTS)
     scored = _total(asked, _SCORED_DEFAULTS)
     total[amounts.PODS] = amounts.MILLI
-    for driver in asked.volumes:
-        amounts.add(total, {f"attachable-volumes-csi-{driver}": amounts.MILLI})
     return _same_request(
         tuple(sorted((name, _clamp(value)) for name, value in total.items() if value)),
         _clamp(scored.get(amounts.CPU, 0)),
@@ -148,3 +153,14 @@ def _of_container(container: _Container, missing: Amounts) -> MutableAmounts:
     for granted in container.granted:
         own = amounts.at_least(own, amounts.read(granted))
     return own
+
+
+def is_guaranteed(pod: pods.Pod) -> bool:
+    """True where every container has limits of CPU and memory, and asks for exactly that: the best quality of service."""
+    return all(_is_bounded(each) for each in (*pod.spec.containers, *pod.spec.init_containers))
+
+
+def _is_bounded(container: pods.Container) -> bool:
+    limits = amounts.read(container.resources.limits)
+    requests = {**limits, **amounts.read(container.resources.requests)}
+    return all(limits.get(name, 0) > 0 and requests[name] == limits[name] for name in (amounts.CPU, amounts.MEMORY))

@@ -14,13 +14,15 @@ import enum
 import re
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from pumice.api import names
 from pumice.cluster.mounts import Mounts, mounts_of
-from pumice.cluster.requests import Request, request_of
+from pumice.cluster.requests import Request, asks_the_same, request_of
 from pumice.cluster.terms import Terms, terms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pumice.api.pods import Pod
 
@@ -93,7 +95,7 @@ class Task:
         return self.pod.status.nominated_node_name
 
 
-def task_of(pod: Pod, *, gang: str, volume_drivers: Iterable[str] = ()) -> Task:
+def task_of(pod: Pod, *, gang: str) -> Task:
     meta, spec = pod.metadata, pod.spec
     annotations, labels = meta.annotations, meta.labels
     return Task(
@@ -104,7 +106,7 @@ def task_of(pod: Pod, *, gang: str, volume_drivers: Iterable[str] = ()) -> Task:
         role=annotations.get(names.TASK_SPEC) or labels.get(names.TASK_SPEC, ""),
         status=status_of(pod),
         node=spec.node_name,
-        request=request_of(pod, volume_drivers),
+        request=request_of(pod),
         priority=_priority(pod),
         created=meta.creation_timestamp or "",
         preemptable=preemptable(annotations, labels, default=True),
@@ -115,6 +117,20 @@ def task_of(pod: Pod, *, gang: str, volume_drivers: Iterable[str] = ()) -> Task:
         mounts=mounts_of(pod),
         pod=pod,
     )
+
+
+def moved_on(task: Task, pod: Pod) -> Task | None:
+    """The task of its pod that has only got on, found from what is known of it; None where anything but node and progress may differ."""
+    known = task.pod
+    if pod.metadata is not known.metadata or not asks_the_same(known.status, pod.status):
+        return None
+    node = pod.spec.node_name
+    if pod.spec is not known.spec and replace(known.spec, node_name=node) != pod.spec:
+        return None
+    return Task(
+        task.uid, task.namespace, task.name, task.gang, task.role, status_of(pod), node, task.request, task.priority,
+        task.created, task.preemptable, task.gates, task.revocable_zone, task.index, task.terms, task.mounts, pod,
+    )  # fmt: skip
 
 
 def status_of(pod: Pod) -> Status:

@@ -24,13 +24,13 @@ from pumice.kube.transport import (
     RESPONSE_BYTES_MAX,
     Request,
     Response,
+    cause_text,
     is_stream,
+    join_headers,
     target,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pumice.kube.credentials import Access
 
 CONNECTIONS_MAX = 256  # calls in flight and open watches together
@@ -83,7 +83,7 @@ class HttpTransport:
                 proxy=self._connection.proxy or None,
                 allow_redirects=False,
             )
-            headers = _lower(answer.headers)
+            headers = join_headers(answer.headers.items())
             if stream and answer.status == 200:
                 return Response(answer.status, headers, stream=_Chunks(answer, self._server))
             async with answer:
@@ -170,15 +170,6 @@ async def _whole(answer: aiohttp.ClientResponse, request: Request) -> bytes:
     return b"".join(chunks)
 
 
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    """Header names in lower case; those that come several times joined by commas, as HTTP has it."""
-    lower: dict[str, str] = {}
-    for name, value in headers.items():
-        key = name.lower()
-        lower[key] = f"{lower[key]}, {value}" if key in lower else value
-    return lower
-
-
 def _cause(error: Exception) -> str:
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "the server closed the connection"
@@ -186,7 +177,11 @@ def _cause(error: Exception) -> str:
         return f"no connection within {CONNECT_S_MAX:g} s"
     if isinstance(error, TimeoutError):
         return f"no data for {READ_S_MAX:g} s, or not all of it within {CALL_S_MAX:g} s"
-    return str(error) or type(error).__name__
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return cause_text(error.certificate_error)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return cause_text(error.os_error)
+    return cause_text(error)
 
 
 def _socket(address: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:

@@ -14,7 +14,6 @@ Informers of one process talk to one server: the first that hears of it again af
 from __future__ import annotations
 
 import asyncio
-import collections
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -29,7 +28,7 @@ from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pumice.clock import Clock
     from pumice.kube.client import Client
@@ -40,7 +39,6 @@ RETRY_S_MAX = 30.0
 WATCH_S_MIN = 300.0  # as client-go: servers with many watchers see them come back spread over time
 WATCH_S_MAX = 600.0
 SHORT_WATCH_S = 1.0  # a watch that ended sooner without a word is a failure, however politely it ended
-CHANGES_PENDING_MAX = 10_000  # how far the reader of changes() may fall behind
 
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -53,10 +51,6 @@ class Key(NamedTuple):
 
     namespace: str
     name: str
-
-
-class Lagging(errors.KubeError):
-    """A reader of changes() fell too far behind to be told everything; it must begin anew."""
 
 
 class Sleepers:
@@ -93,7 +87,6 @@ class Informer(Generic[T]):
         clock: Clock,
         chance: random.Random,
         namespace: str = "",
-        labels: str = "",
         fields: str = "",
         log: Log = silent,
     ) -> None:
@@ -103,7 +96,6 @@ class Informer(Generic[T]):
         self._chance = chance
         self._where = requests.collection_path(struct, namespace)
         self._namespace = namespace
-        self._labels = labels
         self._fields = fields
         self._log = log
         self._objects: dict[Key, T] = {}
@@ -135,36 +127,6 @@ class Informer(Generic[T]):
             receive([*map(Upserted, self._objects.values()), self._relist_change()])
         self._subscribers.append(receive)
         return lambda: self._subscribers.remove(receive)
-
-    async def changes(self, *, pending_max: int = CHANGES_PENDING_MAX) -> AsyncIterator[Sequence[News]]:
-        """The same in batches for a reader with a pace of its own; raises Lagging when it falls behind by too much."""
-        pending: collections.deque[Sequence[News]] = collections.deque()
-        count = 0
-        arrived = asyncio.Event()
-
-        def receive(batch: Sequence[News]) -> None:
-            nonlocal count
-            if count <= pending_max:  # one batch, however large, may always wait: the first one is everything
-                pending.append(batch)
-            count += len(batch)
-            arrived.set()
-
-        leave = self.subscribe(receive)
-        try:
-            while True:
-                await arrived.wait()
-                arrived.clear()
-                lost = count - sum(map(len, pending))
-                if lost:
-                    raise Lagging(
-                        f"a reader of {self._where} is more than {pending_max} changes behind: {lost} were dropped; begin anew"
-                    )
-                while pending:
-                    batch = pending.popleft()
-                    count -= len(batch)
-                    yield batch
-        finally:
-            leave()
 
     # ------------------------------------------------------------------------------------------------------ running
 
@@ -202,7 +164,7 @@ class Informer(Generic[T]):
     async def _list(self) -> None:
         self._unreadable.clear()
         listing = await self._client.list(
-            self._struct, namespace=self._namespace, labels=self._labels, fields=self._fields, bad=self._unread
+            self._struct, namespace=self._namespace, fields=self._fields, bad=self._unread
         )
         self._hear()
         self._replace({_key(item): self._shared(item) for item in listing.items}, listing.resource_version)
@@ -225,7 +187,7 @@ class Informer(Generic[T]):
 
     async def _watch(self, start: Mapping[str, str]) -> None:
         query = {
-            **requests.query(labelSelector=self._labels, fieldSelector=self._fields),
+            **requests.query(fieldSelector=self._fields),
             **start,
             "watch": "true",
             "allowWatchBookmarks": "true",

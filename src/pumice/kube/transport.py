@@ -6,11 +6,12 @@ The embedded server answers these very Requests with these very Responses, so th
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,6 +60,13 @@ class Transport(Protocol):
     async def close(self) -> None: ...
 
 
+def cause_text(error: BaseException) -> str:
+    """What a person calls it: `Connection refused`, and not the socket's address, an errno or a context of the TLS library."""
+    if isinstance(error, ConnectionError) and error.errno:
+        return os.strerror(error.errno)
+    return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+
+
 def is_stream(request: Request) -> bool:
     """Whether the answer goes on until either side ends it: a watch, or a log that is followed."""
     query = request.query
@@ -75,3 +83,12 @@ def target(request: Request) -> str:
     """Path and query as they stand in a URL."""
     query = f"?{urlencode(request.query)}" if request.query else ""
     return f"{quote(request.path, safe=_PATH_SAFE)}{query}"
+
+
+def join_headers(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Header names in lower case; values of one that comes several times joined by commas, as HTTP has it."""
+    joined: dict[str, str] = {}
+    for name, value in pairs:
+        key = name.lower()
+        joined[key] = f"{joined[key]}, {value}" if key in joined else value
+    return joined

@@ -112,7 +112,6 @@ async def watch(
     receive: Callable[[list[Event[T]]], Any],
     *,
     bad: paging.BadObjects,
-    silence_s_max: float = SILENCE_S_MAX,
 ) -> None:
     """Passes on the events of one connection, as many at a time as came together, until the server ends it.
 
@@ -122,15 +121,15 @@ async def watch(
     decoder = Decoder(struct, f"WATCH {request.path}", bad)
     loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(silence_s_max) as patience, client.stream(request) as chunks:
+        async with asyncio.timeout(SILENCE_S_MAX) as patience, client.stream(request) as chunks:
             async for chunk in chunks:
-                patience.reschedule(loop.time() + silence_s_max)
+                patience.reschedule(loop.time() + SILENCE_S_MAX)
                 decoded = [decoder.decode(line) for line in lines.feed(chunk)]
                 if events := [event for event in decoded if event is not None]:
                     receive(events)
     except TimeoutError as error:
         raise errors.Stalled(
-            f"WATCH {request.path}: no word from the server for {silence_s_max:g} s; watch again"
+            f"WATCH {request.path}: no word from the server for {SILENCE_S_MAX:g} s; watch again"
         ) from error
     if lines.begun_bytes:
         raise errors.Unreachable(f"WATCH {request.path}: the stream ended in the middle of a line; watch again")

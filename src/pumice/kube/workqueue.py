@@ -33,11 +33,8 @@ class WorkQueueFull(RuntimeError):
 class WorkQueue(Generic[K]):
     """Hands each key to one worker at a time; belongs to the event loop in which it is used."""
 
-    def __init__(
-        self, chance: random.Random, *, retry_s_first: float = RETRY_S_FIRST, retry_s_max: float = RETRY_S_MAX
-    ) -> None:
+    def __init__(self, chance: random.Random, *, retry_s_max: float = RETRY_S_MAX) -> None:
         self._chance = chance
-        self._retry_s_first = retry_s_first
         self._retry_s_max = retry_s_max
         self._waiting: collections.OrderedDict[K, None] = collections.OrderedDict()
         self._at_work: set[K] = set()
@@ -122,5 +119,5 @@ class WorkQueue(Generic[K]):
     def _delay(self, key: K) -> float:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         # 2**30 times the first delay is beyond any maximum; larger powers only cost memory.
-        delay = min(self._retry_s_max, self._retry_s_first * 2.0 ** min(failures - 1, 30))
+        delay = min(self._retry_s_max, RETRY_S_FIRST * 2.0 ** min(failures - 1, 30))
         return delay * (1.0 + 0.25 * self._chance.random())

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from pumice.api.meta import Json
     from pumice.webhooks.access import QueueAccess
-    from pumice.webhooks.crowding import Crowding
     from pumice.webhooks.reviews import Path, Reviewer
+    from pumice.webhooks.submission_limits import SubmissionLimits
     from pumice.webhooks.submitters import Subject, Submitters
     from pumice.webhooks.target_queues import Destinations
 
@@ -30,7 +30,7 @@ class QueueRights:
     submitters: Submitters
     destinations: Destinations
     access: QueueAccess
-    crowding: Crowding | None = None
+    submission_limits: SubmissionLimits | None = None
 
 
 class Admission:
@@ -39,12 +39,6 @@ class Admission:
     def __init__(self, reviewer: Reviewer, rights: QueueRights | None = None) -> None:
         self._reviewer = reviewer
         self._rights = rights
-
-    async def answer(self, path: Path, request: Json) -> Json:
-        """Both steps in one."""
-        verdict = self.judge(path, request)
-        del request  # up to thirty times as large as its text: a flood of reviews would keep them all while they wait
-        return await self.authorise(verdict)
 
     def judge(self, path: Path, request: Json) -> Verdict:
         """What can be said without asking the API server, and what is to be asked of it; may run in any thread."""
@@ -55,7 +49,7 @@ class Admission:
         if not is_submission(request, by_controllers=rights.submitters.is_trusted(request)):
             return Verdict(response)
         question = _question(request, rights)
-        if problem := _crowded(question, rights):
+        if problem := _over_limit(question, rights):
             return Verdict(refuse_response(question.stub, problem))
         if len(question.queues) > QUEUES_MAX:
             text = f"leads to {len(question.queues)} queues, at most {QUEUES_MAX} can be asked about; make several objects of it"
@@ -63,7 +57,7 @@ class Admission:
         return Verdict(response, question)
 
     async def authorise(self, verdict: Verdict) -> Json:
-        """The answer; of the request nothing is left while it waits."""
+        """The answer. The request is not kept meanwhile: decoded it is up to thirty times as large as its text."""
         if self._rights is None or verdict.question is None:
             return verdict.response
         return await _check_rights(verdict.question, verdict.response, self._rights)
@@ -115,11 +109,15 @@ def _question(request: Json, rights: QueueRights) -> Question:
     )
 
 
-def _crowded(question: Question, rights: QueueRights) -> str:
+def _over_limit(question: Question, rights: QueueRights) -> str:
     """Why one gang more is too many. What controllers make for a user waits instead: they would only try again."""
-    if rights.crowding is None or not (question.is_new and question.is_own) or question.kind not in {"Job", "PodGroup"}:
+    if (
+        rights.submission_limits is None
+        or not (question.is_new and question.is_own)
+        or question.kind not in {"Job", "PodGroup"}
+    ):
         return ""
-    problems = (rights.crowding.problem(question.submitter.user, queue) for queue in question.queues)
+    problems = (rights.submission_limits.problem(question.submitter.user, queue) for queue in question.queues)
     return next((problem for problem in problems if problem), "")
 
 

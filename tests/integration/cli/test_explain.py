@@ -7,6 +7,7 @@ from tests.integration.cli.causes import a_group, a_job, a_pod
 
 from pumice.api.batch import Job
 from pumice.api.core import Node
+from pumice.api.events import CoreEvent
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.kube.transport import Request
@@ -43,6 +44,27 @@ def test_pods_behind_a_scheduling_gate(client, pumice, until):
     assert result.lines[0] == ("Pod:        default/gated-w-0, Pending: held by its scheduling gates example.com/hold")
     assert "Members:    1 pod: 0 run, 1 wait, 1 of them behind a scheduling gate; 1 must start together" in result.lines
     assert "the whole gang: 1 of 1 pods are held by the scheduling gate example.com/hold" in result.out
+
+
+def test_pods_that_name_another_scheduler_are_pointed_out(client, pumice, until):
+    job = a_job("theirs", replicas=2)
+    job["spec"]["schedulerName"] = "somebody-else"
+    client("create", Job, job, namespace="default")
+    until(Job, lambda job: job.get("status", {}).get("pending") == 2, name="theirs")
+    result = pumice("explain", "job/theirs")
+    assert "Pods that Pumice leaves alone:" in result.lines
+    assert (
+        "  2 pods of the group name the scheduler somebody-else; members of a gang need schedulerName: volcano or pumice"
+    ) in result.lines
+    data = json.loads(pumice("explain", "job/theirs", "-o", "json").out)
+    assert data["podsOfOtherSchedulers"] == {"somebody-else": 2}
+
+
+def test_why_a_job_makes_no_pods_stands_beside_its_gang(client, pumice, until):
+    job = a_job("classless", priorityClassName="nowhere")
+    client("create", Job, job, namespace="default")
+    until(CoreEvent, lambda event: event["reason"] == "FailedCreate")
+    assert "no PriorityClass with name nowhere was found" in pumice("explain", "job/classless").out
 
 
 def test_a_gang_that_runs_needs_no_reasons(client, pumice, until):
@@ -284,10 +306,18 @@ def test_single_changes_that_would_start_a_gang_are_named_and_left_out_on_reques
 def test_what_if_says_who_would_start_wait_or_leave_in_a_different_cluster(wedged, pumice):
     more = pumice("what-if", "--add-nodes", "1", "--like", "node-0")
     assert (more.code, more.err) == (0, "")
-    assert more.lines == ["would start: 2 pods of default/wide", "0 gangs go on waiting"]
+    assert more.lines[:2] == ["would start: 2 pods of default/wide", "0 gangs go on waiting"]
+    assert more.lines[-1].startswith("some running gangs have no estimate of their end")
+    [wide] = [line.split() for line in more.lines if line.startswith("default/wide")]
+    assert wide[-2:] == ["now", "now"]
     assert "would start: 2 pods of default/wide" in pumice("what-if", "--without", "runs").out
     drained = json.loads(pumice("what-if", "--drain", "node-0", "--drain", "node-1", "-o", "json").out)
     assert [starts for gang, starts in drained["displaced"].items()] == [False]
+    [runs] = drained["displaced"]
+    assert drained["forecasts"][runs] == {
+        "before": None,
+        "after": {"p50": None, "p90": None, "ahead": 0, "withoutEstimate": 0, "complete": True},
+    }
 
 
 def test_what_if_refuses_what_is_not_there_or_says_nothing(wedged, pumice):

@@ -1,5 +1,6 @@
 """Slurm's commands against a whole embedded cluster."""
 
+import io
 import json
 
 import pytest
@@ -95,6 +96,19 @@ def test_jobs_are_cancelled_by_name_and_by_state(pumice, train):
     assert "ghost" in gone.err
 
 
+def test_without_a_file_the_script_is_read_from_stdin(pumice, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(SCRIPT.encode())))
+    made = pumice("sbatch", "--nodes", "1")
+    assert (made.code, made.err) == (0, "sbatch: stdin, line 9: --mail-type means nothing here, and is left out\n")
+    assert made.out.startswith("Submitted batch job train-")
+
+
+def test_nobody_is_kept_waiting_for_a_script_to_be_typed(pumice, monkeypatch):
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    refused = pumice("sbatch")
+    assert (refused.code, refused.err[:44]) == (2, "pumice: expected a script, from a file or fr")
+
+
 def test_nodes_are_shown_by_state(pumice, train):
     lines = [line.split() for line in pumice("sinfo").lines]
     assert lines[0] == ["PARTITION", "AVAIL", "TIMELIMIT", "NODES", "STATE", "NODELIST"]
@@ -111,9 +125,8 @@ def test_nodes_are_shown_by_state(pumice, train):
         (("squeue", "-j", "ghost"), 3, "there is no job ghost"),
         (("sinfo", "-p", "ghost"), 3, "there is no queue ghost; `pumice queue list` lists them"),
         (("scancel",), 2, "no job was named; write its name, or -u USER"),
-        (("sbatch",), 2, "expected a script or --wrap COMMAND"),
         (("sbatch", "ghost.sh"), 3, "ghost.sh: no such file"),
-        (("sbatch", "--nodes", "two", "--wrap", "x"), 2, "--nodes 'two': expected a whole number of 1 or more"),
+        (("sbatch", "--nodes", "two", "--wrap", "x"), 2, "--nodes 'two': expected a whole number from 1 to 999999999"),
         (("sbatch", "--array", "1-3", "--wrap", "x"), 2, "No such option"),
     ],
 )
@@ -128,4 +141,4 @@ def test_a_line_that_is_not_known_is_refused_by_its_number(pumice, tmp_path):
     path.write_text("#!/bin/sh\n#SBATCH --array=1-10\ntrue\n")
     result = pumice("sbatch", str(path))
     assert (result.code, result.out) == (2, "")
-    assert "array.sh, line 2: --array is not known here; remove it, or use some of --job-name" in result.err
+    assert "array.sh, line 2: --array is not known here; give a task as many replicas" in result.err

@@ -5,7 +5,6 @@ import pytest
 
 from pumice.api import batch, scheduling
 from pumice.api.changes import PodRef
-from pumice.api.core import Node
 from pumice.api.decoding import decode, decode_value
 from pumice.api.meta import ObjectMeta, OwnerReference
 from pumice.api.pods import Container, Pod, PodTemplate, ResourceRequirements, Toleration
@@ -93,8 +92,6 @@ def test_structs_are_frozen():
 
 
 def test_names_with_capitals_are_read_as_kubernetes_spells_them():
-    node = decode(Node, b'{"spec":{"providerID":"aws:///i-1","podCIDR":"10.0.0.0/24"}}')
-    assert (node.spec.provider_id, node.spec.pod_cidr) == ("aws:///i-1", "10.0.0.0/24")
     group = decode(scheduling.PodGroup, b'{"status":{"conditions":[{"type":"Scheduled","transitionID":"t1"}]}}')
     assert group.status.conditions[0].transition_id == "t1"
 

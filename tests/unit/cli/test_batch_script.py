@@ -42,8 +42,10 @@ def test_options_are_read_in_all_of_slurms_spellings_up_to_the_first_command():
 
 def test_what_a_line_asks_for_and_cannot_be_had_is_refused_with_that_line():
     for line, what in (
-        ("--array=1-10", "train.sh, line 3: --array is not known here"),
-        ("-x node7", "train.sh, line 3: -x is not known here"),
+        ("--array=1-10", "train.sh, line 3: --array is not known here; give a task as many replicas"),
+        ("--dependency afterok:7", "train.sh, line 3: --dependency is not known here; make a JobFlow of the Jobs"),
+        ("-x node7", "train.sh, line 3: -x is not known here; add node affinity"),
+        ("--bb=x", "train.sh, line 3: --bb is not known here; remove it, or use some of --job-name, --nodes"),
         ("--nodes", "train.sh, line 3: --nodes has no value; write --nodes=N"),
         ("nodes=4", "train.sh, line 3: 'nodes=4' is no option"),
         ("--job-name='x", "train.sh, line 3: No closing quotation"),
@@ -51,6 +53,11 @@ def test_what_a_line_asks_for_and_cannot_be_had_is_refused_with_that_line():
         with pytest.raises(BadInput) as caught:
             options("--time=10", line)
         assert what in str(caught.value)
+
+
+def test_a_script_with_the_line_ends_of_windows_is_refused():
+    with pytest.raises(BadInput, match="lines end as on Windows"):
+        batch_script.read(script("--nodes=2").replace("\n", "\r\n"), "train.sh")
 
 
 def test_what_means_nothing_here_is_said_and_left_out():
@@ -105,9 +112,10 @@ def test_nodes_tasks_and_gpus_become_pods(lines, wanted):
         ("-N 2 -n 6 --ntasks-per-node=4", "line 2: --ntasks 6: 2 nodes of 4 tasks are 8; drop one"),
         ("-G 8 --gpus-per-node=8", "two numbers for one thing"),
         ("-N 2-4", "line 2: --nodes 2-4: a gang has one size here"),
-        ("-N 0", "line 2: --nodes '0': expected a whole number of 1 or more"),
+        ("-N 0", "line 2: --nodes '0': expected a whole number from 1 to 999999999"),
         ("-N two", "expected a whole number"),
-        ("-n 99999999999999999999", "expected a whole number"),
+        ("-n 99999999999999999999", "expected a whole number from 1 to 999999999"),
+        (f"-G {'0' * 5000}", "expected a whole number from 0 to 999999999"),
         ("-n 999999999", "ask for less"),
         ("-N 1 --ntasks-per-node=100000", "ask for less"),
         ("--gres=fpga:1", "only gpu:N is known here"),

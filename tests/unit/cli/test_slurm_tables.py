@@ -2,7 +2,6 @@
 
 import json
 
-import msgspec
 import pytest
 
 from pumice import instant
@@ -12,6 +11,7 @@ from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.cli import slurm_tables
 from pumice.cli.room import NodeRoom
+from pumice.readmodel import model
 
 NOW = instant.parse_instant("2026-03-28T12:00:00Z")
 
@@ -98,15 +98,25 @@ def test_when_a_job_will_start_is_what_its_reservation_says_or_is_not_known():
 
     reserved = json.dumps({"time": "2026-03-28T14:00:00Z", "nodes": 2})
     assert line({names.RESERVATION: reserved}) == "train research - PD 2026-03-28T14:00:00Z 2 0 (NotLookedAtYet)"
-    assert line({}).startswith("train research - PD n/a (no room is reserved for it yet) ")
+    assert line({}).startswith("train research - PD n/a (no reservation and no forecast yet) ")
     assert line({names.RESERVATION: "soon"}).startswith("train research - PD n/a (its reservation cannot be read) ")
 
 
-def test_a_start_that_is_only_likely_is_marked():
-    (row,) = slurm_tables.queue_rows([a_job(phase="Pending")], [a_group()], [], NOW)
-    likely = msgspec.structs.replace(row, start="2026-03-28T14:00:00Z", is_forecast=True)
-    (_, line) = slurm_tables.queue_table([likely], starts=True, everywhere=False)
-    assert "2026-03-28T14:00:00Z (likely)" in line
+@pytest.mark.parametrize(
+    ("p50", "expected"),
+    [
+        ("2026-03-28T14:00:00Z", "2026-03-28T14:00:00Z (likely)"),
+        ("", "n/a (not within a week, as far as is known)"),
+    ],
+)
+def test_a_start_that_is_only_foreseen_is_marked_and_one_that_is_not_says_so(p50, expected):
+    rows = slurm_tables.queue_rows([a_job(phase="Pending")], [a_group()], [], NOW)
+    told = model.Forecast("2026-03-28T12:00:00Z", p50)
+    gang = model.Gang(
+        "team/train-g", "team", "train-g", "research", "Pending", model.Members(minimum=2), job="train", forecast=told
+    )
+    (_, line) = slurm_tables.queue_table(slurm_tables.with_forecasts(rows, [gang]), starts=True, everywhere=False)
+    assert expected in line
 
 
 @pytest.mark.parametrize("phase", JobPhase)

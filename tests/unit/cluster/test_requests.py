@@ -145,15 +145,6 @@ def test_scores_pretend_that_a_container_without_requests_uses_a_little():
     assert request.amounts == {"cpu": 1000, "pods": 1000}
 
 
-def test_each_counted_volume_takes_an_attachment():
-    pod = an_object("v1", "Pod", {"metadata": {"name": "p"}})
-    assert request_of(pod, ["ebs", "ebs", "nfs"]).amounts == {
-        "pods": 1000,
-        "attachable-volumes-csi-ebs": 2000,
-        "attachable-volumes-csi-nfs": 1000,
-    }
-
-
 def shape_fits(demand, memory):
     """Whether a node that claims to have so much memory could take the pod."""
     node = a_node(memory=memory, annotations={names.OVERSUBSCRIPTION_MEMORY: "9" * 60})

@@ -30,7 +30,7 @@ def a_world(*objects):
 def full():
     group = {"phase": "Running", "annotations": {ESTIMATE: "70m"}}
     holder = a_gang("holder", 2, running=["n1", "n1"], group=group, status={"startTime": when(0)})
-    waits = a_group("waits", 2, phase="Pending", minimum={"cpu": "2"})
+    waits = a_group("waits", 2, phase="Pending", minimum={"cpu": "2"}, roles={"master": 1, "worker": 1})  # as of a Job
     return a_world(a_node(cpu="2"), holder, waits)
 
 

@@ -51,7 +51,11 @@ def path(subject, verb):
 
 
 async def answer(review, verb="validate", **how):
-    return await admitting(**how).answer(path(review["object"], verb), review)
+    return await answer_of(admitting(**how), path(review["object"], verb), review)
+
+
+async def answer_of(admitting, path, review):
+    return await admitting.authorise(admitting.judge(path, review))
 
 
 def submission(kind, queue):
@@ -182,7 +186,7 @@ async def test_an_object_that_leads_to_more_queues_than_can_be_asked_about_is_re
     destinations = Destinations(world, lambda *_: None, lambda _: (), ("volcano",))
     rights = QueueRights(AccessMode.ENFORCE, Submitters([CONTROLLERS]), destinations, Rights())
     flow = request(admission.flow({}, *parts))
-    response = await Admission(Reviewer(world), rights).answer(path(flow["object"], "validate"), flow)
+    response = await answer_of(Admission(Reviewer(world), rights), path(flow["object"], "validate"), flow)
     assert "leads to 65 queues, at most 64 can be asked about" in response["status"]["message"]
 
 
@@ -205,7 +209,7 @@ async def test_a_group_of_kubernetes_own_is_led_to_a_queue_only_with_the_right_t
     led = native_group(**{names.QUEUE_NAME: "research"})
     for user, may in (("alice", True), ("bob", False)):
         for old in (None, native_group()):
-            assert (await admitting().answer(path, request(led, user=user, old=old)))["allowed"] == may
+            assert (await answer_of(admitting(), path, request(led, user=user, old=old)))["allowed"] == may
 
 
 async def test_commands_to_jobs_are_nobodys_business_here():
@@ -230,7 +234,7 @@ async def test_a_request_is_forgotten_while_its_answer_waits_for_the_api_server(
     admission_ = Admission(Reviewer(WORLD, Settings(scheduler_names=("volcano", "pumice"))), rights)
     review = Tracked(request(group("research")))
     seen = weakref.ref(review)
-    answering = admission_.answer(path(review["object"], "validate"), review)
+    answering = admission_.authorise(admission_.judge(path(review["object"], "validate"), review))
     del review
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(answering)

@@ -78,10 +78,10 @@ class Findings:
     def refuse(self, path: str, cause: str, next_step: str, value: Any = None) -> None:
         self.errors.append(FieldError(path=path, cause=cause, next_step=next_step, value=value))
 
-    def refuse_as(self, path: str, error: BadInput, value: Any = None) -> None:
+    def refuse_as(self, path: str, error: BadInput) -> None:
         """Refuses for the reason of an error, whose text ends with the next step behind a semicolon."""
         cause, _, next_step = str(error).rpartition("; ")
-        self.refuse(path, cause or next_step, next_step, value)
+        self.refuse(path, cause or next_step, next_step)
 
     def warn(self, path: str, text: str) -> None:
         self._texts[f"{path}: {text}"[:WARNING_CHARS_MAX]] = None

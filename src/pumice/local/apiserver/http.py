@@ -181,19 +181,16 @@ def _trusting(bundle: str) -> ssl.SSLContext:
 class WebhookClient:
     """Calls admission webhooks over HTTPS; the answer is capped and timed."""
 
-    def __init__(self, resolve_service: dict[str, str] | None = None) -> None:
+    def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
-        # "namespace/service" -> "host:port", for webhooks that run in this machine's processes
-        self.services = resolve_service or {}
 
     async def __call__(self, config: dict[str, Any], body: bytes, seconds: float) -> bytes:
         if self._session is None:
             self._session = aiohttp.ClientSession()
-        url, name = self._url(config)
         context = _trusting(config.get("caBundle", ""))
         timeout = aiohttp.ClientTimeout(total=seconds)
         async with self._session.post(
-            url, data=body, headers=_JSON, timeout=timeout, ssl=context, server_hostname=name, allow_redirects=False
+            _url(config), data=body, headers=_JSON, timeout=timeout, ssl=context, allow_redirects=False
         ) as answer:
             if answer.status != 200:
                 raise OSError(f"the webhook answered with HTTP status {answer.status}")
@@ -205,16 +202,13 @@ class WebhookClient:
                 parts.append(chunk)
         return b"".join(parts)
 
-    def _url(self, config: dict[str, Any]) -> tuple[str, str | None]:
-        if config.get("url"):
-            return config["url"], None
-        service = config["service"]
-        key = f"{service['namespace']}/{service['name']}"
-        if key not in self.services:
-            raise LookupError(f"service {key} has no address on this machine; give the webhook a url instead")
-        path = service.get("path", "").lstrip("/")
-        return f"https://{self.services[key]}/{path}", f"{service['name']}.{service['namespace']}.svc"
-
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
+
+
+def _url(config: dict[str, Any]) -> str:
+    if config.get("url"):
+        return str(config["url"])
+    key = f"{config['service']['namespace']}/{config['service']['name']}"
+    raise LookupError(f"service {key} has no address on this machine; give the webhook a url instead")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.local.apiserver.request_parsing import ROOT, Caller
+from pumice.local.apiserver.request_parsing import ROOT
 
 if TYPE_CHECKING:
     from pumice.kube.transport import Request, Response
@@ -12,14 +12,13 @@ if TYPE_CHECKING:
 
 
 class LocalTransport:
-    """Carries requests to a server in this process, as one caller."""
+    """Carries requests to a server in this process, as its administrator."""
 
-    def __init__(self, server: Server, caller: Caller = ROOT) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
-        self._caller = caller
 
     async def call(self, request: Request) -> Response:
-        return await self._server.handle(request, self._caller)
+        return await self._server.handle(request, ROOT)
 
     async def close(self) -> None:
         """Nothing is held."""

@@ -36,8 +36,6 @@ class Caller:
 
 ANONYMOUS = Caller("system:anonymous", ("system:unauthenticated",))
 ROOT = Caller("system:admin", ("system:masters", "system:authenticated"))
-# The user as which the server itself acts: garbage collection, namespaces, quota.
-SELF = Caller("system:apiserver", ("system:masters", "system:authenticated"))
 
 
 @dataclasses.dataclass(slots=True)

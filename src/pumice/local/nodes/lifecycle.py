@@ -57,8 +57,6 @@ class NodeLifecycle:
         client: Client,
         informers: Informers,
         runtime: Runtime,
-        *,
-        silence_s_max: float = SILENCE_S_MAX,
     ) -> None:
         clock, chance, log = runtime.clock, runtime.chance, runtime.log
         self._client = client
@@ -66,7 +64,6 @@ class NodeLifecycle:
         self._pods = informers.of(Pod)
         self._leases = informers.of(Lease)
         self._clock = clock
-        self._silence_s_max = silence_s_max
         self._log = log
         self._recorder = Recorder(client, component="node-controller", clock=clock, log=log)
         self._heard_at: dict[str, float] = {}  # by node, on the monotonic clock
@@ -76,7 +73,7 @@ class NodeLifecycle:
             str, Instant
         ] = {}  # when a NoExecute taint was first seen: not all say when they were added
         self._missing_since: dict[str, float] = {}  # nodes that pods name and that do not exist
-        self._tenants: dict[str, dict[Key, None]] = {}  # pods by node, in the order in which they came
+        self._pods_by_node: dict[str, dict[Key, None]] = {}  # pods by node, in the order in which they came
         self._node_queue: WorkQueue[str] = WorkQueue(chance)
         self._pod_queue: WorkQueue[Key] = WorkQueue(chance)
 
@@ -121,7 +118,7 @@ class NodeLifecycle:
                 name = change.object.metadata.name
                 for known in (self._heard_at, self._renewed, self._said, self._tainted_at):
                     known.pop(name, None)
-                self._look_at_tenants(name)
+                self._look_at_pods_of(name)
 
     def _see_node(self, node: Node) -> None:
         name, ready = node.metadata.name, _ready(node)
@@ -135,7 +132,7 @@ class NodeLifecycle:
         else:
             self._tainted_at.pop(name, None)
         self._node_queue.add(name)
-        self._look_at_tenants(name)
+        self._look_at_pods_of(name)
 
     def _see_pods(self, news: Sequence[News]) -> None:
         for change in news:
@@ -148,18 +145,18 @@ class NodeLifecycle:
             if isinstance(change, Deleted):
                 self._forget(node, key)
             else:
-                self._tenants.setdefault(node, {})[key] = None
+                self._pods_by_node.setdefault(node, {})[key] = None
                 self._consider(node, key)
 
     def _forget(self, node: str, key: Key) -> None:
-        tenants = self._tenants.get(node, {})
-        tenants.pop(key, None)
-        if not tenants:
-            self._tenants.pop(node, None)
+        pods = self._pods_by_node.get(node, {})
+        pods.pop(key, None)
+        if not pods:
+            self._pods_by_node.pop(node, None)
             self._missing_since.pop(node, None)
 
-    def _look_at_tenants(self, name: str) -> None:
-        for key in self._tenants.get(name, ()):
+    def _look_at_pods_of(self, name: str) -> None:
+        for key in self._pods_by_node.get(name, ()):
             self._consider(name, key)
 
     def _consider(self, name: str, key: Key) -> None:
@@ -175,8 +172,8 @@ class NodeLifecycle:
             return
         silent_s = self._clock.monotonic() - self._heard_at[name]
         ready = _ready(node)
-        if silent_s < self._silence_s_max:
-            self._node_queue.add_after(name, self._silence_s_max - silent_s)
+        if silent_s < SILENCE_S_MAX:
+            self._node_queue.add_after(name, SILENCE_S_MAX - silent_s)
         elif ready is None or ready.status != "Unknown":
             await self._doubt(node, silent_s)
             return  # the watch brings the node back with its new condition
@@ -198,7 +195,7 @@ class NodeLifecycle:
                 "type": kind,
                 "status": "Unknown",
                 "reason": "NodeStatusUnknown" if kind in known else "NodeStatusNeverUpdated",
-                "message": f"nothing was heard from the node's agent for {self._silence_s_max:g} s",
+                "message": f"nothing was heard from the node's agent for {SILENCE_S_MAX:g} s",
                 "lastTransitionTime": now,
             }
             for kind in _REPORTED

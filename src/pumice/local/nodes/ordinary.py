@@ -42,14 +42,11 @@ class OrdinaryPods:
         client: Client,
         informers: Informers,
         runtime: Runtime,
-        *,
-        scheduler_name: str = SCHEDULER_NAME,
     ) -> None:
         self._client = client
         self._pods = informers.of(Pod)
         self._nodes = informers.of(Node)
         self._clock = runtime.clock
-        self._scheduler_name = scheduler_name
         self._log = runtime.log
         self._ledgers: dict[str, Ledger] = {}  # by node
         self._homes: dict[str, str] = {}  # the node to which a pod is charged, by the pod's uid
@@ -118,7 +115,7 @@ class OrdinaryPods:
     def _is_ours(self, pod: Pod) -> bool:
         name = pod.spec.scheduler_name or SCHEDULER_NAME
         waits = not pod.spec.scheduling_gates and pod.metadata.deletion_timestamp is None
-        return name == self._scheduler_name and waits
+        return name == SCHEDULER_NAME and waits
 
     def _charge(self, pod: Pod, node: str) -> None:
         self._homes[pod.metadata.uid] = node

@@ -6,6 +6,7 @@ import functools
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pumice.cluster.columns import NodeTable
 from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.core import steady, task_order
 from pumice.scheduling.core.codes import Code, Facts
@@ -132,7 +133,8 @@ class Session:
         self.restless = [self.gangs[gang.key] for gang in self.steady.restless if gang.key in self.gangs]
         self.room = Room(snapshot.nodes)
         self.is_ahead = False  # while the room is that of a later moment (scheduling/time/later.py)
-        self.total: MutableAmounts = snapshot.nodes.total()
+        allocatable = snapshot.nodes.allocatable
+        self.total: MutableAmounts = dict(snapshot.kept(NodeTable.total, allocatable, snapshot.nodes.total))
         self.units = self.budget = budget
         self.points = Points()
         self.plugins: list[Plugin] = []  # in the policy's order
@@ -180,9 +182,15 @@ class Session:
         self.published.setdefault(metric.name, {})[labels] = value
 
     def shared(self, kind: Callable[[Session], T]) -> T:
-        """Machinery that several plugins use, made once a session, by the first that asks."""
+        """Machinery that several plugins use, made once a session, by the first that asks.
+
+        What says that it is `of_node_objects` follows from those alone, and is kept until one of them changes.
+        """
         if kind not in self._shared:
-            self._shared[kind] = kind(self)
+            is_lasting = getattr(kind, "of_node_objects", False)
+            make = functools.partial(kind, self)
+            objects = self.snapshot.nodes.objects
+            self._shared[kind] = self.snapshot.kept(kind, objects, make) if is_lasting else make()
         made: T = self._shared[kind]
         return made
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -123,6 +124,11 @@ _PARTS: tuple[tuple[Reads, Callable[[Task], Hashable]], ...] = (
 )
 
 
+@functools.cache  # a policy has one value of it, and asking flags takes longer than reading most parts
+def _parts(reads: Reads) -> tuple[Callable[[Task], Hashable], ...]:
+    return tuple(part for read, part in _PARTS if read & reads)
+
+
 @dataclasses.dataclass(slots=True, eq=False)
 class Shape:
     """Equal pods, what they ask for as a column, and what the cycle has already found out about them."""
@@ -233,7 +239,7 @@ class ShapeBook:
         return read
 
     def _look(self, task: Task) -> _Read:
-        parts = tuple([part(task) for read, part in _PARTS if read & self._reads])
+        parts = tuple([part(task) for part in _parts(self._reads)])
         concerned = [
             (number, trait)
             for number, trait in enumerate(self._traits)

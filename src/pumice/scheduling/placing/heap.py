@@ -54,9 +54,3 @@ class Heap(Generic[T]):
             items[parent], items[child] = items[child], items[parent]
             parent = child
         return first
-
-    def copy(self) -> Heap[T]:
-        """The same items in the same places."""
-        twin: Heap[T] = Heap(self._before)
-        twin._items = list(self._items)
-        return twin

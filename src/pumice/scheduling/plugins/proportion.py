@@ -6,7 +6,6 @@ import functools
 from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
-from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Amount, Code, Facts
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Beyond, Vote
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Freed
-    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
 
@@ -37,10 +35,7 @@ class Proportion(Plugin):
 
     essential = True
 
-    args_type = NoArgs
-
-    def __init__(self, args: NoArgs, option: PluginOption) -> None:
-        del args, option
+    only_for_waiting = True
 
     def open(self, session: Session) -> None:
         self.session = session

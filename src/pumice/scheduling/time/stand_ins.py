@@ -8,6 +8,7 @@ larger parts. Which taints the pods will tolerate is not known either: all are t
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from pumice.api.scheduling import VOLCANO, PodGroup
 from pumice.cluster import amounts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pumice.cluster.columns import NodeTable
     from pumice.scheduling.time.forecast import World
@@ -41,9 +42,20 @@ def with_stand_ins(world: World) -> World:
         if isinstance(group, PodGroup) and not slot.tasks and group.spec.min_resources and group.spec.min_member > 0:
             count = min(group.spec.min_member, STAND_INS_MAX)
             asked = _asked(amounts.read_minimum(group.spec.min_resources), count, offered)
-            for number in range(count):
-                intake.apply(Upserted(object=_stand_in(group, number, asked, tolerated)))
+            for number, labels in zip(
+                range(count), itertools.chain(_labels(group), itertools.repeat({})), strict=False
+            ):
+                intake.apply(Upserted(object=_stand_in(group, number, asked, tolerated, labels)))
     return dataclasses.replace(world, intake=intake)
+
+
+def _labels(group: PodGroup) -> Iterator[dict[str, str]]:
+    """Of the members that the minimums of tasks ask for, as the Job's pods have them: a gang of which a task is missing never starts."""
+    sizes = {policy.name: policy.sub_group_size or 1 for policy in group.spec.sub_group_policy}
+    for task, least in group.spec.min_task_member.items():
+        for number in range(least):
+            partition = {names.PARTITION_ID: str(number // sizes[task])} if task in sizes else {}
+            yield {names.TASK_SPEC: task, **partition}
 
 
 def _asked(total: amounts.Amounts, count: int, offered: Mapping[str, Counter[int]]) -> dict[str, list[int]]:
@@ -74,7 +86,11 @@ def _tolerated(table: NodeTable) -> tuple[Toleration, ...]:
 
 
 def _stand_in(
-    group: PodGroup, number: int, asked: Mapping[str, Sequence[int]], tolerated: tuple[Toleration, ...]
+    group: PodGroup,
+    number: int,
+    asked: Mapping[str, Sequence[int]],
+    tolerated: tuple[Toleration, ...],
+    labels: Mapping[str, str],
 ) -> Pod:
     meta = group.metadata
     asks = {name: amounts.quantity_text(name, parts[number]) for name, parts in asked.items() if number < len(parts)}
@@ -84,6 +100,7 @@ def _stand_in(
             name=f"{meta.name}-{number}",
             uid=f"{meta.uid}-{number}",
             creation_timestamp=meta.creation_timestamp,
+            labels=labels,
             annotations={names.GROUP_NAME: meta.name},
         ),
         spec=PodSpec(

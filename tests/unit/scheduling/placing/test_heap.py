@@ -68,12 +68,3 @@ def test_it_agrees_with_gos_heap_while_the_order_keeps_changing(seed):
             share[item] = chance.randint(0, 5)  # while it waits, as shares do
     while len(ours):
         assert ours.pop() == gos.pop()
-
-
-def test_a_copy_goes_its_own_way():
-    heap = Heap(lambda left, right: left < right, [2, 1])
-    twin = heap.copy()
-    assert twin.pop() == 1
-    twin.push(0)
-    assert heap.pop() == 1
-    assert twin.pop() == 0

@@ -18,6 +18,10 @@ from pumice.scheduling.time.stand_ins import with_stand_ins
 MINUTE = instant.MINUTE
 PLAIN = policy("enqueue, allocate", "priority gang predicates")
 ESTIMATE = "pumice.dev/running-estimate"
+OF_WORKERS = {
+    "labelSelector": {"matchLabels": {"volcano.sh/task-spec": "worker"}},
+    "matchLabelKeys": ["volcano.sh/partition-id"],
+}
 
 
 def a_world(*objects, chosen=PLAIN, memory=None):
@@ -167,6 +171,24 @@ def test_a_group_that_has_no_pods_yet_counts_with_its_minimum():
     (told,) = asked(whole, "w")
     assert (minutes(told), told.nodes) == ([10, 10], {"n1": 3})
     assert not world.intake.cluster.gangs["default/w"].tasks
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [(), ({"name": "worker", "subGroupSize": 2, "minSubGroups": 1, **OF_WORKERS},)],
+    ids=["tasks", "tasks in partitions"],
+)
+def test_members_of_a_group_without_pods_belong_to_the_tasks_that_its_minimum_names(policies):
+    group = a_group(
+        "w",
+        4,
+        phase="Pending",
+        minimum={"cpu": "4"},
+        roles={"master": 1, "worker": 2},
+        spec={"subGroupPolicy": policies},
+    )
+    (told,) = asked(with_stand_ins(a_world(a_node(cpu="4"), running("a", 2, estimate="40m"), group)), "w")
+    assert minutes(told) == [10, 10]
 
 
 def a_pending(members, **minimum):

@@ -97,16 +97,16 @@ def _memory(card: CardUse, uid: str, owners: Mapping[int, str], *, alone: bool) 
     return sum(each or 0 for each in mine)
 
 
-def owners(pids: Iterable[int], inits: Mapping[int, str], proc: Path = Path("/proc")) -> dict[int, str]:
+def owners(pids: Iterable[int], inits: Mapping[int, str]) -> dict[int, str]:
     """By process id, the pod that a process belongs to: every container has a namespace of processes, that of its init."""
-    spaces = {space: uid for init, uid in inits.items() if (space := _space(init, proc))}
-    found = {pid: spaces.get(_space(pid, proc)) for pid in pids}
+    spaces = {space: uid for init, uid in inits.items() if (space := _space(init))}
+    found = {pid: spaces.get(_space(pid)) for pid in pids}
     return {pid: uid for pid, uid in found.items() if uid is not None}
 
 
-def _space(pid: int, proc: Path) -> str:
+def _space(pid: int) -> str:
     try:
-        return str((proc / str(pid) / "ns" / "pid").readlink())
+        return str(Path(f"/proc/{pid}/ns/pid").readlink())
     except OSError:
         return ""  # it has ended
 

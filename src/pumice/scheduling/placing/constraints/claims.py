@@ -95,9 +95,6 @@ class PodClaims:
                 found.append(key or task.uid)
         return tuple(found)
 
-    def concerns(self, shape: Shape) -> bool:
-        return bool(shape.example.pod.spec.resource_claims)
-
     def _of(self, shape: Shape) -> list[ResourceClaim]:
         found = self._claims.get(shape)
         if found is None:
