@@ -308,9 +308,13 @@ def down(pid: int | None) -> None:
 
 
 @click.command()
-def status() -> None:
+@click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True)
+def status(output: str) -> None:
     """List the clusters that run on this machine."""
     running = list(_running())
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode({"clusters": running}), indent=4))
+        return
     if not running:
         click.echo("no embedded cluster runs here; start one with `pumice up`", err=True)
         return

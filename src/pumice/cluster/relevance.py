@@ -19,7 +19,7 @@ from pumice.api.names import GPU_USE
 from pumice.api.pods import Pod
 from pumice.api.policy import PodDisruptionBudget
 from pumice.api.priority import PriorityClass
-from pumice.api.scheduling import PodGroup, Queue
+from pumice.api.scheduling import PodGroup, PodGroupPhase, Queue
 from pumice.cluster import gpu_use
 from pumice.cluster.gangs import OUR_NOTES
 from pumice.cluster.queues import queue_of
@@ -138,8 +138,10 @@ def _urgency_of_pod(cluster: Cluster, pod: Pod) -> Urgency:
     task, status = cluster.tasks.get(pod.metadata.uid or pod.metadata.key), status_of(pod)
     if task is None:
         names = cluster.scheduler_names
-        is_foreign = bool(pod.spec.scheduler_name) and pod.spec.scheduler_name not in names
-        return _now(not (is_foreign and (not pod.spec.node_name or status in FINISHED)))
+        if not pod.spec.scheduler_name or pod.spec.scheduler_name in names:
+            return Urgency.NOW
+        # A pod of another scheduler: where it takes room there is less for ours, and thousands of them may come.
+        return Urgency.SOON if pod.spec.node_name and status not in FINISHED else Urgency.NONE
     if _is_another_pod(task, pod):
         return Urgency.NOW
     if task.status is status or (task.status is Status.BINDING and status is Status.PENDING):
@@ -186,10 +188,13 @@ def _without_gpu_use(annotations: Mapping[str, str]) -> Mapping[str, str]:
 def _group_is_news(cluster: Cluster, group: PodGroup, *, phase: bool = True) -> bool:
     slot = cluster.gangs.get(group.metadata.key)
     known = slot.group if slot is not None else None
-    return not isinstance(known, PodGroup) or (
+    if slot is None or not isinstance(known, PodGroup):
+        return True
+    before = PodGroupPhase.INQUEUE.value if slot.is_admitted else known.status.phase
+    return (
         known.metadata.uid != group.metadata.uid
         or known.spec != group.spec
-        or (phase and known.status.phase != group.status.phase)
+        or (phase and before != group.status.phase)
         or known.metadata.labels != group.metadata.labels
         or _theirs(known.metadata.annotations) != _theirs(group.metadata.annotations)
     )

@@ -271,7 +271,8 @@ class Scheduler:
             now = self._clock.now()
             decisions = await self._plan(snapshot, now)
             self.cycles += 1
-            self._wakeups.expect(snapshot, decisions)
+            assert self._in_force is not None  # if it is another one by now, the next cycle is due in any case
+            self._wakeups.expect(snapshot, decisions, self._in_force)
             self._tell_failures(decisions)
             self._tell(snapshot, decisions, now)
             self.dispatcher.carry_out(decisions)

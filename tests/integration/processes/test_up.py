@@ -1,5 +1,6 @@
 """`pumice up`, `status` and `down` as processes."""
 
+import json
 import os
 import signal
 import subprocess
@@ -48,11 +49,14 @@ def test_a_cluster_starts_is_listed_and_ends(environment, tmp_path):
         assert f"export KUBECONFIG={out}" in cluster.lines[3]
         listed = pumice(environment, "status")
         assert str(cluster.process.pid) in listed.stdout
+        (same,) = json.loads(pumice(environment, "status", "-o", "json").stdout)["clusters"]
+        assert (same["pid"], same["nodes"]) == (cluster.process.pid, 3)
         assert "certificate-authority-data" in out.read_text()
         assert out.stat().st_mode & 0o077 == 0
         ended = pumice(environment, "down")
         assert (ended.returncode, ended.stdout) == (0, f"cluster {cluster.process.pid} ended\n")
         assert cluster.process.wait(timeout=PATIENCE_S) == 0
+    assert json.loads(pumice(environment, "status", "-o", "json").stdout) == {"clusters": []}
     gone = pumice(environment, "down")
     assert (gone.returncode, gone.stderr) == (3, "pumice: no embedded cluster runs here; start one with `pumice up`\n")
 

@@ -24,6 +24,8 @@ class Conformance(Plugin):
 
     essential = True
 
+    only_for_waiting = True
+
     def open(self, session: Session) -> None:
         on = session.on
         bound = Bound(lambda _claimant, _columns: None, lambda _key, view: view.of_pods(is_ordinary) > 0, exact=True)

@@ -50,6 +50,8 @@ class _Shares:
 class Drf(Plugin):
     """Dominant resource fairness between gangs, and with enableHierarchy between queues."""
 
+    only_for_waiting = True
+
     def __init__(self, args: Args, option: PluginOption) -> None:
         del args
         self.hierarchical = option.allows("enableHierarchy")
@@ -117,12 +119,14 @@ class Drf(Plugin):
     def publish(self) -> None:
         """Shares of gangs that hold something, for those who measure."""
         session = self.session
+        if not session.explain:
+            return
         shares = session.steady.sum(_Shares, self.total).shares.copy()
         for gang in {gang.key: gang for gang in (*session.restless, *session.gangs.moved)}.values():
             shares.pop(gang.key, None)
             if gang.occupied:
                 shares[gang.key] = self.share(gang)
-        session.shares.update({key: shares[key] for key in session.gangs if key in shares})
+        session.shares.update({key: share for key in session.gangs if (share := shares.get(key)) is not None})
 
     def _held_by(self, gang: GangState) -> MutableAmounts:
         """What the gang holds, promised room included, as of now."""

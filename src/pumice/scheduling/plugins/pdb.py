@@ -63,6 +63,7 @@ class Pdb(Plugin):
 
     essential = True
 
+    only_for_waiting = True
     watches = (Watch(PodDisruptionBudget),)
 
     def open(self, session: Session) -> None:

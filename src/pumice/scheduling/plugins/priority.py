@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class Priority(Plugin):
     """Gangs by the class of their group, members by their pods' own priority."""
 
+    only_for_waiting = True
+
     def open(self, session: Session) -> None:
         self.session = session
         on = session.on
