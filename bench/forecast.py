@@ -1,10 +1,11 @@
 """Forecasts: whether nine of ten hold in simulated weeks with wrong estimates, and what one costs on a large cluster.
 
-python -m bench.forecast [SEED ...]
+python -m bench.forecast [SEED ...] [--policy builtin|easy|...]
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import gc
 import importlib
@@ -27,6 +28,7 @@ from pumice.scheduling.core import builtin, cycle
 from pumice.scheduling.time import accuracy
 from pumice.scheduling.time.forecast import Effort, World, first_in_line, forecast
 from pumice.sim.generator import generate
+from pumice.sim.policies import NAMED
 
 if TYPE_CHECKING:
     from pumice.sim.workload import Submission
@@ -41,16 +43,22 @@ LIMIT_S = 4.0  # of CPU time for a forecast: what the scheduler's child is given
 
 
 def main() -> None:
-    for seed in [int(each) for each in sys.argv[1:]] or (1, 2, 3):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("seeds", nargs="*", type=int, default=(1, 2, 3))
+    parser.add_argument("--policy", choices=NAMED, default="builtin")
+    asked = parser.parse_args()
+    for seed in asked.seeds:
         for kind, cluster, jobs in WEEKS:
-            _say(bench="forecast_weeks", seed=seed, workload=kind, cluster=cluster, **weeks(seed, kind, cluster, jobs))
+            figures = weeks(seed, kind, cluster, jobs, NAMED[asked.policy].text)
+            _say(bench="forecast_weeks", seed=seed, policy=asked.policy, workload=kind, cluster=cluster, **figures)
     _say(bench="forecast_large", **large())
 
 
-def weeks(seed: int, kind: str, cluster: str, jobs: int) -> dict[str, Any]:
-    """Under the built-in policy; how often the p90 held."""
+def weeks(seed: int, kind: str, cluster: str, jobs: int, policy: str) -> dict[str, Any]:
+    """How often the p90 held."""
     started = time.process_time()
-    pairs, simulation = played.told_and_true(_work(seed, kind, cluster, jobs), cluster, effort=WEEKS_EFFORT, seed=seed)
+    work = _work(seed, kind, cluster, jobs)
+    pairs, simulation = played.told_and_true(work, cluster, effort=WEEKS_EFFORT, seed=seed, policy=policy)
     held = [played.holds(*each) for each in pairs]
     return {
         "days": round(max(run.end_s or 0 for run in simulation.outcome.runs) / 86_400, 1),

@@ -98,7 +98,7 @@ def test_a_suspended_job_is_resumed_and_one_without_pods_has_no_logs(pumice, kub
     assert command["action"] == "ResumeJob"
     code, out, err = pumice("job", "logs", "train", *there)
     assert (code, out) == (3, "")
-    assert err == f"pumice: job {namespace}/train has no such pod; `pumice pod list -j train` lists them\n"
+    assert err == f"pumice: job {namespace}/train has no pods yet; `pumice explain job/train` says what it waits for\n"
     assert pumice("job", "delete", "train", "--wait", "--timeout", "60s", *there)[0] == 0
     assert kubectl("get", "vcjob", "-o", "name").stdout == ""
 

@@ -10,8 +10,6 @@ from tests.bodies import stormy
 from tests.bodies.beside import scheduler_beside
 from tests.bodies.scheduler import *  # noqa: F403
 from tests.bodies.sharing import *  # noqa: F403
-from tools.kube.control_plane import ControlPlane
-from tools.kube.kinds import install_kinds
 
 from pumice.api import kinds
 from pumice.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim
@@ -22,14 +20,6 @@ from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
 from pumice.scheduling.core import builtin
-
-
-@pytest.fixture(scope="module")
-def empty_plane(binaries):
-    """A control plane of its own: shares are shares of all nodes, so nobody else's may be there."""
-    with ControlPlane(nodes=()) as plane:
-        install_kinds(plane)
-        yield plane
 
 
 @pytest.fixture

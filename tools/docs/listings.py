@@ -32,7 +32,7 @@ tables and sentences, may change.
 | `pumice prio -o json`, `pumice sprio -o json` | [Gangs that wait](#gangs-that-wait) |
 | `pumice deadlocks -o json` | [Deadlocks](#deadlocks) |
 | `pumice history -o json`, `pumice sacct -o json` | [Finished gangs](#finished-gangs); `-o csv` has the names of `gangs[]` as its heads |
-| `pumice report --format json` | [Bill](#bill) |
+| `pumice report -o json` | [Bill](#bill) |
 | `pumice forecast -o json` | [Forecasts](#forecasts) |
 | `pumice why-evicted JOB -o json` | `evictions`: a list of [Eviction](read-model.md#eviction) |
 | `pumice consolidate --dry-run -o json` | [Moves](#moves) |
@@ -42,6 +42,7 @@ tables and sentences, may change.
 | `pumice simulate ... -o json` | [Simulations](#simulations) |
 | `pumice replay FILE -o json` | [Cycles](#cycles); of one cycle its names and those of `schedule`, of one gang a [GangDetail](read-model.md#gangdetail) |
 | `pumice migrate check -o json` | [Findings](#findings) |
+| `pumice status -o json` | `clusters`: `pid`, `started` (of the process), `url`, `kubeconfig` and `nodes` of each `pumice up` |
 | `pumice version -o json` | `client`: `version`, `python` and `platform`; `server`: what the API server says at `/version` |
 | `pumice bench plan -o json` | figures of one run, for people who compare machines; their names are not promised |
 | `pumice explain ... -o json` | `source`, `job` and `events`, and a [GangDetail](read-model.md#gangdetail); `podsOfOtherSchedulers` (a number by scheduler) where the gang has none of ours |

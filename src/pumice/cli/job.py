@@ -369,7 +369,7 @@ async def logs(
     pods = await access.client.list_json(by_struct(Pod), namespace=access.namespace, labels=labels)
     chosen = logs.chosen_pods(pods, task=task, index=index)
     if not chosen:
-        raise NotFound(f"job {access.namespace}/{name} has no such pod; `pumice pod list -j {name}` lists them")
+        raise NotFound(logs.no_such_pod(job, any_pods=bool(pods)))
     wanted = logs.Wanted(access.namespace, container, tail, previous)
     if follow:
         await logs.follow(access.client, chosen, wanted)

@@ -74,6 +74,18 @@ async def print_all(client: Client, pods: Sequence[str], wanted: Wanted) -> bool
     return found
 
 
+def no_such_pod(job: Json, *, any_pods: bool) -> str:
+    """Why there is nobody whose log could be read, and what to ask instead."""
+    key, name = f"{job['metadata']['namespace']}/{job['metadata']['name']}", job["metadata"]["name"]
+    status = job.get("status") or {}
+    if any_pods:
+        return f"job {key} has no such pod; `pumice pod list -j {name}` lists them"
+    if ((status.get("state") or {}).get("phase") or "Pending") == "Pending":
+        return f"job {key} has no pods yet; `pumice explain job/{name}` says what it waits for"
+    attempt = (status.get("retryCount") or 0) + 1
+    return f"the pods of job {key} are gone; `pumice job logs {name} --attempt {attempt}` has their last lines, where a record is kept"
+
+
 def no_former_container(job: Json) -> str:
     """Why --previous has nothing to show, and what has."""
     name, restarts = job["metadata"]["name"], (job.get("status") or {}).get("retryCount") or 0

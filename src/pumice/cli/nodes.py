@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @asks(namespace=())
-@click.option("--resource", default="", help="Which card to count; else the GPU that the nodes have most of.")
+@click.option("--resource", default="", help="What to count, such as cpu; else the GPU that the nodes have most of.")
 @click.option("--each", default="", metavar="AMOUNTS", help="Count workers like cpu=4,nvidia.com/gpu=2 instead.")
 @price_option
 async def nodes(access: ClusterAccess, resource: str, each: str, prices: tuple[str, ...]) -> Report:
@@ -54,7 +54,8 @@ def cards_text(seen: Rooms) -> str:
     """One line a node, and their sum."""
     from pumice.cli.printing import align
 
-    rows = [("NAME", "STATUS", "GPUS", "USED", "FREE", "FRAGMENTED", "PODS")]
+    counted_as = "GPUS" if "/" in seen.resource else seen.resource.upper()
+    rows = [("NAME", "STATUS", counted_as, "USED", "FREE", "FRAGMENTED", "PODS")]
     for node in seen.nodes:
         numbers = (node.cards, node.used, node.free, node.fragmented, node.pods)
         rows.append((node.name, node.state, *map(str, numbers)))  # type: ignore[arg-type]

@@ -29,7 +29,15 @@ _HEADS = ("GPU-HOURS", "LOST", "COST", "COST-LOST")
     help="Whose use is summed up; a team is the queue below root and all queues under it.",
 )  # fmt: skip
 @click.option("--month", default="", metavar="YYYY-MM", help="The month, in UTC; without it the current one.")
-@click.option("--format", "form", type=click.Choice(("text", "csv", "html", "json")), default="text", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    "--format",
+    "form",
+    type=click.Choice(("text", "csv", "html", "json")),
+    default="text",
+    show_default=True,
+)
 @record_access.record_option
 @price_option
 def report(target: Target, by: str, month: str, form: str, record: str, prices: tuple[str, ...]) -> None:

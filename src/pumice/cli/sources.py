@@ -185,12 +185,12 @@ async def what_if(access: ClusterAccess, query: Mapping[str, str]) -> Outcome | 
 async def world(access: ClusterAccess, policy_file: str | None) -> World:
     """The cluster as it is listed, for the engine to be run ahead from, with the pods that Jobs will have."""
     from pumice.api.batch import Job
-    from pumice.cli import unborn
+    from pumice.cli import future_pods
     from pumice.scheduling.time.stand_ins import with_stand_ins
 
     world = await listed(access, policy_file)
     jobs = (await access.client.list(Job)).items
-    return with_stand_ins(unborn.with_pods(world, jobs))
+    return with_stand_ins(future_pods.with_pods(world, jobs))
 
 
 def policy_of(file: str) -> Policy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import errno
 import os
 import signal
 import socket
@@ -35,10 +36,11 @@ DOWN_S_MAX = 15.0
 NODES_MAX = 100_000
 NODES = 4
 PORT_MAX = 65_535
+_OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 class Running(msgspec.Struct, frozen=True):
-    """An embedded cluster that runs on this machine, as it wrote itself down."""
+    """An embedded cluster that runs on this machine, as its process recorded it."""
 
     pid: int
     started: str  # of its process, so that another process of the same number is not mistaken for it
@@ -48,7 +50,7 @@ class Running(msgspec.Struct, frozen=True):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wished:
+class WantedNodes:
     """The nodes that the command line asks for: pretend ones, and this machine where its GPUs are to be found."""
 
     pretend: int
@@ -138,7 +140,7 @@ def up(
     """Start a cluster: API server, scheduler and nodes in one process, until Ctrl-C."""
     _check_target(kubeconfig_out)
     check_shared(gpus, shared_gpus)
-    wished = Wished(NODES if nodes is None and gpus != AUTO else nodes or 0, gpus, shared_gpus)
+    wanted = WantedNodes(NODES if nodes is None and gpus != AUTO else nodes or 0, gpus, shared_gpus)
     with contextlib.ExitStack() as stack:
         folder = (
             Path(data_dir) if data_dir else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pumice-up-")))
@@ -147,10 +149,11 @@ def up(
         port = port or (_former_port(folder) if kept else 0)
         place = record or f"sqlite:///{folder.absolute() / 'record.db'}"
         found = record_settings(place, kept_options, adopts=True), prices_of(prices)
+        stack.enter_context(_naming(folder))
         asyncio.run(
             _run(
                 folder,
-                wished,
+                wanted,
                 port,
                 policy=policy_file,
                 durable=kept,
@@ -162,9 +165,20 @@ def up(
         )
 
 
+@contextlib.contextmanager
+def _naming(folder: Path) -> Iterator[None]:
+    """A write that a full or broken disk refuses says nothing about where."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _OF_THE_DISK and error.filename is None:
+            error.filename = str(folder)
+        raise
+
+
 async def _run(
     folder: Path,
-    wished: Wished,
+    wanted: WantedNodes,
     port: int,
     *,
     policy: str | None,
@@ -175,7 +189,7 @@ async def _run(
     pages: Pages | None,
 ) -> None:
     # Said inside the loop: before it runs, Ctrl-C would break it in the making.
-    click.echo(f"starting a cluster of {wished}{f' in {folder}' if durable else ''} ...")
+    click.echo(f"starting a cluster of {wanted}{f' in {folder}' if durable else ''} ...")
     sys.stdout.flush()
     from pumice.cli import progress
     from pumice.local.apiserver.serving import Place
@@ -189,14 +203,14 @@ async def _run(
 
     log = cast("Log", logs.configure(as_json=False).info) if verbose else silent
     began = time.perf_counter()
-    machine = wished.machine(folder, log)
+    machine = wanted.machine(folder, log)
     chosen = PolicyFile(policy, extra={}, log=log).current
     place = Place(folder, port=port, durable=durable)
     settings = ControllerSettings(record=record[0], prices=record[1])
     async with contextlib.AsyncExitStack() as stack:
         stop = stack.enter_context(lifecycle.stop_signals())
-        with progress.show(f"starting a cluster of {wished}"):
-            made = Up(place, wished.pretend_nodes(), log=log, policy=lambda: chosen, settings=settings)
+        with progress.show(f"starting a cluster of {wanted}"):
+            made = Up(place, wanted.pretend_nodes(), log=log, policy=lambda: chosen, settings=settings)
             cluster = await stack.enter_async_context(made)
             if machine is not None:
                 await cluster.add_process_node(machine)
@@ -204,9 +218,9 @@ async def _run(
         if out:
             _copy_kubeconfig(cluster.kubeconfig, Path(out))
         with _record_running(
-            Running(os.getpid(), str(start_time(os.getpid())), cluster.url, str(cluster.kubeconfig), wished.count)
+            Running(os.getpid(), str(start_time(os.getpid())), cluster.url, str(cluster.kubeconfig), wanted.count)
         ):
-            click.echo(f"cluster ready after {took:.1f} s: {wished}, {cluster.url}")
+            click.echo(f"cluster ready after {took:.1f} s: {wanted}, {cluster.url}")
             click.echo(f"files    {folder}{'' if durable else ' (gone when it ends)'}")
             click.echo(f"use it   export KUBECONFIG={out or cluster.kubeconfig}")
             click.echo("         kubectl get nodes,queues")
@@ -253,7 +267,7 @@ async def _serving(cluster: Up, folder: Path, pages: Pages) -> AsyncIterator[Non
 
 
 def _check_target(path: str | None) -> None:
-    """Said before anything is started, not after."""
+    """Refuses what cannot be written, before anything is started."""
     if path is not None and not Path(path).absolute().parent.is_dir():
         raise BadInput(f"--kubeconfig-out {path}: its folder does not exist; make it first, or name another file")
 
@@ -308,9 +322,13 @@ def down(pid: int | None) -> None:
 
 
 @click.command()
-def status() -> None:
+@click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True)
+def status(output: str) -> None:
     """List the clusters that run on this machine."""
     running = list(_running())
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode({"clusters": running}), indent=4))
+        return
     if not running:
         click.echo("no embedded cluster runs here; start one with `pumice up`", err=True)
         return

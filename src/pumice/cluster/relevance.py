@@ -188,7 +188,7 @@ def _node_is_news(cluster: Cluster, node: Node) -> bool:
 
 
 def _without_gpu_use(annotations: Mapping[str, str]) -> Mapping[str, str]:
-    """A measurement that comes every half minute is shown with the next cycle, and decides nothing; of whom there is one is news."""
+    """A GPU measurement comes every half minute and decides nothing, so it causes no cycle; which pods are measured does."""
     if GPU_USE not in annotations:
         return annotations
     return {key: value for key, value in annotations.items() if key != GPU_USE}

@@ -62,6 +62,6 @@ class Arrivals:
 
 
 def is_new(created: str | None, now: Instant, seconds: float = FORMING_S) -> bool:
-    """Whether an object is so young that what it lacks may simply be on its way; never by a clock that goes wrong."""
+    """Whether an object was created just now; one that is stamped far in the future was not."""
     age = None if not created else now - instant.parse_instant(created)
     return age is not None and abs(age) < seconds * instant.SECOND

@@ -15,7 +15,7 @@ import msgspec
 from pumice import instant
 from pumice.api import changes, names
 from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase
-from pumice.dispatch import forming, reservation_note
+from pumice.dispatch import discretion, forming, reservation_note
 from pumice.dispatch.pod_conditions import PodConditions
 from pumice.dispatch.queue_holdings import QueueHoldings
 from pumice.dispatch.topics import Topics, verdict_of
@@ -103,14 +103,7 @@ class Statuses:
         self._note_arrivals(decisions)
         async with asyncio.TaskGroup() as group:
             for report in decisions.gangs.values():
-                patch = None if self._is_settled(report) else self._group_patch(report)
-                if patch is not None:
-                    await self._window.acquire()
-                    group.create_task(self._write_group(report, patch))
-                for verdict in report.pods if report.pods and not self._is_forming(report) else ():
-                    if self._pods.differs(verdict, report):
-                        await self._window.acquire()
-                        group.create_task(self._write_pod(verdict))
+                await self._write_gang(group, report)
             for key, verdicts in decisions.orphans.items():
                 await self._write_orphans(group, key, verdicts)
             for name, allocated in decisions.queues.items():
@@ -119,6 +112,20 @@ class Statuses:
                     await self._window.acquire()
                     group.create_task(self._write_queue(name, status))
         self.unwritten |= self._queues.postponed or self._pods.failed
+
+    async def _write_gang(self, group: asyncio.TaskGroup, whole: GangReport) -> None:
+        is_settled = self._is_settled(whole)
+        if is_settled and not whole.pods:
+            return
+        report = discretion.of_gang(whole.gang).report(whole)
+        patch = None if is_settled else self._group_patch(report)
+        if patch is not None:
+            await self._window.acquire()
+            group.create_task(self._write_group(report, patch))
+        for verdict in report.pods if report.pods and not self._is_forming(report) else ():
+            if self._pods.differs(verdict, report):
+                await self._window.acquire()
+                group.create_task(self._write_pod(verdict))
 
     # ------------------------------------------------------------------------------------------------- groups
 

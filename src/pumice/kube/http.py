@@ -24,6 +24,7 @@ from pumice.kube.transport import (
     RESPONSE_BYTES_MAX,
     Request,
     Response,
+    cause_text,
     is_stream,
     join_headers,
     target,
@@ -176,7 +177,11 @@ def _cause(error: Exception) -> str:
         return f"no connection within {CONNECT_S_MAX:g} s"
     if isinstance(error, TimeoutError):
         return f"no data for {READ_S_MAX:g} s, or not all of it within {CALL_S_MAX:g} s"
-    return str(error) or type(error).__name__
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return cause_text(error.certificate_error)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return cause_text(error.os_error)
+    return cause_text(error)
 
 
 def _socket(address: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:

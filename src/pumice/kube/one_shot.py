@@ -22,6 +22,7 @@ from pumice.kube.transport import (
     RESPONSE_BYTES_MAX,
     Request,
     Response,
+    cause_text,
     is_stream,
     join_headers,
     target,
@@ -213,4 +214,4 @@ def _cause(error: BaseException, *, connected: bool) -> str:
         return f"not all of it within {CALL_S_MAX:g} s" if connected else f"no connection within {CONNECT_S_MAX:g} s"
     if isinstance(error, EOFError | ConnectionError) and connected:
         return "the server closed the connection"
-    return str(error) or type(error).__name__
+    return cause_text(error)

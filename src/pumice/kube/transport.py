@@ -6,6 +6,7 @@ The embedded server answers these very Requests with these very Responses, so th
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, urlencode
 
@@ -57,6 +58,13 @@ class Transport(Protocol):
     async def call(self, request: Request) -> Response: ...
 
     async def close(self) -> None: ...
+
+
+def cause_text(error: BaseException) -> str:
+    """What a person calls it: `Connection refused`, and not the socket's address, an errno or a context of the TLS library."""
+    if isinstance(error, ConnectionError) and error.errno:
+        return os.strerror(error.errno)
+    return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
 
 
 def is_stream(request: Request) -> bool:

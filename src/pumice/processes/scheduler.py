@@ -101,8 +101,8 @@ def units_for(snapshot: Snapshot) -> int:
     return CYCLE_UNITS + TURNS * sum(bool(gang.counts[Status.PENDING]) for gang in snapshot.gangs.values())
 
 
-def _unheard(_: Cycle) -> None:
-    """Publish nothing: tests and benches run the scheduler without a view."""
+def _publish_nothing(_: Cycle) -> None:
+    """For tests and benches, which run the scheduler without a view."""
 
 
 class Scheduler:
@@ -133,7 +133,7 @@ class Scheduler:
         self._gang_gpus = GangGpus(self._gpus, self.meters, served.prices)
         self.forecasting = Forecasting(self._world, clock=runtime.clock, log=runtime.log)
         self._ports = Ports(measure=self._observer.measure)
-        self._publish: Callable[[Cycle], None] = _unheard
+        self._publish: Callable[[Cycle], None] = _publish_nothing
         self._refused = ""  # why the newest policy is not in force
         self._extra_plugins = served.extra_plugins
         self._grace_s = served.grace_s
@@ -324,10 +324,10 @@ class Scheduler:
         return decisions
 
     def _world(self) -> World | None:
-        """What forecasts are made from; None where nobody reads them or waits, or an extender has its say, who is not to be asked for that."""
+        """What forecasts are made from; None if nobody reads them, no gang waits, or the policy has an extender: it is not called for them."""
         chosen = self._in_force
         waits = any(gang.counts[Status.PENDING] or not gang.tasks for gang in self._cluster.snapshot().gangs.values())
-        is_read = self._publish is not _unheard
+        is_read = self._publish is not _publish_nothing
         if chosen is None or not is_read or not waits or chosen.option("extender") is not None:
             return None
         return self._world_at(self._clock.now(), chosen)

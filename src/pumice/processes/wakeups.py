@@ -1,4 +1,4 @@
-"""When the next cycle is due: at once, soon, or when the clock says so. The door by which news enters the scheduler's state."""
+"""When the next cycle is due: at once, soon, or when the clock says so. All Changes enter the scheduler's state here."""
 
 from __future__ import annotations
 

@@ -97,8 +97,8 @@ def run_of(pod: Pod, gang: str, attempt: int, *, gone_at: int | None) -> Run | N
     )
 
 
-def eviction_of(pod: Pod, run: Run) -> Eviction | None:
-    """The eviction that ended a run; None for one that goes on or ended otherwise."""
+def eviction_of(pod: Pod, run: Run, groups: Mapping[str, str]) -> Eviction | None:
+    """The eviction that ended a run; None for one that goes on or ended otherwise. `groups` are keys by uid, for claimants of other namespaces."""
     disruption = disruptions.of_pod(pod)
     if run.state != State.EVICTED or run.ended is None or disruption is None:
         return None
@@ -109,7 +109,7 @@ def eviction_of(pod: Pod, run: Run) -> Eviction | None:
         pod=run.pod,
         at=at(disruption.since) or run.ended,
         rule=cut(disruption.story.rule),
-        claimant=disruption.story.claimant.gang,
+        claimant=disruption.story.claimant.gang or groups.get(disruption.story.claimant.uid, ""),
         why=cut(disruption.story.why),
         lost_s=run_time.lost(run.started, run.ended, run.checkpointed),
         seen=run.seen,

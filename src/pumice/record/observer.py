@@ -75,6 +75,7 @@ class Observer:
         self._gangs: dict[str, _Gang] = {}
         self._groups: dict[Place, str] = {}  # groups -> their gangs
         self._group_uids: dict[str, str] = {}  # uids of groups -> their gang
+        self._group_keys: dict[str, str] = {}  # uids of groups -> namespace/name
         self._members: dict[str, str] = {}  # uids of pods that no Job owns -> their gang
         self._orphans: dict[Place, dict[str, News]] = {}  # pods whose group has not been seen
         self._parents: dict[str, str] = {}
@@ -102,6 +103,7 @@ class Observer:
             len(self._gangs)
             + len(self._groups)
             + len(self._group_uids)
+            + len(self._group_keys)
             + len(self._members)
             + len(self._orphans)
             + runs
@@ -178,10 +180,12 @@ class Observer:
         if news.gone_at is None:
             self._groups[place] = uid
             self._group_uids[metadata.uid] = uid
+            self._group_keys[metadata.uid] = metadata.key
         elif self._groups.get(place) == uid:
             del self._groups[place]
         if news.gone_at is not None:
             self._group_uids.pop(metadata.uid, None)
+            self._group_keys.pop(metadata.uid, None)
         gang = self._gangs.setdefault(uid, _Gang())
         gang.seen = max(gang.seen, facts.version_of(metadata))
         if uid != metadata.uid:
@@ -274,7 +278,7 @@ class Observer:
         gang.started = min(gang.started or run.bound, run.bound)
         attempts.add(member.attempt)
         rows.append(run)
-        if (eviction := facts.eviction_of(pod, run)) is not None:
+        if (eviction := facts.eviction_of(pod, run, self._group_keys)) is not None:
             rows.append(eviction)
 
     def _wait(self, place: Place, uid: str, news: News) -> None:

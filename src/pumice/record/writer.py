@@ -47,6 +47,7 @@ LINES_S = 10.0  # how long fetched lines wait for more of them
 RETRY_S_FIRST = 1.0
 RETRY_S_MAX = 30.0
 SUM_UP_S = 60.0
+SUM_UP_S_ASKED = 15.0  # while somebody asks for sums
 TRIM_S = 600.0
 LAST_WRITE_S = 20.0  # for what still waits when the process is told to end; kubelets wait for 30
 AFTER_FAULT_S = 30.0
@@ -76,7 +77,7 @@ class Writer:
         self._forecasts: set[tuple[str, int]] = set()  # that wait for their gangs, and are in the record
         self._folding = ThreadPoolExecutor(1, "record-fold")
         self._database = ThreadPoolExecutor(1, "record-write")
-        self._due = {"fold": 0.0, "sum": 0.0, "trim": 0.0, "lines": 0.0}
+        self._due = {"fold": 0.0, "sum": 0.0, "exchange": 0.0, "trim": 0.0, "lines": 0.0}
         self._has_gone = False  # news of objects that nobody could read again
         self._is_closed_off = False  # what ended while nobody looked has been ended in the record, too
         self.store: Store | None = None  # once it is open
@@ -98,9 +99,12 @@ class Writer:
             await self._lines.idle.wait()
         await self._write_all()
 
-    async def catch_up(self) -> None:
-        """For who is about to read: what has been heard by now is in the record, unless that takes long."""
-        if self._news or len(self._buffer):
+    async def catch_up(self, *, sums: bool = False) -> None:
+        """For who is about to read: what has been heard by now is in the record, and in its sums, unless that takes long."""
+        at = self._clock.monotonic()
+        if sums and self._due["sum"] - at <= SUM_UP_S - SUM_UP_S_ASKED:
+            self._due["sum"] = at
+        if self._news or len(self._buffer) or at >= self._due["sum"]:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(READER_S_MAX):
                     await self._write_all()
@@ -291,7 +295,8 @@ class Writer:
         if at >= self._due["sum"]:
             is_behind = await self._in(self._database, self.store.sum_up, now)
             self._due["sum"] = at if is_behind else at + SUM_UP_S
-            if not is_behind:
+            if not is_behind and at >= self._due["exchange"]:
+                self._due["exchange"] = at + SUM_UP_S
                 await self.exchange()
         if at >= self._due["trim"]:
             trimmed = await self._in(self._database, self.store.trim, self._settings, now)

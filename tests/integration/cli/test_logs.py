@@ -63,6 +63,19 @@ def test_logs_of_nobody_and_of_two_times_at_once_are_refused(pumice, written):
     assert "-f and --previous exclude each other" in both.err
 
 
+def test_logs_of_pods_that_are_not_there_yet_or_gone_say_what_to_ask(process_node, pumice, until):
+    assert pumice("job", "run", "large", "-R", f"cpu=100m,{ONLY_THERE}=9").code == 0
+    until(Job, lambda job: job.get("status", {}).get("state", {}).get("phase") == "Pending", name="large")
+    assert "has no pods yet; `pumice explain job/large` says" in pumice("job", "logs", "large").err
+    assert pumice("job", "suspend", "large").code == 0
+    until(Job, lambda job: job["status"]["state"]["phase"] == "Aborted", name="large")
+    gone = pumice("job", "logs", "large")
+    assert (gone.code, gone.err) == (
+        3,
+        "pumice: the pods of job default/large are gone; `pumice job logs large --attempt 1` has their last lines, where a record is kept\n",
+    )
+
+
 def test_previous_where_nothing_was_restarted_says_so(pumice, written):
     asked = pumice("job", "logs", "say", "--previous")
     assert (asked.code, asked.out) == (3, "")

@@ -318,6 +318,15 @@ async def test_whatever_people_call_things_pages_show_it_as_text(who):
             assert html.escape(HOSTILE) in shown.replace("&#34;", "&quot;").replace("&#39;", "&#x27;")
 
 
+async def test_an_empty_cluster_says_that_it_has_no_nodes():
+    full = two_teams()
+    empty = msgspec.structs.replace(full, totals=model.Totals(0, {}, {}), nodes=(), gangs=full.gangs[:1])
+    for state, is_told in ((empty, True), (full, False)):
+        async with a_site(state) as site:
+            status, text = await site.get("all", "/")
+            assert (status, "The cluster has no nodes" in text) == (200, is_told)
+
+
 @pytest.mark.parametrize("name", ["x%2F..%2F..%2Fblue%2Fsecret", "..", "%2e%2e%2fsecret", "native:..", "x%3Fa=b"])
 async def test_a_name_is_no_way_to_another_namespace(name):
     async with a_site(two_teams()) as site:

@@ -1,5 +1,6 @@
 """`pumice up`, `status` and `down` as processes."""
 
+import json
 import os
 import signal
 import subprocess
@@ -48,11 +49,14 @@ def test_a_cluster_starts_is_listed_and_ends(environment, tmp_path):
         assert f"export KUBECONFIG={out}" in cluster.lines[3]
         listed = pumice(environment, "status")
         assert str(cluster.process.pid) in listed.stdout
+        (same,) = json.loads(pumice(environment, "status", "-o", "json").stdout)["clusters"]
+        assert (same["pid"], same["nodes"]) == (cluster.process.pid, 3)
         assert "certificate-authority-data" in out.read_text()
         assert out.stat().st_mode & 0o077 == 0
         ended = pumice(environment, "down")
         assert (ended.returncode, ended.stdout) == (0, f"cluster {cluster.process.pid} ended\n")
         assert cluster.process.wait(timeout=PATIENCE_S) == 0
+    assert json.loads(pumice(environment, "status", "-o", "json").stdout) == {"clusters": []}
     gone = pumice(environment, "down")
     assert (gone.returncode, gone.stderr) == (3, "pumice: no embedded cluster runs here; start one with `pumice up`\n")
 
@@ -67,6 +71,15 @@ def test_a_cluster_takes_a_policy_file_and_says_what_is_wrong_with_one(environme
     assert refused.returncode == 2
     assert "ready" not in refused.stdout
     assert "did you mean gang" in refused.stderr
+
+
+def test_a_disk_that_takes_nothing_more_is_named(environment, tmp_path):
+    command = f"ulimit -f 0; exec {sys.executable} -m pumice.cli up --nodes 1 --data-dir {tmp_path / 'data'}"
+    refused = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"pumice: {tmp_path / 'data'}: File too large; check the path, its permissions and the room on the disk\n"
+    )
 
 
 def test_two_clusters_do_not_collide_and_down_asks_which(environment):

@@ -83,11 +83,15 @@ async def test_finished_gangs_are_listed_and_billed(tmp_path):
         rows = list(csv.DictReader(io.StringIO((await pumice(up, "history", "-o", "csv"))[1])))
         assert {row["name"] for row in rows} == {"train-1", "train-2"}
         assert not [row for row in rows if row["user"].startswith("=")], "a spreadsheet would compute it"
-        assert (await pumice(up, "history", "--state", "failed"))[1:] == ("", "No finished gangs found.\n")
+        assert (await pumice(up, "history", "--state", "failed"))[1:] == (
+            "",
+            "No finished gangs found in namespace default; -A looks in all.\n",
+        )
         code, out, _ = await pumice(up, "report", "--by", "queue")
         assert code == 0
         assert [line.split()[0] for line in out.splitlines()[1:]] == ["QUEUE", "default", "total", "idle"]
         code, page, _ = await pumice(up, "report", "--by", "user", "--format", "html")
+        assert json.loads((await pumice(up, "report", "--by", "user", "-o", "json"))[1])["bill"]["by"] == "user"
         assert (code, page.count("<rect ")) == (0, 2)
         assert "' /C calc'" not in page, "escaped"
         assert (await pumice(up, "history", "--since", "yesterday"))[0] == 2
@@ -102,6 +106,9 @@ async def test_who_asks_as_soon_as_a_job_has_ended_finds_it(tmp_path, monkeypatc
         await until_completed(up, "train")
         [gang] = json.loads((await pumice(up, "history", "-o", "json"))[1])["gangs"]
         assert (gang["name"], gang["state"]) == ("train", "Completed")
+        monkeypatch.setattr(writer, "SUM_UP_S_ASKED", 0.0)
+        used = json.loads((await pumice(up, "report", "--format", "json"))[1])["bill"]["total"]
+        assert used["gpu_hours"] > 0, "summed up, though no minute has passed"
 
 
 async def test_the_last_lines_of_each_attempt_are_kept(tmp_path):

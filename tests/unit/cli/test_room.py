@@ -95,6 +95,12 @@ def test_a_cluster_without_gpus_says_so():
     assert nodes.rooms_text(room.rooms(of([], []))).endswith("No node has any nvidia.com/gpu.")
 
 
+def test_the_head_says_what_is_counted():
+    session = of([a_node("a", 8)], [])
+    assert nodes.cards_text(room.rooms(session, "cpu")).split()[:4] == ["NAME", "STATUS", "CPU", "USED"]
+    assert nodes.cards_text(room.rooms(session, "nvidia.com/gpu")).split()[2] == "GPUS"
+
+
 TAINT = {"key": "team", "value": "a", "effect": "NoSchedule"}
 
 

@@ -176,7 +176,8 @@ async def test_a_server_that_is_not_there_cannot_have_acted(carrier, unused_tcp_
         Connection(server=f"http://127.0.0.1:{unused_tcp_port}", origin="context 'x'"), user_agent="x"
     ) as transport:
         with pytest.raises(
-            Unreachable, match=r"gave no answer to POST /api/v1/pods: .* check the address .* in context 'x'"
+            Unreachable,
+            match=r"gave no answer to POST /api/v1/pods: Connection refused; check the address .* in context 'x'",
         ) as caught:
             await transport.call(Request("POST", "/api/v1/pods", body=b"{}"))
     assert caught.value.acted is False

@@ -162,7 +162,7 @@ def _loss(scene: Scene, decision: Decision, status: JobStatus, progress: Progres
     restarted = replace(status, state=replace(status.state, phase=decision.move.to.value))
     judge = dataclasses.replace(scene, status=restarted, progress=progress).judge()
     ended = [(member, scene.now) for member in scene.members if member.version >= scene.status.version]
-    ended += [(ghost, min(scene.now, ghost.gone_by() or scene.now)) for ghost in policies.ghosts(scene)]
+    ended += [(member, min(scene.now, member.gone_by() or scene.now)) for member in policies.deleted_members(scene)]
     times = [
         (member.finished_at() if member.is_finished else end) - started
         for member, end in ended

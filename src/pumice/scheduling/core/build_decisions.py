@@ -92,7 +92,7 @@ def close(session: Session) -> Decisions:
         factors=dict(session.factors),
         factor_weights=dict(session.factor_weights),
         usage=dict(session.usage),
-        stranded=idle.stranded(session.room, (room for report in reports.values() for room in report.room))
+        stranded=idle.stranded(session.room, (room for gang in session.restless for room in reports[gang.key].room))
         if session.explain
         else (),
         unfinished=session.budget <= 0,

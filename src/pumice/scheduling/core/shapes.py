@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -180,6 +181,9 @@ class _Read:
     anew: tuple[int, ...]
 
 
+_ALL, _MIXED = "all members", _Read(None, ())  # no uid; and what is read of members that differ
+
+
 class ShapeBook:
     """Finds the shape of a task; the key is what the enabled plugins declare they read, and traits of their own making."""
 
@@ -191,9 +195,7 @@ class ShapeBook:
         self._kept: Hashable = None
         self._shapes: dict[Hashable, Shape] = {}
         self._of_task: dict[str, Shape] = {}
-        self._gang = ""
-        self._known: dict[str | _Read, _Read] = {}  # of that gang: by pod, and those that are equal as one
-        self._last: tuple[_Read, Shape] | None = None
+        self._of_gang: dict[str, Shape | None] = {}
 
     def settle(self, reads: Reads, traits: Sequence[Trait]) -> None:
         """From now on these tell pods apart."""
@@ -206,21 +208,35 @@ class ShapeBook:
             shape = self._of_task[task.uid] = self._find(task)
         return shape
 
-    def _find(self, task: Task) -> Shape:
-        if task.gang != self._gang:
-            gang = self._gangs.get(task.gang)
-            self._gang, self._known = task.gang, {} if gang is None else gang.known.setdefault(self._kept, {})
-        read = self._known.get(task.uid)
+    def of_all(self, gang: Gang, first: Task) -> Shape | None:
+        """The shape that all members have, as in most gangs; None where they differ, or where that has to be asked anew in every cycle."""
+        if gang.key in self._of_gang:
+            return self._of_gang[gang.key]
+        known = gang.known.setdefault(self._kept, {})
+        read = known.get(_ALL)
         if read is None:
-            read = self._look(task)
-            read = self._known[task.uid] = self._known.setdefault(read, read)
-        if self._last is not None and read is self._last[0]:
-            return self._last[1]  # as of most members: that of the one before
-        if read.anew:
-            return self._shape((read.key, *[(number, self._traits[number].of(task)) for number in read.anew]), task)
-        shape = self._shape(read.key, task)
-        self._last = read, shape
+            reads = {self._read(task, known) for task in gang.tasks}
+            read = known[_ALL] = _MIXED if len(reads) > 1 else reads.pop()
+        shape = self._of_gang[gang.key] = None if read is _MIXED or read.anew else self._shape(read.key, first)
         return shape
+
+    def count(self, gang: Gang, tasks: Sequence[Task]) -> Counter[Shape]:
+        """How many of these members are of which shape."""
+        shape = self.of_all(gang, tasks[0]) if tasks else None
+        return Counter(map(self.of, tasks)) if shape is None else Counter({shape: len(tasks)})
+
+    def _find(self, task: Task) -> Shape:
+        gang = self._gangs.get(task.gang)
+        read = self._read(task, {} if gang is None else gang.known.setdefault(self._kept, {}))
+        if not read.anew:
+            return self._shape(read.key, task)
+        return self._shape((read.key, *[(number, self._traits[number].of(task)) for number in read.anew]), task)
+
+    def _read(self, task: Task, known: dict[str, _Read]) -> _Read:
+        read = known.get(task.uid)
+        if read is None:
+            read = known[task.uid] = self._look(task)
+        return read
 
     def _look(self, task: Task) -> _Read:
         parts = tuple([part(task) for part in _parts(self._reads)])

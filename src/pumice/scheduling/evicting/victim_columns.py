@@ -172,7 +172,8 @@ class View:
 
     def sums(self, amounts: Column | Mask) -> Column:
         """Sums by node: differences of prefix sums, exact in integers."""
-        prefix = np.concatenate(([0], np.cumsum(amounts, dtype=np.int64)))
+        prefix = np.zeros(len(amounts) + 1, dtype=np.int64)
+        np.cumsum(amounts, out=prefix[1:])
         sums: Column = prefix[self._edges[1:]] - prefix[self._edges[:-1]]
         return sums
 

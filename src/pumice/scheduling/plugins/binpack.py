@@ -47,6 +47,7 @@ class Binpack(Plugin):
     """Score: the weighted mean share of the requested resources that would be in use, times 100 and the weight."""
 
     args_type = Args
+    only_for_waiting = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option

@@ -93,6 +93,7 @@ class DeviceShare(Plugin):
     """Limits each node to what its cards still hold, scores by their policy, and remembers who got which."""
 
     args_type = Args
+    only_for_waiting = True
     essential = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:

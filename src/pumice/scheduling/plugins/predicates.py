@@ -74,6 +74,7 @@ class Predicates(Plugin):
     """Kubernetes' filters, each once per shape; what depends on other pods follows every placement."""
 
     args_type = Args
+    only_for_waiting = True
     essential = True
     watches = tuple(
         Watch(kind)

@@ -112,6 +112,7 @@ class ResourceStrategyFit(Plugin):
     """Score: the weighted mean of used or free shares after placement, each resource by its strategy."""
 
     args_type = Args
+    only_for_waiting = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option
