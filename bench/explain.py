@@ -1,4 +1,4 @@
-"""What it costs the leader to explain a gang on a large cluster: the reasons, and the single changes that would start it.
+"""What it costs the leader to explain a gang on a large cluster: the reasons, and the single changes that would start it; and to say what four more nodes would change.
 
 python -m bench.explain
 
@@ -24,6 +24,8 @@ from pumice.cluster.intake import Intake
 from pumice.processes.questions import Questions
 from pumice.readmodel.build import Cycle, Views
 from pumice.scheduling.core import cycle
+from pumice.scheduling.time.forecast import World
+from pumice.scheduling.whatif.outcome import Outcome
 from pumice.scheduling.whatif.suggestion import Suggestions
 
 NODES, RUNNING, WAITING, SIZE = 5000, 1000, 1000, 40
@@ -46,7 +48,15 @@ def main() -> int:
     decisions = cycle.plan(snapshot, POLICY, memory, now=now)
     plan_s = time.process_time() - started
     views = Views()
-    seen = Cycle(number=1, at=now, snapshot=snapshot, decisions=decisions, policy=POLICY, memory=memory)
+    seen = Cycle(
+        number=1,
+        at=now,
+        snapshot=snapshot,
+        decisions=decisions,
+        policy=POLICY,
+        memory=memory,
+        world=World(intake, POLICY, now, memory),
+    )
     views.publish(seen)
     met = True
     for name in ASKED:
@@ -61,7 +71,26 @@ def main() -> int:
         }
         sys.stdout.write(json.dumps({**line, **found}) + "\n")
         sys.stdout.flush()
+    sys.stdout.write(json.dumps({"bench": "what-if", "nodes": NODES, **asked_what_if(seen)}) + "\n")
     return 0 if met else 1
+
+
+def asked_what_if(seen: Cycle) -> dict[str, Any]:
+    """Four more nodes: two cycles, and a look ahead from both."""
+    started = _of_children_s()
+    query = {"add-nodes": "4", "like": seen.snapshot.nodes.names[0]}
+    body = asyncio.run(Questions().what_if(seen, query))
+    spent_s = _of_children_s() - started
+    found = msgspec.json.decode(body, type=Outcome)
+    known = [
+        each for each in found.forecasts.values() if each.before and each.after and each.before.p50 and each.after.p50
+    ]
+    return {
+        "what_if_s": round(spent_s, 2),
+        "starts": len(found.starts),
+        "asked": len(found.forecasts),
+        "known": len(known),
+    }
 
 
 def explained(views: Views, seen: Cycle, key: str) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
     python -m bench.live [MODE ...] [--nodes 1000]
 
-Each mode has a server of its own and prints one JSON line, with the CPU that the scheduler and the controllers used and the most memory
-that they held. Without a mode: limit, trickle, burst and large.
+Each mode has a server of its own and prints one JSON line, with the CPU that the scheduler and the controllers used, the most memory
+that they held, and what they wrote (bench/live_writes.py). Without a mode: limit, trickle, burst and large.
 
 | mode    | what                                                                                                       |
 |---------|------------------------------------------------------------------------------------------------------------|
@@ -12,10 +12,11 @@ that they held. Without a mode: limit, trickle, burst and large.
 | burst   | 50 Jobs of 50 at once                                                                                       |
 | large   | 2 Jobs of 2,000 at once                                                                                     |
 | bare    | 1,000 pods without a group, at once; and the same for kube-scheduler                                        |
-| waiting | 200 gangs of 8 wait on full nodes, and one that runs is deleted: until another one has all its pods         |
-| reclaim | a queue holds all nodes, and 10 Jobs of 50 of another one want their half: until these are bound            |
+| waiting | 200 gangs of 8 nodes wait on a full cluster, and one that runs is deleted: until another has all its pods    |
+| reclaim | a queue holds all nodes, and 10 Jobs of 50 nodes of another want their own: until these are bound            |
 
-`of_limit` is the share of the limit that was measured in the same run, where it was.
+`of_limit` is the share of the limit that was measured in the same run, where it was. `over_budget` is what was written beyond the budget.
+CPU and writes of `waiting` and `reclaim` are those after their cluster was full.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ import random
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tools.kube.control_plane import ControlPlane
@@ -36,6 +39,7 @@ from tools.kube.kinds import install_kinds
 from tools.kube.nodes import pretend_nodes
 
 from bench.live_limit import NAMESPACE, a_template, make_namespace
+from bench.live_writes import AuditLog, by_process, over_budget
 from bench.processes import Process, cpu_s, peak_mb
 from pumice.api.batch import Job
 from pumice.api.changes import Deleted, Upserted
@@ -52,13 +56,14 @@ if TYPE_CHECKING:
 
 WAIT_S_MAX = 900.0  # for anything at all
 SUBMITTED_AT_ONCE = 32
+REST_S = 3.0  # when nothing was written for so long, all has been
 GPUS = 8  # of a node
 CLUSTER_NODES_QUIET = 2_000  # beyond, nodes renew their leases less often: the server has other work to do
 
 
-def a_job(name: str, size: int, *, queue: str = "default", minimum: int | None = None) -> dict[str, Any]:
+def a_job(name: str, size: int, *, queue: str = "default", minimum: int | None = None, gpus: int = 1) -> dict[str, Any]:
     least = size if minimum is None else minimum
-    task = {"name": "worker", "replicas": size, "minAvailable": least, "template": {"spec": a_template()}}
+    task = {"name": "worker", "replicas": size, "minAvailable": least, "template": {"spec": a_template(gpus)}}
     spec = {"minAvailable": least, "schedulerName": "volcano", "queue": queue, "maxRetry": 3, "tasks": [task]}
     return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
 
@@ -98,13 +103,25 @@ class Seen:
 class Bench:
     """What a mode works with: a client, what it sees, and the processes it weighs."""
 
-    def __init__(self, client: Client, seen: Seen, given: argparse.Namespace, ours: dict[str, Process]) -> None:
+    def __init__(
+        self, client: Client, seen: Seen, given: argparse.Namespace, ours: dict[str, Process], log: AuditLog
+    ) -> None:
         self.client = client
         self.seen = seen
         self.nodes: int = given.nodes
         self.given = given
         self._ours = ours
-        self._used = {name: cpu_s(process.pid) for name, process in ours.items()}
+        self._log = log
+        self.begin()
+
+    def begin(self) -> None:
+        """What was used and written so far counts for nobody."""
+        self._used = {name: cpu_s(process.pid) for name, process in self._ours.items()}
+        self._written = self._log.count()
+        self._cycles = self._planned()
+
+    def _planned(self) -> int:
+        return int(self._ours["scheduler"].metric("pumice_cycles_total"))
 
     async def submit(self, jobs: list[dict[str, Any]]) -> dict[str, float]:
         """Creates Jobs side by side; when each was there."""
@@ -123,14 +140,25 @@ class Bench:
         """When each of the Jobs had all its pods bound."""
         return [await self.seen.until(job["metadata"]["name"], job["spec"]["tasks"][0]["replicas"]) for job in jobs]
 
-    def weighed(self) -> dict[str, float]:
-        """What the processes used and held since this began."""
-        used = {f"{name}_cpu_s": round(cpu_s(each.pid) - self._used[name], 2) for name, each in self._ours.items()}
-        return used | {f"{name}_mb": peak_mb(each.pid) for name, each in self._ours.items()}
+    def weighed(self, pods: int = 0) -> dict[str, float]:
+        """What the processes used since it began, all together and for each of so many pods, and the most that they held."""
+        used = {name: cpu_s(each.pid) - self._used[name] for name, each in self._ours.items()}
+        found = {f"{name}_cpu_s": round(seconds, 2) for name, seconds in used.items()}
+        if pods:
+            found |= {f"{name}_ms_a_pod": round(seconds / pods * 1e3, 2) for name, seconds in used.items()}
+        held = {f"{name}_mb": peak_mb(each.pid) for name, each in self._ours.items()}
+        return {"cycles": self._planned() - self._cycles, **found, **held}
 
-    def weighed_by_pod(self, pods: int) -> dict[str, float]:
-        weighed = self.weighed()
-        return weighed | {f"{name}_ms_a_pod": round(weighed[f"{name}_cpu_s"] / pods * 1e3, 2) for name in self._ours}
+    async def written(self, *, pods: int = 0, gangs: int = 0) -> dict[str, Any]:
+        """What the processes wrote since it began, once they have come to rest; held against the budget of so many pods and gangs."""
+        written, last = self._log.count(), None
+        while written != last:
+            last = written
+            await asyncio.sleep(REST_S)
+            written = self._log.count()
+        written -= self._written
+        over = {"over_budget": over_budget(written, pods=pods, gangs=gangs)} if pods else {}
+        return {"writes": by_process(written), **over}
 
 
 async def at_once(bench: Bench, count: int, size: int) -> dict[str, Any]:
@@ -140,14 +168,16 @@ async def at_once(bench: Bench, count: int, size: int) -> dict[str, Any]:
     ends = await bench.bound(jobs)
     took = max(ends) - began
     waits = [end - created[job["metadata"]["name"]] for job, end in zip(jobs, ends, strict=True)]
-    return {
+    figures = {
         "jobs": count,
         "size": size,
         "seconds": round(took, 2),
         "pods_per_s": round(count * size / took, 1),
         "gang_p50_s": round(statistics.median(waits), 2),
-        **bench.weighed_by_pod(count * size),
+        "gang_p50_of_all": round(statistics.median(waits) / took, 2),
+        **bench.weighed(count * size),
     }
+    return figures | await bench.written(pods=count * size, gangs=count)
 
 
 async def burst(bench: Bench) -> dict[str, Any]:
@@ -173,64 +203,78 @@ async def trickle(bench: Bench) -> dict[str, Any]:
         "size": 8,
         "p50_s": round(statistics.median(waits), 3),
         "p99_s": round(waits[min(int(len(waits) * 0.99), len(waits) - 1)], 3),
-        **bench.weighed_by_pod(len(waits) * 8),
+        **bench.weighed(len(waits) * 8),
+        **await bench.written(pods=len(waits) * 8 + 8, gangs=len(waits) + 1),
     }
 
 
 async def bare(bench: Bench) -> dict[str, Any]:
     """Pods that name a scheduler and no group, first ours, then kube-scheduler."""
-    rates = {}
-    for scheduler in ("volcano", "default-scheduler"):
-        left, began = iter(range(bench.given.bare)), time.monotonic()
-
-        async def work(left: Iterator[int] = left, scheduler: str = scheduler) -> None:
-            for number in left:
-                spec = {**a_template(), "schedulerName": scheduler}
-                body = {"metadata": {"name": f"{scheduler}-worker-{number}"}, "spec": spec}
-                await bench.client.create(Pod, body, namespace=NAMESPACE)
-
-        await asyncio.gather(*(work() for _ in range(SUBMITTED_AT_ONCE)))
-        rates[scheduler] = round(bench.given.bare / (await bench.seen.until(scheduler, bench.given.bare) - began), 1)
+    ours = await bare_of(bench, "volcano")
+    figures = {"pods_per_s": ours, **bench.weighed(bench.given.bare), **await bench.written()}
     return {
         "pods": bench.given.bare,
-        "pods_per_s": rates["volcano"],
-        "kube_scheduler_pods_per_s": rates["default-scheduler"],
-        **bench.weighed(),
+        "kube_scheduler_pods_per_s": await bare_of(bench, "default-scheduler"),
+        **figures,
     }
 
 
+async def bare_of(bench: Bench, scheduler: str) -> float:
+    """How many pods a second this scheduler binds, from the first create to the last bind."""
+    left, began = iter(range(bench.given.bare)), time.monotonic()
+
+    async def work() -> None:
+        for number in left:
+            spec = {**a_template(), "schedulerName": scheduler}
+            body = {"metadata": {"name": f"{scheduler}-worker-{number}"}, "spec": spec}
+            await bench.client.create(Pod, body, namespace=NAMESPACE)
+
+    await asyncio.gather(*(work() for _ in range(SUBMITTED_AT_ONCE)))
+    took = await bench.seen.until(scheduler, bench.given.bare) - began
+    return round(float(bench.given.bare / took), 1)
+
+
 async def waiting(bench: Bench) -> dict[str, Any]:
-    running = [a_job(f"runs-{number}", 8) for number in range(bench.nodes * GPUS // 8)]
-    waits = [a_job(f"waits-{number}", 8) for number in range(bench.given.waiting)]
+    running = [a_job(f"runs-{number}", 8, gpus=GPUS) for number in range(bench.nodes // 8)]
+    waits = [a_job(f"waits-{number}", 8, gpus=GPUS) for number in range(bench.given.waiting)]
     await bench.submit(running)
     await bench.bound(running)
+    filling = bench.weighed(8 * len(running))  # a pod a node
+    bench.begin()
     await bench.submit(waits)
-    await asyncio.sleep(bench.given.settle_s)  # they are admitted, refused and told
-    before = bench.weighed()
+    told = await bench.written()  # they are admitted, refused and told
+    told_cpu = bench.weighed()
+    bench.begin()
     began = time.monotonic()
     await bench.client.delete(Job, "runs-0", namespace=NAMESPACE)
     while not any(len(pods) == 8 for job, pods in bench.seen.bound.items() if job.startswith("waits-")):
         await bench.seen.news()
-    took, after = time.monotonic() - began, bench.weighed()
-    used = {f"{name}_to_start_cpu_s": round(after[name] - before[name], 2) for name in before if name.endswith("cpu_s")}
-    return {"gangs": len(waits), "seconds": round(took, 3), **used, **after}
+    return {
+        "gangs": len(waits),
+        "seconds": round(time.monotonic() - began, 3),
+        **bench.weighed(),
+        **await bench.written(),
+        "filling": filling,
+        "waiting": {**told_cpu, **told},
+    }
 
 
 async def reclaim(bench: Bench) -> dict[str, Any]:
     for name in ("lender", "owner"):
-        body = {"metadata": {"name": name}, "spec": {"weight": 1, "reclaimable": True}}
-        await bench.client.create(Queue, body)
-    room = bench.nodes * GPUS
-    lenders = [a_job(f"lends-{number}", 50, queue="lender", minimum=1) for number in range(room // 50)]
-    owners = [a_job(f"owns-{number}", 50, queue="owner") for number in range(room // 100)]
+        named = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+        await bench.client.create(Queue, {**named, "spec": {"weight": 1, "reclaimable": True}})
+    all_nodes, wanted = range(bench.nodes // 50), range(bench.given.reclaim // 50)
+    lenders = [a_job(f"lends-{number}", 50, queue="lender", minimum=1, gpus=GPUS) for number in all_nodes]
+    owners = [a_job(f"owns-{number}", 50, queue="owner", gpus=GPUS) for number in wanted]
     await bench.submit(lenders)
     await bench.bound(lenders)
-    before = bench.weighed()
+    await bench.written()
+    bench.begin()
     began = time.monotonic()
     await bench.submit(owners)
-    took, after = max(await bench.bound(owners)) - began, bench.weighed()
-    used = {name: round(after[name] - before[name], 2) if name.endswith("cpu_s") else after[name] for name in after}
-    return {"pods": 50 * len(owners), "seconds": round(took, 2), **used}
+    took = max(await bench.bound(owners)) - began
+    pods = 50 * len(owners)
+    return {"pods": pods, "seconds": round(took, 2), **bench.weighed(pods), **await bench.written()}
 
 
 MODES: dict[str, Callable[[Bench], Awaitable[dict[str, Any]]]] = {
@@ -244,17 +288,21 @@ MODES: dict[str, Callable[[Bench], Awaitable[dict[str, Any]]]] = {
 
 
 @contextlib.contextmanager
-def a_plane(mode: str, nodes: int) -> Iterator[ControlPlane]:
+def a_plane(mode: str, nodes: int) -> Iterator[tuple[ControlPlane, AuditLog]]:
     lease_s = 40 if nodes <= CLUSTER_NODES_QUIET else 400
-    made = ControlPlane(nodes=pretend_nodes(nodes, gpus=GPUS), scheduler=mode == "bare", node_lease_s=lease_s)
-    with made as plane:
-        install_kinds(plane)
-        yield plane
+    with tempfile.TemporaryDirectory() as folder:
+        log = AuditLog(Path(folder), user="admin", namespace=NAMESPACE)
+        arguments = {"kube-apiserver": log.arguments}
+        machines = pretend_nodes(nodes, gpus=GPUS)
+        made = ControlPlane(nodes=machines, scheduler=mode == "bare", node_lease_s=lease_s, arguments=arguments)
+        with made as plane:
+            install_kinds(plane)
+            yield plane, log
 
 
 def measure_limit(given: argparse.Namespace) -> dict[str, Any]:
     """In a process of its own: a client that has other work to do would measure itself."""
-    with a_plane("limit", given.nodes) as plane:
+    with a_plane("limit", given.nodes) as (plane, _):
         words = ("--pods", str(given.limit), "--nodes", str(given.nodes))
         command = [sys.executable, "-m", "bench.live_limit", str(plane.kubeconfig), *words]
         found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
@@ -275,7 +323,7 @@ async def a_client(plane: ControlPlane, seen: Seen) -> AsyncIterator[Client]:
         watching.cancel()
 
 
-async def measure(plane: ControlPlane, mode: str, given: argparse.Namespace) -> dict[str, Any]:
+async def measure(plane: ControlPlane, log: AuditLog, mode: str, given: argparse.Namespace) -> dict[str, Any]:
     ours = {
         "scheduler": Process(
             plane, "scheduler", "--no-leader-elect", "--listen", "127.0.0.1:0", ready="scheduler_started"
@@ -287,7 +335,7 @@ async def measure(plane: ControlPlane, mode: str, given: argparse.Namespace) -> 
             await asyncio.to_thread(process.wait)
         seen = Seen()
         async with a_client(plane, seen) as client:
-            found = await MODES[mode](Bench(client, seen, given, ours))
+            found = await MODES[mode](Bench(client, seen, given, ours, log))
     finally:
         for process in ours.values():
             process.end()
@@ -305,7 +353,7 @@ def main() -> None:
     parser.add_argument("--trickle", type=int, default=30, help="Jobs, one after the other")
     parser.add_argument("--bare", type=int, default=1_000, help="pods without a group")
     parser.add_argument("--waiting", type=int, default=200, help="gangs that wait")
-    parser.add_argument("--settle-s", type=float, default=15.0, help="until gangs that wait have been told so")
+    parser.add_argument("--reclaim", type=int, default=500, help="pods that are reclaimed for Jobs of 50")
     given = parser.parse_args()
     limit = 0.0
     for mode in given.modes or ("limit", "trickle", "burst", "large"):
@@ -313,8 +361,8 @@ def main() -> None:
             figure = measure_limit(given)
             limit = figure["pods_per_s"]
         else:
-            with a_plane(mode, given.nodes) as plane:
-                figure = asyncio.run(measure(plane, mode, given))
+            with a_plane(mode, given.nodes) as (plane, log):
+                figure = asyncio.run(measure(plane, log, mode, given))
             if limit and mode in {"burst", "large"}:
                 figure["of_limit"] = round(figure["pods_per_s"] / limit, 2)
         print(json.dumps(figure), flush=True)

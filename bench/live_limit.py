@@ -25,9 +25,9 @@ from pumice.kube.http import HttpTransport
 NAMESPACE = "bench"
 
 
-def a_template() -> dict[str, Any]:
-    """The pod that all of these benchmarks make: one GPU, one core."""
-    resources = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"cpu": "1"}}
+def a_template(gpus: int = 1) -> dict[str, Any]:
+    """The pod that all of these benchmarks make: one GPU, or all of a node, and one core."""
+    resources = {"limits": {"nvidia.com/gpu": str(gpus)}, "requests": {"cpu": "1"}}
     return {"containers": [{"name": "worker", "image": "train", "resources": resources}], "restartPolicy": "Never"}
 
 

@@ -1,6 +1,6 @@
 """Listings of a record of many gangs: every question that a command asks, in milliseconds.
 
-    python -m bench.record [--gangs 1000000] [--url postgresql://...] [--keep FILE]
+    python -m bench.record [--gangs 1000000] [--url postgresql://...]
 
 One JSON line a listing with the median and the worst of nine and the median of CPU (of this process: SQLite's work is part of it, and
 other programs' is not), as the controllers' server and `--record URL` ask it. The record is made first: 200 users, 40 queues, 60 namespaces, a year of hours.
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from pumice.record import answers, model, queries
-from pumice.record.schema import ATTEMPTS, CAPACITY, EVICTIONS, GANGS, USAGE
+from pumice.record.schema import ATTEMPTS, CAPACITY, EVICTIONS, FORECASTS, GANGS, RUNS, USAGE
 from pumice.record.store import Store, sum_day
 
 if TYPE_CHECKING:
@@ -89,6 +89,16 @@ def fill(store: Store, count: int) -> None:
             [{"uid": row["uid"], "gang": row["uid"], "attempt": 0, "pod": "p", "at": row["ended"], "rule": "preempt", "claimant": "a/b",
               "why": "", "lost_s": 60, "seen": 1} for row in extra],
         )  # fmt: skip
+        connection.execute(
+            sa.insert(RUNS),
+            [{"uid": f"{row['uid']}-{pod}", "gang": row["uid"], "attempt": 0, "pod": f"p-{pod}", "task": "w", "node": "n", "resources": "{}",
+              "bound": row["started"], "started": row["started"], "ended": row["ended"], "state": "Succeeded", "restarts": 0, "seen": 1}
+             for row in extra for pod in range(4)],
+        )  # fmt: skip
+        connection.execute(
+            sa.insert(FORECASTS),
+            [{"gang": row["uid"], "made": row["submitted"], "p50": row["started"], "p90": row["started"] + 60} for row in extra],
+        )  # fmt: skip
     with store.begin() as connection:
         connection.execute(sa.text("ANALYZE"))
 
@@ -99,8 +109,9 @@ def listings(store: Store) -> dict[str, Callable[[], object]]:
     def history(**wanted: Any) -> Callable[[], object]:
         return partial(answers.history, store, model.Filter(**wanted), {})
 
-    def report(by: str, days: int, namespace: str = "") -> Callable[[], object]:
-        return partial(answers.report, store, model.Period(by, end - days * 86_400, end, namespace), {}, end)
+    def report(by: str, days: int, namespace: str = "", step: str = "day") -> Callable[[], object]:
+        wanted = model.Period(by, end - days * 86_400, end, namespace, model.STEPS[step])
+        return partial(answers.report, store, wanted, {}, end)
 
     def learned() -> object:
         with store.reading() as connection:
@@ -126,7 +137,14 @@ def listings(store: Store) -> dict[str, Callable[[], object]]:
         "the page after 500,000": history(before=(T0 + YEAR_S // 2, "8")),
         "a month by team": report("team", 31),
         "a month by user": report("user", 31),
+        "a month by queue": report("queue", 31),
+        "a month by namespace": report("namespace", 31),
         "a month of a namespace": report("queue", 31, "ns-5"),
+        "a year by team": report("team", 365),
+        "a day by hour": report("user", 1, step="hour"),
+        "a gang with its pods": partial(answers.gang, store, "ns-1", "train-12000", {}, sees_all=True),
+        "lines of a gang": partial(answers.logs, store, "ns-1", "train-12000", None),
+        "forecasts and what came true": partial(answers.forecasts, store, "", 0),
         "learned run times": learned,
     }
 

@@ -12,11 +12,9 @@ import argparse
 import asyncio
 import json
 import random
-import re
 import statistics
 import tempfile
 import time
-import urllib.request
 from typing import Any
 
 from tools.kube.control_plane import ControlPlane
@@ -44,12 +42,6 @@ def a_job(name: str) -> dict[str, Any]:
     task = {"name": "worker", "replicas": SIZE, "minAvailable": SIZE, "template": template}
     spec = {"minAvailable": SIZE, "schedulerName": "volcano", "queue": "default", "tasks": [task]}
     return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
-
-
-def metric(port: int, name: str) -> float:
-    text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30).read().decode()
-    found = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
-    return float(found[1]) if found else 0.0
 
 
 async def one_round(client: Client, prefix: str, count: int) -> None:
@@ -91,7 +83,7 @@ async def measure(plane: ControlPlane, jobs: int, words: list[str]) -> dict[str,
             before, began = cpu_s(controllers.pid), time.monotonic()
             await one_round(client, "job", jobs)
             used = cpu_s(controllers.pid) - before
-            lag = await asyncio.to_thread(metric, controllers.port, "pumice_record_lag_seconds")
+            lag = await asyncio.to_thread(controllers.metric, "pumice_record_lag_seconds")
     finally:
         controllers.end()
     seconds = round(time.monotonic() - began, 1)

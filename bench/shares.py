@@ -1,13 +1,13 @@
 """How near the use of a cluster comes to the weights of its queues, in simulated weeks: the table of docs/guides/fair-share.md.
 
-    python -m bench.shares [--queues 2,5,20,50] [--days 14] [--seed 1]
+    python -m bench.shares [--queues 2,5,10,20,50] [--days 14] [--seed 1]
 
 Work comes in bursts, hours apart, each of up to a day's work of its queue; on average every queue asks for somewhat more than its
 weight gives it. Gangs have 1 to 4 slots and run for 1 to 6 hours.
 
 A gang is in or out when the clock stops, and no policy can say more of a share than that: `one gang` is the largest gang, as a part of what
-the smallest queue has by weight in all that time. Where it is above what is to be shown, time or cluster are too small: so 50 queues share
-640 slots. A larger cluster costs less than more weeks: the line is as long, and there are fewer cycles.
+the smallest queue has by weight in all that time. Where it is above what is to be shown, time or cluster are too small: so the cluster grows
+with the number of queues. A larger cluster costs less than more weeks: the line is as long, and there are fewer cycles.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HOUR = 3600
 SIZES, HOURS = (1, 1, 2, 4), (1, 2, 3, 4, 6)
 BETWEEN_BURSTS_H = (2, 4, 8, 16, 24)
-CLUSTERS = {2: "4x8", 5: "8x8", 20: "16x8", 50: "80x8"}
+QUEUES_ON_8_NODES = 5  # of 8 slots each: a queue of weight 1 has four slots or so, as large as a gang
 
 
 def _policy(*sharing: str) -> str:
@@ -86,7 +86,7 @@ def deviations(outcome: Outcome, weights: Mapping[str, int], *, days: int) -> di
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.shares")
-    parser.add_argument("--queues", default="2,5,20,50")
+    parser.add_argument("--queues", default="2,5,10,20,50")
     parser.add_argument("--days", type=int, default=14)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--policies", default=",".join(POLICIES))
@@ -101,7 +101,7 @@ def main() -> None:
 
 
 def _row(queues: int, days: int, policy: str, seed: int) -> str:
-    cluster = CLUSTERS.get(queues, "16x8")
+    cluster = f"{max(8 * queues // QUEUES_ON_8_NODES, 4)}x8"
     weights, work = workload(queues, days=days, cluster=cluster, seed=seed)
     until_s = days * 24 * HOUR
     outcome = simulate(work, nodes(cluster), queues=weights, policy=POLICIES[policy], until_s=until_s)

@@ -1,5 +1,6 @@
 """Numbers that users write as text. Python neither reads nor prints more than 4,300 digits, and an error is no answer."""
 
+from collections.abc import Iterable
 from typing import Final
 
 INT32_MAX: Final = 2**31 - 1
@@ -22,3 +23,14 @@ def whole_number(text: str, *, most: int = INT32_MAX) -> int | None:
         return None
     number = int(text)
     return number if number <= most else None
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Numbers as ranges: 0, 1, 2 and 7 are "0-2,7"."""
+    parts: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1] = (parts[-1][0], number)
+        else:
+            parts.append((number, number))
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)

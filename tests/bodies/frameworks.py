@@ -1,11 +1,11 @@
 """What the guide to frameworks shows, for tests that run it: its manifests and programs, and places to run them."""
 
-import asyncio
 import contextlib
 import random
 import re
 from pathlib import Path
 
+from tests.bodies.beside import beside
 from tests.bodies.jobs import JobWorld
 
 from pumice import yamltext
@@ -72,10 +72,5 @@ async def a_cluster(folder, *, nodes=4, gpus=8):
     """`pumice up`, with its admission rules: the cluster, and a world over it."""
     async with Up(Place(folder), pretend_nodes(nodes, gpus=gpus), log=silent) as up:
         watching = Informers(up.client, clock=RealClock(), chance=random.Random(0))
-        watch = asyncio.create_task(watching.run())
-        try:
+        async with beside(watching.run()):
             yield up, JobWorld(up.client, "default", watching, up.controllers, None)
-        finally:
-            watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watch

@@ -11,6 +11,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from tests.bodies.beside import beside
 from tests.bodies.patience import PATIENCE_S
 
 from pumice.api import kinds, names
@@ -106,22 +107,17 @@ async def running(client: Client, settings: WebhookSettings) -> AsyncIterator[tu
     clock, chance = RealClock(), random.Random(0)
     informers = Informers(client, clock=clock, chance=chance)
     webhooks = Webhooks(client, informers, settings, Runtime(clock=clock, chance=chance))
-    tasks = [asyncio.create_task(informers.run()), asyncio.create_task(webhooks.run())]
 
-    async def ready() -> bool:
-        for task in tasks:
-            if task.done():
-                task.result()
-        return webhooks.pulse.ready
+    async with beside(informers.run(), webhooks.run()) as tasks:
 
-    try:
+        async def ready() -> bool:
+            for task in tasks:
+                if task.done():
+                    task.result()
+            return webhooks.pulse.ready
+
         await until(ready, "the webhooks serve")
         yield webhooks, informers
-    finally:
-        for task in reversed(tasks):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
 
 
 @contextlib.asynccontextmanager
@@ -159,14 +155,8 @@ async def controlling(transport: Transport) -> AsyncIterator[None]:
     clock, chance = RealClock(), random.Random(0)
     informers = Informers(client, clock=clock, chance=chance)
     controllers = Controllers(client, informers, Runtime(clock=clock, chance=chance))
-    tasks = [asyncio.create_task(informers.run()), asyncio.create_task(controllers.run())]
-    try:
+    async with beside(informers.run(), controllers.run()):
         yield
-    finally:
-        for task in reversed(tasks):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
 
 
 async def unregister(client: Client, name: str) -> None:

@@ -5,6 +5,7 @@ tests/unit/scheduling/test_wedges.py, where no server adds anything.
 """
 
 import contextlib
+import itertools
 
 from tests.bodies.scheduler import condition
 
@@ -30,24 +31,35 @@ async def until_event(world, name, reason):
     return await world.until(told, f"an event {reason} about {name}")
 
 
+async def lose(world, *nodes):
+    """Nodes are gone, and the pods on them; their controller makes those anew."""
+    for node in nodes:
+        lost = [name for name, where in (await world.bound()).items() if where == node]
+        await world.client.delete(Node, node)
+        for name in lost:
+            with contextlib.suppress(errors.NotFound):
+                await world.client.delete(Pod, name, namespace=world.namespace, grace_s=0)
+        for name in lost:
+            await world.pod(name, gang=name.partition("-")[0])
+
+
+async def runs(world, gang, size):
+    """All members of a gang run."""
+    await world.until_bound(gang, size)
+    await world.run_bound(gang)
+
+    async def is_told():
+        return (await world.group(gang))["status"]["phase"] == "Running"
+
+    await world.until(is_told, f"{gang} should run")
+
+
 async def test_half_a_gang_that_lost_its_node_leaves_for_one_that_can_start_with_its_room(world):
     await world.have_controller()
     first, second = await world.node("a", gpus=4), await world.node("b", gpus=4)
     await world.gang("train", size=8)
-    await world.until_bound("train", 8)
-    await world.run_bound("train")
-
-    async def runs():
-        return (await world.group("train"))["status"]["phase"] == "Running"
-
-    await world.until(runs, "train should run")
-    lost = [name for name, node in (await world.bound("train")).items() if node == second]
-    await world.client.delete(Node, second)
-    for name in lost:
-        with contextlib.suppress(errors.NotFound):
-            await world.client.delete(Pod, name, namespace=world.namespace, grace_s=0)
-    for name in lost:  # its controller makes them anew, and there is no room for them
-        await world.pod(name, gang="train")
+    await runs(world, "train", 8)
+    await lose(world, second)  # there is no room for what is made anew
     await world.until_said("train", "holds 4 nvidia.com/gpu with 4 of the 8 members that must start together")
     await world.gang("next", size=4)
     told = await until_event(world, "train", "Deadlocked")
@@ -55,6 +67,57 @@ async def test_half_a_gang_that_lost_its_node_leaves_for_one_that_can_start_with
     bound = await world.until_bound_as_pods_leave("next", 4)
     assert set(bound.values()) == {first}
     assert await world.bound("train") == {}
+
+
+def with_four_each(bound, *gangs):
+    """Two nodes without which both gangs are left with four members."""
+    for pair in itertools.combinations(sorted(set(bound.values())), 2):
+        left = [name.partition("-")[0] for name, node in bound.items() if node not in pair]
+        if all(left.count(gang) == 4 for gang in gangs):
+            return pair
+    raise AssertionError(f"no two nodes have half of each gang: {bound}")
+
+
+async def test_of_two_halves_in_two_queues_one_becomes_whole_again(world):
+    """Each lost half its nodes, and neither queue's share is as large as a gang: for ever, if nobody lets go."""
+    await world.have_controller()
+    for name in "abcd":
+        await world.node(name, gpus=4)
+    for gang in ("left", "right"):
+        queue = f"{world.namespace}-{gang}"
+        await world.queue(queue)
+        await world.gang(gang, size=8, queue=queue)
+        await runs(world, gang, 8)
+    await lose(world, *with_four_each(await world.bound(), "left", "right"))
+    for gang in ("left", "right"):
+        told = await until_event(world, gang, "Deadlocked")
+        assert "holds 4 nvidia.com/gpu with 4 of the 8 members that must start together" in told["message"]
+
+    async def one_is_whole():
+        for pod in await world.pods():
+            if pod["metadata"].get("deletionTimestamp"):
+                with contextlib.suppress(errors.NotFound):
+                    await world.client.delete(Pod, pod["metadata"]["name"], namespace=world.namespace, grace_s=0)
+        sizes = [len(await world.bound(gang)) for gang in ("left", "right")]
+        return sizes if 8 in sizes else None
+
+    assert sorted(await world.until(one_is_whole, "one of the halves should become whole")) == [0, 8]
+
+
+async def test_the_surplus_of_an_elastic_gang_leaves_for_a_minimum_and_the_gang_stays(world):
+    await world.have_controller()
+    await world.node("a", gpus=8)
+    await world.gang("elastic", size=8, minimum=4)
+    await runs(world, "elastic", 8)
+    await world.gang("rigid", size=3)
+    await world.until_bound_as_pods_leave("rigid", 3)
+    stays = await world.bound("elastic")
+    assert len(stays) == 5
+    left = next(name for name in (f"elastic-worker-{number}" for number in range(8)) if name not in stays)
+    told = await until_event(world, left, "Evict")
+    assert f"because of deadlock for gang {world.namespace}/rigid" in told["message"]
+    assert "keeps its minimum of 4: 5 stay" in told["message"]
+    assert (await world.group("elastic"))["status"]["phase"] == "Running"
 
 
 async def test_a_gang_that_was_admitted_in_vain_gives_the_quota_back_that_keeps_another_one_out(world):

@@ -147,11 +147,19 @@ async def test_what_if_asks_the_engine(tmp_path):
         await page.get_by_label("How many").fill("1")
         await page.get_by_label("Like").fill("node-0")
         await page.get_by_role("button", name="Ask the engine").click()
-        await page.get_by_role("heading", name="Would start").wait_for()
+        await page.get_by_role("heading", name="Would start", exact=True).wait_for()
+        await page.get_by_role("heading", name="When they would start").wait_for()
+        assert "add-nodes=1" in page.url, "the address keeps what was asked"
         await page.get_by_label("Like").fill("nowhere")
         await page.get_by_role("button", name="Ask the engine").click()
         await page.get_by_role("alert").wait_for()
         assert "nowhere" in await page.get_by_role("alert").inner_text()
+        await page.get_by_label("How many").fill("")
+        await page.get_by_label("Like").fill("")
+        await page.get_by_label("The whole file").fill("actions: nap")
+        await page.get_by_role("button", name="Ask the engine").click()
+        await page.get_by_text("policy of the question").wait_for()
+        assert await page.get_by_label("The whole file").input_value() == "actions: nap"
 
 
 async def test_people_see_what_they_may_list_and_sign_out(tmp_path):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.cases.editing import edited
 
-from pumice.api import names
+from pumice.api import names, validation
 from pumice.api.core import Namespace, Node
 from pumice.api.decoding import decode_value
 from pumice.api.flow import JobTemplate
@@ -46,6 +46,17 @@ class Case(NamedTuple):
         subject = self.new or self.old
         assert subject is not None
         return str(subject["kind"])
+
+    def review(self) -> validation.Findings:
+        """What the pure rules say."""
+        request = validation.Request(
+            validation.Operation(self.operation),
+            new=self.new,
+            old=self.old,
+            lookup=World(self.world),
+            settings=validation.Settings(**self.settings),
+        )
+        return validation.review(self.kind, request)
 
 
 class World:

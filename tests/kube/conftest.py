@@ -53,6 +53,14 @@ def plane(binaries: Path) -> Iterator[ControlPlane]:
     signal.signal(signal.SIGTERM, before)
 
 
+@pytest.fixture(scope="module")
+def empty_plane(binaries: Path) -> Iterator[ControlPlane]:
+    """A control plane of the file's own, without nodes: shares are shares of all nodes, so nobody else's may be there."""
+    with ControlPlane(nodes=()) as plane:
+        install_kinds(plane)
+        yield plane
+
+
 @pytest.fixture(scope="session")
 def crds(plane: ControlPlane) -> None:
     """Our kinds are installed, as `pumice crds | kubectl apply --server-side -f -` does it."""

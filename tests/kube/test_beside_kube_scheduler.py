@@ -7,6 +7,7 @@ import random
 import pytest
 from tests.bodies import mishaps, races
 from tests.bodies import scheduler as bodies
+from tests.bodies.beside import scheduler_beside
 from tests.bodies.job_world import job_world
 from tools.kube.control_plane import ControlPlane
 from tools.kube.kinds import install_kinds
@@ -19,10 +20,6 @@ from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
-from pumice.kube.informer import Informers
-from pumice.processes.scheduler import Scheduler, Served
-from pumice.runtime import Runtime
-from pumice.scheduling.core import builtin
 
 IN_FLIGHT = 16
 
@@ -48,16 +45,8 @@ async def client(shared_plane):
 
 @pytest.fixture
 async def scheduler(client):
-    clock, chance = RealClock(), random.Random(1)
-    informers = Informers(client, clock=clock, chance=chance)
-    policy = builtin.parse(builtin.TEXT, "built-in policy")
-    scheduler = Scheduler(client, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
-    tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
-    yield scheduler
-    for task in reversed(tasks):
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+    async with scheduler_beside(client) as scheduler:
+        yield scheduler
 
 
 def a_pod(name, scheduler, selector):

@@ -4,21 +4,10 @@ import asyncio
 
 import pytest
 from tests.bodies import controllers, jobs
-from tools.kube.control_plane import ControlPlane
-from tools.kube.kinds import install_kinds
 
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
-
-
-@pytest.fixture(scope="module")
-def empty_plane(binaries):
-    """A control plane of its own: shares are shares of all nodes, so nobody else's may be there."""
-    with ControlPlane(nodes=()) as plane:
-        install_kinds(plane)
-        yield plane
-
 
 LEFT = (
     "jobflows.flow.volcano.sh,jobtemplates.flow.volcano.sh,cronjobs.batch.volcano.sh,jobs.batch.volcano.sh,"

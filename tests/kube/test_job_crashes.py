@@ -13,21 +13,12 @@ import sys
 import pytest
 from tests.bodies import job_deaths, jobs
 from tests.bodies.patience import PATIENCE_S
-from tools.kube.control_plane import ControlPlane
-from tools.kube.kinds import install_kinds
 
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
 
 STEP_S_MAX = 300.0  # for one step of one Job, while its controllers are dead more often than not
-
-
-@pytest.fixture(scope="module")
-def crash_plane(binaries):
-    with ControlPlane(nodes=()) as plane:
-        install_kinds(plane)
-        yield plane
 
 
 @contextlib.asynccontextmanager
@@ -94,11 +85,11 @@ async def suffer(plane, tmp_path, *, count, deaths, seed):
 
 
 @pytest.mark.timeout(300)
-async def test_jobs_survive_the_deaths_of_their_controllers(crash_plane, tmp_path):
-    await suffer(crash_plane, tmp_path, count=8, deaths=4, seed=1)
+async def test_jobs_survive_the_deaths_of_their_controllers(empty_plane, tmp_path):
+    await suffer(empty_plane, tmp_path, count=8, deaths=4, seed=1)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-async def test_jobs_survive_a_hundred_deaths_of_their_controllers(crash_plane, tmp_path):
-    await suffer(crash_plane, tmp_path, count=200, deaths=100, seed=100)
+async def test_jobs_survive_a_hundred_deaths_of_their_controllers(empty_plane, tmp_path):
+    await suffer(empty_plane, tmp_path, count=200, deaths=100, seed=100)

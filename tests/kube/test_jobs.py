@@ -5,20 +5,10 @@ import contextlib
 
 import pytest
 from tests.bodies import jobs, many_jobs
-from tools.kube.control_plane import ControlPlane
-from tools.kube.kinds import install_kinds
 
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
-
-
-@pytest.fixture(scope="module")
-def empty_plane(binaries):
-    """A control plane of its own: shares are shares of all nodes, so nobody else's may be there."""
-    with ControlPlane(nodes=()) as plane:
-        install_kinds(plane)
-        yield plane
 
 
 @contextlib.asynccontextmanager

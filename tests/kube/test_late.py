@@ -6,7 +6,7 @@ from tests.bodies.late import (
     test_binds_of_a_dead_leader_are_refused_however_late_they_arrive,  # noqa: F401
     test_room_of_a_bind_that_nobody_has_answered_is_given_to_nobody_else,  # noqa: F401
 )
-from tests.kube.test_mishaps import empty_plane, place  # noqa: F401
+from tests.kube.test_mishaps import place  # noqa: F401
 
 
 async def test_no_node_is_ever_charged_beyond_what_it_may_hand_out_by_our_decisions(place):  # noqa: F811

@@ -7,22 +7,12 @@ import itertools
 import pytest
 from tests.bodies import mishaps
 from tests.bodies.mishaps import *  # noqa: F403
-from tools.kube.control_plane import ControlPlane
-from tools.kube.kinds import install_kinds
 
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.http import HttpTransport
 
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def empty_plane(binaries):
-    """A control plane of its own: shares are shares of all nodes, so nobody else's may be there."""
-    with ControlPlane() as plane:
-        install_kinds(plane)
-        yield plane
 
 
 @pytest.fixture

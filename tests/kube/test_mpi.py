@@ -15,8 +15,6 @@ import pytest
 from tests.bodies import frameworks, jobs
 from tests.bodies.gate import an_agent, log, require_namespaces
 from tests.bodies.world import running
-from tools.kube.control_plane import ControlPlane
-from tools.kube.kinds import install_kinds
 
 from pumice.clock import RealClock
 from pumice.kube import config
@@ -71,11 +69,9 @@ def programs(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def real_plane(binaries):
-    with ControlPlane(nodes=()) as plane:
-        install_kinds(plane)
-        plane.create_namespace(NAMESPACE)
-        yield plane
+def real_plane(empty_plane):
+    empty_plane.create_namespace(NAMESPACE)
+    return empty_plane
 
 
 @contextlib.asynccontextmanager

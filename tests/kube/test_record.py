@@ -7,7 +7,7 @@ import random
 import pytest
 from tests.bodies import job_deaths, jobs, killings, postgres, record
 from tests.bodies.recorded import a_job, cluster, until_completed
-from tests.kube.test_job_crashes import PATIENCE_S, crash_plane, die_again_and_again
+from tests.kube.test_job_crashes import PATIENCE_S, die_again_and_again
 
 from pumice.api.batch import Job
 from pumice.clock import RealClock
@@ -16,7 +16,6 @@ from pumice.kube.http import HttpTransport
 from pumice.record.store import Store, Unavailable
 
 _numbers = itertools.count(1)
-_ = crash_plane
 
 
 @pytest.fixture(scope="module")
@@ -127,17 +126,17 @@ async def suffer(plane, url, tmp_path, *, count, deaths, seed):
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
-async def test_every_gang_is_in_the_record_once_whenever_its_controllers_died(crash_plane, server, tmp_path, database):
+async def test_every_gang_is_in_the_record_once_whenever_its_controllers_died(empty_plane, server, tmp_path, database):
     url = f"sqlite:///{tmp_path}/record.db" if database == "sqlite" else server.database(f"deaths{next(_numbers)}")
-    await suffer(crash_plane, url, tmp_path, count=8, deaths=4, seed=3)
+    await suffer(empty_plane, url, tmp_path, count=8, deaths=4, seed=3)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
-async def test_two_hundred_gangs_and_a_hundred_deaths(crash_plane, server, tmp_path, database):
+async def test_two_hundred_gangs_and_a_hundred_deaths(empty_plane, server, tmp_path, database):
     url = f"sqlite:///{tmp_path}/record.db" if database == "sqlite" else server.database(f"deaths{next(_numbers)}")
-    await suffer(crash_plane, url, tmp_path, count=200, deaths=100, seed=101)
+    await suffer(empty_plane, url, tmp_path, count=200, deaths=100, seed=101)
 
 
 @pytest.mark.timeout(3600)

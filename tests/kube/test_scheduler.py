@@ -1,17 +1,15 @@
 """The scheduler on the real API server; its bodies run on the embedded one too."""
 
 import asyncio
-import contextlib
 import random
 import sys
 
 import pytest
 from tests.bodies import scheduler as bodies
 from tests.bodies import stormy
+from tests.bodies.beside import scheduler_beside
 from tests.bodies.scheduler import *  # noqa: F403
 from tests.bodies.sharing import *  # noqa: F403
-from tools.kube.control_plane import ControlPlane
-from tools.kube.kinds import install_kinds
 
 from pumice.api import kinds
 from pumice.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim
@@ -21,18 +19,7 @@ from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.client import Client
 from pumice.kube.http import HttpTransport
-from pumice.kube.informer import Informers
-from pumice.processes.scheduler import Scheduler, Served
-from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
-
-
-@pytest.fixture(scope="module")
-def empty_plane(binaries):
-    """A control plane of its own: shares are shares of all nodes, so nobody else's may be there."""
-    with ControlPlane(nodes=()) as plane:
-        install_kinds(plane)
-        yield plane
 
 
 @pytest.fixture
@@ -50,18 +37,12 @@ async def world(empty_plane, policy, request):
         name = f"team-{abs(hash(request.node.name)) % 10**8}"
         await client.create(Namespace, {"metadata": {"name": name}})
         await asyncio.sleep(0)
-        informers = Informers(client, clock=clock, chance=chance)
-        scheduler = Scheduler(client, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
-        tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
-        here = bodies.World(client, name, scheduler)
-        # The real server creates pods only once the namespace has its service account.
-        await here.until(lambda: _has_account(client, name), "the namespace should get its service account")
-        yield here
-        await here.leave()
-        for task in reversed(tasks):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        async with scheduler_beside(client, policy) as scheduler:
+            here = bodies.World(client, name, scheduler)
+            # The real server creates pods only once the namespace has its service account.
+            await here.until(lambda: _has_account(client, name), "the namespace should get its service account")
+            yield here
+            await here.leave()
 
 
 async def _has_account(client, namespace):
@@ -144,16 +125,7 @@ async def test_in_a_storm_every_gang_ends_whole(empty_plane):
         other = Client(storm, clock=clock, chance=chance)
         name = f"storm-{seed}"
         await client.create(Namespace, {"metadata": {"name": name}})
-        informers = Informers(other, clock=clock, chance=chance)
-        policy = builtin.parse(builtin.TEXT, "built-in policy")
-        scheduler = Scheduler(other, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
-        tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
-        here = bodies.World(client, name, scheduler)
-        await here.until(lambda: _has_account(client, name), "the namespace should get its service account")
-        try:
+        async with scheduler_beside(other, seed=seed) as scheduler:
+            here = bodies.World(client, name, scheduler)
+            await here.until(lambda: _has_account(client, name), "the namespace should get its service account")
             await stormy.every_gang_ends_whole(client, name, scheduler, storm)
-        finally:
-            for task in reversed(tasks):
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task

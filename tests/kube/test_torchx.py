@@ -13,8 +13,6 @@ import pytest
 from tests.bodies import frameworks, jobs
 from tests.bodies.gate import require_namespaces
 from tools.kube import environments
-from tools.kube.control_plane import ControlPlane
-from tools.kube.kinds import install_kinds
 
 from pumice.api.batch import Job
 from pumice.api.core import ConfigMap, Service
@@ -77,12 +75,9 @@ class TorchX:
 
 
 @pytest.fixture(scope="module")
-def real_plane(binaries):
-    """A control plane of its own: the scheduler of this test is to meet nobody else's pods."""
-    with ControlPlane(nodes=()) as plane:
-        install_kinds(plane)
-        plane.create_namespace(NAMESPACE)
-        yield plane
+def real_plane(empty_plane):
+    empty_plane.create_namespace(NAMESPACE)
+    return empty_plane
 
 
 @contextlib.asynccontextmanager

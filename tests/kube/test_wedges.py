@@ -3,7 +3,7 @@
 import pytest
 from tests.bodies import wedges
 from tests.bodies.wedges import *  # noqa: F403
-from tests.kube.test_scheduler import empty_plane, world  # noqa: F401
+from tests.kube.test_scheduler import world  # noqa: F401
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Reservations in thousands of random worlds under virtual time: nobody who passes makes anybody later, and times are kept."""
 
+import functools
 import random
 
 import pytest
@@ -105,7 +106,7 @@ class World:
         lengths = {f"default/{gang[2][0].metadata.name}": gang[1] for gang in self.gangs}
         ahead = Forward(intake, rules, now=DAY, run_time=lambda gang: lengths[gang] * instant.SECOND)
         for at, _, things in self.gangs:
-            ahead.submit(DAY + at * instant.SECOND, things)
+            ahead.submit(DAY + at * instant.SECOND, functools.partial(list, things))
         yield from ahead.run(DAY + 10**6 * instant.SECOND)
 
 
@@ -267,8 +268,8 @@ def wedge(text, estimate):
     for minute in range(UNTIL // 60):
         for number in range(12):
             at, name = minute * 60, f"small-{minute:03}-{number:02}"
-            ahead.submit(DAY + at * instant.SECOND, a_small_gang(name, 1, at, notes))
-    ahead.submit(DAY + ARRIVES * instant.SECOND, a_small_gang("large", 64, ARRIVES, notes))
+            ahead.submit(DAY + at * instant.SECOND, functools.partial(a_small_gang, name, 1, at, notes))
+    ahead.submit(DAY + ARRIVES * instant.SECOND, lambda: a_small_gang("large", 64, ARRIVES, notes))
     for step in ahead.run(DAY + UNTIL * instant.SECOND):
         if "default/large" in step.started:
             return (step.at - DAY) // instant.SECOND - ARRIVES

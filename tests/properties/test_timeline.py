@@ -112,6 +112,7 @@ def check(seed):
     world = World(seed)
     chance, book = world.chance, world.book
     nodes = np.arange(world.count)
+    asked_before = []
     for _ in range(8):
         for _ in range(chance.choice((0, 1, PIECES_MAX + 1))):
             world.change()
@@ -122,7 +123,9 @@ def check(seed):
         gang = chance.choice(world.waiting)
         if gang.tasks_in(Status.PENDING):
             shape = book.session.shape(gang.tasks_in(Status.PENDING)[0])
-            check_limit(world, shape, at, others)
+            for asked in [(shape, at, others), *asked_before[:1]]:  # once more what was asked before things changed
+                check_limit(world, *asked)
+            asked_before.insert(0, (shape, at, others))
             moments = sorted({*book.profile.ends(), at, NOW})
             expected = [
                 each
@@ -142,9 +145,8 @@ def check_limit(world, shape, end, others):
         if each.time < end:
             left = shape.copies(world.free(each.time, others))
             expected[each.nodes] = np.minimum(expected[each.nodes], left[each.nodes])
-    world.book.timeline.beside(others)
     if any(each.time < end for each in others):
-        assert (world.book.timeline.limit(shape, end) == expected).all()
+        assert (world.book.timeline.limit(shape, end, others) == expected).all()
 
 
 def test_whatever_changes_the_rows_are_what_adding_up_gives(rounds):

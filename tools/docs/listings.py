@@ -184,6 +184,16 @@ DIFFERENCES = {
     "evictedNoMore": "gangs that are evicted as things are, and would stay",
     "displaced": "gangs with pods on a drained node; true: they would start again elsewhere",
     "waiting": "how many gangs would go on waiting",
+    "at": "the moment from which was looked ahead, RFC 3339",
+    "forecasts.GANG.before": "when it starts as things are; null: it does not wait",
+    "forecasts.GANG.after": "when it would start",
+    "forecasts.GANG.after.p50": "as likely before as after; null: not within a week, or (see `complete`) not known; so of `before`",
+    "forecasts.GANG.after.p90": "in nine of ten cases by then",
+    "forecasts.GANG.after.ahead": "gangs that run and are expected to end before",
+    "forecasts.GANG.after.withoutEstimate": "of those, gangs whose end nobody has estimated",
+    "forecasts.GANG.after.complete": "false: the look ahead was cut short",
+    "notForecast": "gangs in line that nobody looked ahead for",
+    "noForecast": "why nobody looked ahead at all; else empty",
 }
 SQUEUE = {
     "jobs[].job": "",

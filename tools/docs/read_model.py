@@ -26,7 +26,7 @@ program that has a token for the audience `pumice.dev` of an account with the ri
 | `/v1/state?namespace=NS` | gangs of one namespace, and the sums of queues; no nodes | who may list its PodGroups |
 | `/v1/gangs/NAMESPACE/NAME` | [GangDetail](#gangdetail) | who may get the PodGroup; claims of others are told to those who may list all |
 | `/v1/gangs/NAMESPACE/NAME/suggestions` | [Suggestions](#suggestions): single changes that would start it | as the one above; gangs of other namespaces are named to those who may list all |
-| `/v1/what-if` | [Outcome](#outcome) of `?add-nodes=N&like=NODE`, `?drain=NODE`, `?queue=QUEUE.weight=3`, `?without=NAMESPACE/NAME` | as `/v1/state` |
+| `/v1/what-if` | [Outcome](#outcome) of `?add-nodes=N&like=NODE`, `?drain=NODE`, `?queue=QUEUE.weight=3`, `?without=NAMESPACE/NAME`, `?policy=TEXT` | as `/v1/state` |
 | `/v1/changes` | [Changes](#changes), a line of JSON each | as `/v1/state` |
 
 `?kind=` takes a list of {kinds}; `?queue=` leaves out gangs of other queues. Errors are `{{"error": "..."}}` with status 400, 401, 403, 404 or, where
@@ -74,7 +74,13 @@ def _structs() -> list[type[msgspec.Struct]]:
     return answers + [each for each in own if each not in answers]
 
 
-_PLANNED: tuple[type[msgspec.Struct], ...] = (suggestion.Suggestions, suggestion.Suggestion, outcome.Outcome)
+_PLANNED: tuple[type[msgspec.Struct], ...] = (
+    suggestion.Suggestions,
+    suggestion.Suggestion,
+    outcome.Outcome,
+    outcome.Expected,
+    outcome.When,
+)
 
 
 def _type(hint: Any) -> str:

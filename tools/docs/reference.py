@@ -18,7 +18,7 @@ import click
 import msgspec
 
 from pumice.api import kinds
-from pumice.cli import main as command_line
+from pumice.cli import commands as command_line
 from pumice.scheduling import actions, plugins
 from pumice.scheduling.core import builtin, policy
 from pumice.telemetry.catalogue import PUMICE, VOLCANO, Metric

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import json
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tools.kube import certificates
+from pumice import certificates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,19 +48,21 @@ class Files:
     def __init__(self, folder: Path, *, url: str) -> None:
         self._folder = folder
         self._url = url
-        self._authority = certificates.Authority("pumice-kube")
+        self._now = dt.datetime.now(dt.UTC)
+        self._authority = certificates.authority("pumice-kube", now=self._now)
         self.token = secrets.token_urlsafe(24)
-        server = self._authority.issue("kube-apiserver", hosts=["127.0.0.1", "localhost", "kubernetes.default.svc"])
-        kubelets = self._authority.issue("kube-apiserver-kubelet-client", organizations=["system:masters"])
-        accounts = certificates.new_key()
-        self.ca = self._write("ca.crt", self._authority.pair.certificate)
-        self.ca_key = self._write("ca.key", self._authority.pair.key)
+        hosts = ["127.0.0.1", "localhost", "kubernetes.default.svc"]
+        server = certificates.serving_pair(self._authority, hosts, now=self._now)
+        kubelets = self._client_pair("kube-apiserver-kubelet-client", ["system:masters"])
+        accounts = certificates.authority("service-accounts", now=self._now)
+        self.ca = self._write("ca.crt", self._authority.certificate)
+        self.ca_key = self._write("ca.key", self._authority.key)
         self.server = self._write("server.crt", server.certificate)
         self.server_key = self._write("server.key", server.key)
         self.kubelets = self._write("kubelet-client.crt", kubelets.certificate)
         self.kubelets_key = self._write("kubelet-client.key", kubelets.key)
-        self.accounts = self._write("accounts.pub", certificates.public_pem(accounts))
-        self.accounts_key = self._write("accounts.key", certificates.private_pem(accounts))
+        self.accounts = self._write("accounts.crt", accounts.certificate)
+        self.accounts_key = self._write("accounts.key", accounts.key)
         self.tokens = self._write("tokens.csv", f'{self.token},token-admin,token-admin,"system:masters"\n'.encode())
         self.etcd_socket = folder / "etcd.sock"
         self.etcd_peer_socket = folder / "etcd-peer.sock"
@@ -67,7 +70,7 @@ class Files:
 
     def kubeconfig(self, user: str, *, groups: Sequence[str] = ()) -> Path:
         """A self-contained kubeconfig whose certificate says who the user is."""
-        pair = self._authority.issue(user, organizations=groups)
+        pair = self._client_pair(user, groups)
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -78,7 +81,7 @@ class Files:
                     "name": "pumice-kube",
                     "cluster": {
                         "server": self._url,
-                        "certificate-authority-data": _base64(self._authority.pair.certificate),
+                        "certificate-authority-data": _base64(self._authority.certificate),
                     },
                 }
             ],
@@ -95,6 +98,9 @@ class Files:
         return self._write(
             f"{user.replace(':', '-').replace('/', '-')}.kubeconfig", json.dumps(config, indent=1).encode()
         )
+
+    def _client_pair(self, user: str, groups: Sequence[str]) -> certificates.Pair:
+        return certificates.client_pair(self._authority, user, groups, now=self._now)
 
     def _write(self, name: str, content: bytes) -> Path:
         path = self._folder / name

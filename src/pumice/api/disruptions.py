@@ -1,4 +1,4 @@
-"""What is taking a pod away: the condition DisruptionTarget for all who read pods, and the whole story as data in an annotation."""
+"""Why a pod is evicted: the condition DisruptionTarget for everyone who reads pods, and the details as data in an annotation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RELEASED = "GangReleased"  # not a failure: it neither costs a retry nor fires a
 class Party(Struct, omit_defaults=True):
     """A gang that gives room or gets it, and what its queue holds of the resource that is fought for, before and after."""
 
-    gang: str = ""  # namespace/name of its PodGroup
+    gang: str = ""  # namespace/name of its PodGroup; empty to readers of another namespace (docs/adr/0040)
     job: str = ""
     queue: str = ""
     user: str = ""
@@ -32,6 +32,7 @@ class Party(Struct, omit_defaults=True):
     held_before: str = ""  # quantities
     held_after: str = ""
     deserved: str = ""  # empty where no plugin divides the cluster
+    uid: str = ""  # of the PodGroup: names it to those who may list it
 
     @property
     def owner(self) -> str:
@@ -54,16 +55,19 @@ class Story(Struct, omit_defaults=True):
     @property
     def text(self) -> str:
         """For people: `reclaim for gang a/b (job b, queue q, user u): ...`."""
-        if not self.claimant.gang:
-            return self.rule
-        return (
-            f"{self.rule} for gang {self.claimant.gang} ({self.claimant.owner}): {self.why}{self._shares}{self._loss}"
-        )
+        claimant = self.claimant
+        if claimant.gang:
+            whom = f" for gang {claimant.gang} ({claimant.owner})"
+        elif claimant.queue:
+            whom = f" for a gang of others ({claimant.owner}, priority {claimant.priority})"
+        else:
+            whom = ""
+        return f"{self.rule}{whom}: {self.why}{self._shares}{self._loss}"
 
     @property
     def _shares(self) -> str:
         victim, claimant = self.victim, self.claimant
-        if not self.resource or victim.queue == claimant.queue:
+        if not self.resource or not claimant.queue or victim.queue == claimant.queue:
             return ""
         held = [
             f"queue {each.queue} held {each.held_before} and then {each.held_after}"
@@ -97,7 +101,7 @@ _NOTICES = msgspec.json.Decoder(Notice)
 
 
 def of_pod(pod: Pod) -> Disruption | None:
-    """What is taking the pod away; None where nothing is. Who evicts without our annotation is told by the condition's own words."""
+    """Why the pod is being evicted; None if it is not. Without our annotation, the condition's reason and message say all that is known."""
     for each in pod.status.conditions:
         if each.type == CONDITION and each.status == "True":
             since = each.last_transition_time or ""

@@ -142,7 +142,7 @@ def started_at(start_times: Iterable[str | None], minimum: int, recorded: str | 
 def lost(started: int | None, ended: int, checkpointed: int | None) -> int:
     """What an end by force costs: the time since the start, or since the last checkpoint, in whatever unit all three have.
 
-    A checkpoint after the end was told by a clock that is ahead, or by somebody who wants to look cheap: it does not count.
+    A checkpoint later than the end does not count: its clock is ahead, or somebody made it up.
     """
     if started is None:
         return 0

@@ -153,7 +153,7 @@ async def serving(
 
 
 def bare(connection: Connection) -> Connection:
-    """The same server, to whom we show nothing of our own: neither token nor certificate, and nobody whom we impersonate."""
+    """The same server without our credentials: no token, no certificate, no impersonation."""
     from pumice.kube.credentials import Anonymous
 
     return dataclasses.replace(connection, credentials=Anonymous(), headers=())

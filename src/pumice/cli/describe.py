@@ -77,7 +77,7 @@ def merge(events: Sequence[Json]) -> list[Json]:
         same = said.pop(topic, {})
         same.pop(named, None)  # so that it stands last now
         said[topic] = {**same, named: each}
-    return [{**_spokesman(list(found.values())), "about": _subjects(list(found))} for found in said.values()]
+    return [{**_representative(list(found.values())), "about": _subjects(list(found))} for found in said.values()]
 
 
 def _topic(event: Json, own_name: str) -> tuple[str, str]:
@@ -86,7 +86,7 @@ def _topic(event: Json, own_name: str) -> tuple[str, str]:
     return (_WAITS, _PREFIX.sub("", message)) if reason in _WAITING else (reason, message)
 
 
-def _spokesman(events: Sequence[Json]) -> Json:
+def _representative(events: Sequence[Json]) -> Json:
     """The group's own word where there is one, else the latest."""
     of_group = [each for each in events if each.get("reason") == _WAITS]
     latest: Json = (of_group or events)[-1]

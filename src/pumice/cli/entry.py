@@ -2,8 +2,11 @@
 
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Iterator
+
+from pumice.cli.commands import show_help
 
 
 @contextlib.contextmanager
@@ -22,6 +25,9 @@ def importing() -> Iterator[None]:
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
+    if sys.argv[1:] in (["--help"], ["-h"]):
+        show_help()
+        return
     with importing():
         from pumice.cli.main import main as run
     run()

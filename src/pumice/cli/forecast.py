@@ -242,11 +242,11 @@ async def of_job(access: ClusterAccess, job: Json) -> Report:
     """When a Job would start that a server has checked and not made, where, and who would have to leave."""
     from pumice.api import changes, decoding
     from pumice.api.batch import Job
-    from pumice.cli import sources, unborn
+    from pumice.cli import future_pods, sources
 
     world = await sources.world(access, None)
     meta = {**job["metadata"], "uid": job["metadata"].get("uid") or "not-made"}
-    key, objects = unborn.gang_of(decoding.decode_value(Job, {**job, "metadata": meta}), world)
+    key, objects = future_pods.gang_of(decoding.decode_value(Job, {**job, "metadata": meta}), world)
     for thing in objects:
         world.intake.apply(changes.Upserted(object=thing))
     horizon = 168 * instant.HOUR

@@ -78,11 +78,11 @@ def history(
         lambda answers, store: answers.history(store, model.filter_of(texts), own),
         model.History,
     )
-    _show(found.gangs, {**found.prices, **own}, output, headers=headers, everywhere=not namespace, now=now)
+    _show(found.gangs, {**found.prices, **own}, output, headers=headers, namespace=namespace, now=now)
 
 
 def _show(
-    gangs: Sequence[GangRow], prices: Mapping[str, float], output: str, *, headers: bool, everywhere: bool, now: int
+    gangs: Sequence[GangRow], prices: Mapping[str, float], output: str, *, headers: bool, namespace: str, now: int
 ) -> None:
     from pumice.cli import cells, printing
 
@@ -91,7 +91,8 @@ def _show(
         click.echo(printing.document(data, printing.Form(output)))
         return
     if not gangs and output != "csv":
-        click.echo("No finished gangs found.", err=True)
+        where = "" if not namespace else f" in namespace {namespace}; -A looks in all"
+        click.echo(f"No finished gangs found{where}.", err=True)
         return
     if output == "csv":
         rows = [list(map(_csv_cell, _data(each, prices).values())) for each in gangs]
@@ -99,9 +100,9 @@ def _show(
         click.echo(cells.csv_text([heads, *rows] if headers else rows), nl=False)
         return
     wide = output == "wide"
-    rows = [_row(each, prices, wide=wide, everywhere=everywhere, now=now) for each in gangs]
+    rows = [_row(each, prices, wide=wide, everywhere=not namespace, now=now) for each in gangs]
     heads = [
-        *(["NAMESPACE"] if everywhere else []),
+        *([] if namespace else ["NAMESPACE"]),
         "NAME",
         "USER",
         "QUEUE",

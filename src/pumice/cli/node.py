@@ -33,7 +33,7 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class NodeOptions:
     """What the command line says."""
 
     name: str
@@ -109,18 +109,18 @@ def node(
     """
     if process and given["pretend"] is not None:
         raise BadInput("--process and --pretend exclude each other; choose one of them")
-    wishes = Wishes(
+    options = NodeOptions(
         capacity=dict(_pair(text, "--capacity", quantity.canonical) for text in capacity),
         labels=dict(_pair(text, "--label", str) for text in labels),
         taints=[_taint(text) for text in taints],
         **given,  # type: ignore[arg-type]  # click has checked them
     )
-    if wishes.pretend is None and sys.platform != "linux":
+    if options.pretend is None and sys.platform != "linux":
         raise BadInput("process nodes need Linux; use --pretend COUNT here")
-    if wishes.pretend is not None and wishes.gpus == AUTO:
+    if options.pretend is not None and options.gpus == AUTO:
         raise BadInput("--gpus auto is for a process node; give pretend nodes a number of GPUs")
-    check_shared(wishes.gpus, wishes.shared_gpus)
-    _start(kubeconfig, context, wishes, log_level)
+    check_shared(options.gpus, options.shared_gpus)
+    _start(kubeconfig, context, options, log_level)
 
 
 def _pair(text: str, option: str, check: Callable[[str], str]) -> tuple[str, str]:
@@ -138,7 +138,7 @@ def _taint(text: str) -> dict[str, str]:
     return {"key": key, "effect": effect} | ({"value": value} if value else {})
 
 
-def _start(kubeconfig: str, context: str, wishes: Wishes, log_level: str) -> None:
+def _start(kubeconfig: str, context: str, options: NodeOptions, log_level: str) -> None:
     from pumice.clock import RealClock
     from pumice.kube import config
     from pumice.telemetry import logs
@@ -146,10 +146,10 @@ def _start(kubeconfig: str, context: str, wishes: Wishes, log_level: str) -> Non
     log = cast("Log", logs.configure(level=log_level).info)
     plugins = config.kubectl_plugin_policy()
     connection = config.find(kubeconfig, clock=RealClock(), context=context, plugins=plugins)
-    asyncio.run(_join(connection, wishes, log))
+    asyncio.run(_join(connection, options, log))
 
 
-async def _join(connection: Connection, wishes: Wishes, log: Log) -> None:
+async def _join(connection: Connection, options: NodeOptions, log: Log) -> None:
     from pumice.clock import RealClock
     from pumice.processes import lifecycle
     from pumice.runtime import Runtime
@@ -157,54 +157,56 @@ async def _join(connection: Connection, wishes: Wishes, log: Log) -> None:
     runtime = Runtime(clock=RealClock(), chance=random.Random(), log=log)  # noqa: S311 - jitter, not secrets
     async with lifecycle.connect(connection, "pumice-node", runtime) as here:
         log("joining", server=connection.server, origin=connection.origin)
-        agent = _pretend(here, wishes) if wishes.pretend else _process(here, connection, wishes)
+        agent = _pretend(here, options) if options.pretend else _process(here, connection, options)
         await lifecycle.until_stopped(agent.run(), [here.informers.run()])
 
 
-def _pretend(here: Process, wishes: Wishes) -> PretendAgent:
+def _pretend(here: Process, options: NodeOptions) -> PretendAgent:
     from pumice.local.nodes import distributions
     from pumice.local.nodes.pretend import PretendAgent, pretend_nodes
     from pumice.local.nodes.pretend_pods import Behaviour
 
     behaviour = Behaviour(
-        start=distributions.parse(wishes.start),
-        run=distributions.parse(wishes.run) if wishes.run else None,
-        stop=distributions.parse(wishes.stop),
-        failure_rate=wishes.failure_rate,
+        start=distributions.parse(options.start),
+        run=distributions.parse(options.run) if options.run else None,
+        stop=distributions.parse(options.stop),
+        failure_rate=options.failure_rate,
     )
     nodes = pretend_nodes(
-        wishes.pretend or 0,
-        prefix=wishes.name or PREFIX,
-        gpus=int(wishes.gpus),
-        capacity=wishes.capacity,
-        labels=wishes.labels,
-        taints=wishes.taints,
+        options.pretend or 0,
+        prefix=options.name or PREFIX,
+        gpus=int(options.gpus),
+        capacity=options.capacity,
+        labels=options.labels,
+        taints=options.taints,
     )
-    chance = random.Random(wishes.seed)  # noqa: S311 - run times, not secrets
+    chance = random.Random(options.seed)  # noqa: S311 - run times, not secrets
     runtime = dataclasses.replace(here.runtime, chance=chance)
-    return PretendAgent(here.client, here.informers, nodes, runtime, behaviour=behaviour, lease_s=wishes.lease_s)
+    return PretendAgent(here.client, here.informers, nodes, runtime, behaviour=behaviour, lease_s=options.lease_s)
 
 
-def _process(here: Process, connection: Connection, wishes: Wishes) -> ProcessAgent:
+def _process(here: Process, connection: Connection, options: NodeOptions) -> ProcessAgent:
     from pumice.local.nodes.process.agent import ProcessAgent
     from pumice.local.nodes.process.devices import fake
     from pumice.local.nodes.process.machine import ProcessSettings
 
-    nvml, gpus = find(wishes.shared_gpus, here.runtime.log) if wishes.gpus == AUTO else (None, fake(int(wishes.gpus)))
-    name = wishes.name or socket.gethostname().lower()
+    nvml, gpus = (
+        find(options.shared_gpus, here.runtime.log) if options.gpus == AUTO else (None, fake(int(options.gpus)))
+    )
+    name = options.name or socket.gethostname().lower()
     settings = ProcessSettings(
         name=name,
-        folder=Path(wishes.data_dir) if wishes.data_dir else _state_folder() / name,
+        folder=Path(options.data_dir) if options.data_dir else _state_folder() / name,
         gpus=gpus,
         nvml=nvml,
-        capacity=wishes.capacity,
-        labels=wishes.labels,
-        taints=wishes.taints,
-        claims=Path(wishes.claims_dir) if wishes.claims_dir else None,
-        host_roots=_roots(wishes.host_roots),
+        capacity=options.capacity,
+        labels=options.labels,
+        taints=options.taints,
+        claims=Path(options.claims_dir) if options.claims_dir else None,
+        host_roots=_roots(options.host_roots),
         server=connection.server,
         authority=connection.authority.read() if connection.authority is not None else b"",
-        lease_s=wishes.lease_s,
+        lease_s=options.lease_s,
     )
     return ProcessAgent(here.client, here.informers, settings, here.runtime)
 

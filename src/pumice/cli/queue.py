@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pumice.api.meta import Json
+    from pumice.readmodel.model import Policy
 
 KIND = "queues.scheduling.volcano.sh"
 
@@ -54,16 +55,18 @@ class Shares:
         self._states = States(access, "queues")
         self._wanted = resource
         self.resource = resource or "-"  # which one is shown
+        self.policy: Policy | None = None  # in force, once the leading scheduler has told it
 
     async def add_to(self, objects: list[Json]) -> list[Json]:
         """The same queues with their `share`; without it where the user may see neither the view nor the cluster."""
-        from pumice.cli import usage
+        from pumice.cli import sources, usage
 
         try:
-            state, _ = await self._states.state()
+            state, source = await self._states.state()
         except Refused as error:
             click.echo(f"pumice: what queues have left is not known: {error}", err=True)
             return objects
+        self.policy = state.policy if source == sources.LEADER else None
         self.resource = usage.resource_of(state.totals, self._wanted).resource
         known = {each.name: usage.share_of(each) for each in state.queues}
         return [
@@ -107,10 +110,13 @@ async def get(access: ClusterAccess, name: str, resource: str) -> Query:
 @name_argument("-N", "--name", letter="-n", kind=KIND, several=True)
 async def view(access: ClusterAccess, name: str) -> Report:
     """Show one queue: what was written, what that means under the policy in force, and what happened to it."""
-    from pumice.cli import describe
+    from pumice.cli import describe, queue_changes
 
     found = (await access.client.get(Queue, name)).json()
-    [found] = await Shares(access).add_to([found])
+    shares = Shares(access)
+    [found] = await shares.add_to([found])
+    if shares.policy is not None:
+        queue_changes.say_without_effect(name, found.get("spec") or {}, shares.policy)
     events = await describe.events_of(access.client, found)
     now = access.clock.now()
     return Report(lambda paint: describe.queue_text(found, events, now, paint), describe.tidy(found))
@@ -148,6 +154,7 @@ async def create(access: ClusterAccess, name: str, weight: int, reclaimable: boo
     body = {**type_meta(Queue), "metadata": {"name": name}, "spec": spec}
     await queue_changes.check(access.client, body)
     made = await access.client.create(Queue, body)
+    await queue_changes.warn(access, name, spec)
     return Done(by_struct(Queue), made.json(), "created")
 
 
@@ -171,6 +178,7 @@ async def set_queue(
     found = (await access.client.get(Queue, name)).json()
     await queue_changes.check(access.client, queue_changes.changed(found, change), found)
     written = await access.client.patch(Queue, name, {"spec": change})
+    await queue_changes.warn(access, name, change)
     return Done(by_struct(Queue), written.json(), "updated")
 
 

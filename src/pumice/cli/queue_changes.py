@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import click
+import msgspec
+
 from pumice import quantity
 from pumice.api import validation
+from pumice.api.decoding import UNREADABLE
 from pumice.api.scheduling import Queue
+from pumice.cli.leader import Leader, Unanswered
 from pumice.errors import BadInput, NotFound, Refused
+from pumice.readmodel.model import State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pumice.api.meta import Json
+    from pumice.cli.cluster_command import ClusterAccess
     from pumice.kube.client import Client
+    from pumice.readmodel.model import Policy
 
 _EXAMPLE = "such as cpu=8 or nvidia.com/gpu=4"
 _PLAIN = ("cpu", "memory", "pods", "ephemeral-storage")  # what nodes have without a domain in its name
 _PLAIN_PREFIXES = ("hugepages-", "attachable-volumes-")
+_READERS = {  # plugins that read a field of a queue
+    "weight": ("proportion", "fairshare"),
+    "guarantee": ("proportion", "capacity"),
+    "deserved": ("capacity",),
+    "capability": ("proportion", "capacity"),
+}
 
 
 def spec(
@@ -92,6 +106,48 @@ def _merged(old: Json, new: Mapping[str, Any]) -> Json:
         else:
             found[name] = value
     return found
+
+
+def without_effect(fields: Mapping[str, Any], policy: Policy) -> list[str]:
+    """What is to be said of fields that are written and that no plugin of the policy reads."""
+    found = []
+    for field, readers in _READERS.items():
+        if not _says_something(field, fields.get(field)) or not set(readers).isdisjoint(policy.plugins):
+            continue
+        why, instead = f"no plugin {' or '.join(readers)}", ""
+        if "proportion" in policy.plugins:
+            why, instead = "plugin proportion shares by weight", "set the weight, or "
+        elif "capacity" in policy.plugins:
+            why, instead = "plugin capacity shares what is written as deserved", "set what it deserves, or "
+        found.append(
+            f"{field} has no effect under the policy in force ({policy.source}): {why}; {instead}"
+            f"give the scheduler a policy with plugin {' or '.join(readers)}"
+        )
+    return found
+
+
+def _says_something(field: str, value: Any) -> bool:
+    if field == "weight":
+        return value not in (None, 1)  # every queue has one
+    amounts = (value or {}).get("resource") if field == "guarantee" else value
+    return any(amount is not None for amount in (amounts or {}).values())
+
+
+async def warn(access: ClusterAccess, name: str, fields: Mapping[str, Any]) -> None:
+    """Say on standard error what has no effect, where the leading scheduler tells its policy."""
+    if fields.keys().isdisjoint(_READERS):
+        return
+    try:
+        answer = await Leader(access).ask(("/v1/state", {"kind": "queues"}))
+        policy = msgspec.json.decode(answer, type=State).policy
+    except (*UNREADABLE, Unanswered):
+        return  # what cannot be known is not said
+    say_without_effect(name, fields, policy)
+
+
+def say_without_effect(name: str, fields: Mapping[str, Any], policy: Policy) -> None:
+    for line in without_effect(fields, policy):
+        click.echo(f"pumice: queue {name}: {line}", err=True)
 
 
 async def check(client: Client, new: Json, old: Json | None = None) -> None:

@@ -1,4 +1,4 @@
-"""`pumice squeue`, `sinfo` and `scancel`: what hands do by themselves after years with Slurm."""
+"""`pumice squeue`, `sinfo` and `scancel`: for people who are used to Slurm."""
 
 from __future__ import annotations
 

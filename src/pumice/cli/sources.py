@@ -163,6 +163,14 @@ async def question(access: ClusterAccess, policy_file: str | None) -> Question:
     return offline.question_of(objects, text, source=policy_file or BUILT_IN, now=access.clock.now())
 
 
+async def listed(access: ClusterAccess, policy_file: str | None) -> World:
+    """The same, as a cluster that can be changed and run ahead from."""
+    from pumice.cli import offline
+
+    objects, text = await _listing(access, policy_file)
+    return offline.world_of(objects, text, source=policy_file or BUILT_IN, now=access.clock.now())
+
+
 async def what_if(access: ClusterAccess, query: Mapping[str, str]) -> Outcome | str:
     """What the leader says of a different cluster; a complaint where none answers."""
     from pumice.scheduling.whatif.outcome import Outcome
@@ -177,13 +185,12 @@ async def what_if(access: ClusterAccess, query: Mapping[str, str]) -> Outcome | 
 async def world(access: ClusterAccess, policy_file: str | None) -> World:
     """The cluster as it is listed, for the engine to be run ahead from, with the pods that Jobs will have."""
     from pumice.api.batch import Job
-    from pumice.cli import offline, unborn
+    from pumice.cli import future_pods
     from pumice.scheduling.time.stand_ins import with_stand_ins
 
-    objects, text = await _listing(access, policy_file)
+    world = await listed(access, policy_file)
     jobs = (await access.client.list(Job)).items
-    world = offline.world_of(objects, text, source=policy_file or BUILT_IN, now=access.clock.now())
-    return with_stand_ins(unborn.with_pods(world, jobs))
+    return with_stand_ins(future_pods.with_pods(world, jobs))
 
 
 def policy_of(file: str) -> Policy:

@@ -40,7 +40,7 @@ _OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 class Running(msgspec.Struct, frozen=True):
-    """An embedded cluster that runs on this machine, as it wrote itself down."""
+    """An embedded cluster that runs on this machine, as its process recorded it."""
 
     pid: int
     started: str  # of its process, so that another process of the same number is not mistaken for it
@@ -50,7 +50,7 @@ class Running(msgspec.Struct, frozen=True):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wished:
+class WantedNodes:
     """The nodes that the command line asks for: pretend ones, and this machine where its GPUs are to be found."""
 
     pretend: int
@@ -140,7 +140,7 @@ def up(
     """Start a cluster: API server, scheduler and nodes in one process, until Ctrl-C."""
     _check_target(kubeconfig_out)
     check_shared(gpus, shared_gpus)
-    wished = Wished(NODES if nodes is None and gpus != AUTO else nodes or 0, gpus, shared_gpus)
+    wanted = WantedNodes(NODES if nodes is None and gpus != AUTO else nodes or 0, gpus, shared_gpus)
     with contextlib.ExitStack() as stack:
         folder = (
             Path(data_dir) if data_dir else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pumice-up-")))
@@ -153,7 +153,7 @@ def up(
         asyncio.run(
             _run(
                 folder,
-                wished,
+                wanted,
                 port,
                 policy=policy_file,
                 durable=kept,
@@ -178,7 +178,7 @@ def _naming(folder: Path) -> Iterator[None]:
 
 async def _run(
     folder: Path,
-    wished: Wished,
+    wanted: WantedNodes,
     port: int,
     *,
     policy: str | None,
@@ -189,10 +189,11 @@ async def _run(
     pages: Pages | None,
 ) -> None:
     # Said inside the loop: before it runs, Ctrl-C would break it in the making.
-    click.echo(f"starting a cluster of {wished}{f' in {folder}' if durable else ''} ...")
+    click.echo(f"starting a cluster of {wanted}{f' in {folder}' if durable else ''} ...")
     sys.stdout.flush()
     from pumice.cli import progress
     from pumice.local.apiserver.serving import Place
+    from pumice.local.nodes.process.leftovers import start_time
     from pumice.local.up import Up
     from pumice.processes import lifecycle
     from pumice.processes.controller_settings import ControllerSettings
@@ -202,14 +203,14 @@ async def _run(
 
     log = cast("Log", logs.configure(as_json=False).info) if verbose else silent
     began = time.perf_counter()
-    machine = wished.machine(folder, log)
+    machine = wanted.machine(folder, log)
     chosen = PolicyFile(policy, extra={}, log=log).current
     place = Place(folder, port=port, durable=durable)
     settings = ControllerSettings(record=record[0], prices=record[1])
     async with contextlib.AsyncExitStack() as stack:
         stop = stack.enter_context(lifecycle.stop_signals())
-        with progress.show(f"starting a cluster of {wished}"):
-            made = Up(place, wished.pretend_nodes(), log=log, policy=lambda: chosen, settings=settings)
+        with progress.show(f"starting a cluster of {wanted}"):
+            made = Up(place, wanted.pretend_nodes(), log=log, policy=lambda: chosen, settings=settings)
             cluster = await stack.enter_async_context(made)
             if machine is not None:
                 await cluster.add_process_node(machine)
@@ -217,9 +218,9 @@ async def _run(
         if out:
             _copy_kubeconfig(cluster.kubeconfig, Path(out))
         with _record_running(
-            Running(os.getpid(), _start_of(os.getpid()), cluster.url, str(cluster.kubeconfig), wished.count)
+            Running(os.getpid(), str(start_time(os.getpid())), cluster.url, str(cluster.kubeconfig), wanted.count)
         ):
-            click.echo(f"cluster ready after {took:.1f} s: {wished}, {cluster.url}")
+            click.echo(f"cluster ready after {took:.1f} s: {wanted}, {cluster.url}")
             click.echo(f"files    {folder}{'' if durable else ' (gone when it ends)'}")
             click.echo(f"use it   export KUBECONFIG={out or cluster.kubeconfig}")
             click.echo("         kubectl get nodes,queues")
@@ -266,7 +267,7 @@ async def _serving(cluster: Up, folder: Path, pages: Pages) -> AsyncIterator[Non
 
 
 def _check_target(path: str | None) -> None:
-    """Said before anything is started, not after."""
+    """Refuses what cannot be written, before anything is started."""
     if path is not None and not Path(path).absolute().parent.is_dir():
         raise BadInput(f"--kubeconfig-out {path}: its folder does not exist; make it first, or name another file")
 
@@ -371,13 +372,6 @@ def _running() -> Iterator[Running]:
 
 
 def _is_alive(running: Running) -> bool:
-    return running.started != "" and _start_of(running.pid) == running.started
+    from pumice.local.nodes.process.leftovers import start_time
 
-
-def _start_of(pid: int) -> str:
-    """When a process started, in the kernel's own ticks; empty where none of that number lives."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] == "Z" else fields[19]  # a zombie has ended; its parent has not looked yet
+    return str(start_time(running.pid)) == running.started

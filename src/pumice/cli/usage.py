@@ -151,8 +151,8 @@ class Of:
 
 
 def _units(name: str, value: float) -> float:
-    """Bytes stay bytes; thousandths become cores and cards, whole where they are."""
-    number = value if amounts.in_bytes(name) else value / amounts.MILLI
+    """As `amounts.units`, and whole numbers where they are."""
+    number = amounts.units(name, value)
     return int(number) if number == int(number) else number
 
 

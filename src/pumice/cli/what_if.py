@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+from pumice import instant
 from pumice.cli import gang_names
 from pumice.cli.cluster_command import ClusterAccess, asks
+from pumice.cli.forecast import at
+from pumice.cli.printing import align
 from pumice.cli.results import Report
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pumice.scheduling.whatif.outcome import Outcome
+    from pumice.instant import Instant
+    from pumice.scheduling.whatif.outcome import Outcome, When
 
 GANGS_SHOWN_MAX = 20
 
@@ -46,12 +51,13 @@ async def what_if(
     access: ClusterAccess, add_nodes: int | None, like: str, drain: tuple[str, ...], queues: tuple[str, ...],
     without: tuple[str, ...], new_policy: str | None, policy_file: str | None,
 ) -> Report:  # fmt: skip
-    """Say which gangs would start, wait or be evicted if nodes, queues, Jobs or the policy were different.
+    """Say which gangs would start, wait or be evicted if nodes, queues, Jobs or the policy were different, and when those that wait would start.
 
-    Two cycles are planned, as things are and as they would be, and nothing is written: by the leading scheduler, or where none answers or
-    a policy is given, by the same engine over a listing. Jobs of other namespaces are given as NAMESPACE/NAME.
+    Two cycles are planned, as things are and as they would be, and the engine is run ahead from both; nothing is written. The leading
+    scheduler does that, or where none answers or a policy is given, the same engine over a listing. Jobs of other namespaces are given as
+    NAMESPACE/NAME.
     """
-    from pumice.cli import sources
+    from pumice.cli import progress, sources
     from pumice.scheduling.whatif import scenario
 
     if bool(add_nodes) != bool(like):
@@ -66,10 +72,12 @@ async def what_if(
         if not isinstance(answer, str):
             return Report(text(answer), msgspec.to_builtins(answer))
         complaint = answer
-    question = await sources.question(access, policy_file)  # a server that is not there is told once
+    world = await sources.listed(access, policy_file)  # a server that is not there is told once
     changes = tuple(scenario.queue_change(each) for each in queues)
-    wanted = scenario.Scenario(add_nodes or 0, like, drain, changes, names)
-    found = scenario.compare(question, wanted, sources.policy_of(new_policy) if new_policy else None)
+    policy = sources.policy_of(new_policy) if new_policy else None
+    wanted = scenario.Scenario(add_nodes or 0, like, drain, changes, names, policy)
+    with progress.show("running ahead"):
+        found = scenario.compare(world, wanted, cpu=time.process_time)
     if complaint:  # not before: a question that makes no sense is refused by the leader too, for the same reason
         click.echo(complaint, err=True)
     return Report(text(found), msgspec.to_builtins(found))
@@ -91,7 +99,39 @@ def text(found: Outcome) -> str:
         ),
     ]
     waiting = f"{found.waiting} gang{'s go' if found.waiting != 1 else ' goes'} on waiting"
-    return "\n".join([*(lines or ["no gang would start, wait or be evicted that does not now"]), waiting])
+    lines = [*(lines or ["no gang would start, wait or be evicted that does not now"]), waiting]
+    return "\n".join([*lines, *_times(found)])
+
+
+def _times(found: Outcome) -> Iterable[str]:
+    """When gangs that wait start, as things are and then; and what of it nobody can know."""
+    if found.no_forecast:
+        yield f"when they start is not known: {found.no_forecast}"
+    if not found.forecasts:
+        return
+    now = instant.parse_instant(found.at)
+    rows = [("GANG", "STARTS AS THINGS ARE", "WOULD START", "IN 9 OF 10 CASES BY")]
+    for gang, each in found.forecasts.items():
+        before = _time(each.before, "p50", now) if each.before is not None else "runs"
+        rows.append((gang_names.by_job(gang), before, _time(each.after, "p50", now), _time(each.after, "p90", now)))
+    yield ""
+    yield align(rows).rstrip()
+    told = [when for each in found.forecasts.values() for when in (each.before, each.after) if when is not None]
+    if found.not_forecast:
+        yield f"... and {found.not_forecast} more in line, for whom nobody looked ahead"
+    if any(when.p50 is None and not when.complete for when in told):
+        yield "not known: the cluster is too large to look so far ahead in the time that a question has"
+    if any(when.without_estimate for when in told):
+        yield "some running gangs have no estimate of their end: what starts after them is a guess by the policy's default"
+
+
+def _time(when: When | None, which: str, now: Instant) -> str:
+    if when is None:
+        return "not known"
+    text = when.p50 if which == "p50" else when.p90
+    if text is None:
+        return "not within a week" if when.complete else "not known"
+    return at(instant.parse_instant(text), now)
 
 
 def _lines(gangs: Mapping[str, int], pattern: str) -> Iterable[str]:

@@ -81,12 +81,11 @@ def _paragraph(those: Sequence[model.Eviction], now: Instant) -> str:
     ago = instant.human_duration(max(now - instant.parse_instant(first.at), 0))
     lines = [f"{ago} ago: {pods} by {first.action}", *(f"  {why}" for why in _whys(those))]
     gets = first.room_for
-    if gets.gang:
-        lines.append(
-            f"  for gang {gets.gang}: {gets.owner}, priority {gets.priority} (its own: {first.victim.priority})"
-        )
+    if gets.gang or gets.queue:
+        whom = f"gang {gets.gang}" if gets.gang else "a gang of others"
+        lines.append(f"  for {whom}: {gets.owner}, priority {gets.priority} (its own: {first.victim.priority})")
     elif not first.claimant:
-        lines.append("  for a gang that you may not see, or for none")
+        lines.append("  for none")
     for each in (first.victim, gets):
         if each.queue and first.resource and first.victim.queue != gets.queue:
             due = f", deserves {each.deserved}" if each.deserved else ""

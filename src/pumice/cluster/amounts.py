@@ -5,6 +5,7 @@ An absent name is not the same as zero: a queue that does not mention GPUs neith
 comparison below says what absence means to it. Shares and deserved amounts may be fractions, hence `float`.
 """
 
+import functools
 from collections.abc import Iterable, Mapping
 
 from pumice import quantity
@@ -25,6 +26,7 @@ UNLIMITED = float("inf")
 # of 2,000 such pods on one node.
 ASKED_MAX = 2**52
 OFFERED_MAX = ASKED_MAX - 1
+TEXTS_KEPT_MAX = 8_192  # of amounts as people read them
 
 _IN_BYTES = frozenset({MEMORY, EPHEMERAL_STORAGE, "storage"})
 _HUGE_PAGES = "hugepages-"
@@ -163,11 +165,17 @@ def names(amounts: Amounts) -> set[str]:
     return {name for name, value in amounts.items() if value >= EPSILON}
 
 
+def units(name: str, value: float) -> float:
+    """An amount as people count: bytes stay bytes, thousandths become cores, cards and pods."""
+    return value if in_bytes(name) else value / MILLI
+
+
 def text(amounts: Amounts) -> str:
     """Amounts for people: `cpu 4, memory 8Gi, nvidia.com/gpu 2`."""
     return ", ".join(f"{name} {quantity_text(name, amounts[name])}" for name in in_reading_order(amounts))
 
 
+@functools.lru_cache(maxsize=TEXTS_KEPT_MAX)
 def quantity_text(name: str, value: float) -> str:
     """One amount as a Kubernetes quantity."""
     whole = round(value)

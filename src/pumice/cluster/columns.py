@@ -26,6 +26,7 @@ Mask = NDArray[np.bool_]
 SCORED_CPU = "scored/cpu"
 SCORED_MEMORY = "scored/memory"
 FIRST_ROWS = ("cpu", "memory", "pods", SCORED_CPU, SCORED_MEMORY)
+DEMANDS_MAX = 4096  # requests whose columns are kept
 CPU_ROW, MEMORY_ROW, PODS_ROW, SCORED_CPU_ROW, SCORED_MEMORY_ROW = range(len(FIRST_ROWS))
 
 
@@ -35,6 +36,7 @@ class Axis:
     def __init__(self, names: Sequence[str] = FIRST_ROWS) -> None:
         self.names = list(names)
         self.rows = {name: row for row, name in enumerate(self.names)}
+        self._demands: dict[Request, Column] = {}  # with a row for each name of the request, known or learnt
 
     def __len__(self) -> int:
         return len(self.names)
@@ -44,6 +46,7 @@ class Axis:
             if name not in self.rows:
                 self.rows[name] = len(self.names)
                 self.names.append(name)
+                self._demands.clear()
 
     def vector(self, amounts: Amounts) -> Column:
         """Amounts as one column; names without a row are left out, so learn them first."""
@@ -55,10 +58,16 @@ class Axis:
         return column
 
     def demand(self, request: Request) -> Column:
-        """A request as one column, the scored rows included."""
-        column = self.vector(request.amounts)
-        column[SCORED_CPU_ROW] = request.scored_cpu_milli
-        column[SCORED_MEMORY_ROW] = request.scored_memory_bytes
+        """A request as one column, the scored rows included; it is found once, and not to be written to."""
+        column = self._demands.get(request)
+        if column is None:
+            column = self.vector(request.amounts)
+            column[SCORED_CPU_ROW] = request.scored_cpu_milli
+            column[SCORED_MEMORY_ROW] = request.scored_memory_bytes
+            column.flags.writeable = False
+            if len(self._demands) >= DEMANDS_MAX:
+                self._demands.clear()
+            self._demands[request] = column
         return column
 
 

@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 
 from pumice.api import names
-from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster.columns import NodeTable
 from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.gangs import gang_of
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from pumice.api.core import Node
     from pumice.api.pods import Pod
     from pumice.cluster.gangs import Gang, GangSpec
-    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
 
@@ -56,16 +54,11 @@ def without_gangs(snapshot: Snapshot, keys: Collection[str]) -> Snapshot:
     )
 
 
-def with_queue(snapshot: Snapshot, queue: QueueInfo) -> Snapshot:
-    queues = dict(sorted({**snapshot.queues, queue.name: queue}.items()))
-    return _changed(snapshot, queue, queues=MappingProxyType(queues))
-
-
 def with_nodes(snapshot: Snapshot, like: str, count: int) -> Snapshot:
     """So many more nodes like one that is there, empty and open to all that it is open to."""
     table = snapshot.nodes
     model = table.objects[table.index[like]]
-    new = [_another(model, number) for number in range(count)]
+    new = [another_node(model, number) for number in range(count)]
     room = table.axis.vector(allocatable_of(model))
     nothing = np.zeros((len(table.axis), count), dtype=np.int64)
     all_names = [*table.names, *(node.metadata.name for node in new)]
@@ -80,20 +73,6 @@ def with_nodes(snapshot: Snapshot, like: str, count: int) -> Snapshot:
         releasing=np.hstack([table.releasing, nothing]),
     )
     return _with_table(snapshot, nodes, (like, count))
-
-
-def without_node(snapshot: Snapshot, name: str) -> tuple[Snapshot, tuple[str, ...]]:
-    """The node takes no pods any more, and gangs that had members there wait again as a whole; also returns those gangs."""
-    table = snapshot.nodes
-    place = table.index[name]
-    displaced = tuple(sorted({task.gang for task in table.tasks[place] if task.gang in snapshot.gangs}))
-    objects = list(table.objects)
-    closed = msgspec.structs.replace(objects[place].spec, unschedulable=True)
-    objects[place] = msgspec.structs.replace(objects[place], spec=closed)
-    freed = [task for key in displaced for task in snapshot.gangs[key].tasks]
-    nodes = dataclasses.replace(_without_tasks(table, freed), objects=objects)
-    edited = _with_table(snapshot, nodes, (name, "closed"))
-    return _with_gangs(edited, {key: _restarted(snapshot.gangs[key]) for key in displaced}), displaced
 
 
 # ----------------------------------------------------------------------------------------------------- parts
@@ -142,12 +121,6 @@ def _without_tasks(table: NodeTable, gone: Iterable[Task]) -> NodeTable:
     return dataclasses.replace(table, used=used, releasing=releasing, tasks=tasks)
 
 
-def _restarted(gang: Gang) -> Gang:
-    """All of its members wait, as after a restart; it was admitted before, and need not ask again."""
-    tasks = [task_of(made_anew(task.pod), gang=task.gang) if task.status in ON_A_NODE else task for task in gang.tasks]
-    return gang_of(dataclasses.replace(gang.spec, phase=PodGroupPhase.INQUEUE.value), tasks)
-
-
 def made_anew(pod: Pod, uid: str = "") -> Pod:
     """What its controller makes in place of a pod that is gone, with its former uid or another; nothing of its last attempt is on it."""
     notes = {key: value for key, value in pod.metadata.annotations.items() if key not in _OF_AN_ATTEMPT}
@@ -161,7 +134,8 @@ def made_anew(pod: Pod, uid: str = "") -> Pod:
     )
 
 
-def _another(model: Node, number: int) -> Node:
+def another_node(model: Node, number: int) -> Node:
+    """The next but `number` of those that would be like it."""
     name = f"{model.metadata.name}+{number + 1}"  # no node that exists can have such a name
     labels = {**model.metadata.labels, names.HOSTNAME: name}
     metadata = msgspec.structs.replace(model.metadata, name=name, uid=name, labels=labels)

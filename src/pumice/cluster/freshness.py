@@ -49,8 +49,10 @@ def all_seen(cluster: Cluster, kind: type[Any]) -> list[Any]:
 
 
 def is_past(thing: Any, known: Any) -> bool:
-    """Whether an object is older than what is known of it: by its version, or because it lacks what a pod never loses."""
-    if versions.is_older(thing.metadata.resource_version, than=known.metadata.resource_version):
+    """Whether an object says nothing new: by its version, which an answer may have told before, or because it lacks what a pod never loses."""
+    had, has = known.metadata, thing.metadata
+    is_same = (has.uid, has.resource_version) == (had.uid, had.resource_version) and bool(has.resource_version)
+    if is_same or versions.is_older(has.resource_version, than=had.resource_version):
         return True
     if not isinstance(thing, Pod) or thing.metadata.uid != known.metadata.uid:
         return False

@@ -177,6 +177,19 @@ class Gang:
         )
 
     @functools.cached_property
+    def wants_closeness(self) -> bool:
+        """Whether its members, or those of a sub gang, are to be near one another."""
+        return self.spec.closeness is not None or any(sub.closeness is not None for sub in self.sub_gangs)
+
+    @functools.cached_property
+    def created(self) -> Instant | None:
+        """When its group was made; None where that is not a time."""
+        try:
+            return instant.parse_instant(self.spec.created)
+        except instant.InstantError:
+            return None
+
+    @functools.cached_property
     def known(self) -> dict[Hashable, Any]:
         """What was found out that depends on the gang as it is and on the key alone; a gang that has not changed is not asked again."""
         return {}
@@ -291,7 +304,9 @@ def _with_members_times(spec: GangSpec, members: Sequence[Task]) -> GangSpec:
     if spec.native and "time_limit" in found and _duration(spec.annotations.get(names.TIME_LIMIT)) is None:
         limit = found.pop("time_limit")  # on a pod alone nobody holds it to that: it is what its owner expects
         found.setdefault("running_estimate", limit)
-    return dataclasses.replace(spec, **found) if found else spec  # type: ignore[arg-type]
+    if all(getattr(spec, field) == length for field, length in found.items()):
+        return spec
+    return dataclasses.replace(spec, **found)  # type: ignore[arg-type]
 
 
 @functools.lru_cache(1024)
@@ -325,6 +340,8 @@ def spec_of_pod_group(group: PodGroup, *, priority: int, default_queue: str) -> 
         closeness=closeness_of(spec.network_topology),
         policies=spec.sub_group_policy,
         native=False,
+        time_limit=_duration(meta.annotations.get(names.TIME_LIMIT)),
+        running_estimate=_duration(meta.annotations.get(names.RUNNING_ESTIMATE)),
         job=next((owner.name for owner in meta.owner_references if owner.kind == "Job"), ""),
     )
 

@@ -25,7 +25,7 @@ from pumice.api.topology import HyperNode
 from pumice.cluster import amounts, cards, freshness, relevance, state
 from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.queues import queue_of
-from pumice.cluster.tasks import EVICTABLE, FINISHED, ON_A_NODE, Status, Task, task_of
+from pumice.cluster.tasks import EVICTABLE, FINISHED, ON_A_NODE, Status, Task, moved_on, task_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -190,10 +190,12 @@ class Intake:
         former = self._uid_by_key.get(key)
         if former is not None and former != uid:
             self._delete_pod(former)  # its deletion was never told, or comes later
-        self._uid_by_key[key] = uid
-        self._unimply(uid, self._pods.get(uid))
+        known = self._pods.get(uid)
         self._pods[uid] = pod
-        self._uids_by_implied.setdefault(_implied_key(pod), set()).add(uid)
+        if known is None or known.metadata is not pod.metadata:
+            self._uid_by_key[key] = uid
+            self._unimply(uid, known)
+            self._uids_by_implied.setdefault(_implied_key(pod), set()).add(uid)
         if pod.spec.node_name:
             self._assumed.pop(uid, None)
         if pod.metadata.deletion_timestamp is not None or pod.status.phase in {"Succeeded", "Failed"}:
@@ -244,7 +246,10 @@ class Intake:
         pod = self._pods.get(uid)
         if pod is None:
             return
-        task = task_of(pod, gang=self._gang_of(pod))
+        known, gang = self.cluster.tasks.get(uid), self._gang_of(pod)
+        task = moved_on(known, pod) if known is not None and known.gang == gang else None
+        if task is None:
+            task = task_of(pod, gang=gang)
         assumed = self._assumed.get(uid)
         if assumed is not None and task.status is Status.PENDING:
             task = dataclasses.replace(
@@ -304,6 +309,7 @@ class Intake:
         else:
             slot.tasks.pop(task.uid, None)
         slot.frozen = None
+        self.cluster.changed_residents.add(task.node)
         if slot.column is not None:
             _add(self.cluster, slot.column, task, sign)
         elif not slot.tasks and slot.node is None:
@@ -316,6 +322,7 @@ class Intake:
         cluster, name = self.cluster, node.metadata.name
         slot = _node(self.cluster, name)
         former, slot.node = slot.node, node
+        cluster.nodes_changed = True
         if former is None or relevance.offers(former) != relevance.offers(node):
             slot.offers = fingerprint(*relevance.offers(node))
         if slot.column is None:
@@ -343,6 +350,7 @@ class Intake:
         for rows in (cluster.allocatable, cluster.used, cluster.releasing):
             rows[:, slot.column] = 0
         cluster.free_columns.append(slot.column)
+        cluster.nodes_changed = True
         slot.node = slot.column = None
         if not slot.tasks:
             del cluster.nodes[name]
@@ -366,7 +374,6 @@ def _node(cluster: Cluster, name: str) -> NodeSlot:
 
 
 def _add(cluster: Cluster, column: int, task: Task, sign: int) -> None:
-    _learn(cluster, task.request.amounts)
     demand: Column = cluster.axis.demand(task.request) * sign
     cluster.used[:, column] += demand
     if task.status is Status.RELEASING:

@@ -19,7 +19,7 @@ from pumice.api.names import GPU_USE
 from pumice.api.pods import Pod
 from pumice.api.policy import PodDisruptionBudget
 from pumice.api.priority import PriorityClass
-from pumice.api.scheduling import PodGroup, Queue
+from pumice.api.scheduling import PodGroup, PodGroupPhase, Queue
 from pumice.cluster import gpu_use
 from pumice.cluster.gangs import OUR_NOTES
 from pumice.cluster.queues import queue_of
@@ -107,6 +107,8 @@ def shifts_rules(cluster: Cluster, change: changes.Change) -> bool:
 
 
 def _is_other_victim(known: Pod, pod: Pod) -> bool:
+    if known.metadata is pod.metadata and known.spec.priority == pod.spec.priority:
+        return False
     before, after = (
         (each.spec.priority, preemptable(each.metadata.annotations, each.metadata.labels, default=True))
         for each in (known, pod)
@@ -136,8 +138,10 @@ def _urgency_of_pod(cluster: Cluster, pod: Pod) -> Urgency:
     task, status = cluster.tasks.get(pod.metadata.uid or pod.metadata.key), status_of(pod)
     if task is None:
         names = cluster.scheduler_names
-        is_foreign = bool(pod.spec.scheduler_name) and pod.spec.scheduler_name not in names
-        return _now(not (is_foreign and (not pod.spec.node_name or status in FINISHED)))
+        if not pod.spec.scheduler_name or pod.spec.scheduler_name in names:
+            return Urgency.NOW
+        # A pod of another scheduler: where it takes room there is less for ours, and thousands of them may come.
+        return Urgency.SOON if pod.spec.node_name and status not in FINISHED else Urgency.NONE
     if _is_another_pod(task, pod):
         return Urgency.NOW
     if task.status is status or (task.status is Status.BINDING and status is Status.PENDING):
@@ -175,7 +179,7 @@ def _node_is_news(cluster: Cluster, node: Node) -> bool:
 
 
 def _without_gpu_use(annotations: Mapping[str, str]) -> Mapping[str, str]:
-    """A measurement that comes every half minute is shown with the next cycle, and decides nothing; of whom there is one is news."""
+    """A GPU measurement comes every half minute and decides nothing, so it causes no cycle; which pods are measured does."""
     if GPU_USE not in annotations:
         return annotations
     return {key: value for key, value in annotations.items() if key != GPU_USE}
@@ -184,10 +188,13 @@ def _without_gpu_use(annotations: Mapping[str, str]) -> Mapping[str, str]:
 def _group_is_news(cluster: Cluster, group: PodGroup, *, phase: bool = True) -> bool:
     slot = cluster.gangs.get(group.metadata.key)
     known = slot.group if slot is not None else None
-    return not isinstance(known, PodGroup) or (
+    if slot is None or not isinstance(known, PodGroup):
+        return True
+    before = PodGroupPhase.INQUEUE.value if slot.is_admitted else known.status.phase
+    return (
         known.metadata.uid != group.metadata.uid
         or known.spec != group.spec
-        or (phase and known.status.phase != group.status.phase)
+        or (phase and before != group.status.phase)
         or known.metadata.labels != group.metadata.labels
         or _theirs(known.metadata.annotations) != _theirs(group.metadata.annotations)
     )

@@ -73,6 +73,16 @@ def request_of(pod: pods.Pod) -> Request:
     return _intern(_encode(asked))
 
 
+def asks_the_same(before: pods.PodStatus, after: pods.PodStatus) -> bool:
+    """Whether a pod whose spec has not changed certainly asks for the same: it is not being resized."""
+    if before is after:
+        return True
+    statuses = (
+        *before.container_statuses, *before.init_container_statuses, *after.container_statuses, *after.init_container_statuses,
+    )  # fmt: skip
+    return before.conditions is after.conditions and not any(map(_grants, statuses))
+
+
 def _containers(
     containers: Iterable[pods.Container], statuses: Iterable[pods.ContainerStatus], *, keeps_size: bool
 ) -> tuple[_Container, ...]:
@@ -143,3 +153,14 @@ def _of_container(container: _Container, missing: Amounts) -> MutableAmounts:
     for granted in container.granted:
         own = amounts.at_least(own, amounts.read(granted))
     return own
+
+
+def is_guaranteed(pod: pods.Pod) -> bool:
+    """True where every container has limits of CPU and memory, and asks for exactly that: the best quality of service."""
+    return all(_is_bounded(each) for each in (*pod.spec.containers, *pod.spec.init_containers))
+
+
+def _is_bounded(container: pods.Container) -> bool:
+    limits = amounts.read(container.resources.limits)
+    requests = {**limits, **amounts.read(container.resources.requests)}
+    return all(limits.get(name, 0) > 0 and requests[name] == limits[name] for name in (amounts.CPU, amounts.MEMORY))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,7 +24,9 @@ from pumice.cluster.tasks import ON_A_NODE, Status, Task
 from pumice.cluster.topology import HyperTree, hyper_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
+
+    from numpy.typing import NDArray
 
     from pumice.api.changes import Claim
     from pumice.api.core import Node
@@ -62,6 +64,14 @@ class GangSlot:
     is_admitted: bool = False  # we have decided so, and the group does not show it yet
 
 
+class Lineage(NamedTuple):
+    """How the gangs of a snapshot came about: from those of the one before it, by what became of these keys."""
+
+    gangs: Mapping[str, Gang]
+    former: Mapping[str, Gang]
+    changed: frozenset[str]
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """Everything a scheduling cycle may read, at one moment."""
@@ -84,6 +94,15 @@ class Snapshot:
     carried: dict[Hashable, Any] = dataclasses.field(
         default_factory=dict
     )  # what was worked out of earlier snapshots, to be brought up to date; nothing may depend on whether it is there
+    lineage: Lineage | None = None  # says nothing of other gangs than its own: a copy of a snapshot may have some
+
+    def kept(self, kind: Hashable, basis: object, make: Callable[[], T]) -> T:
+        """What follows from this very basis alone, made for this snapshot or for an earlier one that had it, too."""
+        known = self.carried.get(kind)
+        if known is None or known[0] is not basis:
+            known = self.carried[kind] = (basis, make())
+        made: T = known[1]
+        return made
 
     def objects(self, kind: type[T]) -> Mapping[str, T]:
         """All objects of a kind that has no table of its own, by `namespace/name`."""
@@ -117,17 +136,22 @@ class Cluster:
         self.releasing: Column = np.zeros_like(self.allocatable)
         self.free_columns: list[int] = list(range(COLUMNS_AT_FIRST - 1, -1, -1))
         self.node_order: list[str] | None = None  # None: nodes came or went since the last snapshot
+        self.nodes_changed = True  # since the last snapshot; of the following only the pods on them did
+        self.changed_residents: set[str] = set()
         self.changed_gangs: set[str] = set()
         self.changed_others: set[type] = set()
         self.tree: HyperTree | None = None
+        self._frozen_nodes: NodeTable | None = None
+        self._columns_of_nodes: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
         self._frozen_gangs: dict[str, Gang] = {}
+        self._last_gangs: Mapping[str, Gang] = MappingProxyType({})
         self._orphans: dict[str, Orphans] = {}
         self._frozen_others: dict[type, Mapping[str, Any]] = {}
 
     # ------------------------------------------------------------------------------------------------- reading
 
     def snapshot(self) -> Snapshot:
-        self._freeze_gangs()
+        lineage = self._freeze_gangs()
         for kind in self.changed_others:
             self._frozen_others[kind] = MappingProxyType(dict(sorted(self.others[kind].items())))
         self.changed_others.clear()
@@ -137,7 +161,7 @@ class Cluster:
         return Snapshot(
             self.revision,
             table,
-            MappingProxyType(dict(self._frozen_gangs)),
+            lineage.gangs,
             MappingProxyType(dict(sorted(self.queues.items()))),
             MappingProxyType(dict(sorted(self.claims.items()))),
             self.tree,
@@ -149,6 +173,7 @@ class Cluster:
             self.shifts,
             MappingProxyType(dict(self.seen_at)),
             self.carried,
+            lineage,
         )
 
     def copy(self) -> Cluster:
@@ -179,28 +204,47 @@ class Cluster:
         return self.rules
 
     def _node_table(self) -> NodeTable:
+        table = self._frozen_nodes
+        if table is None or self.nodes_changed or len(table.axis) != len(self.axis):
+            table = self._new_node_table()
+        else:
+            tasks = list(table.tasks)
+            for name in self.changed_residents & table.index.keys():
+                tasks[table.index[name]] = _freeze_tasks(self.nodes[name])
+            used, releasing = self._columns(self.used), self._columns(self.releasing)
+            table = dataclasses.replace(table, tasks=tasks, used=used, releasing=releasing)
+        self.changed_residents.clear()
+        self.nodes_changed = False
+        self._frozen_nodes = table
+        return table
+
+    def _new_node_table(self) -> NodeTable:
         if self.node_order is None:
             known = [(slot.node, name) for name, slot in self.nodes.items() if slot.node is not None]
             known.sort(key=lambda pair: (pair[0].metadata.creation_timestamp or "", pair[1]))
             self.node_order = [name for _, name in known]
         slots = [self.nodes[name] for name in self.node_order]
-        where = np.array([slot.column for slot in slots], dtype=np.intp)
+        self._columns_of_nodes = np.array([slot.column for slot in slots], dtype=np.intp)
         return NodeTable(
             axis=Axis(self.axis.names),
             names=self.node_order,
             index={name: index for index, name in enumerate(self.node_order)},
             objects=[slot.node for slot in slots if slot.node is not None],
             tasks=[_freeze_tasks(slot) for slot in slots],
-            # take, because an index would give columns that lie apart in memory, and rows are what is read.
-            allocatable=self.allocatable.take(where, axis=1),
-            used=self.used.take(where, axis=1),
-            releasing=self.releasing.take(where, axis=1),
+            allocatable=self._columns(self.allocatable),
+            used=self._columns(self.used),
+            releasing=self._columns(self.releasing),
         )
 
-    def _freeze_gangs(self) -> None:
+    def _columns(self, rows: Column) -> Column:
+        # take, because an index would give columns that lie apart in memory, and rows are what is read.
+        return rows.take(self._columns_of_nodes, axis=1)
+
+    def _freeze_gangs(self) -> Lineage:
         """Bring the frozen gangs up to date; they stand in the order of their keys, so that arrival decides nothing."""
-        is_longer = bool(self.changed_gangs - self._frozen_gangs.keys())
-        for key in self.changed_gangs:
+        last = next(reversed(self._frozen_gangs), "")
+        new = self.changed_gangs - self._frozen_gangs.keys()
+        for key in sorted(self.changed_gangs) if new else self.changed_gangs:
             slot = self.gangs.get(key)
             spec = None if slot is None else self._gang_spec(key, slot)
             self._orphans.pop(key, None)
@@ -210,9 +254,13 @@ class Cluster:
                     self._orphans[key] = gangs.orphans_of(slot.tasks.values())
             else:
                 self._frozen_gangs[key] = gangs.gang_of(spec, slot.tasks.values())
-        self.changed_gangs.clear()
-        if is_longer:
+        if any(key < last for key in new):
             self._frozen_gangs = dict(sorted(self._frozen_gangs.items()))
+        former, changed = self._last_gangs, frozenset(self.changed_gangs)
+        if changed:
+            self._last_gangs = MappingProxyType(dict(self._frozen_gangs))
+        self.changed_gangs.clear()
+        return Lineage(self._last_gangs, former, changed)
 
     def _gang_spec(self, key: str, slot: GangSlot) -> gangs.GangSpec | None:
         group = slot.group

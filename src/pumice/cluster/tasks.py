@@ -14,9 +14,11 @@ import enum
 import re
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from pumice.api import names
 from pumice.cluster.mounts import Mounts, mounts_of
-from pumice.cluster.requests import Request, request_of
+from pumice.cluster.requests import Request, asks_the_same, request_of
 from pumice.cluster.terms import Terms, terms_of
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ class Status(enum.IntEnum):
     SUCCEEDED = 7
     FAILED = 8
     UNKNOWN = 9
+
+    __hash__ = int.__hash__  # that of an enumeration is ten times slower, and asked for with every look into a set
 
     @property
     def text(self) -> str:
@@ -113,6 +117,20 @@ def task_of(pod: Pod, *, gang: str) -> Task:
         mounts=mounts_of(pod),
         pod=pod,
     )
+
+
+def moved_on(task: Task, pod: Pod) -> Task | None:
+    """The task of its pod that has only got on, found from what is known of it; None where anything but node and progress may differ."""
+    known = task.pod
+    if pod.metadata is not known.metadata or not asks_the_same(known.status, pod.status):
+        return None
+    node = pod.spec.node_name
+    if pod.spec is not known.spec and replace(known.spec, node_name=node) != pod.spec:
+        return None
+    return Task(
+        task.uid, task.namespace, task.name, task.gang, task.role, status_of(pod), node, task.request, task.priority,
+        task.created, task.preemptable, task.gates, task.revocable_zone, task.index, task.terms, task.mounts, pod,
+    )  # fmt: skip
 
 
 def status_of(pod: Pod) -> Status:

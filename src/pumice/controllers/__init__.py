@@ -4,7 +4,7 @@ A controller is a pure function and a table of what wakes it; everything else is
 
     cache.Cache(informers)      what is there: `cache.of(Pod).get(ns, name)`, `.owned_by(uid)`, `.find("job", "ns/train")`.
                                 It shows our own writes at once, before any watch does, so nothing is planned twice.
-                                `.ghosts("job", "ns/train")` are those that are gone, as they were last seen: what happened between two looks.
+                                `.recently_deleted("job", "ns/train")` are those that are gone, as they were last seen: what happened between two looks.
     operations                  what a plan asks for: Create, Patch, Apply, Delete, Look, Emit, in stages, and when to plan again
     executor.Executor(...)      carries a plan out: idempotent, bounded, guarded by the lease, every write counted
     driver.Controller(...)      name, `plan(cache, key, now) -> Plan`, and the kinds that wake it, each with a function to keys

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
 LEARNT_S_MAX = 30.0  # a watch that has shown later things and not our write by then never will
 LAGGING_S_MAX = 600.0  # and neither will one that has shown nothing later by then
-GRAVES_MAX = 16_384  # uids of the deleted, so that an answer that comes late does not bring them back
-GHOSTS_MAX = 2_048  # the deleted as they were last seen, which says why they went
+DELETED_UIDS_MAX = 16_384  # uids of the deleted, so that an answer that comes late does not bring them back
+DELETED_KEPT_MAX = 2_048  # the deleted as they were last seen, which says why they went
 ABSENT_S_MAX = 5.0  # for so long the server's own word that there is no such object is good
 
 T = TypeVar("T", bound=Struct)
@@ -53,11 +53,11 @@ class Store(Generic[T]):
         self._clock = clock
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
-        self._ghost_indexes: dict[str, _Index[T]] = {}
+        self._deleted_indexes: dict[str, _Index[T]] = {}
         self._shown = 0  # the latest version that the watch has shown, of any object
         self._learnt: dict[Key, float] = {}  # our writes that no watch has shown, and when we learnt of them
-        self._graves: collections.OrderedDict[str, None] = collections.OrderedDict()
-        self._ghosts: collections.OrderedDict[Key, T] = collections.OrderedDict()
+        self._deleted_uids: collections.OrderedDict[str, None] = collections.OrderedDict()
+        self._deleted: collections.OrderedDict[Key, T] = collections.OrderedDict()
         self._absent: dict[Key, float] = {}  # names that the server itself says no object has, and when it said so
         self._subscribers: list[tuple[Callable[[Sequence[T]], None], Concerns[T]]] = []
         self.index("owner", _controller_uid)
@@ -65,13 +65,13 @@ class Store(Generic[T]):
     def get(self, namespace: str, name: str) -> T | None:
         return self._objects.get(Key(namespace, name))
 
-    def ghosts(self, index: str, value: str) -> list[T]:
+    def recently_deleted(self, index: str, value: str) -> list[T]:
         """What an index held under a value and is gone, as it was last seen; the last of each name, forgotten when there are too many.
 
         Another object may have the name since.
         """
-        keys = self._ghost_indexes[index].keys.get(value, ())
-        return [self._ghosts[key] for key in sorted(keys)]
+        keys = self._deleted_indexes[index].keys.get(value, ())
+        return [self._deleted[key] for key in sorted(keys)]
 
     def is_absent(self, namespace: str, name: str) -> bool:
         """True if the server itself, and not only a watch that may lag, has just said that there is no such object."""
@@ -96,7 +96,7 @@ class Store(Generic[T]):
     def index(self, name: str, values: Callable[[T], Iterable[str]]) -> None:
         """From now on `find(name, value)` gives the objects for which `values` gives that value; a second time changes nothing."""
         if name not in self._indexes:
-            for indexes, objects in ((self._indexes, self._objects), (self._ghost_indexes, self._ghosts)):
+            for indexes, objects in ((self._indexes, self._objects), (self._deleted_indexes, self._deleted)):
                 made = indexes[name] = _Index(values)
                 for key, each in objects.items():
                     made.add(key, each)
@@ -115,7 +115,7 @@ class Store(Generic[T]):
     def learn(self, fresh: T) -> None:
         """Takes in an object as a write of ours has left it."""
         metadata = metadata_of(fresh)
-        if metadata.uid in self._graves or self._is_stale(fresh):
+        if metadata.uid in self._deleted_uids or self._is_stale(fresh):
             return
         key = Key(metadata.namespace, metadata.name)
         known = self._objects.get(key)
@@ -203,20 +203,20 @@ class Store(Generic[T]):
         return gone
 
     def _bury(self, key: Key, gone: T) -> None:
-        self._graves[metadata_of(gone).uid] = None
-        if len(self._graves) > GRAVES_MAX:
-            self._graves.popitem(last=False)
-        self._forget_ghost(key)
-        self._ghosts[key] = gone
-        for index in self._ghost_indexes.values():
+        self._deleted_uids[metadata_of(gone).uid] = None
+        if len(self._deleted_uids) > DELETED_UIDS_MAX:
+            self._deleted_uids.popitem(last=False)
+        self._forget_deleted(key)
+        self._deleted[key] = gone
+        for index in self._deleted_indexes.values():
             index.add(key, gone)
-        if len(self._ghosts) > GHOSTS_MAX:
-            self._forget_ghost(next(iter(self._ghosts)))
+        if len(self._deleted) > DELETED_KEPT_MAX:
+            self._forget_deleted(next(iter(self._deleted)))
 
-    def _forget_ghost(self, key: Key) -> None:
-        if key in self._ghosts:
-            known = self._ghosts.pop(key)
-            for index in self._ghost_indexes.values():
+    def _forget_deleted(self, key: Key) -> None:
+        if key in self._deleted:
+            known = self._deleted.pop(key)
+            for index in self._deleted_indexes.values():
                 index.remove(key, known)
 
     def _tell(self, changed: Sequence[tuple[T | None, T]]) -> None:

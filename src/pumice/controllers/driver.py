@@ -213,7 +213,7 @@ class Driver:
         return _only(plan, lambda each: not _may_wait(each))
 
     def _news(self, key: Key, plan: Plan) -> Plan:
-        """The plan without what the one before it has told people already."""
+        """The plan without the events that the plan before it has emitted already."""
         told = self._told.pop(key, frozenset())
         telling = frozenset((each.reason, each.message) for each in plan if isinstance(each, Emit))
         if not telling:

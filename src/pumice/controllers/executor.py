@@ -170,7 +170,7 @@ class Executor:
         self._learn(create.kind, reply)
 
     async def _is_there(self, create: Create) -> bool:
-        """True if the name is taken, by whomever: what is there is no longer ours to judge. Who has to make it again says so."""
+        """True if any object has the name: a foreign one is left alone. If there is none, an event says that it is made again."""
         assert create.restored is not None
         try:
             await self._client.get(create.kind, create.name, namespace=create.namespace)

@@ -24,17 +24,12 @@ class Blame:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Create:
-    """The object exists. One of that name is fine if it has the same controller; it is left as it is.
-
-    With `restored`, it has existed before: the server is asked for it, and only if it is gone it is made and people are told so.
-    """
+class _OfBody:
+    """An operation that has the whole object."""
 
     kind: KindLike
     body: Json
     blame: Blame | None = None
-    restored: Emit | None = None
-    filled_by: str = ""  # name of the executor's function that adds what a pure plan cannot make, such as keys
 
     @property
     def name(self) -> str:
@@ -46,22 +41,22 @@ class Create:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Apply:
+class Create(_OfBody):
+    """The object exists. One of that name is fine if it has the same controller; it is left as it is.
+
+    With `restored`, it has existed before: the server is asked for it, and only if it is gone it is made and people are told so.
+    """
+
+    restored: Emit | None = None
+    filled_by: str = ""  # name of the executor's function that adds what a pure plan cannot make, such as keys
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Apply(_OfBody):
     """The object exists and has these fields (server-side apply, by our field manager unless another is named)."""
 
-    kind: KindLike
-    body: Json
     subresource: str = ""
     manager: str = ""
-    blame: Blame | None = None
-
-    @property
-    def name(self) -> str:
-        return str(self.body["metadata"]["name"])
-
-    @property
-    def namespace(self) -> str:
-        return str(self.body["metadata"].get("namespace", ""))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 GIB = 2**30
 COLOURS = 10  # classes c0 to c9 of the stylesheet
+PATTERNS = ("", "striped", "hatched")  # in which each of them is drawn, by the drawings in macros.html
+LOOKS = tuple(f"look c{colour} {pattern}".rstrip() for pattern in PATTERNS for colour in range(COLOURS))
+REST = "look grey hatched"  # of more names than there are looks; a legend says how many
 RUNNING, WAITING, FINISHED = "running", "waiting", "finished"
 _FINISHED = frozenset({"Completed", "Unknown"})
 _KEYS = re.compile(r"[^\s/,;:()]+/[^\s/,;:()]+")  # that may be gangs, within a sentence
@@ -75,9 +78,9 @@ def by_job(gangs: Iterable[model.Gang]) -> Callable[[str], str]:
     return lambda text: _KEYS.sub(lambda found: names.get(found[0], found[0]), text)
 
 
-def colour_of(names: Iterable[str]) -> dict[str, int]:
-    """A colour for each name, the same as long as the names are the same."""
-    return {name: place % COLOURS for place, name in enumerate(sorted(set(names)))}
+def looks_of(names: Iterable[str]) -> dict[str, str]:
+    """A look for each name, the same as long as the names are the same; no two names share one but the last of very many."""
+    return {name: LOOKS[place] if place < len(LOOKS) else REST for place, name in enumerate(sorted(set(names)))}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

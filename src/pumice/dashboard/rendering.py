@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LIVE = "live_"
+_COLOURS = (*(f"c{colour}" for colour in range(figures.COLOURS)), "grey")
 _TIMES = re.compile(r"(<time [^>]*>)[^<]*")  # they go on by themselves, in the browser
 
 
@@ -40,12 +41,13 @@ def environment() -> jinja2.Environment:
         "money": money,
         "ago": ago,
         "ahead": ahead,
+        "painted": painted,
         "span": span,
         "when": when,
         "quoted": functools.partial(quote, safe=""),
         "plural": figures.counted,
     }
-    found.globals |= {"version": __version__, "asset": asset}
+    found.globals |= {"version": __version__, "asset": asset, "colours": _COLOURS}
     found.globals["ui"] = found.get_template("macros.html").module
     return found
 
@@ -85,6 +87,15 @@ def asset(name: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------ filters
+
+
+def painted(look: str) -> Markup:
+    """The attributes of a rectangle with a look: plain ones are of the stylesheet, patterns are drawings of the page."""
+    words = look.split()
+    pattern = next((each for each in words if each in figures.PATTERNS), "")
+    if not pattern:
+        return Markup('class="{}"').format(look)
+    return Markup('class="{}" fill="url(#{}-{})"').format(look, pattern, words[words.index("look") + 1])
 
 
 def money(dollars: float | None) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from aiohttp import web
 
@@ -20,6 +20,7 @@ from pumice.dashboard.sessions import SECRET_CHARS_MAX, Sessions
 from pumice.errors import PumiceError
 from pumice.kube.listener import Limits, Listener
 from pumice.processes.access import Denied, token_of
+from pumice.processes.questions import PARAMETERS
 from pumice.runtime import silent
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ PAGES = (
     Page("/health", "Health", "health.html", health.data),
 )
 _SHARED = frozenset({"/", "/gangs", "/nodes", "/queues", "/timeline"})  # look the same for all who see the same
+_STILL = frozenset({actions.PATH, "/what-if"})  # they say what was asked for, of the moment at which it was asked
 LIMITS = Limits(connections=512)
 BODY_BYTES_MAX = 64 * 2**10  # of a form
 PATH_CHARS_MAX = 2_048
@@ -109,6 +111,7 @@ class Dashboard:
         application = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[self._guarded])
         for page in PAGES:
             application.router.add_get(page.path, functools.partial(self._page, page))
+        application.router.add_post("/what-if", self._what_if)
         application.router.add_get("/history.csv", self._history_csv)
         application.router.add_get("/live", self._live)
         application.router.add_get("/sign-in", self._at_the_door)
@@ -185,7 +188,7 @@ class Dashboard:
             "here": request.path_qs,
             "cluster": self._settings.title,
             "session": session,
-            "live": session is not None and request.path != actions.PATH,
+            "live": session is not None and request.path not in _STILL,
             "can_sign_out": session is not None and self._cookie in request.cookies,
             "theme": theme if theme in THEMES else "system",
             "themes": THEMES,
@@ -273,6 +276,18 @@ class Dashboard:
         text = rendering.page(page.template, {"title": page.title, **frame, **values})
         return web.Response(text=text, content_type="text/html")
 
+    async def _what_if(self, request: web.Request) -> web.StreamResponse:
+        """A policy is no part of an address: what is asked with one is answered at once, anything else has an address of its own."""
+        session, form = await self._session(request), await request.post()
+        guard.demand_word(session, str(form.get("csrf", "")))
+        asked = {name: str(form[name]) for name in PARAMETERS if str(form.get(name, "")).strip()}
+        if "policy" not in asked:
+            raise _Elsewhere(f"/what-if?{urlencode(asked)}" if asked else "/what-if")
+        page = next(each for each in PAGES if each.path == request.path)
+        values = {**self._frame(request, session), **await self._values(page, session, {}, asked)}
+        text = rendering.page(page.template, {"title": page.title, **values})
+        return web.Response(text=text, content_type="text/html")
+
     async def _history_csv(self, request: web.Request) -> web.Response:
         session = await self._session(request)
         text = await history.table(await self._look(session, {}, request.query))
@@ -325,7 +340,7 @@ def _target(where: str) -> tuple[Page, Mapping[str, str], Mapping[str, str]]:
     """The page that an address of ours means."""
     parts = urlsplit(where[:PATH_CHARS_MAX])
     query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=32))
-    for page in PAGES:
+    for page in (each for each in PAGES if each.path not in _STILL):
         wanted, given = page.path.split("/"), parts.path.split("/")
         if len(wanted) == len(given) and all(
             one == other or one.startswith("{") for one, other in zip(wanted, given, strict=True)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pumice.telemetry.traces import Fact, Span
 
 BIND_WINDOW = 64  # calls in flight: enough to keep an API server busy, few enough not to starve all other clients
+BINDS_TOGETHER = 128  # of one gang, before those of the next one have their turn
 RESEND_S_FIRST = 0.1
 RESEND_S_MAX = 5.0
 CHANGES_MAX = 5  # how often a pod may change between our look at it and our bind
@@ -50,6 +51,8 @@ class Binder:
         self._preparations = Preparations(client, runtime)
         self._locks = NodeLocks(client, runtime)
         self._window = asyncio.Semaphore(BIND_WINDOW)
+        # First come, first bound: the first gangs of many are complete while the last wait; side by side all would be complete at the end.
+        self._turn = asyncio.Lock()
         self.bind_backoff = BindBackoff(runtime.clock)
         self.bound = 0
         self.failed = 0
@@ -100,12 +103,13 @@ class Binder:
         began = self._clock.monotonic()
         async with asyncio.TaskGroup() as group:
             calls = []
-            for bind in commit.binds:
-                if bind.lock:
-                    calls.append(group.create_task(self._bind_locked(bind, attempt)))
-                else:
-                    await self._window.acquire()
-                    calls.append(group.create_task(self._bind(bind, attempt)))
+            for start in range(0, len(commit.binds), BINDS_TOGETHER):
+                async with self._turn:
+                    for bind in commit.binds[start : start + BINDS_TOGETHER]:
+                        if not bind.lock:
+                            await self._window.acquire()
+                        work = self._bind_locked if bind.lock else self._bind
+                        calls.append(group.create_task(work(bind, attempt)))
         self._runtime.fail_point("bound")
         failures = [(bind, why) for bind, call in zip(commit.binds, calls, strict=True) if (why := call.result())]
         for bind, why in failures:

@@ -7,7 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.api import changes
-from pumice.dispatch import revalidation, takeover
+from pumice.dispatch import discretion, revalidation, takeover
 from pumice.dispatch.binder import Binder
 from pumice.dispatch.evictor import EvictionSettings, Evictor
 from pumice.dispatch.gates import Gates
@@ -60,7 +60,7 @@ class Dispatcher:
         eviction_settings = eviction_settings or EvictionSettings()
         self._evictor = Evictor(client, learn, recorder, runtime, eviction_settings, self._group_of)
         self._gates = Gates(client, runtime)
-        self._statuses = Statuses(client, cluster, recorder, runtime)
+        self._statuses = Statuses(client, cluster, learn, recorder, runtime)
         self._under_way: set[asyncio.Task[None]] = set()
         self._dropped = 0
         self._unwritten: Decisions | None = None
@@ -137,13 +137,14 @@ class Dispatcher:
             self._start(self._evictor.withdraw(task))
         told = {notice.task.gang: notice.about for notice in decisions.notices}
         for gang, about in told.items():
-            text = f"members leave at {about.until}, or once they have written a checkpoint: {about.story.text}"
+            story = discretion.of_gang(gang).story(about.story)
+            text = f"members leave at {about.until}, or once they have written a checkpoint: {story.text}"
             self._tell_group(gang, "EvictionNotice", text)
         for gang in dict.fromkeys(task.gang for task in decisions.withdrawn):
             self._tell_group(gang, "EvictionWithdrawn", "nobody has to leave: the room is no longer needed")
         for ring in decisions.rings:
-            names = ", ".join(ring)
-            self._log("eviction_ring", gangs=names)
+            self._log("eviction_ring", gangs=", ".join(ring))
+            names = discretion.of_gang(ring[0]).names(ring)
             self._tell_group(ring[0], "EvictionRing", f"gangs have evicted one another within an hour: {names}")
 
     def _tell_groups(self, evictions: Iterable[Evict]) -> None:
@@ -153,7 +154,7 @@ class Dispatcher:
             together.setdefault((eviction.task.gang, eviction.rule, eviction.claimant), []).append(eviction)
         for (gang, _, _), those in together.items():
             pods = f"{len(those)} pod{'s are' if len(those) > 1 else ' is'} evicted"
-            self._tell_group(gang, "MembersEvicted", f"{pods}: {those[0].story.text}")
+            self._tell_group(gang, "MembersEvicted", f"{pods}: {discretion.story_of(those[0]).text}")
 
     def _tell_group(self, gang: str, reason: str, text: str) -> None:
         slot = self._cluster.gangs.get(gang)

@@ -13,6 +13,7 @@ from pumice.api import changes, disruptions, names
 from pumice.api.changes import PodRef
 from pumice.api.pods import Pod
 from pumice.cluster import freshness
+from pumice.dispatch import discretion
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
 
@@ -83,7 +84,8 @@ class Evictor:
         """Whether the pod goes."""
         task = eviction.task
         rule, cause = eviction.rule, eviction.cause
-        self._recorder.record(task.pod, "Warning", "Evict", f"Pod is evicted, because of {rule}: {cause.text}")
+        story = discretion.story_of(eviction)
+        self._recorder.record(task.pod, "Warning", "Evict", f"Pod is evicted, because of {story.text}")
         facts = {
             "pod": task.key,
             "node": task.node,
@@ -93,7 +95,7 @@ class Evictor:
         }
         with self._tracing.span("evict", **facts) as span:
             try:
-                await self._say_why(task, disruptions.PREEMPTED, eviction.story.text, eviction.story)
+                await self._say_why(task, disruptions.PREEMPTED, story.text, story)
                 self._fail_point("evicting")
                 await self._remove(task)
                 self._log("pod_evicted", **facts)
@@ -138,9 +140,13 @@ class Evictor:
         self._log("eviction_failed", pod=task.key, reason=reason)
         if (group := self._group_of(eviction.claimant)) is not None:
             # The one for whom it should have left waits for it; the same plan may be made again and again.
-            self._recorder.record(
-                group, "Warning", "EvictionRefused", f"pod {task.key} stays: {reason}; it is tried again"
+            sees = discretion.of_gang(eviction.claimant).sees(task.gang)
+            what = (
+                f"pod {task.key} stays: {reason}"
+                if sees
+                else "a pod of others stays: the API server refuses its eviction"
             )
+            self._recorder.record(group, "Warning", "EvictionRefused", f"{what}; it is tried again")
         await self._clock.sleep(REFUSED_S)
         self._stays(task, reason)
         if eviction.claimant:
@@ -152,11 +158,12 @@ class Evictor:
         """Tell the pod that it, or others of its gang, will have to go; what it says of its work afterwards is its answer."""
         task, about = notice.task, notice.about
         story = about.story
+        discreet = discretion.of_gang(task.gang).story(story)
         who = "the pod" if about.leaves else "its gang"
-        text = f"{who} has to leave at {about.until}, or once its work is safe: {story.text}"
+        text = f"{who} has to leave at {about.until}, or once its work is safe: {discreet.text}"
         self._recorder.record(task.pod, "Warning", "EvictionNotice", text)
         try:
-            written = msgspec.json.encode(about).decode()
+            written = msgspec.json.encode(msgspec.structs.replace(about, story=discreet)).decode()
             await self._mark(
                 task, {"type": disruptions.NOTICE, "status": "True", "reason": "Told", "message": text}, written
             )

@@ -1,7 +1,7 @@
 """What users read: phases, conditions and reasons on groups, conditions on pods, holdings on queues; written once per change.
 
-Everything is compared with what stands in the API server, so that nothing is written twice. A gang whose members are still being
-created is left alone until no more of them come, and numbers alone are written when they have come to rest. Reasons are compared as data, by their
+Everything is compared with what stands in the API server, so that nothing is written twice; what it answers is known at once, however late the
+watch is. A gang whose members are still being created is left alone until no more of them come, and numbers alone are written when they have come to rest. Reasons are compared as data, by their
 topics: what stays equal while only numbers change. The PodGroup's verdict tells what was written before a restart.
 """
 
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from pumice import instant
-from pumice.api import names
-from pumice.api.pods import Pod
+from pumice.api import changes, names
 from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase
-from pumice.dispatch import forming, reservation_note
+from pumice.dispatch import discretion, forming, reservation_note
+from pumice.dispatch.pod_conditions import PodConditions
 from pumice.dispatch.queue_holdings import QueueHoldings
 from pumice.dispatch.topics import Topics, verdict_of
 from pumice.kube import errors
@@ -26,7 +26,7 @@ from pumice.scheduling.core.verdict import encode
 from pumice.scheduling.evicting import mend
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from pumice.cluster.state import Cluster
     from pumice.cluster.tasks import Task
@@ -57,9 +57,17 @@ class _Unrest(NamedTuple):
 class Statuses:
     """Writes what differs; belongs to one event loop."""
 
-    def __init__(self, client: Client, cluster: Cluster, recorder: Recorder, runtime: Runtime) -> None:
+    def __init__(
+        self,
+        client: Client,
+        cluster: Cluster,
+        learn: Callable[[changes.Change], None],
+        recorder: Recorder,
+        runtime: Runtime,
+    ) -> None:
         self._client = client
         self._cluster = cluster
+        self._learn = learn
         self._recorder = recorder
         self._clock = runtime.clock
         self._log = runtime.log
@@ -71,33 +79,31 @@ class Statuses:
         self._unrest: dict[str, _Unrest] = {}  # gang -> numbers that are not written yet
         self._told: dict[str, Hashable] = {}  # gang -> the topic of the event that was last recorded for it
         self._topics = Topics()
-        self._pod_topics: dict[str, Hashable] = {}  # uid -> what its condition says
+        self._arrivals = forming.Arrivals()
+        self._settled: dict[
+            str, tuple[GangReport, PodGroup]
+        ] = {}  # gangs that run, whose group says what the report says
+        self._pods = PodConditions(client, cluster, learn, self._topics, runtime)
 
     @property
     def remembered_pods(self) -> int:
         """How many pods are known to have been told why they wait."""
-        return len(self._pod_topics)
+        return self._pods.remembered
 
     async def write(self, decisions: Decisions) -> None:
         """Bring the API server in step with the decisions' reports."""
-        self.unwritten = self._queues.postponed = False
+        self.unwritten = self._queues.postponed = self._pods.failed = False
         self.again_at = None
         live = {*decisions.gangs, *decisions.orphans}
         self._topics.begin(live)
-        for known in (self._told, self._unrest):
+        for known in (self._told, self._unrest, self._settled):
             for forgotten in [key for key in known if key not in live]:
                 del known[forgotten]
-        self._forget_pods(decisions)
+        self._pods.forget(decisions)
+        self._note_arrivals(decisions)
         async with asyncio.TaskGroup() as group:
             for report in decisions.gangs.values():
-                patch = self._group_patch(report)
-                if patch is not None:
-                    await self._window.acquire()
-                    group.create_task(self._write_group(report, patch))
-                for verdict in () if self._is_forming(report) else report.pods:
-                    if self._pod_differs(verdict, report):
-                        await self._window.acquire()
-                        group.create_task(self._write_pod(verdict))
+                await self._write_gang(group, report)
             for key, verdicts in decisions.orphans.items():
                 await self._write_orphans(group, key, verdicts)
             for name, allocated in decisions.queues.items():
@@ -105,9 +111,28 @@ class Statuses:
                 if status is not None:
                     await self._window.acquire()
                     group.create_task(self._write_queue(name, status))
-            self.unwritten |= self._queues.postponed
+        self.unwritten |= self._queues.postponed or self._pods.failed
+
+    async def _write_gang(self, group: asyncio.TaskGroup, whole: GangReport) -> None:
+        is_settled = self._is_settled(whole)
+        if is_settled and not whole.pods:
+            return
+        report = discretion.of_gang(whole.gang).report(whole)
+        patch = None if is_settled else self._group_patch(report)
+        if patch is not None:
+            await self._window.acquire()
+            group.create_task(self._write_group(report, patch))
+        for verdict in report.pods if report.pods and not self._is_forming(report) else ():
+            if self._pods.differs(verdict, report):
+                await self._window.acquire()
+                group.create_task(self._write_pod(verdict))
 
     # ------------------------------------------------------------------------------------------------- groups
+
+    def _is_settled(self, report: GangReport) -> bool:
+        """Whether this very report was compared with the group as it stands: of gangs that run most are as they were."""
+        known, group = self._settled.get(report.gang), self._group(report.gang)
+        return known is not None and known[0] is report and known[1] is group
 
     def _group_patch(self, report: GangReport) -> dict[str, Any] | None:
         """The merge patch that makes the PodGroup say what the report says; None where it does already."""
@@ -141,6 +166,8 @@ class Statuses:
             patch.update(changed)
             self._unrest.pop(report.gang, None)
         if not patch and not annotations:
+            if not changed and report.phase == PodGroupPhase.RUNNING.value:
+                self._settled[report.gang] = report, group
             return None
         return {
             "metadata": {"uid": report.uid, **({"annotations": annotations} if annotations else {})},
@@ -162,23 +189,28 @@ class Statuses:
         self.unwritten |= not rested
         return rested
 
+    def _note_arrivals(self, decisions: Decisions) -> None:
+        waiting = (each.gang for each in decisions.gangs.values() if each.phase in _WAITING or each.pods)
+        slots = (self._cluster.gangs[gang] for gang in waiting if gang in self._cluster.gangs)
+        self._arrivals.note(
+            ((slot.group, len(slot.tasks)) for slot in slots if isinstance(slot.group, PodGroup)), self._clock.now()
+        )
+
     def _is_forming(self, report: GangReport) -> bool:
         group = self._group(report.gang)
         if group is None:
             return False
         were_missing = any(reason.code in _MISSING for reason in report.reasons)
-        tasks = self._cluster.gangs[report.gang].tasks
-        until = forming.forms_until(group, tasks, self._clock.now(), were_missing=were_missing)
+        members = len(self._cluster.gangs[report.gang].tasks)
+        until = self._arrivals.forms_until(group, members, self._clock.now(), were_missing=were_missing)
         if until is not None:
             self.again_at = until if self.again_at is None else min(self.again_at, until)
         return until is not None
 
     def _merged_conditions(self, group: PodGroup, report: GangReport) -> list[dict[str, Any]] | None:
         """All conditions with the wanted ones in place; None where nothing but a number in a text would change."""
-        now = instant.format_instant(self._clock.now())
         have = {condition.type: condition for condition in group.status.conditions}
-        differs = False
-        merged = {kind: msgspec.to_builtins(condition) for kind, condition in have.items()}
+        fresh: dict[str, Any] = {}
         is_said = self._topics.is_said(report, group)
         for condition in report.conditions:
             status = "True" if condition.status else "False"
@@ -186,9 +218,9 @@ class Statuses:
             is_same = old is not None and (old.status, old.reason) == (status, condition.reason)
             if old is not None and is_same and (is_said or old.message == condition.message):
                 continue
-            differs = True
             moved = old is None or old.status != status
-            merged[condition.type] = {
+            now = instant.format_instant(self._clock.now())
+            fresh[condition.type] = {
                 "type": condition.type,
                 "status": status,
                 "reason": condition.reason,
@@ -196,7 +228,8 @@ class Statuses:
                 "transitionID": group.metadata.uid,
                 "lastTransitionTime": now if moved or old is None else old.last_transition_time,
             }
-        return [merged[kind] for kind in sorted(merged)] if differs else None
+        merged = {kind: msgspec.to_builtins(condition) for kind, condition in have.items()} | fresh
+        return [merged[kind] for kind in sorted(merged)] if fresh else None
 
     def _annotations(self, group: PodGroup, report: GangReport) -> dict[str, str | None]:
         """The verdict and the reservation while the gang waits, and the attempt once it has started."""
@@ -231,7 +264,8 @@ class Statuses:
         deadlock = self._news_of_deadlock(report)
         try:
             self._fail_point("status")
-            await self._client.patch(PodGroup, name, patch, how=PatchType.MERGE, namespace=namespace)
+            reply = await self._client.patch(PodGroup, name, patch, how=PatchType.MERGE, namespace=namespace)
+            self._learn_group(report, reply.into(PodGroup))
             if "conditions" in patch.get("status", {}):
                 self._topics.note(report)
             if "annotations" in patch["metadata"] or "conditions" in patch.get("status", {}):
@@ -243,6 +277,13 @@ class Statuses:
             self._log("group_status_failed", gang=report.gang, reason=str(error))
         finally:
             self._window.release()
+
+    def _learn_group(self, report: GangReport, written: PodGroup) -> None:
+        known = self._group(report.gang)
+        if (
+            known is not None and known.metadata.uid == written.metadata.uid
+        ):  # else its end was heard of before the answer
+            self._learn(changes.Upserted(object=written))
 
     def _news_of_deadlock(self, report: GangReport) -> tuple[PodGroup, Literal["Warning"], str, str] | None:
         """The event for a gang that is in a deadlock, or gave its admission back, where its group does not say so yet."""
@@ -275,72 +316,25 @@ class Statuses:
             for task in _first_members(report.pods) if waits else ():
                 self._recorder.record(task.pod, "Warning", "FailedScheduling", text)
 
-    # ------------------------------------------------------------------------------------------------- pods
-
-    def _forget_pods(self, decisions: Decisions) -> None:
-        """Of pods that no longer wait nothing is kept: it is never read again."""
-        reports = [report.pods for report in decisions.gangs.values()]
-        waiting = {each.task.uid for verdicts in (*reports, *decisions.orphans.values()) for each in verdicts}
-        for gone in self._pod_topics.keys() - waiting:
-            del self._pod_topics[gone]
-
-    def _pod_differs(self, verdict: PodVerdict, report: GangReport | None) -> bool:
-        """Whether the pod is to be told something new; what is not known of before is what the gang was told then."""
-        task = self._cluster.tasks.get(verdict.task.uid)
-        if task is None or task.node:
-            self._pod_topics.pop(verdict.task.uid, None)
-            return False
-        topic = (verdict.reason, self._topics.of(verdict.why), verdict.nominated_node)
-        former = self._pod_topics.get(task.uid)
-        if former == topic:
-            return False
-        self._pod_topics[task.uid] = topic
-        have = next((each for each in task.pod.status.conditions if each.type == "PodScheduled"), None)
-        same = have is not None and (have.status, have.reason) == ("False", verdict.reason)
-        if same and have is not None and have.message != verdict.message:
-            same = former is None and report is not None and self._topics.is_said(report, self._group(report.gang))
-        return not same or bool(verdict.nominated_node and verdict.nominated_node != task.nominated_node)
-
-    async def _write_pod(self, verdict: PodVerdict) -> None:
-        task = verdict.task
-        condition = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": verdict.reason,
-            "message": verdict.message,
-            "lastTransitionTime": instant.format_instant(self._clock.now()),
-        }
-        status: dict[str, Any] = {"conditions": [condition]}
-        if verdict.nominated_node:
-            status["nominatedNodeName"] = verdict.nominated_node
-        try:
-            # Of the pod as it was looked at: a word about one that waits must not land on one that was bound since.
-            version = task.pod.metadata.resource_version
-            known = {"uid": task.uid, **({"resourceVersion": version} if version else {})}
-            body = {"metadata": known, "status": status}
-            await self._client.patch(
-                Pod, task.name, body, how=PatchType.STRATEGIC, namespace=task.namespace, subresource="status"
-            )
-        except (errors.NotFound, errors.Conflict):
-            self._pod_topics.pop(task.uid, None)  # gone, or changed: then there is news of it, and another look
-        except errors.KubeError as error:
-            self._pod_topics.pop(task.uid, None)
-            self.unwritten = True
-            self._log("pod_status_failed", pod=task.key, reason=str(error))
-        finally:
-            self._window.release()
+    # ------------------------------------------------------------------------------------------------- others
 
     async def _write_orphans(self, group: asyncio.TaskGroup, key: str, verdicts: Sequence[PodVerdict]) -> None:
         """A condition on each pod whose group does not exist, and one event about all of them."""
         for verdict in verdicts:
             if forming.is_new(verdict.task.created, self._clock.now()):
                 self.unwritten = True  # groups are made a moment after their pods, too
-            elif self._pod_differs(verdict, None):
+            elif self._pods.differs(verdict, None):
                 await self._window.acquire()
                 group.create_task(self._write_pod(verdict))
                 if key not in self._told:
                     self._told[key] = verdict.reason
                     self._recorder.record(verdict.task.pod, "Warning", verdict.reason, verdict.message)
+
+    async def _write_pod(self, verdict: PodVerdict) -> None:
+        try:
+            await self._pods.write(verdict)
+        finally:
+            self._window.release()
 
     async def _write_queue(self, name: str, allocated: dict[str, str]) -> None:
         try:

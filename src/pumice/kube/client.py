@@ -106,7 +106,7 @@ class Client:
         fields: str = "",
         bad: paging.BadObjects = paging.refuse,
     ) -> paging.Listing[T]:
-        """All objects of a kind, consistent as of one version, in pages that no server minds.
+        """All objects of a kind, consistent as of one version, in pages.
 
         If the server forgets that version between two pages, everything is read again at once. Objects that do not read
         as the Struct are given to `bad`, which may raise (the default) or go on without them.
@@ -308,7 +308,7 @@ class Client:
     # ------------------------------------------------------------------------------------------------------ calling
 
     async def call(self, request: Request, *, retry: bool = True) -> Response:
-        """Any request at all, with this client's retries; raises a KubeError for a no."""
+        """Any request at all, with this client's retries; raises a KubeError where it is refused."""
         if self._guard is not None and request.method != "GET":
             request = dataclasses.replace(request, guard=self._guard)
         failures = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import ssl
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,6 +84,8 @@ class TlsContexts:
 
 def _present(context: ssl.SSLContext, certificate: bytes, origin: str) -> None:
     """Loads a client certificate; OpenSSL takes files only, so it lies for a moment in a folder that no other user can read."""
+    import tempfile  # it is needed for client certificates alone, and half of what it imports is compression
+
     with tempfile.TemporaryDirectory(prefix="pumice-tls-") as folder:
         path = Path(folder) / "client.pem"
         path.touch(mode=0o600)

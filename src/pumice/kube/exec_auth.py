@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import dataclasses
 import os
-import shutil
 import sys
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -72,6 +71,8 @@ class PluginPolicy:
             )
         if self.commands is None:
             return
+        import shutil  # few kubeconfigs have a plugin, and half of what it imports is compression
+
         program = shutil.which(command)
         if program is None or program not in {shutil.which(entry) for entry in self.commands}:
             raise NoCredentials(

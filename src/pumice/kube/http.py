@@ -26,12 +26,11 @@ from pumice.kube.transport import (
     Response,
     cause_text,
     is_stream,
+    join_headers,
     target,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pumice.kube.credentials import Access
 
 CONNECTIONS_MAX = 256  # calls in flight and open watches together
@@ -84,7 +83,7 @@ class HttpTransport:
                 proxy=self._connection.proxy or None,
                 allow_redirects=False,
             )
-            headers = _lower(answer.headers)
+            headers = join_headers(answer.headers.items())
             if stream and answer.status == 200:
                 return Response(answer.status, headers, stream=_Chunks(answer, self._server))
             async with answer:
@@ -169,15 +168,6 @@ async def _whole(answer: aiohttp.ClientResponse, request: Request) -> bytes:
             )
         chunks.append(chunk)
     return b"".join(chunks)
-
-
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    """Header names in lower case; those that come several times joined by commas, as HTTP has it."""
-    lower: dict[str, str] = {}
-    for name, value in headers.items():
-        key = name.lower()
-        lower[key] = f"{lower[key]}, {value}" if key in lower else value
-    return lower
 
 
 def _cause(error: Exception) -> str:

@@ -42,7 +42,7 @@ class NotLeading(errors.KubeError):
 
 
 class Election:
-    """One candidate. `lead` is its life; `check` is asked before every write."""
+    """One candidate. `lead` runs it; `check` is called before every write."""
 
     def __init__(
         self,

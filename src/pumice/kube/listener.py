@@ -38,6 +38,7 @@ class Limits:
     keep_alive_s: float = 75.0
     drain_s: float = 10.0  # for requests under way when we stop
     buffer_bytes: int = 2**14  # that a connection may be ahead of its reader
+    line_bytes: int = 2**13  # of a request's first line: method and address
 
 
 class Listener:
@@ -58,6 +59,7 @@ class Listener:
             keepalive_timeout=limits.keep_alive_s,
             shutdown_timeout=limits.drain_s,
             read_bufsize=limits.buffer_bytes,
+            max_line_size=limits.line_bytes,
             lingering_time=0.0,  # who sends too much is not listened to
         )
 

@@ -24,6 +24,7 @@ from pumice.kube.transport import (
     Response,
     cause_text,
     is_stream,
+    join_headers,
     target,
 )
 
@@ -164,7 +165,7 @@ async def _answer(reader: asyncio.StreamReader, asked: str) -> Response:
     version, _, rest = first.partition(" ")
     if not version.startswith("HTTP/1.") or not rest[:3].isdigit():
         raise Malformed(f"the answer to {asked} is no HTTP: it begins with {first[:40]!r}; is this an API server?")
-    status, headers = int(rest[:3]), _headers(lines)
+    status, headers = int(rest[:3]), join_headers(map(_header, lines))
     try:
         body = b"" if status in _BODILESS else await _body(reader, headers, asked)
         if headers.get("content-encoding") == "gzip":
@@ -174,14 +175,9 @@ async def _answer(reader: asyncio.StreamReader, asked: str) -> Response:
     return Response(status, headers, body)
 
 
-def _headers(lines: list[str]) -> dict[str, str]:
-    """Header names in lower case; those that come several times joined by commas, as HTTP has it."""
-    headers: dict[str, str] = {}
-    for line in lines:
-        name, _, value = line.partition(":")
-        key, value = name.strip().lower(), value.strip()
-        headers[key] = f"{headers[key]}, {value}" if key in headers else value
-    return headers
+def _header(line: str) -> tuple[str, str]:
+    name, _, value = line.partition(":")
+    return name.strip(), value.strip()
 
 
 async def _body(reader: asyncio.StreamReader, headers: dict[str, str], asked: str) -> bytes:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,3 +83,12 @@ def target(request: Request) -> str:
     """Path and query as they stand in a URL."""
     query = f"?{urlencode(request.query)}" if request.query else ""
     return f"{quote(request.path, safe=_PATH_SAFE)}{query}"
+
+
+def join_headers(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Header names in lower case; values of one that comes several times joined by commas, as HTTP has it."""
+    joined: dict[str, str] = {}
+    for name, value in pairs:
+        key = name.lower()
+        joined[key] = f"{joined[key]}, {value}" if key in joined else value
+    return joined

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pumice.telemetry.meters import Meters
 
 STALLED_S = 60.0  # a loop that has not come round for so long is not alive
-LIMITS = Limits(connections=64)  # probes and scrapers come one by one
+LIMITS = Limits(
+    connections=64, line_bytes=2**16
+)  # probes and scrapers come one by one; a question may name a whole policy
 REQUEST_BYTES_MAX = 4096  # nothing here takes a body
 
 

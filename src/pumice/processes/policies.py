@@ -29,7 +29,7 @@ def parse_policy(text: str | bytes, source: str, extra: Mapping[str, type[Plugin
     """The policy in the text, with every plugin's arguments and every address understood; raises for anything else."""
     policy = builtin.parse(text, source, extra=extra)
     for option in policy.options:
-        plugins.make(option, policy.source, extra)
+        plugins.make(option, plugins.read(option, policy.source, extra), extra)
     extender_of(policy)
     settings_of(policy)
     _check_declarations(policy, extra)

@@ -98,12 +98,13 @@ class RecordServer:
             )
         return self._writer.store
 
-    async def _read(self, work: Callable[[], T]) -> T:
-        """In a thread of its own: a question to a large record takes a while."""
+    async def _read(self, work: Callable[[], T], *, sums: bool = False) -> T:
+        """In a thread of its own: a question to a large record takes a while. What has just been heard is part of the answer."""
         if self._asked >= QUESTIONS_MAX:
             raise Denied(503, f"{QUESTIONS_MAX} questions wait already; ask again later")
         self._asked += 1
         try:
+            await self._writer.catch_up(sums=sums)
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:
             self._asked -= 1
@@ -135,7 +136,7 @@ class RecordServer:
         wanted = model.period_of(_checked(request.query, model.PERIOD))
         await self._demand(user, wanted.namespace)
         now = self._clock.now() // 1_000_000_000
-        return await self._read(lambda: answers.report(store, wanted, self._prices, now))
+        return await self._read(lambda: answers.report(store, wanted, self._prices, now), sums=True)
 
     async def _forecasts(self, request: web.Request, user: Mapping[str, Any], store: Store) -> Any:
         from pumice.record import answers

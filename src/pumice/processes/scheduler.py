@@ -101,8 +101,8 @@ def units_for(snapshot: Snapshot) -> int:
     return CYCLE_UNITS + TURNS * sum(bool(gang.counts[Status.PENDING]) for gang in snapshot.gangs.values())
 
 
-def _unheard(_: Cycle) -> None:
-    """Publish nothing: tests and benches run the scheduler without a view."""
+def _publish_nothing(_: Cycle) -> None:
+    """For tests and benches, which run the scheduler without a view."""
 
 
 class Scheduler:
@@ -133,7 +133,7 @@ class Scheduler:
         self._gang_gpus = GangGpus(self._gpus, self.meters, served.prices)
         self.forecasting = Forecasting(self._world, clock=runtime.clock, log=runtime.log)
         self._ports = Ports(measure=self._observer.measure)
-        self._publish: Callable[[Cycle], None] = _unheard
+        self._publish: Callable[[Cycle], None] = _publish_nothing
         self._refused = ""  # why the newest policy is not in force
         self._extra_plugins = served.extra_plugins
         self._grace_s = served.grace_s
@@ -271,7 +271,8 @@ class Scheduler:
             now = self._clock.now()
             decisions = await self._plan(snapshot, now)
             self.cycles += 1
-            self._wakeups.expect(snapshot, decisions)
+            assert self._in_force is not None  # if it is another one by now, the next cycle is due in any case
+            self._wakeups.expect(snapshot, decisions, self._in_force)
             self._tell_failures(decisions)
             self._tell(snapshot, decisions, now)
             self.dispatcher.carry_out(decisions)
@@ -323,14 +324,17 @@ class Scheduler:
         return decisions
 
     def _world(self) -> World | None:
-        """What forecasts are made from; None where nobody reads them or waits, or an extender has its say, who is not to be asked for that."""
+        """What forecasts are made from; None if nobody reads them, no gang waits, or the policy has an extender: it is not called for them."""
         chosen = self._in_force
         waits = any(gang.counts[Status.PENDING] or not gang.tasks for gang in self._cluster.snapshot().gangs.values())
-        is_read = self._publish is not _unheard
+        is_read = self._publish is not _publish_nothing
         if chosen is None or not is_read or not waits or chosen.option("extender") is not None:
             return None
-        ports = dataclasses.replace(self._planned_with[1], extender=None, forecasts={})
-        return World(self._intake, chosen, self._clock.now(), self._memory, ports, self._extra_plugins)
+        return self._world_at(self._clock.now(), chosen)
+
+    def _world_at(self, now: Instant, policy: Policy) -> World:
+        ports = dataclasses.replace(self._planned_with[1], forecasts={})
+        return World(self._intake, policy, now, self._memory, ports, self._extra_plugins)
 
     def tell(self, publish: Callable[[Cycle], None]) -> None:
         """From now on, every cycle is published."""
@@ -352,6 +356,7 @@ class Scheduler:
                 forecasts=self.forecasting.current,
                 extra_plugins=self._extra_plugins,
                 gpu_uses=self._gang_gpus.look(snapshot, now),
+                world=self._world_at(now, self._in_force),
             )
         )
 

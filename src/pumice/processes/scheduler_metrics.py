@@ -167,7 +167,9 @@ class Observer:
             self._amounts(f"volcano_queue_{what}", table)
         total = {name: value for name, value in snapshot.nodes.total().items() if name != amounts.PODS}
         used = {
-            (queue, name): _units(name, held.get(name, 0)) for queue, held in decisions.queues.items() for name in total
+            (queue, name): amounts.units(name, held.get(name, 0))
+            for queue, held in decisions.queues.items()
+            for name in total
         }
         shares = [((queue,), amounts.dominant_share(held, total)) for queue, held in decisions.queues.items()]
         meters.replace("pumice_queue_used", used.items())
@@ -200,7 +202,8 @@ class Observer:
         meters.set("pumice_nodes", len(snapshot.nodes))
         for metric in ("capacity", "used", "idle", "fragmented"):
             meters.replace(
-                f"pumice_{metric}", [((name,), _units(name, getattr(each, metric))) for name, each in found.items()]
+                f"pumice_{metric}",
+                [((name,), amounts.units(name, getattr(each, metric))) for name, each in found.items()],
             )
         priced = {name: each for name, each in found.items() if name in self._prices}
         for metric in ("idle", "fragmented"):
@@ -233,8 +236,3 @@ def _deadlocked(decisions: Decisions) -> dict[tuple[str, ...], float]:
         for code in DEADLOCKS & {reason.code for reason in report.reasons}:
             found[code.value,] += 1
     return found
-
-
-def _units(name: str, value: float) -> float:
-    """Bytes stay bytes; thousandths become cores, cards and pods."""
-    return value if amounts.in_bytes(name) else value / amounts.MILLI

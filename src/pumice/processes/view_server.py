@@ -4,7 +4,7 @@
 /v1/gangs/NAMESPACE/NAME      one gang and what it waits for, for those who may `get` that PodGroup
 /v1/gangs/NAMESPACE/NAME/suggestions   single changes that would start it, each planned by the engine
 /v1/what-if                   which gangs would start or be evicted in a different cluster: ?add-nodes=N&like=NODE ?drain=NODE,NODE
-                              ?queue=QUEUE.weight=3 ?without=NAMESPACE/NAME
+                              ?queue=QUEUE.weight=3 ?without=NAMESPACE/NAME ?policy=TEXT
 /v1/changes                   JSON lines: everything, then after each cycle what has changed
 
 A question about one namespace needs the right to list its PodGroups; one about all needs that everywhere, and for nodes.

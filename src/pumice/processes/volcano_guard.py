@@ -1,4 +1,4 @@
-"""Never two masters: while a live Volcano serves a scheduler name, we do not."""
+"""No two schedulers serve one name: while a live Volcano serves it, we do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the next cycle is due: at once, soon, or when the clock says so. The door by which news enters the scheduler's state."""
+"""When the next cycle is due: at once, soon, or when the clock says so. All Changes enter the scheduler's state here."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from pumice.cluster.relevance import Concerns
     from pumice.cluster.state import Snapshot
     from pumice.scheduling.core.decisions import Decisions, GangReport
+    from pumice.scheduling.core.policy import Policy
 
-# Thousands of pods that are bound, or start, one after the other are planned for so often at most.
+# Thousands of pods that are bound, or start, one after the other are planned for so often at most; and where a cycle takes long, it
+# takes no more than a fortieth of the time, because it has something to say and nothing to decide.
 PROGRESS_S = 0.25
+PROGRESS_S_MAX = 1.0
+PROGRESS_SHARE = 40
 # The same for members of a gang that is still being created: until it may be complete there is nothing to plan, and for so long
 # nothing is said of it.
 ARRIVAL_S = 5.0
@@ -34,13 +38,15 @@ class Wakeups:
         self._cluster = intake.cluster
         self._news = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None  # when what can wait is due
+        self._began = 0.0  # the last cycle
+        self._progress_s = PROGRESS_S
         self._needed: dict[str, int] = {}  # gang -> how many members it has at least when it may be complete
 
     def learn(self, change: Change, concerns: Concerns) -> None:
         how = urgency(self._cluster, change, concerns)
         self._intake.apply(change)
         if how is Urgency.SOON:
-            self._plan_within(PROGRESS_S)
+            self._plan_within(self._progress_s)
         elif how is Urgency.NOW and self._is_one_of_many(change):
             self._plan_within(ARRIVAL_S)
         elif how is Urgency.NOW:
@@ -52,17 +58,24 @@ class Wakeups:
 
     def begin(self) -> None:
         """A cycle begins, and plans for all that is known."""
+        self._began = asyncio.get_running_loop().time()
         self._news.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def expect(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        """A cycle has ended; of gangs that it set aside it is known how many members they lack."""
+    def expect(self, snapshot: Snapshot, decisions: Decisions, policy: Policy) -> None:
+        """A cycle has ended; of gangs that it set aside it is known how many members they lack.
+
+        That a gang has no pods yet is always said; that it cannot start with its first one only where the gang plugin is at work.
+        """
+        took_s = asyncio.get_running_loop().time() - self._began
+        self._progress_s = min(max(PROGRESS_S, took_s * PROGRESS_SHARE), PROGRESS_S_MAX)
+        codes = _MISSING if policy.option("gang") is None else _MISSING | {Code.NO_PODS}
         self._needed = {
             key: len(gang.tasks) + lacking
             for key, report in decisions.gangs.items()
-            if (lacking := _lacking(report))
+            if (lacking := _lacking(report, codes))
             and (gang := snapshot.gangs[key]).counts[Status.PENDING] == len(gang.tasks)  # else it may have to be mended
         }
         if any(self._has(key) >= needed for key, needed in self._needed.items()):
@@ -99,7 +112,7 @@ class Wakeups:
         return 0 if slot is None else len(slot.tasks)
 
 
-def _lacking(report: GangReport) -> int:
+def _lacking(report: GangReport, codes: frozenset[Code]) -> int:
     """At least how many more pods must come before the gang can start; 0 where something else is in its way."""
-    missing = [each.facts for each in report.reasons if each.code in _MISSING]
+    missing = [each.facts for each in report.reasons if each.code in codes]
     return max(((facts.wanted or 0) - (facts.free or 0) for facts in missing), default=0)

@@ -19,12 +19,12 @@ from pumice.webhooks.access import QueueAccess
 from pumice.webhooks.admission import Admission, QueueRights
 from pumice.webhooks.ca_bundle import inject
 from pumice.webhooks.certificate_store import Files, ServingContext, SharedSecret
-from pumice.webhooks.crowding import Crowding
 from pumice.webhooks.keys import Lives
 from pumice.webhooks.lookups import InformerLookup
 from pumice.webhooks.registration import CONFIGURATION, AccessMode
 from pumice.webhooks.reviews import PodRules, Reviewer
 from pumice.webhooks.serving import ReviewServer
+from pumice.webhooks.submission_limits import SubmissionLimits
 from pumice.webhooks.submitters import Submitters
 from pumice.webhooks.target_queues import Destinations
 
@@ -84,10 +84,8 @@ class Webhooks:
             for struct in (PodGroup, JobFlow):
                 informers.of(struct)  # asked for now, so that no review is answered before it is filled
             destinations = Destinations(lookup, lookup.pod_group, lookup.job_flows, settings.rules.scheduler_names)
-            crowding = Crowding(lookup.queue, lookup.pod_groups)
-            rights = QueueRights(
-                settings.access, Submitters(settings.controllers), destinations, self._access, crowding
-            )
+            limits = SubmissionLimits(lookup.queue, lookup.pod_groups)
+            rights = QueueRights(settings.access, Submitters(settings.controllers), destinations, self._access, limits)
         self._server = ReviewServer(Admission(reviewer, rights), self.meters)
 
     def _keys(self) -> Source:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.ports import Ports
     from pumice.scheduling.core.verdict import Reason
     from pumice.scheduling.time.accuracy import Forecast
+    from pumice.scheduling.time.forecast import World
 
 ATTEMPTS_KEPT_MAX = 1_000  # newest; the oldest are forgotten
 EVICTIONS_KEPT_MAX = 1_000
@@ -63,6 +64,7 @@ class Cycle:
     forecasts: Mapping[str, Forecast] = dataclasses.field(default_factory=dict)  # the newest, by gang
     extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
     gpu_uses: Mapping[str, GangGpuUse] = dataclasses.field(default_factory=dict)  # by gang, as last measured
+    world: World | None = None  # what the next one will be planned from; goes on changing
 
     @functools.cached_property
     def question(self) -> Question:
@@ -475,12 +477,7 @@ class _Detail:
         has_claim = any(each.gang == key for each in state.claims)
         is_hopeless = bool(own.reasons) and all(each.cure == "change" for each in own.reasons)
         return model.GangDetail(
-            version=state.version,
-            leader=state.leader,
-            cycle=state.cycle,
-            at=state.at,
-            policy=state.policy,
-            totals=state.totals,
+            **state.head,
             gang=own,
             queue=next((each for each in state.queues if each.name == own.queue), None),
             pods=tuple(self._pods(gang, report)),

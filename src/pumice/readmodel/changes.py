@@ -18,12 +18,7 @@ def between(former: model.State | None, state: model.State) -> model.Changes:
     if former is not None and former.leader != state.leader:
         former = None
     return model.Changes(
-        version=state.version,
-        leader=state.leader,
-        cycle=state.cycle,
-        at=state.at,
-        policy=state.policy,
-        totals=state.totals,
+        **state.head,
         nodes=_different(former.nodes if former else (), state.nodes),
         queues=_different(former.queues if former else (), state.queues),
         gangs=_different(former.gangs if former else (), state.gangs),
@@ -38,14 +33,9 @@ def between(former: model.State | None, state: model.State) -> model.Changes:
 def apply(former: model.State | None, line: model.Changes, *, kept: int) -> model.State:
     """The view after a line of the stream; of each history the newest `kept` entries."""
     if former is None or former.leader != line.leader:
-        former = model.State(line.version, line.leader, line.cycle, line.at, line.policy, line.totals)
+        former = model.State(**line.head)
     return model.State(
-        version=line.version,
-        leader=line.leader,
-        cycle=line.cycle,
-        at=line.at,
-        policy=line.policy,
-        totals=line.totals,
+        **line.head,
         nodes=_renewed(former.nodes, line.nodes, line.gone.nodes),
         queues=_renewed(former.queues, line.queues, line.gone.queues),
         gangs=_renewed(former.gangs, line.gangs, line.gone.gangs),

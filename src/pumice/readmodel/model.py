@@ -7,6 +7,7 @@ another leader begins anew, and `leader` tells them apart. A field that has its 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -327,6 +328,11 @@ class Head(Struct):
     at: str
     policy: Policy
     totals: Totals
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """The fields of the head by name, for another answer about the same cycle."""
+        return {name: getattr(self, name) for name in Head.__struct_fields__}
 
 
 class State(Head):

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pumice.api.disruptions import Party
-from pumice.scheduling.core.codes import NAMES_ARE_GANGS, Code, Facts
+from pumice.scheduling.core import strangers
+from pumice.scheduling.core.codes import A_GANG_OF_OTHERS, Code, Facts
+from pumice.scheduling.core.strangers import OTHERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from pumice.readmodel import model
 
 KINDS = ("nodes", "queues", "gangs", "claims", "attempts", "evictions")
-OTHERS = "others"  # whoever may not be named
-A_GANG_OF_OTHERS = "a gang of others"
 _CODES = {each.value: each for each in Code}
 
 
@@ -86,9 +85,14 @@ class Selection:
             if self.namespaces is None and (not self.queue or each.gang in keys):
                 yield each
             elif each.gang in keys:
-                known = each if each.claimant in keys else msgspec.structs.replace(each, claimant="", room_for=Party())
                 facts, why = self._told(each.code, each.facts, each.why)
-                yield msgspec.structs.replace(known, facts=facts, why=why)
+                yield msgspec.structs.replace(
+                    each,
+                    claimant=each.claimant if each.claimant in keys else "",
+                    room_for=strangers.anonymous(each.room_for, keys.__contains__),
+                    facts=facts,
+                    why=why,
+                )
 
     def _concerns(self, gang: model.Gang) -> bool:
         return self.queue in {"", gang.queue} and (self.namespaces is None or gang.namespace in self.namespaces)
@@ -105,31 +109,20 @@ class Selection:
         facts, text = self._told(own.code, own.facts, own.reason)
         return msgspec.structs.replace(own, facts=facts, reason=text)
 
-    def _hidden(self, code: str, facts: Facts) -> list[str]:
+    def _hidden(self, code: str, facts: Facts) -> frozenset[str]:
         """Gangs that the facts name and this reader may not see."""
-        if self.namespaces is None:
-            return []
-        named = (facts.gang, *facts.holders, *(facts.names if code in NAMES_ARE_GANGS else ()))
-        return [each for each in named if not self._sees(each)]
+        return strangers.hidden(code, facts, self._sees)
 
     def _told(self, code: str, facts: Facts, text: str) -> tuple[Facts, str]:
         """The facts and their sentence, with nobody named who may not be seen."""
-        hidden = set(self._hidden(code, facts))
+        hidden = self._hidden(code, facts)
         if not hidden:
             return facts, text
-        names = [OTHERS if each in hidden else each for each in facts.names]
-        facts = msgspec.structs.replace(
-            facts,
-            gang=A_GANG_OF_OTHERS if facts.gang in hidden else facts.gang,
-            holders=tuple(each for each in facts.holders if each not in hidden),
-            names=tuple(dict.fromkeys(names)),
-        )
-        known = _CODES.get(code)
-        if known is None:  # of a scheduler that is newer than this reader
+        if code not in _CODES:  # of a scheduler that is newer than this reader
             return Facts(), _anonymous(text, hidden)
-        words = known.text(facts)
-        own = "" if facts.gang == A_GANG_OF_OTHERS else facts.gang
-        return msgspec.structs.replace(facts, gang=own), words.replace(f"gang {A_GANG_OF_OTHERS}", A_GANG_OF_OTHERS)
+        facts = strangers.without(code, facts, self._sees)
+        text = _CODES[code].text(facts)
+        return (facts if facts.gang != A_GANG_OF_OTHERS else msgspec.structs.replace(facts, gang="")), text
 
 
 def _anonymous(text: str, hidden: Iterable[str]) -> str:

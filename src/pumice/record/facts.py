@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -34,8 +33,7 @@ _ENDED = {"Succeeded": State.SUCCEEDED, "Failed": State.FAILED}
 _LEFT_OUT = ("attachable-volumes-", "hugepages-")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(NamedTuple):
     """Which gang a pod is of: a Job by its uid, or a group by its name, which may have no object yet."""
 
     job: str = ""
@@ -99,8 +97,8 @@ def run_of(pod: Pod, gang: str, attempt: int, *, gone_at: int | None) -> Run | N
     )
 
 
-def eviction_of(pod: Pod, run: Run) -> Eviction | None:
-    """The eviction that ended a run; None for one that goes on or ended otherwise."""
+def eviction_of(pod: Pod, run: Run, groups: Mapping[str, str]) -> Eviction | None:
+    """The eviction that ended a run; None for one that goes on or ended otherwise. `groups` are keys by uid, for claimants of other namespaces."""
     disruption = disruptions.of_pod(pod)
     if run.state != State.EVICTED or run.ended is None or disruption is None:
         return None
@@ -111,7 +109,7 @@ def eviction_of(pod: Pod, run: Run) -> Eviction | None:
         pod=run.pod,
         at=at(disruption.since) or run.ended,
         rule=cut(disruption.story.rule),
-        claimant=disruption.story.claimant.gang,
+        claimant=disruption.story.claimant.gang or groups.get(disruption.story.claimant.uid, ""),
         why=cut(disruption.story.why),
         lost_s=run_time.lost(run.started, run.ended, run.checkpointed),
         seen=run.seen,

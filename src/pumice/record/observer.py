@@ -7,7 +7,7 @@ group. What is gone is forgotten as soon as its last rows have been told.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -45,8 +45,7 @@ _WAITS = frozenset({"", JobPhase.PENDING.value})
 Place: TypeAlias = tuple[str, str, bool]  # namespace and name of a group, and whether it is Kubernetes' own
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class News:
+class News(NamedTuple):
     """The latest state of an object; `gone_at` is when it was found to be deleted, in seconds."""
 
     object: Job | PodGroup | NativePodGroup | Pod | Queue | Node
@@ -76,6 +75,7 @@ class Observer:
         self._gangs: dict[str, _Gang] = {}
         self._groups: dict[Place, str] = {}  # groups -> their gangs
         self._group_uids: dict[str, str] = {}  # uids of groups -> their gang
+        self._group_keys: dict[str, str] = {}  # uids of groups -> namespace/name
         self._members: dict[str, str] = {}  # uids of pods that no Job owns -> their gang
         self._orphans: dict[Place, dict[str, News]] = {}  # pods whose group has not been seen
         self._parents: dict[str, str] = {}
@@ -103,6 +103,7 @@ class Observer:
             len(self._gangs)
             + len(self._groups)
             + len(self._group_uids)
+            + len(self._group_keys)
             + len(self._members)
             + len(self._orphans)
             + runs
@@ -179,10 +180,12 @@ class Observer:
         if news.gone_at is None:
             self._groups[place] = uid
             self._group_uids[metadata.uid] = uid
+            self._group_keys[metadata.uid] = metadata.key
         elif self._groups.get(place) == uid:
             del self._groups[place]
         if news.gone_at is not None:
             self._group_uids.pop(metadata.uid, None)
+            self._group_keys.pop(metadata.uid, None)
         gang = self._gangs.setdefault(uid, _Gang())
         gang.seen = max(gang.seen, facts.version_of(metadata))
         if uid != metadata.uid:
@@ -275,7 +278,7 @@ class Observer:
         gang.started = min(gang.started or run.bound, run.bound)
         attempts.add(member.attempt)
         rows.append(run)
-        if (eviction := facts.eviction_of(pod, run)) is not None:
+        if (eviction := facts.eviction_of(pod, run, self._group_keys)) is not None:
             rows.append(eviction)
 
     def _wait(self, place: Place, uid: str, news: News) -> None:
@@ -308,7 +311,9 @@ class Observer:
         if not gang.living and (gang.is_gone or gang.row is None):
             del self._gangs[uid]
             return
-        former = [key for key, run in gang.runs.items() if key not in gang.living]
+        if gang.runs.keys() <= gang.living and len(gang.attempts) <= 1:
+            return
+        former = [key for key in gang.runs if key not in gang.living]
         past = [key for key in former if gang.runs[key].attempt != last]
         for key in {*past, *former[:-FORMER_RUNS_MAX]}:
             del gang.runs[key]

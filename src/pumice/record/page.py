@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pumice.record.model import Report
 
 WIDTH, HEIGHT, MARGIN = 960, 260, 40
+TICKS = 4  # above zero, on the axis of hours
 DAY_S = 86_400
 COLOURS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#9c755f", "#bab0ac")
 OTHERS = "others"
@@ -60,7 +62,8 @@ def daily(report: Report, bill: Bill) -> Plot:
         account = name if name in shown else OTHERS
         day[account] = day.get(account, 0.0) + hours
     count = max((report.until - report.since + each - 1) // each, 1)
-    most = max((sum(day.values()) for day in heights.values()), default=0.0) or 1.0
+    unit = _round_up(max((sum(day.values()) for day in heights.values()), default=0.0) / TICKS)
+    most = TICKS * unit
     step, tall = (WIDTH - 2 * MARGIN) / count, HEIGHT - 2 * MARGIN
     bars = []
     for first, day in sorted(heights.items()):
@@ -71,18 +74,15 @@ def daily(report: Report, bill: Bill) -> Plot:
             if hours:
                 y -= height
                 at = _when(first)[:16].replace("T", " ") if is_hourly else _when(first)[:10]
-                title = f"{at} {name}: {hours:.1f} GPU-hours"
+                title = f"{at} {name}: {hours:,.2f} GPU-hours"
                 bars.append(
                     Bar(
                         round(x + 1, 2), round(y, 2), round(max(step - 2, 1), 2), round(height, 2), colours[name], title
                     )
                 )
     ticks = [
-        (
-            HEIGHT - MARGIN - tall * part / 4,
-            f"{most * part / 4:,.0f}" if most >= 8 else f"{most * part / 4:.{2 if most >= 0.1 else 1}g}",
-        )
-        for part in range(5)
+        (HEIGHT - MARGIN - tall * part / TICKS, f"{float(f'{unit * part:.6g}'):,}".removesuffix(".0"))
+        for part in range(TICKS + 1)
     ]
     every = max(count // 10, 1)
     shown_of = slice(11, 16) if is_hourly else slice(8, 10)
@@ -90,6 +90,14 @@ def daily(report: Report, bill: Bill) -> Plot:
         (round(MARGIN + (n + 0.5) * step, 2), _when(report.since + n * each)[shown_of]) for n in range(0, count, every)
     ]
     return Plot(bars, ticks, days, [(colours[name], name) for name in names])
+
+
+def _round_up(value: float) -> float:
+    """The next of 1, 2, 2.5, 5 and 10, times a power of ten: what people read off an axis."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(each * power for each in (1, 2, 2.5, 5, 10) if each * power >= value)
 
 
 def _when(seconds: int) -> str:

@@ -27,7 +27,7 @@ class State:
 FINISHED = (State.COMPLETED, State.FAILED, State.ABORTED, State.TERMINATED, State.EVICTED, State.DELETED, State.GONE)
 
 
-class Gang(msgspec.Struct, frozen=True):
+class Gang(msgspec.Struct, frozen=True, gc=False):
     """A Job with all its attempts, or a PodGroup that no Job owns."""
 
     TABLE: ClassVar[str] = "gangs"
@@ -54,7 +54,7 @@ class Gang(msgspec.Struct, frozen=True):
         return (self.uid,)
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class Attempt(msgspec.Struct, frozen=True, gc=False):
     """One run of a whole gang. `number` is the version of the Job that made its pods, 0 for other gangs: it grows, and has gaps."""
 
     TABLE: ClassVar[str] = "attempts"
@@ -72,7 +72,7 @@ class Attempt(msgspec.Struct, frozen=True):
         return (self.gang, self.number)
 
 
-class Run(msgspec.Struct, frozen=True):
+class Run(msgspec.Struct, frozen=True, gc=False):
     """A pod from its bind to its end: what it held and for how long."""
 
     TABLE: ClassVar[str] = "runs"
@@ -98,7 +98,7 @@ class Run(msgspec.Struct, frozen=True):
         return (self.uid,)
 
 
-class Eviction(msgspec.Struct, frozen=True):
+class Eviction(msgspec.Struct, frozen=True, gc=False):
     """A pod that was taken away, for whom and by which rule, and what that cost."""
 
     TABLE: ClassVar[str] = "evictions"
@@ -119,7 +119,7 @@ class Eviction(msgspec.Struct, frozen=True):
         return (self.uid,)
 
 
-class Capacity(msgspec.Struct, frozen=True):
+class Capacity(msgspec.Struct, frozen=True, gc=False):
     """What all nodes together had of a resource, from this time on."""
 
     TABLE: ClassVar[str] = "capacity"
@@ -133,7 +133,7 @@ class Capacity(msgspec.Struct, frozen=True):
         return (self.at, self.resource)
 
 
-class Forecast(msgspec.Struct, frozen=True):
+class Forecast(msgspec.Struct, frozen=True, gc=False):
     """When a gang was expected to start, as it was thought at `made`. What came true stands in the gang's own row."""
 
     TABLE: ClassVar[str] = "forecasts"
@@ -148,7 +148,7 @@ class Forecast(msgspec.Struct, frozen=True):
         return (self.gang, self.made)
 
 
-class Gap(msgspec.Struct, frozen=True):
+class Gap(msgspec.Struct, frozen=True, gc=False):
     """Rows that were given up because the database was away for too long."""
 
     TABLE: ClassVar[str] = "gaps"

@@ -66,7 +66,7 @@ class Store:
         self.place = settings.without_password(settings.check(url))
         self._engine = _engine(url)
         self._insert = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
-        self._upserts: dict[str, Any] = {}
+        self._upserts: dict[type[Row], str] = {}
         self._marked = self._insert(STALE_HOURS).on_conflict_do_nothing()
         self._noted = 0  # when it was last noted that the record is kept up to date
 
@@ -153,7 +153,7 @@ class Store:
     def _is_writable(self, row: Row) -> bool:
         try:
             with self._engine.connect() as connection, connection.begin() as attempt:
-                connection.execute(self._upsert(row.TABLE), [msgspec.structs.asdict(row)])
+                self._put(connection, type(row), [row])
                 attempt.rollback()
         except (sa.exc.DataError, sa.exc.IntegrityError):
             return False
@@ -162,8 +162,7 @@ class Store:
     def _write(self, rows: Sequence[Row], now: int, gap: Gap | None) -> None:
         with self.begin() as connection:
             for kind in TABLES:
-                if found := [msgspec.structs.asdict(row) for row in rows if isinstance(row, kind)]:
-                    connection.execute(self._upsert(kind.TABLE), found)
+                self._put(connection, kind, [row for row in rows if isinstance(row, kind)])
             if gap is not None:
                 values = {**msgspec.structs.asdict(gap)}
                 statement = self._insert(GAPS).values(values)
@@ -204,33 +203,40 @@ class Store:
         with self.reading() as connection:
             return queries.completed(connection, since=since, limit=limit)
 
-    def _upsert(self, table: str) -> Any:
+    def _put(self, connection: sa.Connection, kind: type[Row], rows: Sequence[Row]) -> None:
+        """Write rows of one kind by the driver itself: SQLAlchemy takes longer over the values of a row than SQLite over writing it."""
+        if not rows:
+            return
+        dialect = self._engine.dialect
+        if kind not in self._upserts:
+            fields = list(kind.__struct_fields__)
+            upsert = self._upsert(METADATA.tables[kind.TABLE]).compile(dialect=dialect, column_keys=fields)
+            assert upsert.positiontup in (None, fields), "values are given in the order of the fields"
+            self._upserts[kind] = str(upsert)
+        values = msgspec.structs.astuple if dialect.positional else msgspec.structs.asdict
+        connection.exec_driver_sql(self._upserts[kind], [values(row) for row in rows])
+
+    def _upsert(self, target: sa.Table) -> Any:
         """Insert, or replace what an older version of the same object had left."""
-        if table not in self._upserts:
-            target = METADATA.tables[table]
-            statement = self._insert(target)
-            kept = {column.name for column in target.primary_key}
-            computed = {"attempts", "evictions", "lost_s", "gpu_s", "lost_gpu_s", "held"} if table == "gangs" else set()
-            fresh: dict[str, Any] = {
-                column.name: statement.excluded[column.name]
-                for column in target.columns
-                if column.name not in kept | computed
-            }
-            for name in ("admitted", "started") if table in {"gangs", "attempts"} else ():
-                if name in fresh:
-                    fresh[name] = _earlier(target.c[name], statement.excluded[name])
-            if table == "gangs":  # the end of something that has ended is not moved by who sees it again later
-                late = sa.and_(target.c.state == statement.excluded.state, target.c.ended < statement.excluded.ended)
-                fresh["ended"] = sa.case((late, target.c.ended), else_=statement.excluded.ended)
-            if table == "attempts":
-                fresh["pods"] = sa.case(
-                    (target.c.pods > statement.excluded.pods, target.c.pods), else_=statement.excluded.pods
-                )
-            newer = statement.excluded.seen >= target.c.seen if "seen" in target.c else None
-            self._upserts[table] = statement.on_conflict_do_update(
-                index_elements=list(target.primary_key), set_=fresh, where=newer
+        statement = self._insert(target)
+        kept = {column.name for column in target.primary_key}
+        if target is GANGS:
+            kept |= {"attempts", "evictions", "lost_s", "gpu_s", "lost_gpu_s", "held"}  # computed
+        fresh: dict[str, Any] = {
+            column.name: statement.excluded[column.name] for column in target.columns if column.name not in kept
+        }
+        for name in ("admitted", "started") if target in {GANGS, ATTEMPTS} else ():
+            if name in fresh:
+                fresh[name] = _earlier(target.c[name], statement.excluded[name])
+        if target is GANGS:  # the end of something that has ended is not moved by who sees it again later
+            late = sa.and_(target.c.state == statement.excluded.state, target.c.ended < statement.excluded.ended)
+            fresh["ended"] = sa.case((late, target.c.ended), else_=statement.excluded.ended)
+        if target is ATTEMPTS:
+            fresh["pods"] = sa.case(
+                (target.c.pods > statement.excluded.pods, target.c.pods), else_=statement.excluded.pods
             )
-        return self._upserts[table]
+        newer = statement.excluded.seen >= target.c.seen if "seen" in target.c else None
+        return statement.on_conflict_do_update(index_elements=list(target.primary_key), set_=fresh, where=newer)
 
     def _note(self, connection: sa.Connection, name: str, value: str) -> None:
         statement = self._insert(FACTS).values(name=name, value=value)

@@ -41,10 +41,13 @@ if TYPE_CHECKING:
     from pumice.telemetry.meters import Meters
 
 TICK_S = 2.0  # a batch has a cost of its own
+GATHER_S = 6.0  # news of what is still there: of all that a gang goes through meanwhile one state is written
+READER_S_MAX = 0.2  # how long a question waits for what has been heard and not yet written
 LINES_S = 10.0  # how long fetched lines wait for more of them
 RETRY_S_FIRST = 1.0
 RETRY_S_MAX = 30.0
 SUM_UP_S = 60.0
+SUM_UP_S_ASKED = 15.0  # while somebody asks for sums
 TRIM_S = 600.0
 LAST_WRITE_S = 20.0  # for what still waits when the process is told to end; kubelets wait for 30
 AFTER_FAULT_S = 30.0
@@ -74,13 +77,16 @@ class Writer:
         self._forecasts: set[tuple[str, int]] = set()  # that wait for their gangs, and are in the record
         self._folding = ThreadPoolExecutor(1, "record-fold")
         self._database = ThreadPoolExecutor(1, "record-write")
-        self._due = {"sum": 0.0, "trim": 0.0, "lines": 0.0}
+        self._due = {"fold": 0.0, "sum": 0.0, "exchange": 0.0, "trim": 0.0, "lines": 0.0}
+        self._has_gone = False  # news of objects that nobody could read again
         self._is_closed_off = False  # what ended while nobody looked has been ended in the record, too
         self.store: Store | None = None  # once it is open
-        self._rounds = 0  # of folding
+        self._rounds = 0  # of folding that have begun
+        self._folded = 0  # the last that has ended
         self._written = 0  # the last round whose rows are all in the record
         self._progress = asyncio.Condition()
         self._flushing = 0  # who waits for it
+        self._asked = asyncio.Event()  # somebody waits
 
     async def keep_lines_first(self, pod_uid: str) -> None:
         """To be awaited before a pod is deleted: its last lines go with it."""
@@ -88,11 +94,25 @@ class Writer:
             await self._lines.keep_first(pod_uid)
 
     async def flush(self) -> None:
-        """Returns once everything that has been heard by now is in the record."""
+        """Returns once everything that has been heard by now is in the record, last lines too."""
         if self._lines is not None:
             await self._lines.idle.wait()
+        await self._write_all()
+
+    async def catch_up(self, *, sums: bool = False) -> None:
+        """For who is about to read: what has been heard by now is in the record, and in its sums, unless that takes long."""
+        at = self._clock.monotonic()
+        if sums and self._due["sum"] - at <= SUM_UP_S - SUM_UP_S_ASKED:
+            self._due["sum"] = at
+        if self._news or len(self._buffer) or at >= self._due["sum"]:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(READER_S_MAX):
+                    await self._write_all()
+
+    async def _write_all(self) -> None:
         wanted = self._rounds + 1
         self._flushing += 1
+        self._asked.set()
         try:
             async with self._progress:
                 await self._progress.wait_for(lambda: self._written >= wanted)
@@ -134,7 +154,10 @@ class Writer:
                         writing.result()
                     writing = asyncio.create_task(self._write()) if self._is_due() else None
                 self._tell()
-                await self._clock.sleep(TICK_S)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(TICK_S):
+                        await self._asked.wait()
+                self._asked.clear()
         finally:
             for leave in leaves:
                 leave()
@@ -151,16 +174,21 @@ class Writer:
             elif isinstance(change, Deleted):
                 gone: Any = change.object
                 self._news[kind, gone.metadata.uid] = News(gone, gone_at=int(self._now()))
+                self._has_gone = True
 
-    async def _fold(self) -> None:
-        news, self._news = self._news, {}
-        now = self._now()
-        if not news and self._clock.monotonic() < self._due["sum"]:
-            self._rounds += 1
+    async def _fold(self, *, is_last: bool = False) -> None:
+        """What is gone at once, because after a crash nobody could read it again; the rest when it has gathered."""
+        at = self._clock.monotonic()
+        is_due = at >= self._due["sum"] or (self._news and at >= self._due["fold"])
+        if not (is_due or self._has_gone or self._flushing or is_last):
             return
+        news, self._news, self._has_gone = self._news, {}, False
+        self._due["fold"] = at + GATHER_S
+        self._rounds += 1
+        now = self._now()
         rows = await self._in(self._folding, self._observer.fold, news.values(), int(now))
         self._drop(self._buffer.put(rows, now))
-        self._rounds += 1
+        self._folded = self._rounds
 
     def _drop(self, rows: int) -> None:
         if rows:
@@ -180,15 +208,15 @@ class Writer:
         """Whether there is anything to write, somebody who waits for it, or a time that has come."""
         at = self._clock.monotonic()
         has_lines = self._lines is not None and self._lines.has_any
-        dues = [due for name, due in self._due.items() if name != "lines" or has_lines]
-        return bool(len(self._buffer) or self._flushing) or any(at >= due for due in dues)
+        dues = [self._due["sum"], self._due["trim"], *([self._due["lines"]] if has_lines else [])]
+        return bool(len(self._buffer) or self._flushing) or at >= min(dues)
 
     async def _write(self) -> None:
         """Everything that waits, and then what is due; while the database is away, one try after the other, ever more rarely."""
         delay = RETRY_S_FIRST
         while True:
             try:
-                folded = self._rounds
+                folded = self._folded
                 await self._drain()
                 await self._keep_lines()
                 await self._keep_house()
@@ -203,7 +231,8 @@ class Writer:
                 await self._clock.sleep(delay)
                 delay = min(2 * delay, RETRY_S_MAX)
             else:
-                return
+                if not self._flushing or self._folded == folded:
+                    return
 
     async def _drain(self) -> None:
         self._guard()
@@ -266,7 +295,8 @@ class Writer:
         if at >= self._due["sum"]:
             is_behind = await self._in(self._database, self.store.sum_up, now)
             self._due["sum"] = at if is_behind else at + SUM_UP_S
-            if not is_behind:
+            if not is_behind and at >= self._due["exchange"]:
+                self._due["exchange"] = at + SUM_UP_S
                 await self.exchange()
         if at >= self._due["trim"]:
             trimmed = await self._in(self._database, self.store.trim, self._settings, now)
@@ -304,7 +334,7 @@ class Writer:
             await asyncio.gather(writing, return_exceptions=True)
         with contextlib.suppress(PumiceError, TimeoutError):
             async with asyncio.timeout(LAST_WRITE_S):
-                await self._fold()
+                await self._fold(is_last=True)
                 await self._drain()
                 await self._keep_lines(is_last=True)
 

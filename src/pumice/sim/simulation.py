@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypedDict
@@ -134,7 +135,7 @@ class Simulation:
         )
         for number, each in enumerate(work):
             priority = priorities.get(each.priority_class)
-            self.ahead.submit(_instant(each.at_s), gang_objects(_name(number), each, priority))
+            self.ahead.submit(_instant(each.at_s), functools.partial(gang_objects, _name(number), each, priority))
 
     def steps(self, until_s: float | None = None) -> Iterator[Step]:
         """One instant after the other, until all work has ended, or nothing happens any more."""

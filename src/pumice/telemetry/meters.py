@@ -24,21 +24,22 @@ class Meters:
     """Names are those of the catalogue; anything else is a bug. Volcano's own can be left out of the text."""
 
     def __init__(self, *, with_volcano_names: bool = True) -> None:
-        self.registry = CollectorRegistry()
+        self._registry = CollectorRegistry()
         # What is left out is counted all the same, in a registry that is never read.
         unread = CollectorRegistry()
-        volcano = self.registry if with_volcano_names else unread
+        volcano = self._registry if with_volcano_names else unread
         self._meters = {metric.name: _make(metric, volcano) for metric in VOLCANO}
-        self._meters |= {metric.name: _make(metric, self.registry) for metric in PUMICE}
+        self._meters |= {metric.name: _make(metric, self._registry) for metric in PUMICE}
         # Found once: they are fed in every cycle.
         self._series: dict[tuple[object, ...], Counter | Gauge | Histogram] = {}
-        self._replaced: dict[str, tuple[tuple[tuple[str, ...], float], ...]] = {}  # as they were last given
+        # As they were last given, of gauges whose series are not made yet: series are costly, and cycles are many more than scrapes.
+        self._replaced: dict[str, tuple[tuple[tuple[str, ...], float], ...]] = {}
 
     def add(self, metric: Metric) -> None:
         """One that is in no catalogue: a plugin's own gauge."""
         if metric.name not in self._meters:
             assert metric.kind is MetricKind.GAUGE, f"{metric.name}: plugins publish gauges"
-            self._meters[metric.name] = _make(metric, self.registry)
+            self._meters[metric.name] = _make(metric, self._registry)
 
     def count(self, name: str, by: float = 1, **labels: str) -> None:
         meter = self._labelled(name, labels)
@@ -72,18 +73,18 @@ class Meters:
 
     def replace(self, name: str, values: Iterable[tuple[tuple[str, ...], float]]) -> None:
         """All series of a gauge at once: what is no longer there is no longer exported."""
-        meter = self._meters[name]
-        assert isinstance(meter, Gauge)
-        wanted = tuple(itertools.islice(values, SERIES_MAX))
-        if self._replaced.get(name) == wanted:
-            return  # series are costly to make, and most are as they were in the last cycle
-        self._replaced[name] = wanted
-        meter.clear()
-        for labels, value in wanted:
-            (meter.labels(*labels) if labels else meter).set(value)
+        assert isinstance(self._meters[name], Gauge)
+        self._replaced[name] = tuple(itertools.islice(values, SERIES_MAX))
 
     def text(self) -> bytes:
-        return generate_latest(self.registry)
+        for name, wanted in self._replaced.items():
+            meter = self._meters[name]
+            assert isinstance(meter, Gauge)
+            meter.clear()
+            for labels, value in wanted:
+                (meter.labels(*labels) if labels else meter).set(value)
+        self._replaced.clear()
+        return generate_latest(self._registry)
 
 
 def _make(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:

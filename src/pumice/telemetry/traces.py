@@ -51,7 +51,7 @@ class Tracing(Protocol):
     def close(self) -> None: ...
 
 
-class _Nothing:
+class _NoSpan:
     """A span that is not recorded."""
 
     __slots__ = ()
@@ -72,13 +72,13 @@ class _Nothing:
         pass
 
 
-_NOTHING = _Nothing()
+_NO_SPAN = _NoSpan()
 
 
 class _Off:
     def span(self, name: str, /, **facts: Fact) -> AbstractContextManager[Span]:
         del name, facts
-        return _NOTHING
+        return _NO_SPAN
 
     def close(self) -> None:
         pass
@@ -87,7 +87,7 @@ class _Off:
 OFF: Tracing = _Off()
 
 
-class _Seen:
+class _RecordedSpan:
     """A span of OpenTelemetry's, with our names for its attributes."""
 
     __slots__ = ("_span",)
@@ -118,7 +118,7 @@ class OpenTelemetry:
     @contextlib.contextmanager
     def span(self, name: str, /, **facts: Fact) -> Iterator[Span]:
         with self._tracer.start_as_current_span(name, attributes=_prefix_names(facts)) as span:
-            yield _Seen(span)
+            yield _RecordedSpan(span)
 
     def close(self) -> None:
         """Deliver what is left, within CLOSE_S_MAX."""
@@ -163,7 +163,7 @@ def _open(service: str, log: Callable[..., object]) -> OpenTelemetry:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     told = logging.getLogger("opentelemetry")
-    told.handlers = [_Told(log)]
+    told.handlers = [_LogHandler(log)]
     told.propagate = False
     own = Resource({"service.name": service, "service.version": __version__})
     exporter = OTLPSpanExporter()
@@ -173,8 +173,8 @@ def _open(service: str, log: Callable[..., object]) -> OpenTelemetry:
     return OpenTelemetry(provider, exporter)
 
 
-class _Told(logging.Handler):
-    """What OpenTelemetry has to complain about, as events of our own log."""
+class _LogHandler(logging.Handler):
+    """Writes what OpenTelemetry logs as events of our own log."""
 
     def __init__(self, log: Callable[..., object]) -> None:
         super().__init__(logging.WARNING)

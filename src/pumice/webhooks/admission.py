@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from pumice.api.meta import Json
     from pumice.webhooks.access import QueueAccess
-    from pumice.webhooks.crowding import Crowding
     from pumice.webhooks.reviews import Path, Reviewer
+    from pumice.webhooks.submission_limits import SubmissionLimits
     from pumice.webhooks.submitters import Subject, Submitters
     from pumice.webhooks.target_queues import Destinations
 
@@ -30,7 +30,7 @@ class QueueRights:
     submitters: Submitters
     destinations: Destinations
     access: QueueAccess
-    crowding: Crowding | None = None
+    submission_limits: SubmissionLimits | None = None
 
 
 class Admission:
@@ -49,7 +49,7 @@ class Admission:
         if not is_submission(request, by_controllers=rights.submitters.is_trusted(request)):
             return Verdict(response)
         question = _question(request, rights)
-        if problem := _crowded(question, rights):
+        if problem := _over_limit(question, rights):
             return Verdict(refuse_response(question.stub, problem))
         if len(question.queues) > QUEUES_MAX:
             text = f"leads to {len(question.queues)} queues, at most {QUEUES_MAX} can be asked about; make several objects of it"
@@ -109,11 +109,15 @@ def _question(request: Json, rights: QueueRights) -> Question:
     )
 
 
-def _crowded(question: Question, rights: QueueRights) -> str:
+def _over_limit(question: Question, rights: QueueRights) -> str:
     """Why one gang more is too many. What controllers make for a user waits instead: they would only try again."""
-    if rights.crowding is None or not (question.is_new and question.is_own) or question.kind not in {"Job", "PodGroup"}:
+    if (
+        rights.submission_limits is None
+        or not (question.is_new and question.is_own)
+        or question.kind not in {"Job", "PodGroup"}
+    ):
         return ""
-    problems = (rights.crowding.problem(question.submitter.user, queue) for queue in question.queues)
+    problems = (rights.submission_limits.problem(question.submitter.user, queue) for queue in question.queues)
     return next((problem for problem in problems if problem), "")
 
 

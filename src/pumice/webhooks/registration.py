@@ -220,7 +220,7 @@ def _queue(variable: str) -> str:
 
 
 def _news(operations: Collection[str], changed: str) -> list[Json]:
-    """Status of groups is written through the same door: most updates are none of ours."""
+    """PodGroups have no status subresource: most updates only write status, and need no review."""
     if "UPDATE" not in operations:
         return []
     return [{"name": "new-wish", "expression": _any("request.operation != 'UPDATE'", changed, _RECORD_CHANGED)}]

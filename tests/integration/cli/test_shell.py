@@ -11,6 +11,7 @@ from tests.integration.cli.terminals import program
 
 from pumice import __version__
 from pumice.api.batch import Job
+from pumice.cli import commands
 
 BIN = Path(sys.executable).parent
 
@@ -151,6 +152,36 @@ def test_listing_commands_imports_none_of_them():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("word", ["--help", "-h"])
+def test_help_is_printed_without_click(word):
+    """To import it takes longer than all the rest."""
+    code = (
+        "import sys; sys.argv = ['pumice', sys.argv[1]]; from pumice.cli.entry import main; main(); "
+        "print({'click', 'typing', 'inspect', 'pumice.cli.main'} & set(sys.modules), file=sys.stderr)"
+    )
+    env = {**os.environ, "COLUMNS": "80"}
+    done = subprocess.run([sys.executable, "-c", code, word], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == commands.help_text(80)
+    assert done.stderr == "set()\n"
+
+
+@pytest.mark.parametrize("columns", [20, 52, 60, 80, 200])
+def test_the_help_is_the_one_that_click_would_print(columns):
+    run = [sys.executable, "-c", "from pumice.cli.main import run; run(['--help'])"]
+    env = {**os.environ, "COLUMNS": str(columns)}
+    done = subprocess.run(run, env=env, capture_output=True, text=True, check=True)
+    assert commands.help_text(columns) == done.stdout
+
+
+def test_help_ends_in_peace_when_its_reader_has_seen_enough():
+    code = "import sys; sys.argv = ['pumice', '--help']; from pumice.cli.entry import main; main()"
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = subprocess.run([sys.executable, "-c", code], stdout=writes, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 HEAVY = {

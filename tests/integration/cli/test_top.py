@@ -102,8 +102,16 @@ def test_a_queue_is_made_and_changed_with_everything_that_sharing_needs(pumice, 
         "queue", "create", "lab", "--guarantee", f"{GPU}=1", "--deserved", f"{GPU}=2,cpu=4", "--capability", f"{GPU}=4"
     )
     assert (made.code, made.out) == (0, "queue.scheduling.volcano.sh/lab created\n")
+    assert made.err == (
+        "pumice: queue lab: deserved has no effect under the policy in force (built-in policy): plugin proportion shares by weight; "
+        "set the weight, or give the scheduler a policy with plugin capacity\n"
+    )
     try:
-        assert pumice("queue", "set", "lab", "--deserved", f"{GPU}=3,cpu-", "--not-reclaimable", "-w", "2").code == 0
+        assert pumice("queue", "view", "lab").err == made.err
+        assert (
+            pumice("queue", "set", "lab", "--deserved", f"{GPU}=3,cpu-", "--not-reclaimable", "-w", "2").err == made.err
+        )
+        assert pumice("queue", "set", "lab", "--capability", f"{GPU}=4").err == ""
         spec = client("get", Queue, "lab").json()["spec"]
         assert spec["guarantee"] == {"resource": {GPU: "1"}}
         assert (spec["deserved"], spec["capability"]) == ({GPU: "3"}, {GPU: "4"})

@@ -1,26 +1,15 @@
 """Jobs on the embedded server, with the scheduler, the controllers and pretend nodes; the same bodies run on the real one."""
 
-import random
-
 import pytest
 from tests.bodies import jobs
 
-from pumice.api.core import Namespace
-from pumice.clock import RealClock
-from pumice.kube.client import Client
 from pumice.local.apiserver.local import LocalTransport
-from pumice.local.apiserver.server import Server, Settings
-from pumice.local.up import install_kinds
 
 
 @pytest.fixture
-async def world():
-    async with Server(Settings(chance=random.Random(0))) as server:
-        client = Client(LocalTransport(server), clock=RealClock(), chance=random.Random(0))
-        await install_kinds(client)
-        await client.create(Namespace, {"metadata": {"name": "team"}})
-        async with jobs.job_world(LocalTransport(server), LocalTransport(server), "team") as made:
-            yield made
+async def world(server):
+    async with jobs.job_world(LocalTransport(server), LocalTransport(server), "team") as made:
+        yield made
 
 
 @pytest.mark.parametrize("body", jobs.BODIES, ids=lambda body: body.__name__)

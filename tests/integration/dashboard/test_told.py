@@ -24,7 +24,7 @@ from pumice.kube.transport import Response
 from pumice.readmodel import changes, model
 from pumice.record import model as record
 from pumice.scheduling.core.codes import Code, Facts
-from pumice.scheduling.whatif.outcome import Outcome
+from pumice.scheduling.whatif.outcome import Expected, Outcome, When
 from pumice.scheduling.whatif.suggestion import Kind, Suggestion, Suggestions
 
 GPU = "nvidia.com/gpu"
@@ -113,7 +113,12 @@ class Leader:
             pods = (model.Pod(f"{gang.name}-0", "Pending", message=text),)
             return model.GangDetail(**head, gang=gang, pods=pods, claims=self.state.claims)
         if path == "/v1/what-if":
-            return Outcome(starts={mine.key: 1}, admitted={f"{mine.key}-runs": 2}, waiting=1)
+            if query.get("policy") == "nonsense":
+                raise PumiceError("policy of the question: expected a mapping; write actions and tiers")
+            forecasts = {mine.key: Expected(When(LATER, None), When(complete=False)), other: Expected(None, When())}
+            return Outcome(
+                {mine.key: 1}, {f"{mine.key}-runs": 2}, waiting=1, at=AT, forecasts=forecasts, not_forecast=3
+            )
         if path == "/v1/report":
             row = record.UsageRow(mine.queue, GPU, 2.0, 1.0)
             since, until = int(query["since"]), int(query["until"])
@@ -191,6 +196,11 @@ class Site:
         async with self.session.get(self.url + path, headers=headers, allow_redirects=False) as answer:
             return answer.status, await answer.text()
 
+    async def post(self, who, path, form):
+        headers = {"authorization": f"Bearer {who}"}
+        async with self.session.post(self.url + path, data=form, headers=headers, allow_redirects=False) as answer:
+            return answer.status, answer.headers.get("location") or await answer.text()
+
     async def live(self, who, path, words=""):
         """The first patch of a page's stream that has these words, as text."""
         headers, query = {"authorization": f"Bearer {who}"}, {"page": path, "seen": ""}
@@ -259,6 +269,40 @@ async def test_a_gang_that_may_be_seen_tells_in_words_that_others_are_in_its_way
         assert all(words in text for words in ("Would start", "Would be admitted", "Would go on waiting"))
 
 
+async def test_the_times_of_another_cluster_are_told_with_what_nobody_knows():
+    async with a_site(two_teams()) as site:
+        _, text = await site.get("all", "/what-if?add-nodes=1&like=n1")
+        first, second = (re.sub(r"<[^>]+>", " ", row).split()[1:] for row in re.findall(r"<tr><td>.*?</tr>", text))
+        assert "not known not known" in " ".join(first)
+        assert " ".join(second).endswith("runs not within a week not within a week")
+        assert "3 more in line were not looked ahead for" in text
+        assert "the cluster is too large to look so far ahead" in text
+
+
+async def test_another_policy_is_asked_about_by_a_form_and_nothing_else_is():
+    async with a_site(two_teams()) as site:
+        _, text = await site.get("all", "/what-if")
+        word = re.search(r'name="csrf" value="([^"]+)"', text)[1]
+        form = {"csrf": word, "add-nodes": "1", "like": "n1", "drain": "", "policy": ""}
+        assert await site.post("all", "/what-if", form) == (303, "/what-if?add-nodes=1&like=n1")
+        assert (await site.post("all", "/what-if", {"csrf": word})) == (303, "/what-if")
+        status, text = await site.post("all", "/what-if", {**form, "policy": "actions: allocate\n"})
+        assert (status, "Would start" in text, "data-live" in text) == (200, True, False)
+        assert site.leader.asked[-1] == ("/v1/what-if", {"add-nodes": "1", "like": "n1", "policy": "actions: allocate"})
+        assert ">\nactions: allocate</textarea>" in text, "it is there to be changed"
+        status, text = await site.post("all", "/what-if", {"csrf": word, "policy": "nonsense"})
+        assert (status, "policy of the question: expected a mapping" in text) == (200, True)
+        hostile = "</textarea><script>alert(1)</script>"
+        check("/what-if", (await site.post("all", "/what-if", {"csrf": word, "policy": hostile}))[1])
+        assert (await site.post("all", "/what-if", {"csrf": "wrong", "policy": "x"}))[0] == 403
+        assert (await site.post("all", "/what-if", {"csrf": word, "policy": "x" * 2**17}))[0] == 413
+        asked = len(site.leader.asked)
+        assert (await site.post("red", "/what-if", {"csrf": word, "policy": "x"}))[0] == 403
+        status, _ = await site.get("all", "/live?page=/what-if%3Fadd-nodes%3D1%26like%3Dn1")
+        assert status == 404, "an answer is not asked for again with every cycle"
+        assert len(site.leader.asked) == asked
+
+
 @pytest.mark.parametrize("who", ["all", "red"])
 async def test_whatever_people_call_things_pages_show_it_as_text(who):
     quoted = "%22%27%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E"
@@ -272,6 +316,15 @@ async def test_whatever_people_call_things_pages_show_it_as_text(who):
                     check(path, await site.live(who, path))
             shown = (await site.get(who, "/gangs"))[1]
             assert html.escape(HOSTILE) in shown.replace("&#34;", "&quot;").replace("&#39;", "&#x27;")
+
+
+async def test_an_empty_cluster_says_that_it_has_no_nodes():
+    full = two_teams()
+    empty = msgspec.structs.replace(full, totals=model.Totals(0, {}, {}), nodes=(), gangs=full.gangs[:1])
+    for state, is_told in ((empty, True), (full, False)):
+        async with a_site(state) as site:
+            status, text = await site.get("all", "/")
+            assert (status, "The cluster has no nodes" in text) == (200, is_told)
 
 
 @pytest.mark.parametrize("name", ["x%2F..%2F..%2Fblue%2Fsecret", "..", "%2e%2e%2fsecret", "native:..", "x%3Fa=b"])

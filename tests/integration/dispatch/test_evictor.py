@@ -1,14 +1,16 @@
 """Pods that have to go, on the embedded server under virtual time: evicted, deleted where that is configured, or released."""
 
+import json
 import random
 
 import msgspec
 import pytest
 
 from pumice import instant
-from pumice.api import disruptions
+from pumice.api import disruptions, kinds
 from pumice.api.changes import Evicting, Forgotten, Unclaimed, Upserted
 from pumice.api.core import Node
+from pumice.api.events import CoreEvent
 from pumice.api.pods import Pod
 from pumice.api.policy import PodDisruptionBudget
 from pumice.clock import VirtualClock
@@ -62,7 +64,7 @@ class Place:
         runtime = Runtime(clock=clock, chance=random.Random(3), log=lambda event, **facts: self.said.append(event))
         self.cluster = Cluster()
         self.intake = Intake(self.cluster)
-        recorder = Recorder(client, component="test", clock=clock)
+        recorder = self.recorder = Recorder(client, component="test", clock=clock)
         self.dispatcher = Dispatcher(
             client, self.cluster, self.learn, recorder, runtime, eviction_settings=eviction_settings
         )
@@ -126,6 +128,34 @@ def test_a_victim_is_evicted_and_its_room_is_on_its_way_out_before_the_first_cal
         await place.dispatcher.settle()
         assert place.transport.calls[-1] == "POST victim/eviction"
         assert not await place.is_there()
+
+    play(body)
+
+
+def test_nothing_that_the_api_server_stores_names_a_claimant_of_another_namespace():
+    """Neither in the pod's condition and annotation nor in an event, whether it is told before or only evicted (docs/adr/0040)."""
+    gets = disruptions.Party("rival/secret", "secret", "prod", "secret-user", 1000, uid="u-1")
+
+    async def body(place):
+        task = place.task("victim")
+        story = disruptions.Story("reclaim", COST.code.value, COST.text, claimant=gets)
+        about = disruptions.Notice("2026-01-31T12:00:00Z", "2026-01-31T12:01:00Z", story)
+        stored = []
+        for decided in (
+            {"notices": (Notice(task, about),)},
+            {"evictions": (Evict(task, "reclaim", "rival/secret", COST, story, after_notice=True),)},
+        ):
+            await place.carry_out(**decided)
+            await place.recorder.write(everything=True)
+            stored += [
+                await place.client.list_json(kinds.by_struct(kind), namespace="default") for kind in (Pod, CoreEvent)
+            ]
+        told, evicted, events = json.dumps(stored[0]), json.dumps(stored[2]), json.dumps(stored[3])
+        assert "secret" not in told + evicted + events
+        for text in (told, evicted):
+            assert "reclaim for a gang of others (queue prod, priority 1000)" in text
+            assert "u-1" in text, "whoever may list its group finds it"
+        assert {each["reason"] for each in stored[3]} == {"EvictionNotice", "Evict"}
 
     play(body)
 

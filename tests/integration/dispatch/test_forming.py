@@ -3,10 +3,12 @@
 import json
 import random
 
+import pytest
+
 from pumice import instant
 from pumice.api import names
 from pumice.api.changes import Upserted
-from pumice.api.core import Node
+from pumice.api.core import ConfigMap, Node
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.clock import VirtualClock
@@ -46,38 +48,50 @@ class Place:
         self.cluster = Cluster()
         self.intake = Intake(self.cluster)
         self.recorder = Told(client, clock)
-        self.statuses = Statuses(client, self.cluster, self.recorder, Runtime(clock=clock, chance=random.Random(0)))
+        self.statuses = Statuses(
+            client, self.cluster, self.intake.apply, self.recorder, Runtime(clock=clock, chance=random.Random(0))
+        )
 
     async def see(self, struct, manifest, **where):
         made = await self.client.create(struct, manifest, **where)
         self.intake.apply(Upserted(object=made.into(struct)))
 
-    async def group(self, minimum, **spec):
-        body = {"metadata": {"name": "train"}, "spec": {"minMember": minimum, **spec}, "status": {"phase": "Pending"}}
+    async def group(self, minimum, name="train", *, is_controlled=False, **spec):
+        metadata = {"name": name, "ownerReferences": [await self.owner(name)] if is_controlled else []}
+        body = {"metadata": metadata, "spec": {"minMember": minimum, **spec}, "status": {"phase": "Pending"}}
         await self.see(PodGroup, body, namespace="default")
 
+    async def owner(self, name):
+        made = await self.client.create(ConfigMap, {"metadata": {"name": name}}, namespace="default")
+        uid = made.json()["metadata"]["uid"]
+        return {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid, "controller": True}
+
     async def pod(self, name, gang="train", role=""):
+        self.intake.apply(Upserted(object=await self.make(name, gang, role)))
+
+    async def make(self, name, gang="train", role=""):
+        """A pod that no watch has told of yet."""
         limits = {"limits": {"nvidia.com/gpu": "1"}}
         of_job = {names.TASK_SPEC: role} if role else {}
         body = {
             "metadata": {"name": name, "annotations": {names.GROUP_NAME: gang, **of_job}},
             "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "image": "i", "resources": limits}]},
         }
-        await self.see(Pod, body, namespace="default")
+        return (await self.client.create(Pod, body, namespace="default")).into(Pod)
 
-    async def turn(self, *meanwhile):
+    async def turn(self, *meanwhile, sees=True):
         """One cycle; what it wrote is known to the next one. Pods that come `meanwhile` come before it is written."""
         decisions = cycle.plan(self.cluster.snapshot(), POLICY, now=self.clock.now())
         for name in meanwhile:
             await self.pod(name)
         await self.statuses.write(decisions)
-        for struct, namespace in ((PodGroup, "default"), (Pod, "default"), (Queue, "")):
+        for struct, namespace in ((PodGroup, "default"), (Pod, "default"), (Queue, "")) if sees else ():
             for thing in (await self.client.list(struct, namespace=namespace)).items:
                 self.intake.apply(Upserted(object=thing))
 
-    async def written(self):
+    async def written(self, name="train"):
         """Phase, types of conditions, and the reasons of the verdict."""
-        found = (await self.client.get(PodGroup, "train", namespace="default")).json()
+        found = (await self.client.get(PodGroup, name, namespace="default")).json()
         verdict = json.loads(found["metadata"].get("annotations", {}).get(names.VERDICT, "{}"))
         conditions = [each["type"] for each in found["status"].get("conditions", ())]
         return found["status"]["phase"], conditions, [each["reason"] for each in verdict.get("reasons", ())]
@@ -153,6 +167,57 @@ def test_while_pods_still_come_nothing_is_said_however_long_that_takes():
         await place.turn()
         assert (await place.written())[1] == ["Unschedulable"]
         assert (await place.condition("train-4"))[0] == "Unschedulable"
+
+    play(body)
+
+
+@pytest.mark.parametrize("is_controlled", [True, False])
+def test_while_pods_come_for_gangs_before_it_nothing_is_said_of_one_whose_pods_are_made_for_it(is_controlled):
+    """A burst of Jobs: their pods are made for one after the other, and the last has its turn when it comes."""
+
+    async def body(place):
+        await place.group(9, "first", is_controlled=True)
+        await place.group(3, is_controlled=is_controlled)
+        for number in range(4):
+            await place.pod(f"first-{number}", gang="first")
+            await place.turn()
+            await place.clock.sleep(FORMING_S / 2)
+        assert (await place.written())[1] == ([] if is_controlled else ["Unschedulable"])
+        await place.clock.sleep(FORMING_S)
+        await place.turn()
+        assert (await place.written())[1] == ["Unschedulable"]  # the line has come to a halt
+
+    play(body)
+
+
+def test_pods_that_come_for_gangs_behind_it_do_not_keep_a_gang_silent():
+    """Its own pods would have come before theirs: something is in the way."""
+
+    async def body(place):
+        await place.group(3, is_controlled=True)
+        await place.turn()
+        await place.clock.sleep(FORMING_S)
+        await place.group(9, "behind", is_controlled=True)
+        await place.pod("behind-0", gang="behind")
+        await place.turn()
+        assert (await place.written())[1] == ["Unschedulable"]
+        assert await place.written("behind") == ("Inqueue", [], [])
+
+    play(body)
+
+
+def test_news_that_is_late_counts_from_when_it_came():
+    """A watch of a busy server is behind by more than it takes to make a gang."""
+
+    async def body(place):
+        await place.group(3)
+        late = [await place.make(f"train-{number}") for number in range(2)]
+        await place.turn()
+        for pod in late:
+            await place.clock.sleep(FORMING_S - 1)
+            place.intake.apply(Upserted(object=pod))
+            await place.turn(sees=False)
+        assert await place.written() == ("Inqueue", [], [])
 
     play(body)
 

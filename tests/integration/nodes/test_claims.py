@@ -1,10 +1,10 @@
 """Claims on an embedded server: bound to what they are promised, to a new volume, or left to others."""
 
 import asyncio
-import contextlib
 import random
 
 import pytest
+from tests.bodies.beside import beside
 from tests.bodies.patience import PATIENCE_S
 
 from pumice.api.core import PersistentVolume, PersistentVolumeClaim
@@ -74,17 +74,9 @@ async def world():
         clock, chance = RealClock(), random.Random(0)
         client = Client(LocalTransport(server), clock=clock, chance=chance)
         informers = Informers(client, clock=clock, chance=chance)
-        tasks = [
-            asyncio.create_task(FolderClaims(client, informers, Runtime(clock=clock, chance=random.Random(0))).run()),
-            asyncio.create_task(informers.run()),
-        ]
-        try:
+        claims = FolderClaims(client, informers, Runtime(clock=clock, chance=random.Random(0)))
+        async with beside(informers.run(), claims.run()):
             yield World(client, server)
-        finally:
-            for task in tasks:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
 
 
 async def test_a_claim_without_a_class_gets_a_volume_of_its_own_that_goes_with_it(world):

@@ -1,9 +1,9 @@
 """Ordinary pods on an embedded server: one by one, first fit, and told why they wait."""
 
-import asyncio
 import random
 
 import pytest
+from tests.bodies.beside import beside
 
 from pumice.api.core import Node
 from pumice.api.pods import Pod
@@ -72,11 +72,8 @@ async def world():
         client = Client(LocalTransport(server), clock=clock, chance=chance)
         informers = Informers(client, clock=clock, chance=chance)
         ordinary = OrdinaryPods(client, informers, Runtime(clock=clock, chance=random.Random(0)))
-        tasks = [asyncio.create_task(ordinary.run()), asyncio.create_task(informers.run())]
-        yield World(client, server)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        async with beside(informers.run(), ordinary.run()):
+            yield World(client, server)
 
 
 async def test_pods_fill_the_first_node_and_then_the_next(world):

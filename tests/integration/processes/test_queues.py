@@ -1,10 +1,9 @@
 """Queues that an operator declares, on the embedded server under virtual time."""
 
-import asyncio
-import contextlib
 import random
 
 import pytest
+from tests.bodies.beside import beside
 
 from pumice import instant
 from pumice.api import kinds
@@ -39,15 +38,10 @@ def made(wanted, *, refused_for_s=0, before=()):
             for name, spec in before:
                 body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
                 await client.create(Queue, {**body, "spec": spec})
-            making = asyncio.create_task(make_queues(client, wanted, clock=clock, log=lambda *_, **__: None))
-            try:
+            async with beside(make_queues(client, wanted, clock=clock, log=lambda *_, **__: None)) as (making,):
                 await clock.sleep(60)
                 assert not making.done()  # whoever runs it beside its work would end with it
                 listed = await client.list_json(kinds.by_struct(Queue))
-            finally:
-                making.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await making
             return {each["metadata"]["name"]: each["spec"] for each in listed}
 
     return clock.run(main())

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+from urllib.parse import urlencode
 
 import aiohttp
 import pytest
@@ -108,6 +109,41 @@ async def test_what_cannot_be_told_says_why(tmp_path, path, status, said):
         assert await ask(path) == (status, {"error": said})
 
 
+TINY = "actions: enqueue, allocate\ntiers: [{plugins: [{name: priority}, {name: gang}, {name: predicates}]}]"
+
+
+async def test_a_question_may_name_another_policy(tmp_path):
+    async with started(tmp_path) as (cluster, _, ask):
+        await a_gang(cluster, "huge", 3, cpu="500")
+        await until(ask, "/v1/gangs/default/huge", lambda body: body["gang"]["members"]["pods"] == 3)
+        status, told = await ask(f"/v1/what-if?{urlencode({'policy': TINY})}")
+        assert (status, told["waiting"], told["starts"]) == (200, 1, {})
+        assert told["forecasts"]["default/huge"]["after"]["p50"] is None
+        for text, said in (
+            ("actions: nap", "policy of the question: "),
+            (TINY.replace("predicates", "shares-of-nothing"), "policy of the question: "),
+            (TINY + "#" * 2**14, f"the policy has {len(TINY) + 2**14} bytes, 16384 at most; "),
+            (TINY.replace("{name: gang}", EXTENDER), "policy of the question: plugin extender: no program is asked"),
+        ):
+            status, told = await ask(f"/v1/what-if?{urlencode({'policy': text})}")
+            assert (status, told["error"][: len(said)]) == (400, said)
+
+
+EXTENDER = "{name: extender, arguments: {extender.urlPrefix: 'http://127.0.0.1:1'}}"
+
+
+async def let_see_groups(cluster, account):
+    """The account may get and list the PodGroups of the namespace default."""
+    rule = {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["get", "list"]}
+    await post(cluster, f"{RBAC}/namespaces/default/roles", {"metadata": {"name": "see"}, "rules": [rule]})
+    binding = {
+        "metadata": {"name": "see"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "see"},
+        "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": account}],
+    }
+    await post(cluster, f"{RBAC}/namespaces/default/rolebindings", binding)
+
+
 async def test_only_tokens_for_this_audience_and_accounts_with_the_right_are_answered(tmp_path):
     async with started(tmp_path) as (cluster, session, ask):
         await a_gang(cluster, "mine", 1, cpu="500")
@@ -117,14 +153,7 @@ async def test_only_tokens_for_this_audience_and_accounts_with_the_right_are_ans
             assert (await Asker(cluster, session, token)("/v1/state"))[0] == 401
         narrow = Asker(cluster, session, await token_of(cluster, "narrow"))
         assert (await narrow("/v1/gangs/default/mine"))[0] == 403
-        rule = {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["get", "list"]}
-        await post(cluster, f"{RBAC}/namespaces/default/roles", {"metadata": {"name": "see"}, "rules": [rule]})
-        binding = {
-            "metadata": {"name": "see"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "see"},
-            "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": "narrow"}],
-        }
-        await post(cluster, f"{RBAC}/namespaces/default/rolebindings", binding)
+        await let_see_groups(cluster, "narrow")
         assert (await narrow("/v1/gangs/default/mine"))[0] == 200
         assert (await narrow("/v1/state?namespace=default"))[0] == 200
         for path in ("/v1/state", "/v1/changes", "/v1/state?namespace=kube-system", "/v1/gangs/kube-system/x"):
@@ -141,14 +170,7 @@ async def test_who_may_see_one_namespace_is_told_its_gangs_and_nothing_but_sums_
             ask, "/v1/state", lambda body: {each["running"] for each in body["queues"] if "running" in each} == {2}
         )
         await post(cluster, ACCOUNTS, {"metadata": {"name": "narrow"}})
-        rule = {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["get", "list"]}
-        await post(cluster, f"{RBAC}/namespaces/default/roles", {"metadata": {"name": "see"}, "rules": [rule]})
-        binding = {
-            "metadata": {"name": "see"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "see"},
-            "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": "narrow"}],
-        }
-        await post(cluster, f"{RBAC}/namespaces/default/rolebindings", binding)
+        await let_see_groups(cluster, "narrow")
         narrow = Asker(cluster, session, await token_of(cluster, "narrow"))
         status, seen = await narrow("/v1/state?namespace=default")
         assert (status, seen["namespace"]) == (200, "default")

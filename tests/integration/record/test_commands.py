@@ -10,6 +10,7 @@ import time
 
 import aiohttp
 import pytest
+from tests.bodies.patience import PATIENCE_S
 from tests.bodies.recorded import a_job, cluster, until_completed
 
 from pumice.api import names
@@ -17,6 +18,7 @@ from pumice.api.batch import Job
 from pumice.api.core import Namespace
 from pumice.kube.transport import Request
 from pumice.local.nodes.process.machine import ProcessSettings
+from pumice.record import writer
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
 PODGROUPS = {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["get", "list"]}
@@ -81,7 +83,10 @@ async def test_finished_gangs_are_listed_and_billed(tmp_path):
         rows = list(csv.DictReader(io.StringIO((await pumice(up, "history", "-o", "csv"))[1])))
         assert {row["name"] for row in rows} == {"train-1", "train-2"}
         assert not [row for row in rows if row["user"].startswith("=")], "a spreadsheet would compute it"
-        assert (await pumice(up, "history", "--state", "failed"))[1:] == ("", "No finished gangs found.\n")
+        assert (await pumice(up, "history", "--state", "failed"))[1:] == (
+            "",
+            "No finished gangs found in namespace default; -A looks in all.\n",
+        )
         code, out, _ = await pumice(up, "report", "--by", "queue")
         assert code == 0
         assert [line.split()[0] for line in out.splitlines()[1:]] == ["QUEUE", "default", "total", "idle"]
@@ -90,6 +95,20 @@ async def test_finished_gangs_are_listed_and_billed(tmp_path):
         assert (code, page.count("<rect ")) == (0, 2)
         assert "' /C calc'" not in page, "escaped"
         assert (await pumice(up, "history", "--since", "yesterday"))[0] == 2
+
+
+async def test_who_asks_as_soon_as_a_job_has_ended_finds_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "READER_S_MAX", PATIENCE_S)
+    monkeypatch.setattr(writer, "TICK_S", 100 * PATIENCE_S)  # nothing is written before somebody asks
+    async with cluster(tmp_path, f"sqlite:///{tmp_path}/record.db") as up:
+        await up.controllers.record.flush()
+        await up.client.create(Job, a_job("train"), namespace="default")
+        await until_completed(up, "train")
+        [gang] = json.loads((await pumice(up, "history", "-o", "json"))[1])["gangs"]
+        assert (gang["name"], gang["state"]) == ("train", "Completed")
+        monkeypatch.setattr(writer, "SUM_UP_S_ASKED", 0.0)
+        used = json.loads((await pumice(up, "report", "--format", "json"))[1])["bill"]["total"]
+        assert used["gpu_hours"] > 0, "summed up, though no minute has passed"
 
 
 async def test_the_last_lines_of_each_attempt_are_kept(tmp_path):

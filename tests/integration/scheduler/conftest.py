@@ -1,24 +1,20 @@
 """An embedded server with our kinds, and a scheduler beside the test."""
 
-import asyncio
-import contextlib
 import random
 
 import msgspec
 import pytest
 from tests.bodies import scheduler as bodies
+from tests.bodies.beside import scheduler_beside
 
 from pumice import yamltext
 from pumice.api.core import Namespace
 from pumice.cli.crds import manifests
 from pumice.clock import RealClock
 from pumice.kube.client import Client
-from pumice.kube.informer import Informers
 from pumice.kube.transport import Request
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
-from pumice.processes.scheduler import Scheduler, Served
-from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 
 CRDS = [msgspec.json.encode(manifest) for manifest in yamltext.load_all(manifests(), source="pumice crds")]
@@ -43,14 +39,7 @@ def policy():
 @pytest.fixture
 async def world(client, policy):
     await client.create(Namespace, {"metadata": {"name": "team"}})
-    clock, chance = RealClock(), random.Random(1)
-    informers = Informers(client, clock=clock, chance=chance)
-    scheduler = Scheduler(client, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
-    tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
-    here = bodies.World(client, "team", scheduler)
-    yield here
-    await here.leave()
-    for task in reversed(tasks):
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+    async with scheduler_beside(client, policy) as scheduler:
+        here = bodies.World(client, "team", scheduler)
+        yield here
+        await here.leave()

@@ -1,19 +1,16 @@
 """A scheduler on the embedded server, recorded: every cycle planned again from the file gives the same bytes."""
 
-import asyncio
 import contextlib
 import dataclasses
-import random
 
 import pytest
 from tests.bodies import scheduler as bodies
+from tests.bodies.beside import scheduler_beside
 
 from pumice.api.core import Namespace
-from pumice.clock import RealClock
 from pumice.flight import FlightRecorder, frames, play
-from pumice.kube.informer import Informers
 from pumice.processes.scheduler import Scheduler, Served
-from pumice.runtime import Runtime, silent
+from pumice.runtime import silent
 from pumice.sim.worlds import draw, replicas
 from pumice.sim.worlds import play as play_world
 
@@ -29,18 +26,9 @@ async def recorded(client, policy, path):
     """A scheduler whose flight is in the file when this is left."""
     with contextlib.suppress(Exception):
         await client.create(Namespace, {"metadata": {"name": "team"}})
-    clock, chance = RealClock(), random.Random(1)
-    informers = Informers(client, clock=clock, chance=chance)
     served = Served(flight=FlightRecorder(str(path), extra_plugins={}, log=silent))
-    scheduler = Scheduler(client, informers, lambda: policy, Runtime(clock=clock, chance=chance), served)
-    tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
-    try:
+    async with scheduler_beside(client, policy, served=served) as scheduler:
         yield bodies.World(client, "team", scheduler)
-    finally:
-        for task in reversed(tasks):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
 
 
 def played(path):

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import msgspec
 import pytest
+from tests.bodies.beside import beside
 from tests.bodies.inline import Inline
 
 from pumice import instant, sdk
@@ -81,16 +82,10 @@ class Stage:
         policy = policy if callable(policy) else (lambda chosen=policy: chosen)
         worker = Scheduler(self.client, informers, policy, runtime, Served(memory_place=PLACE, extra_plugins=plugins))
         worker._thread = Inline()
-        tasks = [asyncio.create_task(work) for work in (informers.run(), worker.run())]
-        await self.clock.sleep(5)
-        assert worker.cycles
-        try:
+        async with beside(informers.run(), worker.run()):
+            await self.clock.sleep(5)
+            assert worker.cycles
             yield worker
-        finally:
-            for task in reversed(tasks):
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
 
     def store(self, guard=lambda: None):
         runtime = Runtime(clock=self.clock, chance=random.Random(1), log=self.log, guard=guard)

@@ -1,20 +1,15 @@
 """What the scheduler asks of other people's programs while it runs: an extender's opinion, and what nodes really use."""
 
-import asyncio
 import contextlib
 import json
-import random
 from urllib.parse import unquote
 
 import pytest
 from tests.bodies import scheduler as bodies
+from tests.bodies.beside import scheduler_beside
 from tests.unit.processes.peers import Peer, always, answer
 
 from pumice.api.core import Namespace
-from pumice.clock import RealClock
-from pumice.kube.informer import Informers
-from pumice.processes.scheduler import Scheduler, Served
-from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
 
 
@@ -25,23 +20,12 @@ async def start(client):
 
         async def begin(text):
             await client.create(Namespace, {"metadata": {"name": "team"}})
-            clock, chance = RealClock(), random.Random(1)
-            informers = Informers(client, clock=clock, chance=chance)
-            policy = builtin.parse(text, "test policy")
-            scheduler = Scheduler(client, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
-            for work in (informers.run(), scheduler.run()):
-                stack.push_async_callback(end, asyncio.create_task(work))
+            scheduler = await stack.enter_async_context(scheduler_beside(client, builtin.parse(text, "test policy")))
             world = bodies.World(client, "team", scheduler)
             stack.push_async_callback(world.leave)
             return world
 
         yield begin
-
-
-async def end(task):
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
 
 
 async def places(world, gang, size):

@@ -1,10 +1,10 @@
 """What a scheduler needs to start."""
 
 import asyncio
-import contextlib
 import random
 
 import pytest
+from tests.bodies.beside import a_scheduler, beside, scheduler_beside
 from tests.bodies.scheduler import World
 
 from pumice.api import apps, core, native, pods, scheduling
@@ -46,10 +46,8 @@ async def test_only_kinds_that_the_server_serves_are_watched(client):
 async def test_room_that_a_former_leader_made_for_a_gang_is_kept_for_it(client):
     """One GPU is free and one about to be; both were promised to the gang before the other one came, which stands first in line."""
     await client.create(Namespace, {"metadata": {"name": "team"}})
-    clock, chance = RealClock(), random.Random(1)
-    informers = Informers(client, clock=clock, chance=chance)
     policy = builtin.parse("{actions: allocate, tiers: [{plugins: [{name: gang}, {name: predicates}]}]}", "test policy")
-    scheduler = Scheduler(client, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
+    scheduler, informers = a_scheduler(client, policy)
     world = World(client, "team", scheduler)
     node = await world.node("a", gpus=2)
     await world.gang("early", size=1)
@@ -60,17 +58,11 @@ async def test_room_that_a_former_leader_made_for_a_gang_is_kept_for_it(client):
     for number in range(2):
         promised = {"status": {"nominatedNodeName": node}}
         await client.patch(Pod, f"late-worker-{number}", promised, namespace="team", subresource="status")
-    tasks = [asyncio.create_task(work) for work in (informers.run(), scheduler.run())]
-    try:
+    async with beside(informers.run(), scheduler.run()):
         await world.until_said("late", "1 Pipelined")
         assert list(await world.bound()) == ["victim-worker-0"]
         await client.delete(Pod, "victim-worker-0", namespace="team", grace_s=0)
         await world.until_bound("late", 2)
-    finally:
-        for task in reversed(tasks):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
 
 
 async def test_a_new_policy_is_obeyed_although_nothing_else_happens(client, monkeypatch):
@@ -87,36 +79,22 @@ async def test_a_new_policy_is_obeyed_although_nothing_else_happens(client, monk
     world = World(client, "team", scheduler)
     await world.node("a", gpus=2)
     await world.gang("g", size=2)
-    tasks = [asyncio.create_task(work) for work in (informers.run(), scheduler.run())]
-    try:
+    async with beside(informers.run(), scheduler.run()):
         seen = -1
         while not scheduler.cycles or seen != scheduler.cycles:  # until it has come to rest
             seen = scheduler.cycles
             await clock.sleep(2 * processes.TICK_S)
         policies.append(starting)
         await world.until_bound("g", 2)
-    finally:
-        for task in reversed(tasks):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
 
 
 async def test_a_scheduler_that_ends_writes_its_last_events_first(client, monkeypatch):
     monkeypatch.setattr(recorder, "WRITE_S", 1e9)  # one round of writing at the start, and none after it
     await client.create(Namespace, {"metadata": {"name": "team"}})
-    clock, chance = RealClock(), random.Random(1)
-    informers = Informers(client, clock=clock, chance=chance)
-    policy = builtin.parse(builtin.TEXT, "built-in policy")
-    scheduler = Scheduler(client, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
-    world = World(client, "team", scheduler)
-    watching, scheduling_ = (asyncio.create_task(work) for work in (informers.run(), scheduler.run()))
-    for name in ("first", "last"):
-        await world.gang(name, size=1)
-        await world.until_said(name, "can never run here")
-    for task in (scheduling_, watching):
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+    async with scheduler_beside(client) as scheduler:
+        world = World(client, "team", scheduler)
+        for name in ("first", "last"):
+            await world.gang(name, size=1)
+            await world.until_said(name, "can never run here")
     told = {each.involved_object.name for each in (await client.list(CoreEvent)).items}
     assert {"first", "last"} <= told

@@ -1,23 +1,18 @@
 """What a trace of the scheduler's work looks like, with the real SDK's exporter into memory."""
 
-import asyncio
-import contextlib
 import random
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tests.bodies.beside import scheduler_beside
 from tests.bodies.scheduler import World
 
 from pumice.api.core import Namespace
 from pumice.clock import RealClock
 from pumice.kube import errors
 from pumice.kube.client import Client
-from pumice.kube.informer import Informers
-from pumice.processes.scheduler import Scheduler, Served
-from pumice.runtime import Runtime
-from pumice.scheduling.core import builtin
 from pumice.telemetry.traces import OpenTelemetry
 
 
@@ -45,19 +40,10 @@ async def traced(client):
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracing = OpenTelemetry(provider, exporter)
-    clock, chance = RealClock(), random.Random(1)
     transport = Refusing(client._transport)
-    own = Client(transport, clock=clock, chance=chance)
-    informers = Informers(own, clock=clock, chance=chance)
-    policy = builtin.parse(builtin.TEXT, "built-in policy")
-    runtime = Runtime(clock=clock, chance=chance, tracing=tracing)
-    scheduler = Scheduler(own, informers, lambda: policy, runtime, Served())
-    tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
-    yield World(client, "team", scheduler), exporter.get_finished_spans, transport
-    for task in reversed(tasks):
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+    own = Client(transport, clock=RealClock(), chance=random.Random(1))
+    async with scheduler_beside(own, tracing=tracing) as scheduler:
+        yield World(client, "team", scheduler), exporter.get_finished_spans, transport
     tracing.close()
 
 

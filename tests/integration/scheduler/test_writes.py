@@ -1,19 +1,15 @@
 """How often the scheduler writes: one bind a pod, a handful a gang, and one more for a pod that had to wait."""
 
-import asyncio
 import collections
 import contextlib
 import random
 
+from tests.bodies.beside import scheduler_beside
 from tests.bodies.scheduler import World
 
 from pumice.api.core import Namespace
 from pumice.clock import RealClock
 from pumice.kube.client import Client
-from pumice.kube.informer import Informers
-from pumice.processes.scheduler import Scheduler, Served
-from pumice.runtime import Runtime
-from pumice.scheduling.core import builtin
 
 SIZE = 50
 GANG_WRITES_MAX = 8  # over its life; the Job controller's are counted in its own tests
@@ -43,20 +39,9 @@ KINDS = {"pods", "podgroups", "queues", "events", "leases", "nodes"}
 @contextlib.asynccontextmanager
 async def counted(client):
     await client.create(Namespace, {"metadata": {"name": "team"}})
-    clock, chance = RealClock(), random.Random(1)
     counting = Counting(client._transport)
-    own = Client(counting, clock=clock, chance=chance)
-    informers = Informers(own, clock=clock, chance=chance)
-    policy = builtin.parse(builtin.TEXT, "built-in policy")
-    scheduler = Scheduler(own, informers, lambda: policy, Runtime(clock=clock, chance=chance), Served())
-    tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
-    try:
+    async with scheduler_beside(Client(counting, clock=RealClock(), chance=random.Random(1))) as scheduler:
         yield World(client, "team", scheduler), counting.writes
-    finally:
-        for task in reversed(tasks):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
 
 
 async def live_and_die(world, name):

@@ -10,21 +10,10 @@ from pumice.api import validation
 from pumice.api.validation import Operation, Request, Settings
 
 
-def reviewed(case):
-    request = Request(
-        Operation(case.operation),
-        new=case.new,
-        old=case.old,
-        lookup=admission.World(case.world),
-        settings=Settings(**case.settings),
-    )
-    return validation.review(case.kind, request)
-
-
 @pytest.mark.parametrize("case", admission.CASES, ids=lambda case: f"{case.kind} {case.operation} {case.id}")
 def test_a_change_is_accepted_or_refused_for_its_one_wrong_field(case):
     before = copy.deepcopy((case.new, case.old))
-    findings = reviewed(case)
+    findings = case.review()
     assert [error.path for error in findings.errors] == ([case.refused] if case.refused else []), findings.errors
     assert case.says in validation.message(findings.errors)
     assert (case.new, case.old) == before, "rules change nothing"
@@ -32,14 +21,14 @@ def test_a_change_is_accepted_or_refused_for_its_one_wrong_field(case):
 
 @pytest.mark.parametrize("case", admission.CASES, ids=lambda case: f"{case.kind} {case.operation} {case.id}")
 def test_a_change_that_will_hurt_brings_the_one_warning_and_others_bring_none(case):
-    warnings = reviewed(case).warnings
+    warnings = case.review().warnings
     assert len(warnings) == bool(case.warns), warnings
     assert all(case.warns in text and len(text) <= 256 for text in warnings)
 
 
 @pytest.mark.parametrize("case", [case for case in admission.CASES if case.refused], ids=lambda case: case.id)
 def test_a_refusal_has_a_cause_and_a_next_step(case):
-    for error in reviewed(case).errors:
+    for error in case.review().errors:
         assert error.cause
         assert error.next_step
         assert error.cause != error.next_step

@@ -15,7 +15,7 @@ import pytest
 from tests.cases import admission, pod_templates
 
 from pumice.api import validation
-from pumice.api.validation import Findings, Operation, Request, Settings, field_errors
+from pumice.api.validation import Findings, field_errors
 from pumice.api.validation.pod_templates import check_template
 
 FOLDER = Path(inspect.getfile(validation)).parent
@@ -47,27 +47,16 @@ def rules():
     return list(found.values())
 
 
-def review(case):
-    request = Request(
-        Operation(case.operation),
-        new=case.new,
-        old=case.old,
-        lookup=admission.World(case.world),
-        settings=Settings(**case.settings),
-    )
-    validation.review(case.kind, request)
-
-
 def review_template(case):
     check_template(Findings(), "spec", msgspec.Raw(msgspec.json.encode(case.template())))
 
 
 REFUSED = [
-    *((review, case) for case in admission.CASES if case.refused),
+    *((admission.Case.review, case) for case in admission.CASES if case.refused),
     *((review_template, case) for case in pod_templates.REFUSED + pod_templates.REFUSED_AS_PODS),
 ]
 ACCEPTED = [
-    *((review, case) for case in admission.CASES if not case.refused),
+    *((admission.Case.review, case) for case in admission.CASES if not case.refused),
     *((review_template, case) for case in pod_templates.ACCEPTED),
 ]
 

@@ -4,6 +4,7 @@ import pytest
 
 from pumice.cli import queue_changes
 from pumice.errors import BadInput
+from pumice.readmodel.model import Policy
 
 NOTHING = dict.fromkeys(("weight", "reclaimable", "parent", "guarantee", "deserved", "capability"))
 
@@ -54,3 +55,41 @@ def test_amounts_that_cannot_be_read_say_what_to_write(text, said):
     with pytest.raises(BadInput) as caught:
         queue_changes.amounts(text, "--deserved")
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "said"),
+    [
+        (
+            ("fairshare", "proportion"),
+            [("deserved has no effect under the policy in force (p.yaml): plugin proportion shares by weight; set the weight, or "
+             "give the scheduler a policy with plugin capacity")],
+        ),
+        (
+            ("capacity",),
+            [("weight has no effect under the policy in force (p.yaml): plugin capacity shares what is written as deserved; set "
+             "what it deserves, or give the scheduler a policy with plugin proportion or fairshare")],
+        ),
+        (("capacity", "proportion"), []),
+        (("capacity", "fairshare"), []),
+    ],
+)  # fmt: skip
+def test_what_no_plugin_of_the_policy_reads_is_told(plugins, said):
+    fields = {
+        "weight": 2,
+        "deserved": {"cpu": "2"},
+        "guarantee": {"resource": {"cpu": "1"}},
+        "capability": {"cpu": "4"},
+    }
+    assert queue_changes.without_effect(fields, Policy("p.yaml", ("allocate",), plugins)) == said
+
+
+def test_without_shares_only_order_is_left_and_what_is_not_written_is_not_told():
+    policy = Policy("p.yaml", ("allocate",), ("fairshare", "drf"))
+    fields = {"weight": 2, "deserved": {"cpu": None}, "guarantee": {"resource": {"cpu": "1"}}, "capability": {}}
+    assert queue_changes.without_effect(fields, policy) == [
+        (
+            "guarantee has no effect under the policy in force (p.yaml): no plugin proportion or capacity; give the scheduler a "
+            "policy with plugin proportion or capacity"
+        )
+    ]

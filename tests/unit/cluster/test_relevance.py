@@ -57,7 +57,6 @@ def test_what_cannot_change_a_decision_does_not_matter(cluster, news):
     [
         a_node("n2"),
         a_pod("p2"),
-        a_pod("another's", spec={"schedulerName": "default-scheduler"}, node="n1"),
         changed(NODE, spec__unschedulable=True),
         changed(NODE, status__allocatable={"cpu": "1"}),
         changed(NODE, metadata__labels={"zone": "a"}),
@@ -73,6 +72,18 @@ def test_what_cannot_change_a_decision_does_not_matter(cluster, news):
 )
 def test_what_can_change_a_decision_matters(cluster, news):
     assert urgency(cluster, changes.Upserted(object=news), {}) is Urgency.NOW
+
+
+def test_a_pod_that_another_scheduler_has_placed_can_wait(cluster):
+    placed = a_pod("another's", spec={"schedulerName": "default-scheduler"}, node="n1")
+    assert urgency(cluster, changes.Upserted(object=placed), {}) is Urgency.SOON
+
+
+@pytest.mark.parametrize(("phase", "expected"), [("Inqueue", Urgency.NONE), ("Running", Urgency.NOW)])
+def test_an_admission_that_was_planned_with_already_does_not_matter_when_the_server_tells_of_it(phase, expected):
+    cluster = a_cluster(QUEUE, a_group("g", phase="Pending"))
+    Intake(cluster).apply(changes.Admitted(gang="default/g", uid=GROUP.metadata.uid))
+    assert urgency(cluster, changes.Upserted(object=a_group("g", phase=phase)), {}) is expected
 
 
 WAITS = a_pod("w", gang="g")

@@ -5,6 +5,7 @@ import contextlib
 import random
 
 import pytest
+from tests.bodies.beside import end
 
 from pumice.api import kinds
 from pumice.api.core import Namespace
@@ -47,7 +48,7 @@ class Bench:
 
     def beside(self, work):
         task = asyncio.create_task(work)
-        self.stack.push_async_callback(_end, task)
+        self.stack.push_async_callback(end, task)
 
     async def json(self, struct, name):
         return (await self.client.get(struct, name, namespace="team")).json()
@@ -55,12 +56,6 @@ class Bench:
     async def names(self, struct):
         listed = await self.client.list_json(kinds.by_struct(struct), namespace="team")
         return sorted(each["metadata"]["name"] for each in listed)
-
-
-async def _end(task):
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
 
 
 @pytest.fixture

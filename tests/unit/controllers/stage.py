@@ -12,6 +12,7 @@ import importlib.resources
 import random
 
 import msgspec
+from tests.bodies.beside import end
 
 from pumice import yamltext
 from pumice.api import kinds as table
@@ -104,7 +105,7 @@ class Stage:
 
     def beside(self, work):
         task = asyncio.create_task(work)
-        self.stack.push_async_callback(_end, task)
+        self.stack.push_async_callback(end, task)
 
     async def stop(self):
         await self.stack.aclose()
@@ -202,9 +203,3 @@ def same_after_every_crash(stage, body, structs, forget=lambda found: found):
         assert stage.run(story) == wanted, f"after a death before write {number} of {writes}"
     stage.crash_before = None
     return writes
-
-
-async def _end(task):
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task

@@ -6,7 +6,7 @@ from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import ConfigMap
 from pumice.api.meta import ObjectMeta, OwnerReference
 from pumice.clock import VirtualClock
-from pumice.controllers.cache import ABSENT_S_MAX, GHOSTS_MAX, LAGGING_S_MAX, LEARNT_S_MAX, Store
+from pumice.controllers.cache import ABSENT_S_MAX, DELETED_KEPT_MAX, LAGGING_S_MAX, LEARNT_S_MAX, Store
 
 
 def a_map(name="m", *, version, uid="u1", owner="", text=""):
@@ -137,21 +137,21 @@ def test_subscribers_hear_of_what_is_there_and_of_each_change_once(store):
 def test_what_is_gone_is_remembered_as_it_was_last_seen(store):
     store.index("place", lambda each: (each.metadata.namespace,))
     store.receive([Upserted(a_map(version=4, text="alive")), Deleted(a_map(version=6, text="at the end"))])
-    assert [each.data["text"] for each in store.ghosts("place", "team")] == ["at the end"]
-    assert store.ghosts("place", "other") == []
+    assert [each.data["text"] for each in store.recently_deleted("place", "team")] == ["at the end"]
+    assert store.recently_deleted("place", "other") == []
     store.index("text", lambda each: (each.data["text"],))
-    assert len(store.ghosts("text", "at the end")) == 1
+    assert len(store.recently_deleted("text", "at the end")) == 1
     store.receive([Deleted(a_map(version=8, uid="successor", text="at the end of the next one"))])
-    assert [each.data["text"] for each in store.ghosts("place", "team")] == ["at the end of the next one"]
-    assert store.ghosts("text", "at the end") == []
+    assert [each.data["text"] for each in store.recently_deleted("place", "team")] == ["at the end of the next one"]
+    assert store.recently_deleted("text", "at the end") == []
 
 
 def test_the_deleted_are_not_remembered_for_ever(store):
     store.index("place", lambda each: (each.metadata.namespace,))
-    for number in range(GHOSTS_MAX + 1):
+    for number in range(DELETED_KEPT_MAX + 1):
         store.receive([Deleted(a_map(f"m{number}", version=number + 1, uid=f"u{number}"))])
-    left = {each.metadata.name for each in store.ghosts("place", "team")}
-    assert left == {f"m{number}" for number in range(1, GHOSTS_MAX + 1)}
+    left = {each.metadata.name for each in store.recently_deleted("place", "team")}
+    assert left == {f"m{number}" for number in range(1, DELETED_KEPT_MAX + 1)}
 
 
 def test_the_servers_word_that_nobody_has_a_name_is_good_for_a_moment(store, clock):

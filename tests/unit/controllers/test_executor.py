@@ -240,21 +240,25 @@ def test_a_patch_that_the_server_makes_nothing_of_changes_nothing(bench):
     bench.run(body)
 
 
+def slow_down(bench):
+    """From now on each call takes a second."""
+    inner = bench.client._transport
+
+    class Slow:
+        async def call(self, request):
+            await bench.clock.sleep(1.0)
+            return await inner.call(request)
+
+    bench.client._transport = bench.executor._client._transport = Slow()
+
+
 def test_a_large_plan_does_not_keep_a_small_one_waiting(bench):
     """Each call takes a second. 320 creates take ten; the one that comes after them takes one or two."""
 
     async def body(bench):
         uid = await the_owner(bench)
-        client = bench.client
-        inner, ended = client._transport, {}
-
-        class Slow:
-            async def call(self, request):
-                await bench.clock.sleep(1.0)
-                return await inner.call(request)
-
-        client._transport = bench.executor._client._transport = Slow()
-        began = bench.clock.monotonic()
+        slow_down(bench)
+        began, ended = bench.clock.monotonic(), {}
 
         async def carry(name, *names):
             await bench.executor.carry_out(
@@ -273,16 +277,8 @@ def test_of_many_jobs_the_first_has_all_its_pods_before_the_last_has_one(bench):
     """Five plans of 64 pods, 64 writes at once: each takes a second, so side by side all would end after five."""
 
     async def body(bench):
-        client = bench.client
-        inner, ended = client._transport, {}
-
-        class Slow:
-            async def call(self, request):
-                await bench.clock.sleep(1.0)
-                return await inner.call(request)
-
-        client._transport = bench.executor._client._transport = Slow()
-        began = bench.clock.monotonic()
+        slow_down(bench)
+        began, ended = bench.clock.monotonic(), {}
 
         async def carry(job):
             await bench.executor.carry_out(plan([Create(kind=Pod, body=a_pod(f"{job}-{at}")) for at in range(64)]))

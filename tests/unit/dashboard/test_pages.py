@@ -1,5 +1,7 @@
 """What pages make of a view, on literal clusters."""
 
+import re
+
 import msgspec
 import numpy as np
 import pytest
@@ -76,10 +78,10 @@ def test_gpus_are_squares_in_the_colour_of_their_holder():
     }  # fmt: skip
     tile = nodes._tile(state.nodes[0], nodes._Painter(state, GPU, "gang"), {})
     assert (tile.used, tile.total, len(tile.squares)) == (3, 4, 4)
-    assert [(piece.x, piece.width, piece.colour) for piece in tile.pieces] == [
-        (0, 14, "c0"),
-        (17, 14, "c1"),
-        (34, 14, "c1"),
+    assert [(piece.x, piece.width, piece.look) for piece in tile.pieces] == [
+        (0, 14, "look c0"),
+        (17, 14, "look c1"),
+        (34, 14, "look c1"),
     ]
     assert tile.pieces[0].title.startswith("default/a, queue default, since ")
 
@@ -116,12 +118,12 @@ def test_a_timeline_shows_what_runs_and_waits():
         a_gang("runs", 1, gpu=8, running=["n1"], group={"phase": "Running"}),
         a_gang("waits", 1, gpu=8),
     ).state()
-    lines = list(timeline.by_queue(timeline.in_order(list(state.gangs)), NOW, {"default": 0}))
+    lines = list(timeline.by_queue(timeline.in_order(list(state.gangs)), NOW, {"default": "look c0"}))
     drawing = timeline.draw(lines, NOW)
     assert (drawing.rows[0].line.label, drawing.rows[0].bars) == ("default", ())  # a heading
     kinds = {row.line.label: [bar.kind for bar in row.bars] for row in drawing.rows}
-    assert kinds["runs"] in (["open c0"], ["running c0"])
-    assert kinds["waits"][0] == "waiting c0"
+    assert kinds["runs"] in (["open look c0"], ["running look c0"])
+    assert kinds["waits"][0] == "waiting look c0"
     assert all(timeline.LEFT <= bar.x <= timeline.WIDTH for row in drawing.rows for bar in row.bars)
 
 
@@ -144,12 +146,12 @@ def test_a_timeline_by_node_has_gangs_beside_each_other_and_those_that_are_expec
         msgspec.structs.replace(each, gangs={("others" if gang == "default/two" else gang): 1 for gang in each.gangs})
         for each in state.nodes
     ]
-    first, second = timeline.by_node(nodes_seen, told, NOW, {"default": 3})
+    first, second = timeline.by_node(nodes_seen, told, NOW, {"default": "look c3"})
     assert [(span.kind, span.lane, span.lanes) for span in first.spans] == [("running", 0, 2), ("others", 1, 2)]
     assert [span.kind for span in second.spans] == ["forecast"]
     bars = timeline.draw([first, second], NOW).rows[0].bars
     assert bars[0].y + bars[0].height <= bars[1].y
-    assert [each.kind for each in bars] == ["running c3", "others"]
+    assert [each.kind for each in bars] == ["running look c3", "others"]
 
 
 @pytest.mark.parametrize(
@@ -224,3 +226,34 @@ def test_names_with_numbers_are_in_their_order():
 
 def test_numbers_are_short():
     assert [figures.number(each) for each in (1, 1.25, 12_345, np.float64(2.0))] == ["1", "1.2", "12,345", "2"]
+
+
+def test_no_two_queues_look_alike_and_what_is_too_many_is_told_as_such():
+    names = [f"q{number:02}" for number in range(figures.COLOURS * len(figures.PATTERNS))]
+    looks = figures.looks_of(reversed(names))
+    assert len(set(looks.values())) == len(names) == 30
+    assert [looks[name] for name in ("q00", "q10", "q20")] == ["look c0", "look c0 striped", "look c0 hatched"]
+    assert figures.looks_of([*names, "x", "y"]) == {**looks, "x": figures.REST, "y": figures.REST}
+
+
+@pytest.mark.parametrize(
+    ("look", "attributes"),
+    [
+        ("look c3", 'class="look c3"'),
+        ("running look c3 striped", 'class="running look c3 striped" fill="url(#striped-c3)"'),
+        (f"{figures.REST} borrowed", 'class="look grey hatched borrowed" fill="url(#hatched-grey)"'),
+        ("promised", 'class="promised"'),
+    ],
+)
+def test_patterns_are_drawings_of_the_page(look, attributes):
+    assert rendering.painted(look) == attributes
+    wanted = re.search(r"#([\w-]+)", attributes)
+    drawings = rendering.environment().from_string("{{ ui.patterns(colours) }}").render()
+    assert wanted is None or f'<pattern id="{wanted[1]}"' in drawings
+
+
+def test_the_legend_of_nodes_names_every_look_that_it_shows():
+    state = views_of(a_node("n1", gpu=1), *(a_queue(f"q{number:02}") for number in range(32))).state()
+    painter = nodes._Painter(state, GPU, "queue")
+    assert [name for _, name in painter.legend()] == ["default", *(f"q{number:02}" for number in range(29))]
+    assert [name for name, look in painter.looks.items() if look == figures.REST] == ["q29", "q30", "q31"]

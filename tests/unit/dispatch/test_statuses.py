@@ -5,7 +5,8 @@ import random
 import pytest
 from tests.unit.scheduling.clusters import a_pod
 
-from pumice.api import changes, decoding
+from pumice.api import changes, decoding, names
+from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.clock import RealClock
 from pumice.cluster.intake import Intake
@@ -60,7 +61,7 @@ def statuses_over(client, *things):
         intake.apply(changes.Upserted(object=thing))
     clock = RealClock()
     recorder = Recorder(client, component="test", clock=clock)
-    return cluster, Statuses(client, cluster, recorder, Runtime(clock=clock, chance=random.Random(0)))
+    return cluster, Statuses(client, cluster, intake.apply, recorder, Runtime(clock=clock, chance=random.Random(0)))
 
 
 async def phase_after(client, group, report):
@@ -170,6 +171,87 @@ async def test_a_new_leader_writes_nothing_where_only_numbers_have_changed(clien
     await successor.write(Decisions(gangs={other.gang: other}))
     assert (await told(client))[1].endswith("4 Insufficient memory.")
     assert successor.remembered_pods == 0
+
+
+class Counting:
+    """A transport that counts patches, and says what happens before an answer to one is heard."""
+
+    def __init__(self, inner):
+        self.inner = inner
+        self.patches = 0
+        self.before_answer = lambda: None
+
+    async def call(self, request):
+        response = await self.inner.call(request)
+        if request.method == "PATCH":
+            self.patches += 1
+            self.before_answer()
+        return response
+
+    async def close(self):
+        await self.inner.close()
+
+
+@pytest.fixture
+async def counting():
+    async with Server(Settings(chance=random.Random(0))) as server:
+        transport = Counting(LocalTransport(server))
+        await install_kinds(Client(transport, clock=RealClock(), chance=random.Random(0)))
+        transport.patches = 0
+        yield transport
+
+
+async def test_what_was_written_is_not_written_again_because_the_watch_is_late(counting):
+    client = Client(counting, clock=RealClock(), chance=random.Random(0))
+    group = await make_group(client)
+    cluster, statuses = statuses_over(client, decoding.decode_value(PodGroup, group))
+    report = a_report(group["metadata"]["uid"])
+    for _ in range(2):
+        await statuses.write(Decisions(gangs={report.gang: report}))
+    assert counting.patches == 1
+    assert cluster.gangs[report.gang].group.status.phase == "Running"
+
+
+async def test_what_somebody_else_has_written_over_it_is_written_again(counting):
+    client = Client(counting, clock=RealClock(), chance=random.Random(0))
+    group = await make_group(client)
+    cluster, statuses = statuses_over(client, decoding.decode_value(PodGroup, group))
+    report = a_report(group["metadata"]["uid"])
+    for _ in range(3):
+        await statuses.write(Decisions(gangs={report.gang: report}))
+    other = await client.patch(
+        PodGroup, "train", {"status": {"phase": "Pending"}}, how=PatchType.MERGE, namespace="default"
+    )
+    Intake(cluster).apply(changes.Upserted(object=other.into(PodGroup)))
+    await statuses.write(Decisions(gangs={report.gang: report}))
+    assert counting.patches == 3  # ours, theirs, and ours
+    assert cluster.gangs[report.gang].group.status.phase == "Running"
+
+
+async def test_an_answer_about_a_group_whose_end_was_heard_of_before_does_not_bring_it_back(counting):
+    client = Client(counting, clock=RealClock(), chance=random.Random(0))
+    group = decoding.decode_value(PodGroup, await make_group(client))
+    cluster, statuses = statuses_over(client, group)
+    counting.before_answer = lambda: Intake(cluster).apply(changes.Deleted(object=group))
+    report = a_report(group.metadata.uid)
+    await statuses.write(Decisions(gangs={report.gang: report}))
+    assert (counting.patches, report.gang in cluster.gangs) == (1, False)
+
+
+async def test_a_pod_that_was_told_why_it_waits_is_known_with_its_new_version(client):
+    """A bind names the version of the pod: one that is out of date would be refused."""
+    group = await make_group(client)
+    body = {
+        "metadata": {"name": "p", "annotations": {names.GROUP_NAME: "train"}},
+        "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "image": "i"}]},
+    }
+    made = (await client.create(Pod, body, namespace="default")).into(Pod)
+    cluster, statuses = statuses_over(client, decoding.decode_value(PodGroup, group), made)
+    report = waits_for_room(group["metadata"]["uid"], nodes=1, pods=tuple(cluster.tasks.values()))
+    await statuses.write(Decisions(gangs={report.gang: report}))
+    stands = (await client.get(Pod, "p", namespace="default")).into(Pod)
+    assert stands.status.conditions[0].reason == "Unschedulable"
+    assert cluster.tasks[made.metadata.uid].pod.metadata.resource_version == stands.metadata.resource_version
 
 
 async def test_what_a_queue_allocates_is_written_over_what_is_no_quantity(client):

@@ -10,7 +10,7 @@ from pumice.api import changes
 from pumice.clock import VirtualClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.processes.wakeups import ARRIVAL_S, PROGRESS_S, Wakeups
+from pumice.processes.wakeups import ARRIVAL_S, PROGRESS_S, PROGRESS_S_MAX, Wakeups
 from pumice.scheduling.core import cycle
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
@@ -44,7 +44,7 @@ class Scheduler:
 
     def end(self, snapshot):
         decisions = cycle.plan(snapshot, self.rules, now=self.clock.now())
-        self.wakeups.expect(snapshot, decisions)
+        self.wakeups.expect(snapshot, decisions, self.rules)
         for commit in decisions.commits:
             self.placed.append((commit.gang, len(commit.binds)))
             for bind in commit.binds:
@@ -79,7 +79,7 @@ def test_a_gang_is_planned_when_it_may_be_complete_not_with_each_of_its_members(
     async def story(scheduler):
         await scheduler.hear_one_by_one([a_group("g", SIZE, roles=roles), *members(SIZE, role="worker")])
         assert scheduler.placed == [("default/g", SIZE)]
-        assert scheduler.plans <= 3  # for its group, its first member and its last
+        assert scheduler.plans == 2  # for its group, and for its last member
 
     play(story)
 
@@ -144,6 +144,21 @@ def test_pods_that_start_one_by_one_are_planned_for_together():
         await scheduler.clock.sleep(PROGRESS_S)
         await scheduler.plan_if_due()
         assert scheduler.plans == before + 1
+
+    play(story)
+
+
+@pytest.mark.parametrize(("took_s", "rest_s"), [(0.001, PROGRESS_S), (0.02, 0.8), (5.0, PROGRESS_S_MAX)])
+def test_the_longer_a_cycle_takes_the_longer_pods_that_start_wait_for_one(took_s, rest_s):
+    async def story(scheduler):
+        await scheduler.hear_one_by_one([a_group("g", SIZE), *members(SIZE)])
+        snapshot = scheduler.begin()
+        await scheduler.clock.sleep(took_s)
+        scheduler.end(snapshot)
+        began = scheduler.clock.monotonic()
+        scheduler.hear(*members(1, node="n1"))
+        assert await scheduler.wakeups.wait(1e3)
+        assert scheduler.clock.monotonic() - began == pytest.approx(rest_s)
 
     play(story)
 

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from pumice.api.disruptions import Party
 from pumice.readmodel import model
 from pumice.readmodel.selection import A_GANG_OF_OTHERS, Selection
 from pumice.scheduling.core.codes import NAMES_ARE_GANGS, Code, Facts
@@ -72,6 +73,20 @@ def test_an_eviction_does_not_name_who_took_the_room():
     [eviction] = seen(gangs=(a_gang("mine"),), evictions=(told,)).evictions
     assert "secret" not in str(eviction)
     assert "red/mine" in eviction.why
+
+
+def test_an_eviction_for_others_tells_their_queue_priority_and_shares():
+    gets = Party("blue/secret", "secret", "prod", "secret-user", 1000, "8", "16", "16", "u-1")
+    told = model.Eviction(1, HEAD["at"], "red/mine-0", "n1", "red/mine", "reclaim", "blue/secret", room_for=gets)
+    [eviction] = seen(gangs=(a_gang("mine"),), evictions=(told,)).evictions
+    assert "secret" not in str(eviction)
+    assert (eviction.claimant, eviction.room_for) == ("", Party("", "", "prod", "", 1000, "8", "16", "16", "u-1"))
+
+
+def test_whose_surplus_it_is_is_not_told():
+    facts = Facts(names=("blue/secret", "red/grown"), free=2, until="2026-11-16T11:00:00Z")
+    [gang] = seen(gangs=(a_gang("mine", a_reason(Code.SURPLUS_AHEAD, facts)),)).gangs
+    assert gang.reasons[0].reason.startswith("would start with the room of 2 that others, red/grown can spare")
 
 
 def test_details_and_messages_of_pods_name_nobody_and_nodes_are_for_those_who_may_list_them():

@@ -9,6 +9,7 @@ import pytest
 from pumice.api import decoding, disruptions, names
 from pumice.api.batch import Job
 from pumice.api.core import Node
+from pumice.api.meta import ObjectMeta
 from pumice.api.native import NativePodGroup
 from pumice.api.pods import Pod, PodSchedulingGroup
 from pumice.api.scheduling import PodGroup, Queue
@@ -173,6 +174,17 @@ def test_the_order_of_news_does_not_matter(order):
     gang, attempt = found["gangs", ("job-1",)], found["attempts", ("job-1", 0)]
     assert (gang.state, gang.started, gang.ended, gang.seen) == ("Completed", T0 + 10, T0 + 50, 20)
     assert (attempt.state, attempt.pods, attempt.ended) == ("Completed", 2, T0 + 45)
+
+
+def test_a_claimant_of_another_namespace_is_found_by_the_uid_that_the_pod_has():
+    gets = disruptions.Party(queue="prod", uid="group-of-big")
+    notes = {names.EVICTION: msgspec.json.encode(disruptions.Story("reclaim", claimant=gets)).decode()}
+    victim = a_pod(0, evicted=(40, "PreemptionByScheduler", "reclaim"), **notes)
+    observer = Observer()
+    big = PodGroup(metadata=ObjectMeta(namespace="other", name="big", uid="group-of-big"))
+    folded(observer, a_job(), big, victim)
+    [eviction] = only(folded(observer, gone=[victim], now=T0 + 42), Eviction)
+    assert eviction.claimant == "other/big"
 
 
 def test_an_eviction_says_for_whom_by_which_rule_and_what_it_cost():

@@ -77,6 +77,19 @@ def test_the_plot_has_a_bar_for_each_day_and_account_within_its_frame():
     )
 
 
+@pytest.mark.parametrize(
+    ("hours", "ticks"),
+    [
+        (0.19, ["0", "0.05", "0.1", "0.15", "0.2"]),
+        (12_345.0, ["0", "5,000", "10,000", "15,000", "20,000"]),
+        (8.0, ["0", "2", "4", "6", "8"]),
+    ],
+)
+def test_the_axis_has_numbers_that_people_write(hours, ticks):
+    report = a_report(rows=[UsageRow("team", GPU, hours, 0.0)], days=[(T0, "team", hours)])
+    assert [text for _, text in page.daily(report, chargeback.bill(report, {})).ticks] == ticks
+
+
 def test_an_empty_month_has_a_page_too():
     report = a_report(rows=[], days=[], capacity={})
     assert "total" in page.html(report, chargeback.bill(report, {}), title="nothing")
@@ -88,7 +101,7 @@ def test_the_plot_of_a_day_has_a_bar_for_each_hour():
     report = a_report(rows=rows, days=days, until=T0 + DAY, step=3600)
     plot = page.daily(report, chargeback.bill(report, {}))
     assert len({bar.x for bar in plot.bars}) == 24
-    assert plot.bars[1].title == "2026-11-01 01:00 team: 1.0 GPU-hours"
+    assert plot.bars[1].title == "2026-11-01 01:00 team: 1.00 GPU-hours"
     assert [text for _, text in plot.days][:2] == ["00:00", "02:00"]
 
 

@@ -1,10 +1,10 @@
 """What reviews look up follows the informers, and is not counted anew for every review."""
 
 import asyncio
-import contextlib
 import random
 
 import pytest
+from tests.bodies.beside import beside
 from tests.bodies.patience import PATIENCE_S
 from tests.cases import admission
 
@@ -49,14 +49,9 @@ async def place():
         await install_kinds(client)
         informers = Informers(client, clock=RealClock(), chance=random.Random(0))
         made = Place(client, informers)
-        running = asyncio.create_task(informers.run())
-        try:
+        async with beside(informers.run()):
             await informers.synced()
             yield made
-        finally:
-            running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await running
 
 
 async def test_a_cluster_without_nodes_has_no_size(place):

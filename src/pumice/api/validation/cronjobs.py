@@ -1,4 +1,4 @@
-"""CronJobs: schedules that can be read, and jobs that could be created, before the first night."""
+"""CronJobs: schedules that can be read, and jobs that could be created, checked when they are submitted and not when the first one is due."""
 
 from typing import Final
 

@@ -1,5 +1,6 @@
 """Dependencies between named parts: all of them exist, and none of them waits for itself."""
 
+import graphlib
 from collections.abc import Iterable, Mapping
 
 
@@ -10,20 +11,8 @@ def unknown_targets(graph: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]
 
 def cycle(graph: Mapping[str, Iterable[str]]) -> list[str]:
     """Names that wait for one another in a circle, the first one repeated at the end; empty where there is none."""
-    done: set[str] = set()
-    for start in graph:
-        trail: dict[str, None] = {}  # the names from the start to where we are, in order
-        stack: list[tuple[str, bool]] = [(start, False)]
-        while stack:
-            name, leaving = stack.pop()
-            if leaving:
-                del trail[name]
-                done.add(name)
-            elif name in trail:
-                names = list(trail)
-                return [*names[names.index(name) :], name]
-            elif name not in done and name in graph:
-                trail[name] = None
-                stack.append((name, True))
-                stack += [(target, False) for target in graph[name]]
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return list(reversed(error.args[1]))  # it has each name behind the one that it waits for
     return []

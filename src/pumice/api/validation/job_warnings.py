@@ -1,4 +1,4 @@
-"""Jobs that are allowed and will hurt: they wait forever, lose their gang, or burn cards for nothing."""
+"""Jobs that are allowed and will hurt: they wait forever, lose their gang, or waste GPUs."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""PodGroups: looked at when they are created, and never again, because their status is written through the same door."""
+"""PodGroups: looked at when they are created, and never again, because they have no status subresource: each change of status is an update."""
 
 from pumice.api.scheduling import PodGroup
 from pumice.api.validation.amounts import check_amounts, units

@@ -42,15 +42,15 @@ class Nodes:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Farewell:
+class Removals:
     """What to do about pods that cannot end, and when to look again."""
 
     operations: tuple[Operation, ...] = ()
     again_at: Instant | None = None
 
 
-def farewell(pods: Iterable[Pod], nodes: Nodes, now: Instant, regarding: Struct | None) -> Farewell:
-    """Of these pods; events are about `regarding`, or about the pod itself where that is gone."""
+def plan_removals(pods: Iterable[Pod], nodes: Nodes, now: Instant, regarding: Struct | None) -> Removals:
+    """Removes those of the pods whose node can no longer end them; events are about `regarding`, or the pod where that is gone."""
     operations: list[Operation] = []
     later: list[Instant] = []
     for pod in pods:
@@ -68,7 +68,7 @@ def farewell(pods: Iterable[Pod], nodes: Nodes, now: Instant, regarding: Struct 
         elif why:
             later.append(due)
             operations.append(_warning(pod, due, regarding or pod))
-    return Farewell(tuple(operations), min(later, default=None))
+    return Removals(tuple(operations), min(later, default=None))
 
 
 def _why(pod: Pod, node: Node | None, silence: Duration) -> tuple[str, Instant]:

@@ -18,8 +18,9 @@ from pumice.api.meta import NOTHING
 from pumice.controllers.job import policies, timeouts
 from pumice.controllers.job.phases import Kill, is_exhausted, move_for, phase_of
 from pumice.controllers.job.policies import Occurrence
-from pumice.controllers.job.progress import RESTARTS_KEPT, Restart, Target, in_ranges, ranges
+from pumice.controllers.job.progress import RESTARTS_KEPT, Restart, Target, in_ranges
 from pumice.controllers.job.status import count, enter_phase, with_counters, with_progress
+from pumice.digits import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -161,7 +162,7 @@ def _loss(scene: Scene, decision: Decision, status: JobStatus, progress: Progres
     restarted = replace(status, state=replace(status.state, phase=decision.move.to.value))
     judge = dataclasses.replace(scene, status=restarted, progress=progress).judge()
     ended = [(member, scene.now) for member in scene.members if member.version >= scene.status.version]
-    ended += [(ghost, min(scene.now, ghost.gone_by() or scene.now)) for ghost in policies.ghosts(scene)]
+    ended += [(member, min(scene.now, member.gone_by() or scene.now)) for member in policies.deleted_members(scene)]
     times = [
         (member.finished_at() if member.is_finished else end) - started
         for member, end in ended

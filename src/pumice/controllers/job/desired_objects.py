@@ -20,7 +20,7 @@ from pumice.controllers.job import volumes
 from pumice.controllers.job.defaulting import excess, pod_name
 from pumice.controllers.job.dependencies import may_start
 from pumice.controllers.job.plugins import plugins_of
-from pumice.controllers.job.plugins.faults import PluginFault
+from pumice.controllers.job.plugins.plugin import PluginFault
 from pumice.controllers.job.podgroup import group_operation
 from pumice.controllers.job.pods import PodMaker
 from pumice.controllers.job.status import with_progress
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pumice.api.batch import JobStatus
     from pumice.api.scheduling import PodGroup
     from pumice.controllers.job.members import Roster
-    from pumice.controllers.job.plugins import JobPlugin
+    from pumice.controllers.job.plugins.plugin import JobPlugin
     from pumice.controllers.job.progress import Progress
     from pumice.controllers.job.view import JobView
     from pumice.controllers.operations import Operation

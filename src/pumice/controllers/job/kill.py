@@ -54,7 +54,7 @@ class Judge:
         )
 
     def is_fresh(self, member: Member) -> bool:
-        """True for a member whose fate concerns the Job as it is: of its present version, wanted, and not condemned."""
+        """True for a member that counts for the Job now: of its present version, wanted, and not to be killed."""
         return (
             member.version >= self._version
             and self.is_wanted(member)

@@ -17,7 +17,7 @@ from pumice.api.scheduling import PodGroup, Queue
 from pumice.controllers.cache import annotations_of_namespace
 from pumice.controllers.driver import Controller, Wake, itself
 from pumice.controllers.job import volumes
-from pumice.controllers.job.dead_nodes import SILENCE, Nodes, farewell
+from pumice.controllers.job.dead_nodes import SILENCE, Nodes, plan_removals
 from pumice.controllers.job.members import concerns
 from pumice.controllers.job.plan import plan
 from pumice.controllers.job.podgroup import group_name
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pumice.controllers.cache import Cache
-    from pumice.controllers.job.dead_nodes import Farewell
+    from pumice.controllers.job.dead_nodes import Removals
     from pumice.controllers.operations import Operation
     from pumice.instant import Duration, Instant
 
@@ -100,7 +100,7 @@ def _plan(cache: Cache, key: Key, now: Instant, silence: Duration, rounds: Round
     nodes = _nodes(cache, pods, silence)
     if job is None:
         rounds.leave(key)
-        return _orphans(commands, farewell(pods, nodes, now, None), now)
+        return _orphans(commands, plan_removals(pods, nodes, now, None), now)
     view = dataclasses.replace(_view(cache, job, pods, commands, now), nodes=nodes, restores=rounds.is_due(job, now))
     try:
         return rounds.schedule_repair(plan(view), job)
@@ -125,12 +125,12 @@ def _view(cache: Cache, job: Job, pods: tuple[Pod, ...], commands: tuple[Command
     wanted = [volumes.claim_name(job, volume, number) for number, volume in enumerate(job.spec.volumes)]
     present = {pod.metadata.name for pod in pods}
     missing = [pod for pod in recorded_pods(job) if pod not in present]
-    ghosts = {ghost.metadata.name: ghost for ghost in cache.of(Pod).ghosts(_BY_JOB, f"{namespace}/{name}")}
+    deleted = {pod.metadata.name: pod for pod in cache.of(Pod).recently_deleted(_BY_JOB, f"{namespace}/{name}")}
     return JobView(
         job=job,
         now=now,
         group=groups.get(namespace, group_name(job)) or (legacy if _owns(job, legacy) else None),
-        ghosts={pod: ghost for pod, ghost in ghosts.items() if pod not in present},
+        deleted_pods={name: pod for name, pod in deleted.items() if name not in present},
         doubted=frozenset(pod for pod in missing if not cache.of(Pod).is_absent(namespace, pod)),
         pods=pods,
         commands=commands,
@@ -146,7 +146,7 @@ def _owns(job: Job, group: PodGroup | None) -> bool:
     return controller is not None and controller.uid == job.metadata.uid
 
 
-def _orphans(commands: Iterable[Command], left: Farewell, now: Instant) -> Plan:
+def _orphans(commands: Iterable[Command], left: Removals, now: Instant) -> Plan:
     """Commands whose Job is gone are of no use; one that is merely early is given some time.
 
     Pods that a Job left on dead nodes go: a Job of its name would wait for theirs.

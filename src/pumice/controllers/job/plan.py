@@ -18,13 +18,20 @@ from pumice.api.meta import NOTHING
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.controllers.job import decisions, desired_objects
-from pumice.controllers.job.dead_nodes import farewell
+from pumice.controllers.job.dead_nodes import plan_removals
 from pumice.controllers.job.defaulting import with_defaults
 from pumice.controllers.job.members import roster_of
 from pumice.controllers.job.phases import ENDING, FINAL, next_phase, phase_of
 from pumice.controllers.job.policies import Scene
 from pumice.controllers.job.progress import in_ranges, progress_of
-from pumice.controllers.job.status import count, enter_phase, roll, status_patch, with_counters, with_progress
+from pumice.controllers.job.status import (
+    count,
+    enter_phase,
+    members_by_task,
+    status_patch,
+    with_counters,
+    with_progress,
+)
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Look, Plan
 
 if TYPE_CHECKING:
@@ -45,7 +52,7 @@ PHASELESS_S = 3
 
 def plan(view: JobView) -> Plan:
     """What to do about the Job now; if it is being deleted, only what the API server cannot clean up: pods of dead nodes."""
-    found = farewell(view.pods, view.nodes, view.now, view.job)
+    found = plan_removals(view.pods, view.nodes, view.now, view.job)
     rest = _plan_job(view) if view.job.metadata.deletion_timestamp is None else NOTHING_TO_DO
     return _plan_of(_earliest(found.again_at, rest.again_at), found.operations, *rest.stages)
 
@@ -54,7 +61,7 @@ def _plan_job(view: JobView) -> Plan:
     job = with_defaults(view.job)
     roster = roster_of(job, view.pods)
     scene = Scene(
-        job, job.status, progress_of(job.status), roster.members, view.group, view.now, view.ghosts, view.doubted
+        job, job.status, progress_of(job.status), roster.members, view.group, view.now, view.deleted_pods, view.doubted
     )
     heard, command = _commands(scene, view.commands)
     decision = decisions.by_command(scene, command) if command is not None else None
@@ -218,7 +225,7 @@ def _current_progress(scene: Scene, weighed: Weighed, doomed: Sequence[Member]) 
     timers = tuple(timer for timer in weighed.timers if timer.due > scene.now)
     judge = scene.judge()
     fresh = [member for member in scene.members if judge.is_fresh(member)]  # an older one that leaves is not missed
-    return replace(progress, members=roll(fresh, doomed), targets=targets, timers=timers)
+    return replace(progress, members=members_by_task(fresh, doomed), targets=targets, timers=timers)
 
 
 def _plan_transition(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pumice.api.batch import Job, Task
     from pumice.api.meta import Json
-    from pumice.controllers.job.plugins import JobPlugin
+    from pumice.controllers.job.plugins.plugin import JobPlugin
 
 _FROM_ANNOTATIONS = (
     names.PREEMPTABLE,

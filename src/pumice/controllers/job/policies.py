@@ -1,8 +1,8 @@
 """What happened to a Job, read off its objects, and the policy that it meets.
 
-Nothing is remembered: a failed pod is there to be seen, one that is being taken away says so, and one that is gone is missed by
-name, because the status lists who was there. What has been answered is not seen again, because the answer makes it a thing of the
-past: a whole restart raises the Job's version, a restart of single pods names them, and in other phases it is not asked.
+Nothing is remembered between plans: a failed pod still exists, one that is being evicted has a condition, and one that is gone is
+noticed because the status lists the pods by name. What a policy has answered is not found again: a whole restart raises the Job's
+version, a restart of single pods names them in the status, and in other phases policies are not asked.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Scene:
     members: tuple[Member, ...]
     group: PodGroup | None
     now: Instant
-    ghosts: Mapping[str, Pod]
+    deleted_pods: Mapping[str, Pod]
     doubted: frozenset[str]
 
     def task(self, name: str) -> Task | None:
@@ -120,16 +120,16 @@ def _missing(scene: Scene) -> Iterator[Occurrence]:
     """
     has_started = phase_of(scene.status) is JobPhase.RUNNING or _has_started(scene.group)
     present = {(member.task, member.index) for member in scene.members}
-    last_seen = {(ghost.task, ghost.index): ghost for ghost in ghosts(scene)}
+    last_seen = {(member.task, member.index): member for member in deleted_members(scene)}
     for task in scene.job.spec.tasks:
         recorded = in_ranges(scene.progress.members.get(task.name, "")) if has_started else frozenset()
-        evicted = {index for (name, index), ghost in last_seen.items() if name == task.name and ghost.disruption}
+        evicted = {index for (name, index), last in last_seen.items() if name == task.name and last.disruption}
         for index in sorted(recorded | evicted):
             if index < task.replicas and (task.name, index) not in present:
                 pod = pod_name(scene.job, task.name, index)
-                ghost = last_seen.get((task.name, index))
-                if ghost is None or not ghost.is_released:
-                    why = _departure(ghost) if ghost is not None and ghost.disruption else f"pod {pod} is gone"
+                last = last_seen.get((task.name, index))
+                if last is None or not last.is_released:
+                    why = _departure(last) if last is not None and last.disruption else f"pod {pod} is gone"
                     missed = Occurrence(JobEvent.POD_EVICTED, scene.now, why, task.name, pod, index)
                     yield dataclasses.replace(missed, is_certain=index in evicted or pod not in scene.doubted)
 
@@ -140,14 +140,14 @@ def recorded_pods(job: Job) -> Iterator[str]:
         yield from (pod_name(job, task, index) for index in sorted(in_ranges(indexes)))
 
 
-def ghosts(scene: Scene) -> tuple[Member, ...]:
+def deleted_members(scene: Scene) -> tuple[Member, ...]:
     """Members of the present start that are gone, as they were last seen: those that were there at the last write, and those that
     were made and evicted since the last answer. (An answer to an eviction counts a retry, or starts the Job anew.)
     """
     recorded, status = scene.progress.members, scene.status
     return tuple(
         member
-        for member in roster_of(scene.job, scene.ghosts.values()).members
+        for member in roster_of(scene.job, scene.deleted_pods.values()).members
         if member.version >= status.version
         and (
             member.index in in_ranges(recorded.get(member.task, ""))

@@ -17,8 +17,6 @@ from pumice.digits import whole_number
 from pumice.instant import Instant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pumice.api.batch import JobStatus
 
 RESTARTS_KEPT = 5  # the last ones, for people; the sum of what they cost is kept for ever
@@ -94,17 +92,6 @@ def record_progress(controlled: Mapping[str, str], progress: Progress) -> Mappin
 
 
 # ------------------------------------------------------------------------------------------------------------ ranges
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """Numbers as ranges: 0, 1, 2 and 7 are "0-2,7"."""
-    parts: list[tuple[int, int]] = []
-    for number in sorted(set(numbers)):
-        if parts and number == parts[-1][1] + 1:
-            parts[-1] = (parts[-1][0], number)
-        else:
-            parts.append((number, number))
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
 @lru_cache(RANGES_CACHED_MAX)

@@ -16,8 +16,9 @@ from pumice import instant
 from pumice.api.batch import Job, JobCondition, JobPhase, JobState, TaskState
 from pumice.api.meta import NOTHING
 from pumice.controllers.job.phases import FINAL
-from pumice.controllers.job.progress import in_ranges, progress_of, ranges, record_progress
+from pumice.controllers.job.progress import in_ranges, progress_of, record_progress
 from pumice.controllers.operations import Patch
+from pumice.digits import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -106,8 +107,8 @@ def enter_phase(
     return replace(status, running_duration=None)
 
 
-def roll(members: Iterable[Member], doomed: Iterable[Member]) -> Mapping[str, str]:
-    """Who is there, by task: what a later plan misses pods by. Released ones are not missed."""
+def members_by_task(members: Iterable[Member], doomed: Iterable[Member]) -> Mapping[str, str]:
+    """The pods that exist, by task: a later plan notices by it which are gone. Released ones are left out: they are no loss."""
     gone = {member.name for member in doomed}
     present: dict[str, list[int]] = {}
     for member in members:
@@ -146,7 +147,7 @@ def _only_counts(old: JobStatus, new: JobStatus) -> bool:
         return False
     if "controlled_resources" not in changed:
         return True
-    # Of what is recorded only a longer roll may wait: a pod that has left it must not count as missing.
+    # Of what is recorded only more members may wait: a pod that was taken off the list must not count as missing.
     before, after = progress_of(old), progress_of(new)
     if any(in_ranges(text) - in_ranges(after.members.get(task, "")) for task, text in before.members.items()):
         return False

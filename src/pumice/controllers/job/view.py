@@ -33,7 +33,7 @@ class JobView:
     queue_name: str = ""  # the Job's, or its namespace's; empty: the Job's
     claims: frozenset[str] = frozenset()  # names of the claims in the namespace, as far as the Job names them
     # How pods that are gone were last seen, by name; it explains, and tells a release from a loss.
-    ghosts: Mapping[str, Pod] = dataclasses.field(default_factory=dict)
+    deleted_pods: Mapping[str, Pod] = dataclasses.field(default_factory=dict)
     # Names of pods that were there and that no watch shows, though the server has not said that they are gone: it may merely be late.
     doubted: frozenset[str] = frozenset()
     priorities: Mapping[str, int] = dataclasses.field(default_factory=dict)  # value of each PriorityClass

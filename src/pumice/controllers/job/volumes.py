@@ -35,7 +35,7 @@ class Claims:
 
 
 def suffix(job: Job, what: str) -> str:
-    """Twelve letters and digits that look drawn by lot, as Volcano's are, but are the same whenever they are asked for."""
+    """Twelve letters and digits like Volcano's random ones, but derived from the Job's uid: the same in every plan."""
     number = int.from_bytes(hashlib.sha256(f"{job.metadata.uid}/{what}".encode()).digest()[:8], "big")
     letters = []
     for _ in range(_SUFFIX_CHARS):

@@ -68,7 +68,7 @@ def plan(view: View, now: Instant) -> FlowPlan:
     if patch is not None and not _is_untouched(view, starts):
         stages.append((patch,))
     if wanted.state.phase == status.FAILED and status.is_open(flow):
-        stages.append((_lament(flow, wanted.failed_jobs + wanted.terminated_jobs),))
+        stages.append((_failure_event(flow, wanted.failed_jobs + wanted.terminated_jobs),))
     again_at = now + AGAIN_S * instant.SECOND if questions is not None else None
     return FlowPlan(Plan((*stages, *starts), again_at), questions or ())
 
@@ -87,7 +87,7 @@ def job_name(flow: JobFlow, part: Flow) -> str:
     return f"{flow.metadata.name}-{part.name}"
 
 
-def _lament(flow: JobFlow, jobs: Sequence[str]) -> Emit:
+def _failure_event(flow: JobFlow, jobs: Sequence[str]) -> Emit:
     return Emit(flow, "Warning", status.FAILED, f"{', '.join(jobs)} did not complete: no further job is started")
 
 
@@ -120,7 +120,7 @@ def _starts(view: View, parts: Sequence[Flow]) -> tuple[list[tuple[Operation, ..
     words: list[Operation] = []
     questions: list[Question] = []
     asks = False
-    problems = _ill(parts)
+    problems = _unstartable(parts)
     for part in parts:
         name = job_name(flow, part)
         if name in view.jobs or recorded.get(name) == JobPhase.COMPLETED.value:
@@ -166,7 +166,7 @@ def _may_start(view: View, part: Flow) -> probes.Verdict:
     return verdict
 
 
-def _ill(parts: Sequence[Flow]) -> list[str]:
+def _unstartable(parts: Sequence[Flow]) -> list[str]:
     """Why some Jobs can never start, where no webhook has said so."""
     graph = dependencies(parts)
     found = [f"{name} waits for {target}, which is no part of the flow" for name, target in unknown_targets(graph)]

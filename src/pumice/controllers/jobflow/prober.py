@@ -1,4 +1,4 @@
-"""Asks pods what flows want to know, again and again while they want to know it, and wakes a flow when an answer changes."""
+"""Probes pods over the network for as long as a flow waits for them, and wakes the flow when an answer changes."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def _open(view: View, queue: Queue) -> _Decision:
 
 
 def _close(view: View, queue: Queue) -> _Decision:
-    """An explicit wish outlives the parent's: the queue does not open again with it."""
+    """A queue that a Command closed stays closed when its parent opens again."""
     if queue.metadata.name == ROOT_QUEUE:
         text = "the root queue cannot be closed; close the queues below it"
         news = (Emit(queue, "Warning", Action.CLOSE_QUEUE.value, text),)

@@ -68,7 +68,7 @@ def plan(view: View, now: Instant) -> Plan:
         return _stages((_mark(view, NO_RUN, limit) if run != NO_RUN else None,), leftover)
     if started is None or not any(map(_is_living, members)):
         return _stages((_mark(view, run, limit) if run != NO_RUN else None,), leftover)
-    return _plan_run(view, _Clock(run, limit, started, now), members, leftover)
+    return _plan_run(view, _TimedRun(run, limit, started, now), members, leftover)
 
 
 def _minimum(group: PodGroup | NativePodGroup) -> int:
@@ -79,8 +79,8 @@ def _minimum(group: PodGroup | NativePodGroup) -> int:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Clock:
-    """One run: what is recorded of it, and its moments."""
+class _TimedRun:
+    """One run of a gang: what is recorded of it, when it is warned and when it ends."""
 
     recorded: Run
     limit: Limit
@@ -97,7 +97,7 @@ class _Clock:
 
     @property
     def run(self) -> Run:
-        """What is so already. A warning of another end is none: who gets more time is warned again."""
+        """The run as it is recorded. A warning of another end is dropped: a gang that gets more time is warned again."""
         warned = self.recorded.warned if self.recorded.ended is None else None
         if warned is not None and instant.parse_instant(warned) < self.warns:
             warned = None
@@ -112,23 +112,23 @@ class _Clock:
         return bool(self.limit.warning) and self.now >= self.warns and self.run.warned is None
 
 
-def _plan_run(view: View, clock: _Clock, members: Sequence[Pod], leftover: tuple[Operation, ...]) -> Plan:
-    run, ends = clock.run, instant.format_instant(clock.ends)
-    limit = instant.format_duration(clock.limit.limit)
-    if clock.is_over:
+def _plan_run(view: View, timed: _TimedRun, members: Sequence[Pod], leftover: tuple[Operation, ...]) -> Plan:
+    run, ends = timed.run, instant.format_instant(timed.ends)
+    limit = instant.format_duration(timed.limit.limit)
+    if timed.is_over:
         text = f"the gang has run for its time limit of {limit}, since {run.started}: it ends"
         kills = () if view.is_jobs else _kills(view, view.pods)
-        mark = _mark(view, replace(run, ended=_not_before(clock.now)), clock.limit)
+        mark = _mark(view, replace(run, ended=_not_before(timed.now)), timed.limit)
         return _stages((mark,), (*kills, *_tell(view, EXCEEDED, text)))
     told: list[Operation] = []
-    if clock.warns_now:
-        run = replace(run, warned=_not_before(clock.now))
+    if timed.warns_now:
+        run = replace(run, warned=_not_before(timed.now))
         told = _tell(view, WARNING, f"the gang has run for almost its time limit of {limit}: it ends at {ends}")
     signals = [_announce(pod, ends) for pod in members if run.warned and _asks(pod, ends)]
     # Of a pod alone, the pod says when it started; of several, some may be replaced.
-    keeps = len(view.pods) > 1 or run.warned or clock.recorded != NO_RUN
-    mark = _mark(view, run, clock.limit) if keeps else None
-    again_at = clock.warns if clock.limit.warning and run.warned is None else clock.ends
+    keeps = len(view.pods) > 1 or run.warned or timed.recorded != NO_RUN
+    mark = _mark(view, run, timed.limit) if keeps else None
+    again_at = timed.warns if timed.limit.warning and run.warned is None else timed.ends
     return _stages((mark,), (*leftover, *told, *signals), again_at=again_at)
 
 
@@ -181,7 +181,7 @@ def _is_living(pod: Pod) -> bool:
 
 
 def _kills(view: View, pods: Sequence[Pod]) -> tuple[Operation, ...]:
-    """Deletions, not evictions: a disruption budget is about others' wishes, and this one is the owner's."""
+    """Deletions, not evictions: a disruption budget protects from others, and the time limit is the owner's own."""
     return tuple(
         Delete(
             kind=Pod,

@@ -46,7 +46,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "cause": "",
         "bill": bill,
         "plot": plot,
-        "colours": _colours(looking, plot),
+        "looks": _looks(looking, plot),
         "size": {"width": page.WIDTH, "height": page.HEIGHT, "margin": page.MARGIN},
         "gaps": usage.report.gaps,
         "gangs": [(each, dollars(each.held, found.prices)) for each in found.gangs],
@@ -54,10 +54,11 @@ async def data(looking: Looking) -> Mapping[str, Any]:
     }
 
 
-def _colours(looking: Looking, plot: page.Plot) -> dict[str, str]:
+def _looks(looking: Looking, plot: page.Plot) -> dict[str, str]:
     """Classes of the stylesheet by the plot's own colours; queues look as they do on every page."""
-    known = queues.colours_of(looking.state) if looking.choice("by", *BY) == "queue" else {}
-    return {colour: f"c{known.get(name, place % figures.COLOURS)}" for place, (colour, name) in enumerate(plot.legend)}
+    own = figures.looks_of(name for _, name in plot.legend)
+    known = queues.looks_of(looking.state) if looking.choice("by", *BY) == "queue" else {}
+    return {colour: known.get(name, own[name]) for colour, name in plot.legend}
 
 
 async def table(looking: Looking) -> str:

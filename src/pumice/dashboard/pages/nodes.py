@@ -24,7 +24,6 @@ NODES_DRAWN_MAX = 300
 GROUP_NODES = 50  # of a frame where there are no hyper nodes
 SQUARE, GAP, ROW_SQUARES = 14, 3, 8
 SQUARES_MAX = 64  # of one node; more are drawn as one bar
-LEGEND_MAX = 9  # names; further ones are told in the tiles
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class Piece:
     x: float
     y: float
     width: float
-    colour: str
+    look: str
     title: str
 
 
@@ -88,7 +87,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "noun": figures.noun(resource),
         "may_see": looking.sees.nodes,
         "legend": painter.legend(),
-        "unnamed": max(len(painter.colours) - LEGEND_MAX, 0),
+        "unnamed": sum(look == figures.REST for look in painter.looks.values()),
         "node": node,
         "there": painter.there(node) if node is not None else (),
         "square": SQUARE,
@@ -121,27 +120,28 @@ def _link(kept: Mapping[str, str], **changed: str) -> str:
 
 
 class _Painter:
-    """Knows the gangs, and their colours."""
+    """Knows the gangs, and how they look."""
 
     def __init__(self, state: model.State, resource: str, by: str) -> None:
         self.resource = resource
         self._gangs = {each.key: each for each in state.gangs}
         self._by = by
         if by == "queue":
-            self.colours = queues.colours_of(state)
+            self.looks = queues.looks_of(state)
         else:
             there = (gang for node in state.nodes for gang in node.devices if gang in self._gangs)
-            self.colours = figures.colour_of(there)
+            self.looks = figures.looks_of(there)
 
-    def colour(self, gang: str) -> str:
+    def look(self, gang: str) -> str:
         known = self._gangs.get(gang)
         name = gang if self._by == "gang" else known.queue if known is not None else ""
-        return f"c{self.colours[name]}" if name in self.colours else "other"
+        return self.looks.get(name, "other")
 
     def legend(self) -> list[tuple[str, str]]:
-        shown = list(self.colours.items())[:LEGEND_MAX]
         return [
-            (f"c{colour}", self._gangs[name].job or name if name in self._gangs else name) for name, colour in shown
+            (look, self._gangs[name].job or name if name in self._gangs else name)
+            for name, look in self.looks.items()
+            if look != figures.REST
         ]
 
     def title(self, gang: str) -> str:
@@ -178,7 +178,7 @@ def _shares(nodes: Iterable[model.Node], painter: _Painter) -> list[tuple[str, f
     sums: dict[str, float] = collections.defaultdict(float)
     for node in nodes:
         for gang, held in node.devices.items():
-            sums[painter.colour(gang)] += figures.part(held, painter.resource)
+            sums[painter.look(gang)] += figures.part(held, painter.resource)
         known = sum(figures.part(held, painter.resource) for held in node.devices.values())
         sums["other"] += max(figures.part(node.used, painter.resource) - known, 0.0)
     return sorted(sums.items(), key=lambda item: (item[0] == "other", item[0]))
@@ -222,7 +222,7 @@ def _pieces(node: model.Node, used: float, corners: Sequence[tuple[int, int]], p
                 x=round(x + (at - place) * SQUARE, 2),
                 y=y,
                 width=round((stop - at) * SQUARE, 2),
-                colour=painter.colour(gang),
+                look=painter.look(gang),
                 title=painter.title(gang),
             )
             at = stop

@@ -36,7 +36,7 @@ class Row:
 
     queue: model.Queue
     depth: int
-    colour: int
+    look: str
     held: float
     guarantee: float | None
     deserved: float | None
@@ -78,8 +78,8 @@ async def data(looking: Looking) -> Mapping[str, Any]:
 
 def rows(state: model.State, resource: str) -> list[Row]:
     """Children behind their parents, by name; the root itself says nothing of its own."""
-    colours, width = colours_of(state), scale(state, resource)
-    return [_row(queue, depth, colours[queue.name], resource, width) for queue, depth in _tree(state.queues)]
+    looks, width = looks_of(state), scale(state, resource)
+    return [_row(queue, depth, looks[queue.name], resource, width) for queue, depth in _tree(state.queues)]
 
 
 def scale(state: model.State, resource: str) -> float:
@@ -119,9 +119,9 @@ def _past(hours: list[float], since: int, most: float) -> Past:
     return Past(sum(hours) / last_day.HOURS, tuple(bars))
 
 
-def colours_of(state: model.State) -> dict[str, int]:
+def looks_of(state: model.State) -> dict[str, str]:
     """The same on every page."""
-    return figures.colour_of(each.name for each in state.queues if each.name != ROOT)
+    return figures.looks_of(each.name for each in state.queues if each.name != ROOT)
 
 
 def _tree(queues: tuple[model.Queue, ...]) -> Iterator[tuple[model.Queue, int]]:
@@ -139,19 +139,19 @@ def _tree(queues: tuple[model.Queue, ...]) -> Iterator[tuple[model.Queue, int]]:
     return below(ROOT, 0)
 
 
-def _row(queue: model.Queue, depth: int, colour: int, resource: str, width: float) -> Row:
+def _row(queue: model.Queue, depth: int, look: str, resource: str, width: float) -> Row:
     def told(held: Mapping[str, str]) -> float | None:
         return figures.units(resource, held[resource]) if resource in held else None
 
     held = told(queue.allocated) or 0.0
     guarantee, deserved, limit = told(queue.guarantee), told(queue.entitled), told(queue.limit)
     borrowed, promised = told(queue.borrowed) or 0.0, told(queue.promised) or 0.0
-    pieces = ((f"c{colour}", held - borrowed), (f"c{colour} borrowed", borrowed), ("promised", promised))
+    pieces = ((look, held - borrowed), (f"{look} borrowed", borrowed), ("promised", promised))
     marks = [("guarantee", guarantee), ("deserved", deserved), ("limit", limit)]
     return Row(
         queue=queue,
         depth=depth,
-        colour=colour,
+        look=look,
         held=held,
         guarantee=guarantee,
         deserved=deserved,

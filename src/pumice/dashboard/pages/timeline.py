@@ -33,19 +33,19 @@ class Span:
     start: Instant
     end: Instant | None
     title: str
-    colour: int = 0
+    look: str = ""
     lane: int = 0
     lanes: int = 1  # beside each other in the row
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Line:
-    """A row before it is drawn; without spans it is a heading, with the colour of what is below."""
+    """A row before it is drawn; without spans it is a heading, with the look of what is below."""
 
     label: str
     href: str
     spans: Sequence[Span] = ()
-    colour: int = 0
+    look: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,14 +81,14 @@ class Drawing:
 async def data(looking: Looking) -> Mapping[str, Any]:
     state, queue, inside = looking.state, looking.text("queue"), looking.text("in")
     by = looking.choice("by", "queue", "node")
-    colours = queues.colours_of(state)
+    looks = queues.looks_of(state)
     groups = nodes.grouped(state.nodes) if by == "node" else {}
     if by == "queue":
         gangs = in_order([each for each in state.gangs if queue in {"", each.queue}])
-        shown, found = list(by_queue(gangs[:ROWS_MAX], looking.now, colours)), len(gangs)
+        shown, found = list(by_queue(gangs[:ROWS_MAX], looking.now, looks)), len(gangs)
     else:
         own = [each for name, some in groups.items() if inside in {"", name} for each in some]
-        shown, found = list(by_node(own[:ROWS_MAX], state.gangs, looking.now, colours)), len(own)
+        shown, found = list(by_node(own[:ROWS_MAX], state.gangs, looking.now, looks)), len(own)
     kept = {"by": by if by != "queue" else "", "queue": queue, "in": inside}
     return {
         "drawing": draw(shown, looking.now) if shown else None,
@@ -101,8 +101,15 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "left_out": found - min(found, ROWS_MAX),
         "size": {"width": WIDTH, "left": LEFT, "lane": LANE, "top": TOP},
         "link": lambda **changed: _link(kept, **changed),
-        "legend": list(colours.items())[: nodes.LEGEND_MAX] if by == "node" else [],
+        "legend": _legend(shown, looks) if by == "node" else [],
     }
+
+
+def _legend(lines: Iterable[Line], looks: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The queues that are seen, by name; those that share a look are one."""
+    seen = {span.look for line in lines for span in line.spans}
+    named = [(name, look) for name, look in looks.items() if look in seen and look != figures.REST]
+    return [*named, *([("further queues", figures.REST)] if figures.REST in seen else [])]
 
 
 def _link(kept: Mapping[str, str], **changed: str) -> str:
@@ -119,19 +126,19 @@ def in_order(gangs: list[model.Gang]) -> list[model.Gang]:
     return sorted(alive, key=lambda each: (each.queue, each.position or 0, _end(each) or "~", each.key))
 
 
-def by_queue(gangs: Iterable[model.Gang], now: Instant, colours: Mapping[str, int]) -> Iterator[Line]:
+def by_queue(gangs: Iterable[model.Gang], now: Instant, looks: Mapping[str, str]) -> Iterator[Line]:
     """A row for each gang, under the name of its queue."""
     queue = ""
     for gang in gangs:
         if gang.queue != queue:
             queue = gang.queue
-            yield Line(queue, f"/gangs?queue={quote(queue, safe='')}", colour=colours.get(queue, 0))
+            yield Line(queue, f"/gangs?queue={quote(queue, safe='')}", look=looks.get(queue, figures.REST))
         href = f"/gangs/{quote(gang.namespace, safe='')}/{quote(gang.name, safe='')}"
-        yield Line(gang.job or gang.name, href, tuple(_spans(gang, now, colours.get(queue, 0))))
+        yield Line(gang.job or gang.name, href, tuple(_spans(gang, now, looks.get(queue, figures.REST))))
 
 
 def by_node(
-    shown: Iterable[model.Node], gangs: Iterable[model.Gang], now: Instant, colours: Mapping[str, int]
+    shown: Iterable[model.Node], gangs: Iterable[model.Gang], now: Instant, looks: Mapping[str, str]
 ) -> Iterator[Line]:
     """A row for each node: the gangs on it beside each other, and those that are expected there.
 
@@ -146,13 +153,13 @@ def by_node(
         there: list[Span] = []
         for key in node.gangs:
             if (own := known.get(key)) is not None:
-                there += _spans(own, now, colours.get(own.queue, 0), told=f"{key}: ")
+                there += _spans(own, now, looks.get(own.queue, figures.REST), told=f"{key}: ")
             elif key:
                 there.append(Span("others", now, None, "gangs that you may not see"))
         count = min(len(there), LANES_MAX) or 1
         spans = [dataclasses.replace(each, lane=place, lanes=count) for place, each in enumerate(there[:LANES_MAX])]
         for gang in coming.get(node.name, ()):
-            planned = (each for each in _spans(gang, now, colours.get(gang.queue, 0), told=f"{gang.key}: "))
+            planned = (each for each in _spans(gang, now, looks.get(gang.queue, figures.REST), told=f"{gang.key}: "))
             spans += [each for each in planned if each.kind == "forecast"]
         yield Line(node.name, f"/nodes?node={quote(node.name, safe='')}#node", spans or (_idle(node, now),))
 
@@ -165,24 +172,24 @@ def _end(gang: model.Gang) -> str:
     return gang.expected.end if gang.expected is not None else ""
 
 
-def _spans(gang: model.Gang, now: Instant, colour: int, told: str = "") -> Iterator[Span]:
+def _spans(gang: model.Gang, now: Instant, look: str, told: str = "") -> Iterator[Span]:
     since = figures.moment(gang.since) or now
     if figures.standing(gang) == figures.RUNNING:
         end = figures.moment(_end(gang))
         until = f"until about {_end(gang)}" if end is not None else "nobody says until when"
         kind = "running" if end is not None else "open"
-        yield Span(kind, since, end, f"{told}runs since {gang.since}, {until}", colour)
+        yield Span(kind, since, end, f"{told}runs since {gang.since}, {until}", look)
         return
     waits = figures.moment(gang.created) or now
-    yield Span("waiting", waits, now, f"{told}waits since {gang.created}", colour)
+    yield Span("waiting", waits, now, f"{told}waits since {gang.created}", look)
     length = instant.parse_duration(gang.expected.length) if gang.expected is not None else None
     if gang.forecast is not None and (start := figures.moment(gang.forecast.p50)):
         words = f"{told}starts about {gang.forecast.p50}, nine times in ten by {gang.forecast.p90 or 'a week'}"
-        yield Span("forecast", start, start + length if length else None, words, colour)
+        yield Span("forecast", start, start + length if length else None, words, look)
     elif gang.reservation is not None and (start := figures.moment(gang.reservation.time)):
         room = figures.counted(gang.reservation.nodes, "node")
         words = f"{told}room on {room} is reserved from {gang.reservation.time} on"
-        yield Span("reserved", start, start + length if length else None, words, colour)
+        yield Span("reserved", start, start + length if length else None, words, look)
 
 
 # ------------------------------------------------------------------------------------------------------ drawing
@@ -201,9 +208,8 @@ def draw(lines: Sequence[Line], now: Instant) -> Drawing:
     def bar(span: Span, y: int) -> Bar:
         x, stop = place(span.start), place(span.end if span.end is not None else end)
         tall = (LANE - 2 * PAD) / span.lanes
-        colour = "" if span.kind in {"others", "nobody"} else f" c{span.colour}"
         return Bar(
-            span.kind + colour,
+            f"{span.kind} {span.look}".rstrip(),
             x,
             round(y + PAD + span.lane * tall + (tall / 4 if span.kind == "waiting" else 0), 1),
             round(max(stop - x, 3.0), 1),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pumice.dashboard import figures
 from pumice.errors import PumiceError
 from pumice.processes.access import NODES, PODGROUPS
-from pumice.processes.questions import PARAMETERS
+from pumice.processes.questions import PARAMETERS, POLICY_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ NAMES_OFFERED_MAX = 500  # in a list to choose from
 async def data(looking: Looking) -> Mapping[str, Any]:
     await looking.person.demand("list", PODGROUPS)
     await looking.person.demand("list", NODES)
-    asked = {name: looking.text(name) for name in PARAMETERS}
+    asked = {name: looking.query.get(name, "").strip() for name in PARAMETERS}
     given = {name: value for name, value in asked.items() if value}
     outcome, cause = None, ""
     if set(given) - {"like"}:
@@ -28,10 +28,15 @@ async def data(looking: Looking) -> Mapping[str, Any]:
             outcome = await looking.answers.what_if(given)
         except PumiceError as error:
             cause = str(error)
+    told = outcome.forecasts.values() if outcome is not None else ()
+    whens = [when for each in told for when in (each.before, each.after) if when is not None]
     jobs = {each.key: each.job for each in looking.state.gangs}
     return {
         "asked": asked,
         "outcome": outcome,
+        "is_cut_short": any(when.p50 is None and not when.complete for when in whens),
+        "is_guessed": any(when.without_estimate for when in whens),
+        "policy_bytes": POLICY_BYTES_MAX,
         "cause": cause,
         "jobs": jobs,
         "nodes": sorted((each.name for each in looking.state.nodes), key=figures.natural)[:NAMES_OFFERED_MAX],

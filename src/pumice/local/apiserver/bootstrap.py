@@ -229,15 +229,15 @@ def _kubernetes_endpoints(address: str, port: int) -> Object:
     return _object("v1", "Endpoints", "kubernetes", None, "default") | {"subsets": [subset]}
 
 
-class NamespaceFurniture:
+class NamespaceDefaults:
     """Every namespace gets its default service account and the map with the server's certificate, the moment it is there."""
 
     def __init__(self, backend: Backend, certificate: str) -> None:
         self.backend = backend
         self.certificate = certificate
-        backend.store.listeners.append(self._furnish)
+        backend.store.listeners.append(self._add_defaults)
 
-    def _furnish(self, change: Change) -> None:
+    def _add_defaults(self, change: Change) -> None:
         if change.collection != "namespaces" or change.before is not None or change.after is None:
             return
         name = change.after.name

@@ -1,4 +1,4 @@
-"""Events are kept for an hour after they were last written, and not more of them than fit on the shelf."""
+"""Events are kept for an hour after they were last written, and of very many only the newest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVENT_LIFE = instant.HOUR  # kube-apiserver's own --event-ttl
 EVENTS_MAX = 20_000
 
 
-class EventShelf:
+class EventRetention:
     """Follows the events in the order in which they were last written; the oldest go first."""
 
     def __init__(self, backend: Backend) -> None:

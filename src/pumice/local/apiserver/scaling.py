@@ -53,7 +53,7 @@ def scale_of(writer: Writer, call: Call, obj: Object) -> Object:
 
 
 async def write_scale(writer: Writer, call: Call) -> Object:
-    """Sets the replicas through the object's own road into the store."""
+    """Sets the replicas by an ordinary update of the object."""
     entry = writer.backend.entry(call.resource, call.namespace, call.name)
     obj = writer.backend.load(call.resource, entry)
     scale = scale_of(writer, call, obj)

@@ -18,7 +18,7 @@ from pumice.local.apiserver.backend import Backend
 from pumice.local.apiserver.decoding import read_typed
 from pumice.local.apiserver.deleting import Remover, read_options
 from pumice.local.apiserver.disruption import Budgets
-from pumice.local.apiserver.event_retention import EventShelf
+from pumice.local.apiserver.event_retention import EventRetention
 from pumice.local.apiserver.garbage import Housekeeping
 from pumice.local.apiserver.pages import Pages
 from pumice.local.apiserver.pod_subresources import PodCalls
@@ -80,17 +80,17 @@ class Server:
         self.reviews = AccessReviews(self.backend, self.authorizer, self.authenticator)
         self.pages = Pages(self.backend, f"{settings.address}:{settings.port}")
         self._task: asyncio.Task[None] | None = None
-        self._furnish(settings)
+        self._install(settings)
 
-    def _furnish(self, settings: Settings) -> None:
+    def _install(self, settings: Settings) -> None:
         """Serves the definitions that a journal brought back, and puts in what a fresh server holds."""
-        furniture = bootstrap.NamespaceFurniture(self.backend, settings.certificate)
+        defaults = bootstrap.NamespaceDefaults(self.backend, settings.certificate)
         for entry in self.backend.store.collection(crds.COLLECTION).entries():
             self._serve_definition(decode(entry.body))
         self.backend.store.listeners.append(self._follow_definitions)
         for collection, obj in bootstrap.initial_objects(settings.address, settings.port):
-            furniture.install(collection, obj)
-        EventShelf(self.backend)
+            defaults.install(collection, obj)
+        EventRetention(self.backend)
         self.housekeeping.look_at_everything()
 
     def _follow_definitions(self, change: Change) -> None:

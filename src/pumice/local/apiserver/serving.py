@@ -103,7 +103,7 @@ class EmbeddedServer:
         return self._place.folder / name
 
     def _authority(self, now: dt.datetime) -> certificates.Pair:
-        """The one of before, if it is good for a while, so that kubeconfigs in other places stay valid."""
+        """Kept across restarts while it is good for some time yet, so that kubeconfigs in other places stay valid."""
         pair = self._load_pair("ca", now)
         if pair is None:
             pair = certificates.authority("pumice", now=now)
@@ -111,7 +111,7 @@ class EmbeddedServer:
         return pair
 
     def _write_administrator(self, authority: certificates.Pair, now: dt.datetime) -> None:
-        """The one of before too: a client that runs reads certificate and key one after the other, and must not find one of each life."""
+        """Kept across restarts, too: a running client reads certificate and key one after the other, and must not mix two pairs."""
         pair = self._load_pair("admin", now, authority)
         if pair is None:
             pair = certificates.client_pair(authority, ADMINISTRATOR, ADMINISTRATORS, now=now)

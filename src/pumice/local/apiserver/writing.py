@@ -1,4 +1,4 @@
-"""create, update and patch: one road into the store.
+"""create, update and patch: one path into the store.
 
 body -> shape -> defaults -> mutating admission -> checks -> validating admission -> compare-and-swap -> answer
 """

@@ -60,7 +60,7 @@ State: TypeAlias = Waiting | Running | Ended
 
 @dataclasses.dataclass(slots=True)
 class ContainerRecord:
-    """One container's story so far; the part that runs it writes it."""
+    """What happened to one container so far; whatever runs it writes it."""
 
     name: str
     image: str

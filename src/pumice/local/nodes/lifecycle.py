@@ -73,7 +73,7 @@ class NodeLifecycle:
             str, Instant
         ] = {}  # when a NoExecute taint was first seen: not all say when they were added
         self._missing_since: dict[str, float] = {}  # nodes that pods name and that do not exist
-        self._tenants: dict[str, dict[Key, None]] = {}  # pods by node, in the order in which they came
+        self._pods_by_node: dict[str, dict[Key, None]] = {}  # pods by node, in the order in which they came
         self._node_queue: WorkQueue[str] = WorkQueue(chance)
         self._pod_queue: WorkQueue[Key] = WorkQueue(chance)
 
@@ -118,7 +118,7 @@ class NodeLifecycle:
                 name = change.object.metadata.name
                 for known in (self._heard_at, self._renewed, self._said, self._tainted_at):
                     known.pop(name, None)
-                self._look_at_tenants(name)
+                self._look_at_pods_of(name)
 
     def _see_node(self, node: Node) -> None:
         name, ready = node.metadata.name, _ready(node)
@@ -132,7 +132,7 @@ class NodeLifecycle:
         else:
             self._tainted_at.pop(name, None)
         self._node_queue.add(name)
-        self._look_at_tenants(name)
+        self._look_at_pods_of(name)
 
     def _see_pods(self, news: Sequence[News]) -> None:
         for change in news:
@@ -145,18 +145,18 @@ class NodeLifecycle:
             if isinstance(change, Deleted):
                 self._forget(node, key)
             else:
-                self._tenants.setdefault(node, {})[key] = None
+                self._pods_by_node.setdefault(node, {})[key] = None
                 self._consider(node, key)
 
     def _forget(self, node: str, key: Key) -> None:
-        tenants = self._tenants.get(node, {})
-        tenants.pop(key, None)
-        if not tenants:
-            self._tenants.pop(node, None)
+        pods = self._pods_by_node.get(node, {})
+        pods.pop(key, None)
+        if not pods:
+            self._pods_by_node.pop(node, None)
             self._missing_since.pop(node, None)
 
-    def _look_at_tenants(self, name: str) -> None:
-        for key in self._tenants.get(name, ()):
+    def _look_at_pods_of(self, name: str) -> None:
+        for key in self._pods_by_node.get(name, ()):
             self._consider(name, key)
 
     def _consider(self, name: str, key: Key) -> None:

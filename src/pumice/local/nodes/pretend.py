@@ -46,7 +46,7 @@ GPU = "nvidia.com/gpu"
 
 
 class Trouble(enum.IntEnum):
-    """What ails a node; the worse of what it was told and of what its annotations say counts."""
+    """What is wrong with a node; the worse of what trouble() was told and of what its annotations say counts."""
 
     NONE = 0
     NOT_READY = 1  # says so, and carries on
@@ -71,7 +71,7 @@ def pretend_nodes(
 
 
 class _PretendNode:
-    """One of our nodes: what it has given away, which pods it has, and what ails it."""
+    """One of our nodes: what it has given away, which pods it has, and what is wrong with it."""
 
     def __init__(self, facts: NodeFacts, node: Node) -> None:
         self.facts = facts
@@ -285,7 +285,7 @@ class PretendAgent:
         self._written[metadata.uid] = version
 
     async def _report_node(self, name: str) -> None:
-        """Makes the node's object say what ails it, and its heart beat or not."""
+        """Writes the node's readiness, and starts or stops its heartbeat."""
         node = self._nodes[name]
         trouble = node.trouble
         if trouble is Trouble.GONE:

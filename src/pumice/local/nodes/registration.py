@@ -192,7 +192,7 @@ class Heartbeats:
         self._queue: WorkQueue[str] = WorkQueue(runtime.chance, retry_s_max=self._renew_s)
 
     def add(self, name: str, uid: str) -> None:
-        """The node's heart beats from now on."""
+        """Renews the node's lease from now on."""
         if self._uids.get(name) != uid:
             self._uids[name] = uid
             self._queue.add(name)

@@ -48,3 +48,4 @@ def admit(session: Session, gang: GangState) -> None:
             return
     session.points.enqueued.tell(gang)
     gang.admit()
+    session.moved_gangs.append(gang)

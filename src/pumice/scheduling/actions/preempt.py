@@ -7,6 +7,7 @@ in a later cycle, when the victims have left.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -124,10 +125,12 @@ class _Preempting:
         one by one. A plugin may want half a gang to hold free room (sla, for one that is due): then they are.
         """
         session = self.session
-        if len({(session.shape(task), task.priority) for task in needy}) != 1 or session.is_pipelined(gang):
+        if len(session.shapes.count(gang.gang, needy)) != 1 or len({task.priority for task in needy}) != 1:
+            return False
+        if session.is_pipelined(gang):
             return False
         screen = pool.screen(gang, needy[0])
-        return not screen.freeing.any() and backoff.free_places(session, gang) < session.shortfall(gang)
+        return not pool.frees_any(screen) and backoff.free_places(session, gang) < session.shortfall(gang)
 
     def _within(self, gang: GangState, pool: Pool) -> None:
         """A member for a lower-ranked member, where the gang has its minimum also afterwards."""
@@ -150,7 +153,7 @@ class _Preempting:
         shape = session.shape(task)
         if not (own or pool.has_room(shape)) or not _may_preempt(session, task, shape):
             return False
-        question = _Question(task, shape, self._nodes(shape, pool))
+        question = _Question(session, task, self._nodes(shape, pool))
         if not len(question.nodes):
             return False
         trial = _Trial(session, statement, gang, task, pool, within=True)
@@ -158,7 +161,7 @@ class _Preempting:
             return trial.on_gentlest(question.nodes, self._candidates(len(question.nodes)))
         where = shape.fits(session.room.future)
         where[own] = True
-        nodes = question.in_order(session, free_first=True)
+        nodes = question.in_order(free_first=True)
         return any(session.spend(1) and trial.on(node) for node in nodes[where[nodes]].tolist())
 
     def _make_room(self, statement: Statement, gang: GangState, task: Task, pool: Pool, *, free_first: bool) -> bool:
@@ -169,23 +172,23 @@ class _Preempting:
             return False
         screen = pool.screen(gang, task)
         if (shut := pool.shut(screen)) is None:
-            question = _Question(task, shape, self._nodes(shape, pool))
-            if pool.is_open(screen)[question.nodes].any():
+            question = _Question(session, task, self._nodes(shape, pool))
+            if pool.is_open(screen, question.nodes).any():
                 return self._try_in_order(_Trial(session, statement, gang, task, pool, screen), question, free_first)
-            mixed = not self.arguments.topology_aware and question.is_mixed(session)
+            mixed = not self.arguments.topology_aware and question.is_mixed
             shut = screen.shut = Shut(pool.columns.moves, question.nodes, mixed)
         self.free_came_first |= free_first and shut.mixed
         pool.give_up(shut.nodes, task)
         return False
 
     def _try_in_order(self, trial: _Trial, question: _Question, free_first: bool) -> bool:  # noqa: FBT001
-        session, pool, task = self.session, trial.pool, trial.task
+        pool, task = trial.pool, trial.task
         if self.arguments.topology_aware:
             return trial.on_gentlest(pool.promising(question.nodes, task), self._candidates(len(question.nodes)))
-        self.free_came_first |= free_first and question.is_mixed(session)
-        nodes = pool.promising(question.in_order(session, free_first=free_first), task)
+        self.free_came_first |= free_first and question.is_mixed
+        nodes = pool.promising(question.in_order(free_first=free_first), task)
         assert trial.screen is not None
-        return pool.first_that_works(nodes, pool.is_open(trial.screen)[nodes], task, trial.on)
+        return pool.first_that_works(nodes, pool.is_open(trial.screen, nodes), task, trial.on)
 
     def _nodes(self, shape: Shape, pool: Pool) -> Indexes:
         """Those that evictions could open for such a pod."""
@@ -200,27 +203,28 @@ class _Preempting:
         return min(wanted, arguments.candidates_most, feasible)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class _Question:
-    """A task, and the nodes that evictions could open for it."""
+    """A task, and the nodes that evictions could open for it, as of now."""
 
-    task: Task
-    shape: Shape
-    nodes: Indexes
+    def __init__(self, session: Session, task: Task, nodes: Indexes) -> None:
+        self.session = session
+        self.task = task
+        self.nodes = nodes
 
-    def _costs(self, session: Session) -> Mask:
+    @functools.cached_property
+    def _costs(self) -> Mask:
         """Free room means free of evictions: a node with room that some filter refuses costs victims all the same."""
-        costs: Mask = ~session.placer.feasible(self.shape, None)[self.nodes]
+        costs: Mask = ~self.session.placer.feasible(self.session.shape(self.task), None)[self.nodes]
         return costs
 
-    def is_mixed(self, session: Session) -> bool:
+    @property
+    def is_mixed(self) -> bool:
         """Whether there is free room as well as room that costs victims."""
-        costs = self._costs(session)
-        return bool(costs.any() and not costs.all())
+        return bool(self._costs.any() and not self._costs.all())
 
-    def in_order(self, session: Session, *, free_first: bool) -> Indexes:
-        scores = session.placer.scores(self.shape, self.task, self.nodes)
-        order = np.lexsort((-scores, self._costs(session))) if free_first else np.argsort(-scores, kind="stable")
+    def in_order(self, *, free_first: bool) -> Indexes:
+        scores = self.session.placer.scores(self.session.shape(self.task), self.task, self.nodes)
+        order = np.lexsort((-scores, self._costs)) if free_first else np.argsort(-scores, kind="stable")
         return self.nodes[order]
 
 
@@ -277,7 +281,8 @@ class _Trial:
             if self.screen is not None:
                 self.pool.refuse(self.screen, node)
             return None
-        return eviction.victim_order(session, self.gang, victims)
+        chosen = {victim.uid for victim in victims}
+        return [each for each in candidates if each.uid in chosen]
 
     def on(self, node: int) -> bool:
         """Evict until the pod fits here, spare who need not go, and promise the place."""
@@ -323,7 +328,7 @@ class _Trial:
     def on_gentlest(self, nodes: Indexes, enough: int) -> bool:
         """Topology-aware mode: of some nodes that work, the one whose victims matter least."""
         found: list[tuple[tuple[float, ...], int, list[Task]]] = []
-        is_open = np.ones_like(nodes, dtype=bool) if self.screen is None else self.pool.is_open(self.screen)[nodes]
+        is_open = np.ones_like(nodes, dtype=bool) if self.screen is None else self.pool.is_open(self.screen, nodes)
         for node, may_work in zip(nodes.tolist(), is_open.tolist(), strict=True):
             if not may_work:
                 self.pool.give_up(node, self.task)

@@ -81,7 +81,7 @@ def _reclaim_for(session: Session, statement: Statement, gang: GangState, task: 
     screen = pool.screen(gang, task)
     if (shut := pool.shut(screen)) is None:
         nodes = pool.promising(np.flatnonzero(session.placer.evictable(shape) & pool.could_open(shape)), task)
-        is_open = pool.is_open(screen)[nodes]
+        is_open = pool.is_open(screen, nodes)
         if is_open.any():
             trial = _Trial(session, statement, gang, task, pool, screen)
             return pool.first_that_works(nodes, is_open, task, trial.on)

@@ -86,13 +86,13 @@ def close(session: Session) -> Decisions:
         ungated=tuple(session.ungated),
         pipelined=pipelined,
         gangs=reports,
-        queues=_allocated_by_queue(session),
+        queues=_allocated_by_queue(session) if session.explain else {},
         figures=dict(session.figures),
         shares=dict(session.shares),
         factors=dict(session.factors),
         factor_weights=dict(session.factor_weights),
         usage=dict(session.usage),
-        stranded=idle.stranded(session.room, (room for report in reports.values() for room in report.room))
+        stranded=idle.stranded(session.room, (room for gang in session.restless for room in reports[gang.key].room))
         if session.explain
         else (),
         unfinished=session.budget <= 0,
@@ -169,13 +169,15 @@ def _commits(session: Session) -> tuple[GangCommit, ...]:
 
 
 def _evictions(session: Session) -> tuple[Evict, ...]:
+    evictions = [(each, claimant) for each, claimant in session.accepted if isinstance(each, Eviction)]
+    if not evictions:
+        return ()
     stories, found = Stories(session), []
-    for operation, claimant in session.accepted:
-        if isinstance(operation, Eviction):
-            assert operation.cause is not None, f"nothing says why {operation.task.key} has to go"
-            key = claimant.key if claimant is not None else ""
-            story = stories.story(operation.task, operation.rule, operation.cause, claimant)
-            found.append(Evict(operation.task, operation.rule, key, operation.cause, story))
+    for operation, claimant in evictions:
+        assert operation.cause is not None, f"nothing says why {operation.task.key} has to go"
+        key = claimant.key if claimant is not None else ""
+        story = stories.story(operation.task, operation.rule, operation.cause, claimant)
+        found.append(Evict(operation.task, operation.rule, key, operation.cause, story))
     return tuple(found)
 
 
@@ -206,19 +208,24 @@ def _admitted(session: Session, reports: Mapping[str, GangReport]) -> dict[str, 
 
 
 def _reports(session: Session) -> dict[str, GangReport]:
-    """Of all gangs in the snapshot's order. Steady ones of which nobody has spoken have the report that they had."""
+    """Of all gangs in the snapshot's order. Steady ones of which nobody has spoken have the report that they had, which is left out
+    where nobody reads it.
+    """
     positions = _positions(session) if session.explain else {}
     found = {}
     for key, gang in _to_report(session).items():
         if (failure := session.aside.gangs.get(key) or session.closed_by) is not None:
             found[key] = _report_aside(gang, failure.reason)
-        elif not session.explain and not gang.tally[Status.RUNNING]:
+        elif not session.explain and (not gang.tally[Status.RUNNING] or _is_ready(session, gang)):
             found[key] = _report_phase(session, gang)
         elif not (gang.gang.is_steady and _goes_on(session, gang)):
             with session.turn_of(gang):
                 found[key] = _report(session, gang, positions.get(key, 0))
-    steady = session.steady.sum(_SteadyReports).up_to_date(session.expected)
-    return {key: found[key] if key in found else steady[key] for key in session.snapshot.gangs}
+    if not session.explain:
+        news = session.steady.sum(_NewlySteady).gangs
+        return {**{key: _report_steady(gang, None) for key, gang in news.items()}, **found}
+    reports = {**session.steady.sum(_SteadyReports).up_to_date(session.expected), **found}
+    return {key: reports[key] for key in session.snapshot.gangs}
 
 
 def _to_report(session: Session) -> dict[str, GangState]:
@@ -238,6 +245,19 @@ def _goes_on(session: Session, gang: GangState) -> bool:
         return False
     with session.turn_of(gang):
         return session.is_ready(gang)
+
+
+class _NewlySteady:
+    """Gangs that run and are whole, and whose groups do not say so yet."""
+
+    def __init__(self) -> None:
+        self.gangs: dict[str, Gang] = {}
+
+    def add(self, gang: Gang, sign: int) -> None:
+        if sign < 0:
+            self.gangs.pop(gang.key, None)
+        elif gang.spec.phase != PodGroupPhase.RUNNING.value:
+            self.gangs[gang.key] = gang
 
 
 class _SteadyReports:
@@ -302,13 +322,13 @@ def _report_aside(gang: GangState, why: verdict.Reason) -> GangReport:
 
 
 def _report_phase(session: Session, gang: GangState) -> GangReport:
-    """As far as the next cycle depends on it, for a gang that does not run: whether it waits for admission or for room."""
-    phase = _phase(gang, unschedulable=True, promised=gang.key in session.made_room_for, now=session.now)
+    """As far as the next cycle depends on it, for a gang that does not run, or is ready: whether it waits for admission or for room."""
+    phase = _phase(gang, unschedulable=False, promised=gang.key in session.made_room_for, now=session.now)
     tally = gang.tally
     return GangReport(
         gang=gang.key,
         phase=phase,
-        running=0,
+        running=tally[Status.RUNNING],
         succeeded=tally[Status.SUCCEEDED],
         failed=tally[Status.FAILED],
         conditions=(),
@@ -348,6 +368,11 @@ def _report(session: Session, gang: GangState, position: int) -> GangReport:
         report = msgspec.structs.replace(report, position=position)
     gang.gang.known[_report] = (basis, report)
     return report
+
+
+def _is_ready(session: Session, gang: GangState) -> bool:
+    with session.turn_of(gang):
+        return gang.key in session.gangs and session.is_ready(gang)
 
 
 def _is_untouched(session: Session, gang: GangState) -> bool:

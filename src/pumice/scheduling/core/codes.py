@@ -51,7 +51,7 @@ class Facts(Struct, frozen=True, omit_defaults=True, rename="camel"):
     state: Annotated[str, Meta(description="state of the queue")] = ""
     parent: Annotated[str, Meta(description="parent that a queue names")] = ""
     child: Annotated[str, Meta(description="queue that names the parent")] = ""
-    gang: Annotated[str, Meta(description="namespace/name of a PodGroup")] = ""
+    gang: Annotated[str, Meta(description="namespace/name of a PodGroup, or `a gang of others`")] = ""
     role: Annotated[str, Meta(description="task of a Job, or sub group policy")] = ""
     names: Annotated[tuple[str, ...], Meta(description="several of what the reason is about")] = ()
     name: Annotated[str, Meta(description="a claim, quota, container, gate or policy, by its name")] = ""
@@ -89,6 +89,7 @@ _SUBJECT: Callable[[Facts], tuple[object, ...]] = operator.attrgetter(
     *(field for field in Facts.__struct_fields__ if field not in _MOVES)
 )
 NO_FACTS = Facts()
+A_GANG_OF_OTHERS = "a gang of others"  # in place of a key, for readers who may not see whose
 
 
 def _amounts_text(facts: Facts, pattern: str, separator: str = "; ") -> str:
@@ -249,10 +250,12 @@ class Code(enum.Enum):
     def text(self, facts: Facts) -> str:
         """The sentence for people."""
         if callable(self.sentence):
-            return self.sentence(facts)
-        if "{" not in self.sentence:
+            text = self.sentence(facts)
+        elif "{" not in self.sentence:
             return self.sentence
-        return self.sentence.format_map({**msgspec.structs.asdict(facts), "names": ", ".join(facts.names)})
+        else:
+            text = self.sentence.format_map({**msgspec.structs.asdict(facts), "names": ", ".join(facts.names)})
+        return text.replace(f"gang {A_GANG_OF_OTHERS}", A_GANG_OF_OTHERS)
 
     # fmt: off
     PLUGIN = "Plugin", "a plugin from outside of Pumice says no, in its own words", _own_words
@@ -502,7 +505,14 @@ DEADLOCKS = frozenset({Code.HOLDS_WHILE_WAITING, Code.QUOTA_HELD})
 
 # Whose facts have gangs for names; with all others they are queues, resources or tiers.
 NAMES_ARE_GANGS = frozenset(
-    each.value for each in (Code.HOLDS_WHILE_WAITING, Code.QUOTA_HELD, Code.QUOTA_GIVEN_BACK, Code.VICTIM_OF_DEADLOCK)
+    each.value
+    for each in (
+        Code.HOLDS_WHILE_WAITING,
+        Code.QUOTA_HELD,
+        Code.QUOTA_GIVEN_BACK,
+        Code.SURPLUS_AHEAD,
+        Code.VICTIM_OF_DEADLOCK,
+    )
 )
 
 # Nothing but a change of the gang or of the cluster helps.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from pumice.scheduling import actions, plugins
@@ -17,7 +18,7 @@ from pumice.scheduling.placing.pending import PendingMembers
 from pumice.scheduling.time import reservations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pumice.cluster.state import Snapshot
     from pumice.instant import Instant
@@ -43,11 +44,13 @@ def plan(  # noqa: PLR0913  what a cycle depends on, all of it
     budget: int = UNLIMITED_BUDGET,
     grace_s: int = GRACE_SECONDS,
     explain: bool = True,
+    idle: bool = False,
     shortcuts: Shortcuts = NO_SHORTCUTS,
 ) -> Decisions:
     """What should happen now, and the memory for the next cycle; nothing is written, and no argument is changed.
 
-    Without `explain` the same is decided, and of gangs that hold nothing only the phase is told: enough for a run ahead.
+    Without `explain` the same is decided, only phases are told, those of gangs that go on running are left out, and what queues hold, too:
+    enough for a run ahead. So is, while nobody waits, an `idle` cycle: it only learns, without actions and the plugins that they alone ask.
     Whoever only asks about one gang may take `shortcuts`.
     """
     modules = {plugins.find(option.name, extra_plugins).__module__: option.name for option in policy.options}
@@ -65,7 +68,7 @@ def plan(  # noqa: PLR0913  what a cycle depends on, all of it
             shortcuts=shortcuts,
         )
         try:
-            return _plan(session, extra_plugins, grace_s)
+            return _plan(session, extra_plugins, grace_s, idle=idle)
         except Exception as error:
             at = session.turn.key if session.turn is not None else ""
             left = aside.after(failure_of(error, at, modules))
@@ -75,20 +78,20 @@ def plan(  # noqa: PLR0913  what a cycle depends on, all of it
     raise AssertionError(f"{len(aside.failures)} gangs and plugins were set aside, and the next one fails too")
 
 
-def _plan(session: Session, extra_plugins: Mapping[str, type[Plugin]], grace_s: int) -> Decisions:
-    open_plugins(session, extra_plugins)
+def _plan(session: Session, extra_plugins: Mapping[str, type[Plugin]], grace_s: int, *, idle: bool) -> Decisions:
+    open_plugins(session, extra_plugins, idle=idle)
     missing = (each for name, each in session.aside.plugins.items() if plugins.find(name, extra_plugins).essential)
     session.closed_by = next(missing, None)
     if session.closed_by is None:
         mend_attempts(session, grace_s)
         session.points.begin.tell()
-        _run_actions(session)
+        _run_actions(session, () if idle else session.policy.actions)
     with session.ports.measure("close", "session"):
         return build_decisions.close(session)
 
 
-def _run_actions(session: Session) -> None:
-    for name in session.policy.actions:
+def _run_actions(session: Session, names: Sequence[str]) -> None:
+    for name in names:
         with session.ports.measure("action", name):
             actions.NAMES[name](session)
         if session.is_answered:
@@ -111,14 +114,17 @@ def open_session(
     return session
 
 
-def open_plugins(session: Session, extra_plugins: Mapping[str, type[Plugin]]) -> None:
+def open_plugins(session: Session, extra_plugins: Mapping[str, type[Plugin]], *, idle: bool = False) -> None:
     reservations.mark_gangs(session)
     for option in session.policy.options:
-        if option.name in session.aside.plugins:
+        is_needed = not idle or not plugins.find(option.name, extra_plugins).only_for_waiting
+        if option.name in session.aside.plugins or not is_needed:
             continue
         session.points.registering(option)
         with session.ports.measure("plugin", option.name):
-            plugin = plugins.make(option, session.policy.source, extra_plugins)
+            read = functools.partial(plugins.read, option, session.policy.source, extra_plugins)
+            args = session.snapshot.kept((plugins.read, option.name), option, read)
+            plugin = plugins.make(option, args, extra_plugins)
             session.plugins.append(plugin)
             plugin.open(session)
     session.settle()

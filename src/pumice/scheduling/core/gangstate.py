@@ -18,15 +18,10 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.verdict import FitError, Reason
 
-_READY = _BOUND, _BINDING, _RUNNING, _ALLOCATED, _SUCCEEDED = (
-    Status.BOUND,
-    Status.BINDING,
-    Status.RUNNING,
-    Status.ALLOCATED,
-    Status.SUCCEEDED,
-)
+_BOUND, _BINDING, _RUNNING, _ALLOCATED = Status.BOUND, Status.BINDING, Status.RUNNING, Status.ALLOCATED
+_SUCCEEDED, _PIPELINED, _PENDING = Status.SUCCEEDED, Status.PIPELINED, Status.PENDING
+_NOT_ADMITTED = frozenset({"", PodGroupPhase.PENDING.value})
 _NOBODY = (0,) * len(Status)
-_VALID = (*_READY, Status.PIPELINED, Status.PENDING)
 
 
 class Tally:
@@ -64,7 +59,7 @@ class Tally:
     @property
     def valid(self) -> int:
         """Placed, waiting or done: all that could still make up the gang."""
-        return sum(self.counts[status] for status in _VALID)
+        return self.ready + self.counts[_PIPELINED] + self.counts[_PENDING]
 
     @property
     def occupying(self) -> int:
@@ -243,7 +238,7 @@ class GangState:
 
     @property
     def is_waiting_for_admission(self) -> bool:
-        return self.phase in {"", PodGroupPhase.PENDING.value}
+        return self.phase in _NOT_ADMITTED
 
     @property
     def roles_count(self) -> bool:
@@ -288,9 +283,7 @@ class GangState:
 
     @property
     def wants_closeness(self) -> bool:
-        if self.closeness is None and not self.spec.policies:
-            return False  # as of most gangs; its only sub gang is itself
-        return self.closeness is not None or any(sub.closeness is not None for sub in self.subs)
+        return self.gang.wants_closeness
 
     @property
     def has_policies(self) -> bool:

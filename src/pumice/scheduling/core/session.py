@@ -6,6 +6,7 @@ import functools
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pumice.cluster.columns import NodeTable
 from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.core import steady, task_order
 from pumice.scheduling.core.codes import Code, Facts
@@ -132,11 +133,13 @@ class Session:
         self.restless = [self.gangs[gang.key] for gang in self.steady.restless if gang.key in self.gangs]
         self.room = Room(snapshot.nodes)
         self.is_ahead = False  # while the room is that of a later moment (scheduling/time/later.py)
-        self.total: MutableAmounts = snapshot.nodes.total()
+        allocatable = snapshot.nodes.allocatable
+        self.total: MutableAmounts = dict(snapshot.kept(NodeTable.total, allocatable, snapshot.nodes.total))
         self.units = self.budget = budget
         self.points = Points()
         self.plugins: list[Plugin] = []  # in the policy's order
         self.shapes = ShapeBook(snapshot.nodes.axis, snapshot.gangs)
+        self.shape: Callable[[Task], Shape] = self.shapes.of
         self.placer = Placer(self)
         self.accepted: list[tuple[Operation, GangState | None]] = []  # with the gang that it was done for
         self.moved_gangs: list[
@@ -179,16 +182,21 @@ class Session:
         self.published.setdefault(metric.name, {})[labels] = value
 
     def shared(self, kind: Callable[[Session], T]) -> T:
-        """Machinery that several plugins use, made once a session, by the first that asks."""
+        """Machinery that several plugins use, made once a session, by the first that asks.
+
+        What says that it is `of_node_objects` follows from those alone, and is kept until one of them changes.
+        """
         if kind not in self._shared:
-            self._shared[kind] = kind(self)
+            is_lasting = getattr(kind, "of_node_objects", False)
+            make = functools.partial(kind, self)
+            objects = self.snapshot.nodes.objects
+            self._shared[kind] = self.snapshot.kept(kind, objects, make) if is_lasting else make()
         made: T = self._shared[kind]
         return made
 
     def settle(self) -> None:
         """After all plugins have opened: what any of them reads makes up the shapes."""
-        self.shapes.reads |= self.points.reads
-        self.shapes.traits = self.points.traits
+        self.shapes.settle(self.points.reads, self.points.traits)
         self.reserved_room = ReservedRoom(self)
         self.made_room_for.update(self.reserved_room.held)
 
@@ -207,9 +215,6 @@ class Session:
         return self.budget > 0
 
     # ------------------------------------------------------------------------------------------------- look-ups
-
-    def shape(self, task: Task) -> Shape:
-        return self.shapes.of(task)
 
     def on_nodes(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, int]]:
         """Tasks with their nodes; not those whose node is gone while their pods still exist."""

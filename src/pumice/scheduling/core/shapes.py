@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,7 +19,7 @@ from pumice.api import names
 from pumice.cluster.columns import FIRST_ROWS, PODS_ROW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from pumice.cluster.columns import Axis, Column, Mask
     from pumice.cluster.gangs import Gang
@@ -122,6 +124,11 @@ _PARTS: tuple[tuple[Reads, Callable[[Task], Hashable]], ...] = (
 )
 
 
+@functools.cache  # a policy has one value of it, and asking flags takes longer than reading most parts
+def _parts(reads: Reads) -> tuple[Callable[[Task], Hashable], ...]:
+    return tuple(part for read, part in _PARTS if read & reads)
+
+
 @dataclasses.dataclass(slots=True, eq=False)
 class Shape:
     """Equal pods, what they ask for as a column, and what the cycle has already found out about them."""
@@ -157,16 +164,43 @@ def copies(free: Column, demand: Column, rows: Iterable[int]) -> Column:
     return np.maximum(fit, 0, out=fit)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Trait:
+    """What a plugin makes of a pod that tells it from others (`Points.declare`)."""
+
+    of: Callable[[Task], Hashable]
+    concerns: Callable[[Task], bool] | None
+    lasts: Hashable
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Read:
+    """What does not change as long as the pod's gang does not: a part of its shape's key, and the traits that are asked anew in every cycle."""
+
+    key: Hashable
+    anew: tuple[int, ...]
+
+
+_ALL, _MIXED = "all members", _Read(None, ())  # no uid; and what is read of members that differ
+
+
 class ShapeBook:
     """Finds the shape of a task; the key is what the enabled plugins declare they read, and traits of their own making."""
 
     def __init__(self, axis: Axis, gangs: Mapping[str, Gang]) -> None:
         self.axis = axis
         self._gangs = gangs
-        self.reads = Reads.NOTHING
-        self.traits: list[Callable[[Task], Hashable]] = []
+        self._reads = Reads.NOTHING
+        self._traits: Sequence[Trait] = ()
+        self._kept: Hashable = None
         self._shapes: dict[Hashable, Shape] = {}
         self._of_task: dict[str, Shape] = {}
+        self._of_gang: dict[str, Shape | None] = {}
+
+    def settle(self, reads: Reads, traits: Sequence[Trait]) -> None:
+        """From now on these tell pods apart."""
+        self._reads, self._traits = reads, traits
+        self._kept = (ShapeBook, reads.value, tuple([trait.lasts for trait in traits]))
 
     def of(self, task: Task) -> Shape:
         shape = self._of_task.get(task.uid)
@@ -174,17 +208,48 @@ class ShapeBook:
             shape = self._of_task[task.uid] = self._find(task)
         return shape
 
-    def _read(self, task: Task) -> Hashable:
-        """The parts of the pod that plugins read, which do not change as long as its gang does not."""
-        gang = self._gangs.get(task.gang)
-        known = {} if gang is None else gang.known.setdefault((ShapeBook, self.reads), {})
-        parts: Hashable = known.get(task.uid)
-        if parts is None:
-            parts = known[task.uid] = tuple([part(task) for read, part in _PARTS if read & self.reads])
-        return parts
+    def of_all(self, gang: Gang, first: Task) -> Shape | None:
+        """The shape that all members have, as in most gangs; None where they differ, or where that has to be asked anew in every cycle."""
+        if gang.key in self._of_gang:
+            return self._of_gang[gang.key]
+        known = gang.known.setdefault(self._kept, {})
+        read = known.get(_ALL)
+        if read is None:
+            reads = {self._read(task, known) for task in gang.tasks}
+            read = known[_ALL] = _MIXED if len(reads) > 1 else reads.pop()
+        shape = self._of_gang[gang.key] = None if read is _MIXED or read.anew else self._shape(read.key, first)
+        return shape
+
+    def count(self, gang: Gang, tasks: Sequence[Task]) -> Counter[Shape]:
+        """How many of these members are of which shape."""
+        shape = self.of_all(gang, tasks[0]) if tasks else None
+        return Counter(map(self.of, tasks)) if shape is None else Counter({shape: len(tasks)})
 
     def _find(self, task: Task) -> Shape:
-        key = (task.request, self._read(task), *[trait(task) for trait in self.traits])
+        gang = self._gangs.get(task.gang)
+        read = self._read(task, {} if gang is None else gang.known.setdefault(self._kept, {}))
+        if not read.anew:
+            return self._shape(read.key, task)
+        return self._shape((read.key, *[(number, self._traits[number].of(task)) for number in read.anew]), task)
+
+    def _read(self, task: Task, known: dict[str, _Read]) -> _Read:
+        read = known.get(task.uid)
+        if read is None:
+            read = known[task.uid] = self._look(task)
+        return read
+
+    def _look(self, task: Task) -> _Read:
+        parts = tuple([part(task) for part in _parts(self._reads)])
+        concerned = [
+            (number, trait)
+            for number, trait in enumerate(self._traits)
+            if trait.concerns is None or trait.concerns(task)
+        ]
+        lasting = tuple([(number, trait.of(task)) for number, trait in concerned if trait.lasts is not None])
+        anew = tuple([number for number, trait in concerned if trait.lasts is None])
+        return _Read((task.request, parts, lasting), anew)
+
+    def _shape(self, key: Hashable, task: Task) -> Shape:
         shape = self._shapes.get(key)
         if shape is None:
             demand = self.axis.demand(task.request)

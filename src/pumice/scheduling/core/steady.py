@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.amounts import Amounts, MutableAmounts
     from pumice.cluster.gangs import Gang
-    from pumice.cluster.state import Snapshot
+    from pumice.cluster.state import Lineage, Snapshot
 
 SUMS_MAX = 32  # kinds that are kept at a time; there are a handful
 
@@ -65,34 +65,43 @@ class Steady:
     """The steady gangs of one snapshot, and those that are not, in the snapshot's order."""
 
     def __init__(self) -> None:
-        self.gangs: Mapping[str, Gang] = {}
         self.restless: list[Gang] = []
+        self._restless: dict[str, Gang] = {}
         self._seen: Mapping[str, Gang] = {}
         self._sums: dict[Callable[..., Sum], tuple[Any, Sum]] = {}
 
-    def follow(self, gangs: Mapping[str, Gang]) -> None:
-        """Become what such gangs make it, whichever were there before."""
+    def follow(self, gangs: Mapping[str, Gang], lineage: Lineage | None = None) -> None:
+        """Become what such gangs make it, whichever were there before; where they came of those, only what has changed is looked at."""
         seen = self._seen
         if gangs is seen:
             return
-        former = [gang for key, gang in seen.items() if gangs.get(key) is not gang]
-        fresh = [gang for key, gang in gangs.items() if seen.get(key) is not gang]
-        if former or fresh:
-            moves = [(gang, -1) for gang in former if gang.is_steady] + [(gang, 1) for gang in fresh if gang.is_steady]
-            for _, each in self._sums.values():
-                for gang, sign in moves:
-                    each.add(gang, sign)
-            self.gangs = {key: gang for key, gang in gangs.items() if gang.is_steady}
-            self.restless = [gang for gang in gangs.values() if not gang.is_steady]
+        is_heir = lineage is not None and lineage.gangs is gangs and lineage.former is seen
+        if lineage is not None and is_heir:
+            changed = sorted(lineage.changed)
+        else:
+            changed = [key for key, gang in seen.items() if gangs.get(key) is not gang]
+            changed += [key for key in gangs if key not in seen]
+        former = [gang for key in changed if (gang := seen.get(key)) is not None]
+        fresh = [gang for key in changed if (gang := gangs.get(key)) is not None]
         self._seen = gangs
+        moves = [(gang, -1) for gang in former if gang.is_steady] + [(gang, 1) for gang in fresh if gang.is_steady]
+        for _, each in self._sums.values():
+            for gang, sign in moves:
+                each.add(gang, sign)
+        for gang in former:
+            self._restless.pop(gang.key, None)
+        self._restless.update({gang.key: gang for gang in fresh if not gang.is_steady})
+        in_order = sorted(self._restless) if is_heir else (key for key in gangs if key in self._restless)
+        self.restless = [self._restless[key] for key in in_order]  # a cluster's gangs stand in the order of their keys
 
     def sum(self, kind: Callable[P, S], *by: P.args, **named: P.kwargs) -> S:
         """The sum of that kind; added up when it is first asked for, and anew for other arguments."""
         known, found = self._sums.pop(kind, (None, None))
         if found is None or known != (by, named):
             found = kind(*by, **named)
-            for gang in self.gangs.values():
-                found.add(gang, 1)
+            for gang in self._seen.values():
+                if gang.is_steady:
+                    found.add(gang, 1)
         self._sums[kind] = ((by, named), found)  # the last that was asked for comes last
         if len(self._sums) > SUMS_MAX:
             del self._sums[next(iter(self._sums))]
@@ -105,6 +114,6 @@ class Steady:
 
 def of(snapshot: Snapshot) -> Steady:
     steady: Steady = snapshot.carried.pop(Steady, None) or Steady()  # not left there half brought up to date
-    steady.follow(snapshot.gangs)
+    steady.follow(snapshot.gangs, snapshot.lineage)
     snapshot.carried[Steady] = steady
     return steady

@@ -132,7 +132,7 @@ def _rules(session: Session) -> str:
 
 def free_places(session: Session, gang: GangState) -> int:
     """How many of the gang's first waiting member find room while all others stay: with more of them, fewer need go."""
-    first = next(iter(gang.tasks_in(Status.PENDING)), None)
+    first = next((task for task in gang.tasks if gang.status(task) is Status.PENDING), None)
     if first is None:
         return 0
     return session.shared(_Places).of(session.shape(first))

@@ -87,14 +87,17 @@ def fits(session: Session, gang: GangState, shape: Shape, node: int, *, check_qu
     return session.placer.passes(shape, node)
 
 
-def in_need(session: Session, gang: GangState) -> list[Task]:
+def in_need(session: Session, gang: GangState) -> Sequence[Task]:
     """Members that others may have to leave for, in order; one that asks for nothing and finds a free slot needs no victim."""
 
     def finds_a_slot(task: Task) -> bool:
         shape = session.shape(task)
         return bool((session.placer.feasible(shape, None) & shape.fits(session.room.idle)).any())
 
-    return [task for task in pending.waiting(session, gang) if not (task.is_best_effort and finds_a_slot(task))]
+    tasks = pending.waiting(session, gang)
+    if not gang.tally.waiting_best_effort:
+        return tasks
+    return [task for task in tasks if not (task.is_best_effort and finds_a_slot(task))]
 
 
 def may_evict(session: Session, gang: GangState) -> bool:

@@ -114,7 +114,20 @@ def _noticed(session: Session) -> Iterable[tuple[Task, disruptions.Notice]]:
             if names.EVICTION_NOTICE in task.pod.metadata.annotations and task.status in {*OCCUPYING, Status.RELEASING}:
                 notice = disruptions.notice_of(task.pod)
                 if notice is not None:
-                    yield task, notice
+                    yield task, _with_claimant(session, notice)
+
+
+def _with_claimant(session: Session, notice: disruptions.Notice) -> disruptions.Notice:
+    """A pod of another namespace knows it by its uid alone; one that is gone has that for a name, and no claim."""
+    party = notice.story.claimant
+    if party.gang or not party.uid:
+        return notice
+    gang = next((each for each in session.gangs.values() if each.uid == party.uid), None)
+    if gang is None:
+        whole = msgspec.structs.replace(party, gang=party.uid)
+    else:
+        whole = msgspec.structs.replace(party, gang=gang.key, job=gang.spec.job, user=gang.spec.user)
+    return msgspec.structs.replace(notice, story=msgspec.structs.replace(notice.story, claimant=whole))
 
 
 def _has_claim(session: Session, claimant: str) -> bool:

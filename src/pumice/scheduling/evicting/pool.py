@@ -8,6 +8,7 @@ tried. What was found is kept for equal claimants, and only nodes that have chan
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.evicting.victim_columns import View
 
-SCREENS_MAX = 64  # of claimants that some plugin tells apart; each costs a byte a node
+UNSEEN_MAX = 32  # changed nodes that are left open unseen: to ask the plugins about the one that is tried costs less than to look at it first
+SCREENS_MAX = 64  # of claimants that some plugin tells apart, and of their shapes; each costs a few bytes a node
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -41,6 +43,7 @@ class Screen:
     open: Mask
     freeing: Mask  # where somebody could go at all
     seen: int = 0  # how much of the journal of stale nodes is accounted for
+    unseen: list[int] = dataclasses.field(default_factory=list)  # nodes that have changed, and are open for all we know
     moves: int = -1  # the session's, when `refused` was learned
     refused: list[int] = dataclasses.field(default_factory=list)  # the plugins themselves let too few go there
     shut: Shut | None = None
@@ -74,15 +77,23 @@ class Pool:
         self.members: Mask = columns.preemptable & columns.pods.in_queues(queues)[columns.gang]
         self.statuses = statuses
         self._counts: Mask = np.array([status in statuses for status in Status], dtype=bool)
-        everywhere = columns.everywhere()
-        self.most: Column = np.array([everywhere.sums(row * self.members) for row in columns.demand])
-        self.has_members: Mask = everywhere.sums(self.members.astype(np.int64)) > 0
         # Where not even all pods that may go made room for such a pod. Within one plan that hardly ever gets better: other nodes
         # come first. By shape and priority.
         self._hopeless: dict[tuple[Shape, int], Mask] = {}
         self._screens: dict[Hashable, Screen] = {}
+        self._could_open: dict[Shape, tuple[int, Mask]] = {}  # as of so many touched nodes
         self._has_room: dict[Shape, tuple[int, bool]] = {}
         self._is_known = votes.is_known(point)
+
+    @functools.cached_property
+    def has_members(self) -> Mask:
+        return self.columns.everywhere().any(self.members)
+
+    @functools.cached_property
+    def _most(self) -> Column:
+        """What is freed where all of them leave."""
+        everywhere = self.columns.everywhere()
+        return np.array([everywhere.sums(row * self.members) for row in self.columns.demand])
 
     def candidates(self, node: int, claimant: GangState) -> list[Task]:
         """The pods that could go for the claimant; a gang that others leave for stays itself, unless the claimant ranks above it."""
@@ -97,7 +108,16 @@ class Pool:
 
     def could_open(self, shape: Shape) -> Mask:
         """Nodes that could take the pod if all pods of the pool left: the cheap first answer to "can eviction help?"."""
-        return shape.fits(self.session.room.future + self.most)
+        future, touched = self.session.room.future, self.session.room.touched
+        seen, mask = self._could_open.get(shape, (0, None))
+        if mask is None:
+            mask = shape.fits(future + self._most)
+            if len(self._could_open) >= SCREENS_MAX:
+                self._could_open.clear()
+        elif changed := list(set(touched[seen:])):
+            mask[changed] = shape.fits(future[:, changed] + self._most[:, changed])
+        self._could_open[shape] = (len(touched), mask)
+        return mask
 
     def has_room(self, shape: Shape) -> bool:
         """Whether such a pod fits anywhere as things are, before any filter is asked; remembered while nothing moves."""
@@ -152,10 +172,12 @@ class Pool:
             nodes = len(self.session.room.table)
             screen = Screen(claimant, task, shape, keys, np.zeros(nodes, dtype=bool), np.zeros(nodes, dtype=bool))
             self._look(screen, columns.everywhere())
-        else:
-            stale = np.unique(np.array(columns.stale[screen.seen :], dtype=np.intp))
-            if len(stale):
-                self._look(screen, columns.on(stale))
+        elif stale := columns.stale[screen.seen :]:
+            screen.unseen += stale
+            if len(screen.unseen) > UNSEEN_MAX:
+                self._look_again(screen)
+            else:
+                screen.open[stale] = True
         screen.seen = len(columns.stale)
         self._screens[key] = screen  # the newest last
         if len(self._screens) > SCREENS_MAX:
@@ -164,22 +186,40 @@ class Pool:
             screen.moves, screen.refused = columns.moves, []
         return screen
 
-    def is_open(self, screen: Screen) -> Mask:
-        """The screen's nodes without those of which equal claimants have learned better since anything moved."""
-        if not screen.refused:
-            return screen.open
+    def is_open(self, screen: Screen, nodes: Indexes) -> Mask:
+        """Which of the nodes the screen has open, without those of which equal claimants have learned better since anything moved."""
         mask = screen.open.copy()
         mask[screen.refused] = False
-        return mask
+        if screen.unseen:
+            known = mask.copy()
+            known[screen.unseen] = False
+            if not known[nodes].any():  # so that it is certain whether there is any
+                self._look_again(screen)
+                return self.is_open(screen, nodes)
+        found: Mask = mask[nodes]
+        return found
+
+    def frees_any(self, screen: Screen) -> bool:
+        """Whether somebody could go anywhere."""
+        if screen.unseen:
+            self._look_again(screen)
+        return bool(screen.freeing.any())
 
     def refuse(self, screen: Screen, node: int) -> None:
         """The plugins were asked about this node, and let too few go. Who has no bound may answer the next claimant differently."""
+        if node in screen.unseen:
+            self._look_again(screen)
         if self._is_known and screen.moves == self.columns.moves:
             screen.refused.append(node)
 
     def shut(self, screen: Screen) -> Shut | None:
         """What was found for an equal claimant if it holds still."""
         return screen.shut if screen.shut is not None and screen.shut.moves == self.columns.moves else None
+
+    def _look_again(self, screen: Screen) -> None:
+        nodes = np.unique(np.array(screen.unseen, dtype=np.intp))
+        screen.unseen.clear()
+        self._look(screen, self.columns.on(nodes))
 
     def _look(self, screen: Screen, view: View) -> None:
         columns, shape = self.columns, screen.shape

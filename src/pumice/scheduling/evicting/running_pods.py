@@ -13,7 +13,7 @@ import numpy as np
 from pumice.cluster.tasks import EVICTABLE, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.gangs import Gang
@@ -54,6 +54,8 @@ class RunningPods:
         self._surplus: list[int] = []
         self._queue: list[int] = []
         self._names: Sequence[str] = ()
+        self._seen: Mapping[str, Gang] = {}
+        self._seen_gangs = -1
         self._concatenate()
 
     def follow(self, snapshot: Snapshot) -> None:
@@ -102,6 +104,9 @@ class RunningPods:
 
     def _follow_gangs(self, snapshot: Snapshot) -> None:
         gangs = snapshot.gangs
+        if gangs is self._seen and self._seen_gangs == len(self.gangs):
+            return
+        self._seen, self._seen_gangs = gangs, len(self.gangs)
         changed = [key for key, former in zip(self.position, self.gangs, strict=True) if gangs.get(key) is not former]
         for key in changed:
             at, gang = self.position[key], gangs.get(key)

@@ -47,6 +47,7 @@ class Stories:
         deserved = None if figures is None else figures.deserved.get(resource)
         return Party(
             gang=gang.key,
+            uid=gang.uid,
             job=gang.spec.job,
             queue=gang.queue,
             user=gang.spec.user,

@@ -14,6 +14,7 @@ from pumice.scheduling.evicting import bundles, eviction, gang_eviction, lost_wo
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pumice.cluster.gangs import Gang
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
@@ -41,12 +42,26 @@ def plan_for(session: Session, gang: GangState, rule: str) -> Statement | None:
     return None
 
 
+class _Grown:
+    """Steady gangs with members beyond their minimums: few, whatever the number of those that run."""
+
+    def __init__(self) -> None:
+        self.keys: set[str] = set()
+
+    def add(self, gang: Gang, sign: int) -> None:
+        if len(gang.tasks) > gang.spec.min_member:
+            (self.keys.add if sign > 0 else self.keys.discard)(gang.key)
+
+
+def _may_have_grown(session: Session) -> list[GangState]:
+    """All but those that are whole and have nobody to spare, in the snapshot's order."""
+    keys = session.steady.sum(_Grown).keys | {gang.key for gang in session.restless}
+    return [session.gangs[key] for key in session.snapshot.gangs if key in keys and key in session.gangs]
+
+
 def _spared(session: Session, claimant: GangState) -> Iterator[Task]:
     """Who could go without breaking a gang, and will be made anew by somebody."""
-    for key, known in session.snapshot.gangs.items():
-        if key not in session.gangs or (known.is_steady and len(known.tasks) <= known.spec.min_member):
-            continue  # one that is whole and has nobody to spare, as most: it needs no state
-        gang = session.gangs[key]
+    for gang in session.shared(_may_have_grown):
         is_ahead = gang.queue == claimant.queue and gang.priority <= claimant.priority and gang is not claimant
         if not is_ahead or gang.tally.ready <= gang.minimum or gang.key in session.made_room_for:
             continue

@@ -93,6 +93,8 @@ class VictimColumns:
     def catch_up(self) -> None:
         """Look again at what has moved since the last time."""
         session = self.session
+        if self.moves == self._moves + self._touched + self._served:
+            return
         moved = {gang.key for gang in session.moved_gangs[self._moves :]}
         self._moves = len(session.moved_gangs)
         if len(session.made_room_for) != self._served:
@@ -170,7 +172,8 @@ class View:
 
     def sums(self, amounts: Column | Mask) -> Column:
         """Sums by node: differences of prefix sums, exact in integers."""
-        prefix = np.concatenate(([0], np.cumsum(amounts, dtype=np.int64)))
+        prefix = np.zeros(len(amounts) + 1, dtype=np.int64)
+        np.cumsum(amounts, out=prefix[1:])
         sums: Column = prefix[self._edges[1:]] - prefix[self._edges[:-1]]
         return sums
 

@@ -101,7 +101,12 @@ class _Tier:
 
     def add(self, hook: Hook[TaskVote], key: Hashable) -> None:
         view, bound = self.view, hook.call.bound
+        if self.ended.all():
+            return
         own = view.asked if bound is None else view.asked & bound.mask(key, view)
+        if not own.any():
+            self._end()
+            return
         votes, going_on = view.any(own), ~self.ended
         self.ended |= ~votes  # a plugin that lets nobody go ends its tier
         decides = going_on & votes
@@ -113,6 +118,13 @@ class _Tier:
         self.chosen &= ~over
         self.some &= ~self.ended
         self.none |= self.ended
+
+    def _end(self) -> None:
+        """On all nodes, without a victim."""
+        for mask in (self.chosen, self.some):
+            mask[:] = False
+        for mask in (self.none, self.ended):
+            mask[:] = True
 
     def _join(self, own: Mask, nodes: Mask, bound: Bound | None) -> None:
         """Those that are in both. Some are left for sure if one side is known exactly and the other lies within it, or if both are."""

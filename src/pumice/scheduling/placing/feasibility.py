@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,7 +47,8 @@ def never(session: Session, gang: GangState) -> Reason | None:
     if reason is not None:
         return reason
     unplaced = gang.tasks_in(Status.PENDING, Status.PIPELINED, Status.ALLOCATED)
-    waiting = Counter(session.shape(task) for task in unplaced if not task.is_best_effort)
+    shapes = session.shapes.count(gang.gang, unplaced)
+    waiting = {shape: count for shape, count in shapes.items() if not shape.request.is_best_effort}
     undemanding = len(unplaced) - sum(waiting.values())  # they count for the gang before they have a place
     missing = gang.spec.min_member - (gang.tally.ready - gang.tally[Status.ALLOCATED]) - undemanding
     for shape, count in waiting.items():
@@ -93,8 +93,9 @@ def fits_now(session: Session, shape: Shape) -> tuple[Mask, Column]:
 
 def room_for(session: Session, gang: GangState) -> tuple[ShapeRoom, ...]:
     """The room for members that wait at the end of the cycle, by their shapes; the largest shapes first."""
-    waiting = [task for task in gang.tasks if task.status is Status.PENDING and task not in session.committed]
-    shapes = Counter(session.shape(task) for task in waiting)
+    placed = session.committed
+    waiting = [task for task in gang.tasks if task.status is Status.PENDING and not (placed and task in placed)]
+    shapes = session.shapes.count(gang.gang, waiting)
     found = []
     for shape, count in shapes.most_common(SHAPES_TOLD_MAX):
         if shape.now is None:

@@ -89,9 +89,11 @@ def _next_run(session: Session, sub: SubState, waiting: list[Task]) -> tuple[lis
         if allowed >= most:
             # It is given up at the first that fits nowhere: who comes after that one need not be looked at.
             most = min(most, int(np.sum(shape.copies(session.room.future))) + 1)
-    run = [first]
+    whole = sub.gang.gang
+    run, are_alike = [first], most >= len(whole.tasks) and session.shapes.of_all(whole, first) is not None
     for task in waiting[1:most]:
-        if task.role != first.role or session.promised_node(task) or session.shape(task) is not shape:
+        is_alike = task.role == first.role and (are_alike or session.shape(task) is shape)
+        if not is_alike or session.promised_node(task):
             break
         run.append(task)
     return run, shape

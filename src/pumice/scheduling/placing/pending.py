@@ -65,7 +65,7 @@ class PendingMembers:
 
     def __bool__(self) -> bool:
         if self._waiting is None:
-            return any(True for sub in self._gang.subs for _ in self._placeable(sub))
+            return any(next(self._placeable(sub), None) is not None for sub in self._gang.subs)
         return any(self._waiting.values())
 
     def count_anew(self) -> None:

@@ -69,10 +69,32 @@ class Places:
 class Remembered:
     """Scores of the nodes' loads as they were when last asked for; a node that has changed since is asked about again."""
 
+    def __init__(self, nodes: int) -> None:
+        self.scores: Scores = np.zeros(nodes)
+        self.valid: Mask = np.zeros(nodes, dtype=bool)
+        self.seen = 0  # how much of the journal of loads is accounted for
+
+
+class Loads:
+    """A journal of nodes whose load has changed. Who takes the place of an equal pod changes nothing."""
+
     def __init__(self, room: Room) -> None:
-        self.scores: Scores = np.zeros(len(room.table))
-        self.valid: Mask = np.zeros(len(room.table), dtype=bool)
-        self.seen = len(room.touched)  # how much of the room's journal is accounted for
+        self.room = room
+        self.changed: list[int] = []
+        self._seen = len(room.touched)
+        self._used, self._viewed = room.used.copy(), room.viewed.copy()
+
+    def follow(self, *, closely: bool) -> None:
+        """`closely`: take every node that was touched for a changed one."""
+        touched = self.room.touched[self._seen :]
+        self._seen = len(self.room.touched)
+        if touched and not closely:
+            nodes = np.array(list(set(touched)), dtype=np.intp)
+            used, viewed = self.room.used[:, nodes], self.room.viewed[:, nodes]
+            is_new = ((self._used[:, nodes] != used) | (self._viewed[:, nodes] != viewed)).any(axis=0)
+            self._used[:, nodes], self._viewed[:, nodes] = used, viewed
+            touched = nodes[is_new].tolist()
+        self.changed += touched
 
 
 class Placer:
@@ -83,15 +105,17 @@ class Placer:
         self.room = session.room
         self._everywhere = np.ones(len(session.room.table), dtype=bool)
         self._loads: dict[tuple[Shape, bool], Remembered] = {}
+        self._journal: Loads | None = None
 
     @contextlib.contextmanager
     def apart(self) -> Iterator[None]:
         """Inside, loads are scored that are not those of now, and are not remembered."""
-        remembered, self._loads = self._loads, {}
+        remembered, self._loads = (self._loads, self._journal), {}
+        self._journal = None
         try:
             yield
         finally:
-            self._loads = remembered
+            self._loads, self._journal = remembered
 
     # ------------------------------------------------------------------------------------------------- filters
 
@@ -165,7 +189,10 @@ class Placer:
 
     def scores(self, shape: Shape, task: Task, nodes: Indexes, *, pipelining: bool = False) -> Scores:
         """The sum of all scores for one pod on each of the nodes."""
-        total = self._sum_fixed_scores(shape, nodes)[0] + self._first_load(shape, nodes, pipelining=pipelining)
+        total = np.zeros(len(nodes))
+        for own in self.points.fixed_score.of(shape, nodes):
+            total = total + own
+        total = total + self._first_load(shape, nodes, pipelining=pipelining)
         for own in self.points.live_score.of(shape, task, nodes):
             total = total + own
         for pull in self.points.pull_score.of(shape, nodes):
@@ -189,13 +216,14 @@ class Placer:
     def _first_load(self, shape: Shape, nodes: Indexes, *, pipelining: bool) -> Scores:
         """The load scores for one more such pod: what one placement changes is one node's score."""
         key = (shape, pipelining)
-        memory = self._loads.pop(key, None) or Remembered(self.room)
+        journal = self._journal = self._journal or Loads(self.room)
+        journal.follow(closely=self.points.load_score.look_beyond())
+        memory = self._loads.pop(key, None) or Remembered(len(self.room.table))
         self._loads[key] = memory  # the newest last
         if len(self._loads) > LOADS_REMEMBERED_MAX:
             del self._loads[next(iter(self._loads))]
-        touched = self.room.touched
-        memory.valid[touched[memory.seen :]] = False
-        memory.seen = len(touched)
+        memory.valid[journal.changed[memory.seen :]] = False
+        memory.seen = len(journal.changed)
         unknown = nodes[~memory.valid[nodes]]
         if len(unknown):
             copies = np.zeros(len(unknown), dtype=np.int64)

@@ -11,15 +11,34 @@ from pumice.scheduling.placing.pending import PendingMembers
 from pumice.scheduling.placing.topology import allocate_close
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.statement import Statement
 
 
-def contenders(session: Session) -> list[GangState]:
-    """Gangs that take part and that nothing keeps from being placed; of the others it is noted what does."""
+def contenders(session: Session) -> Sequence[GangState]:
+    """Gangs that take part and that nothing keeps from being placed; of the others it is noted what does. Not looked at again while no gang moves."""
+    return session.shared(_Contenders).now()
+
+
+class _Contenders:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._as_of: object = None
+        self._found: Sequence[GangState] = ()
+
+    def now(self) -> Sequence[GangState]:
+        session = self._session
+        as_of = sum([gang.version for gang in session.restless]), list(session.reserved_room.held)
+        if as_of != self._as_of:
+            self._found = _look_for_contenders(session)
+            self._as_of = as_of
+        return self._found
+
+
+def _look_for_contenders(session: Session) -> list[GangState]:
     found = []
     for gang in session.restless:
         if session.takes_part(gang):
@@ -34,9 +53,13 @@ def contenders(session: Session) -> list[GangState]:
     return found
 
 
-def rank(session: Session, gangs: Iterable[GangState]) -> None:
+def rank(session: Session, gangs: Sequence[GangState]) -> None:
     """Give gangs that are about to stand in a line their places: until something moves, comparing them is comparing numbers."""
-    ranking = Ranking(len(session.moved_gangs))
+    moves = len(session.moved_gangs)
+    rankings = {gang.ranking for gang in gangs}
+    if len(rankings) == 1 and rankings.pop().moves == moves:
+        return  # they were, all together
+    ranking = Ranking(moves)
     ordered = sorted(gangs, key=lambda gang: (session.gang_key(gang), gang.spec.created, gang.key))
     for number, gang in enumerate(ordered):
         gang.ranking, gang.rank = ranking, number

@@ -88,9 +88,13 @@ def find(name: str, extra: Mapping[str, type[Plugin]]) -> type[Plugin]:
     return NAMES[name] if name in NAMES else extra[name]
 
 
-def make(option: PluginOption, source: str, extra: Mapping[str, type[Plugin]]) -> Plugin:
-    kind = find(option.name, extra)
-    return kind(arguments.read(kind.args_type, option, source), option)
+def read(option: PluginOption, source: str, extra: Mapping[str, type[Plugin]]) -> arguments.Args:
+    """The plugin's arguments as it takes them."""
+    return arguments.read(find(option.name, extra).args_type, option, source)
+
+
+def make(option: PluginOption, args: arguments.Args, extra: Mapping[str, type[Plugin]]) -> Plugin:
+    return find(option.name, extra)(args, option)
 
 
 def of_policy(policy: Policy, extra: Mapping[str, type[Plugin]]) -> list[type[Plugin]]:

@@ -47,6 +47,7 @@ class Binpack(Plugin):
     """Score: the weighted mean share of the requested resources that would be in use, times 100 and the weight."""
 
     args_type = Args
+    only_for_waiting = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option
@@ -57,7 +58,7 @@ class Binpack(Plugin):
         if self.weight:
             self.axis = session.room.table.axis
             session.on.declare(Reads.NOTHING)
-            session.on.load_score(self.score)
+            session.on.load_score(self.score, looks_beyond=lambda: False)
 
     def score(self, shape: Shape, pairs: Pairs) -> Scores:
         total = np.zeros(len(pairs.nodes))

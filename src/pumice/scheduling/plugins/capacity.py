@@ -119,7 +119,7 @@ class Capacity(Plugin):
         for name, path in self.paths.items():
             limits = device_limits(path[0].queue)
             self.devices[name] = DeviceAccount(limits, self.claims, dimensions=self.args.device_dimensions)
-        session.on.declare(Reads.NOTHING, trait=self.claims.of)
+        session.on.declare(Reads.NOTHING, self.claims.of, concerns=lambda task: bool(task.pod.spec.resource_claims))
         for gang in session.gangs.values():
             for task in gang.tasks_in(*OCCUPYING):
                 self._move_devices(gang.queue, task, 1)

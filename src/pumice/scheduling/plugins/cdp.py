@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from pumice.api import names
 from pumice.cluster.tasks import Status
-from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Bound
 from pumice.scheduling.placing import annotation_values
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import EvictionKind
-    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.evicting.victim_columns import View
 
@@ -34,11 +32,6 @@ class Cdp(Plugin):
     """
 
     essential = True
-
-    args_type = NoArgs
-
-    def __init__(self, args: NoArgs, option: PluginOption) -> None:
-        del args, option
 
     def open(self, session: Session) -> None:
         self.now = session.now

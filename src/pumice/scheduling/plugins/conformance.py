@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Bound
 
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import EvictionKind
-    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
 
 PROTECTED_NAMESPACE = "kube-system"
@@ -26,10 +24,7 @@ class Conformance(Plugin):
 
     essential = True
 
-    args_type = NoArgs
-
-    def __init__(self, args: NoArgs, option: PluginOption) -> None:
-        del args, option
+    only_for_waiting = True
 
     def open(self, session: Session) -> None:
         on = session.on

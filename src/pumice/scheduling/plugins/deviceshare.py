@@ -93,6 +93,7 @@ class DeviceShare(Plugin):
     """Limits each node to what its cards still hold, scores by their policy, and remembers who got which."""
 
     args_type = Args
+    only_for_waiting = True
     essential = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
@@ -107,11 +108,12 @@ class DeviceShare(Plugin):
         self.book = session.shared(CardBook)
         self.book.keep(self.way, self._rules)
         on = session.on
-        on.declare(Reads.NOTHING, self.book.ask)
+        exclusive = tuple(tuple(sorted(rule.items())) for rule in self.args.exclusive)
+        on.declare(Reads.NOTHING, self.book.ask, lasts=(self.way, exclusive))
         on.filter(self.hopeless)
         on.limit(self.limit, code=self.way.too_full, cure=Cure.EVICTION)
         if self.args.weight and self.args.policy:
-            on.load_score(self.score)
+            on.load_score(self.score, looks_beyond=lambda: bool(self.book.boards))
         if self.book.boards:
             on.moved(self.moved)
             on.annotate(self.annotate)

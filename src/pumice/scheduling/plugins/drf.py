@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster import amounts
-from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Bound
 from pumice.scheduling.sharing import hdrf
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from pumice.cluster.gangs import Gang
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
+    from pumice.scheduling.core.arguments import Args
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Scores
     from pumice.scheduling.core.policy import PluginOption
@@ -50,9 +50,9 @@ class _Shares:
 class Drf(Plugin):
     """Dominant resource fairness between gangs, and with enableHierarchy between queues."""
 
-    args_type = NoArgs
+    only_for_waiting = True
 
-    def __init__(self, args: NoArgs, option: PluginOption) -> None:
+    def __init__(self, args: Args, option: PluginOption) -> None:
         del args
         self.hierarchical = option.allows("enableHierarchy")
 
@@ -119,12 +119,14 @@ class Drf(Plugin):
     def publish(self) -> None:
         """Shares of gangs that hold something, for those who measure."""
         session = self.session
+        if not session.explain:
+            return
         shares = session.steady.sum(_Shares, self.total).shares.copy()
         for gang in {gang.key: gang for gang in (*session.restless, *session.gangs.moved)}.values():
             shares.pop(gang.key, None)
             if gang.occupied:
                 shares[gang.key] = self.share(gang)
-        session.shares.update({key: shares[key] for key in session.gangs if key in shares})
+        session.shares.update({key: share for key in session.gangs if (share := shares.get(key)) is not None})
 
     def _held_by(self, gang: GangState) -> MutableAmounts:
         """What the gang holds, promised room included, as of now."""

@@ -22,7 +22,6 @@ from pumice.scheduling.core.decisions import Factors, QueueUsage, UserUsage
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.steady import AmountSum
-from pumice.scheduling.placing import annotation_values
 from pumice.scheduling.sharing import decayed_usage
 from pumice.scheduling.sharing.decayed_usage import Decay, Held
 from pumice.scheduling.sharing.queue_tree import queue_tree
@@ -152,6 +151,36 @@ class _Users:
             del self.priorities[rank]
 
 
+class _Standing:
+    """What steady gangs hold, by queue and user: all together where they have held it for a while, each for itself where not."""
+
+    def __init__(self, *, trusts_label: bool) -> None:
+        self.trusts_label = trusts_label
+        self.held: dict[Name, AmountSum] = {}
+        self.fresh: dict[str, Gang] = {}
+        self.settled: Instant | None = None
+
+    def add(self, gang: Gang, sign: int) -> None:
+        if sign > 0:
+            self.fresh[gang.key] = gang
+        elif self.fresh.pop(gang.key, None) is None:
+            self._count(gang, -1)
+
+    def settle(self, after: Instant) -> None:
+        """Put those together that hold all that they hold since then at least."""
+        self.settled = after
+        for gang in list(self.fresh.values()):
+            if all(since is not None and since <= after and until is None for since, until, _ in gang.held_between):
+                self._count(self.fresh.pop(gang.key), 1)
+
+    def _count(self, gang: Gang, sign: int) -> None:
+        name = gang.spec.queue, gang.spec.user_by(trusts_label=self.trusts_label)
+        held = self.held.setdefault(name, AmountSum())
+        held.add(gang.occupied, sign)
+        if not held:
+            del self.held[name]
+
+
 class Fairshare(Plugin):
     """Orders queues and gangs; refuses and evicts nothing."""
 
@@ -273,7 +302,19 @@ class Fairshare(Plugin):
         session = self.session
         found: dict[Name, list[Held]] = {}
         parts: list[tuple[GangSpec | Orphans, Sequence[Holding]]]
-        parts = [(gang.spec, gang.held_between) for gang in (session.snapshot.gangs[key] for key in session.gangs)]
+        if after is None:
+            parts = [(gang.spec, gang.held_between) for gang in (session.snapshot.gangs[key] for key in session.gangs)]
+        else:
+            standing = self._standing(after)
+            for (queue, user), sums in standing.held.items():
+                for name in (
+                    ((queue, user), *((above, "") for above in self.paths.get(queue, ())))
+                    if queue in self.paths
+                    else ()
+                ):
+                    found.setdefault(name, []).append(Held(after, sums.total()))
+            fresh = (gang for gang in standing.fresh.values() if gang.key in session.gangs)
+            parts = [(gang.spec, gang.held_between) for gang in (*fresh, *(each.gang for each in session.restless))]
         left = session.snapshot.orphans.values()
         parts += [(each, each.held_between) for each in left if each.queue in self.paths]
         for owner, holdings in parts:
@@ -287,6 +328,16 @@ class Fairshare(Plugin):
                 for name in ((owner.queue, user), *((above, "") for above in self.paths[owner.queue])):
                     found.setdefault(name, []).extend(held)
         return found
+
+    def _standing(self, after: Instant) -> _Standing:
+        """Brought up to a time; made anew for one that lies before the last."""
+        steady, trusts_label = self.session.steady, self.args.trust_user_label
+        standing = steady.sum(_Standing, trusts_label=trusts_label)
+        if standing.settled is not None and after < standing.settled:
+            steady.forget(_Standing)
+            standing = steady.sum(_Standing, trusts_label=trusts_label)
+        standing.settle(after)
+        return standing
 
     def charged_for(self, gang: GangState) -> Sequence[Account]:
         """The books of the gang's user, its queue and all queues above."""
@@ -347,9 +398,10 @@ class Fairshare(Plugin):
 
     def publish(self) -> None:
         """Usage and factors, for people and programs."""
-        session, scale = self.session, _Scale(self)
+        session = self.session
         if not session.explain:
             return
+        scale = _Scale(self)
         waiting = (gang for gang in self.waiting if is_waiting(gang))
         session.factor_weights.update(msgspec.to_builtins(self.args.factors))
         session.factors.update({gang.key: scale.factors(gang) for gang in waiting})
@@ -405,6 +457,7 @@ class _Scale:
         self._highest_queue = max([1, *(queue.priority for queue in session.queues.values())])
         self._evenly = self._sums()
         self._weights: dict[str, float] = {}
+        self._fair_shares: dict[Name, tuple[float, float]] = {}  # with the standing that each follows from
 
     def _sums(self) -> Mapping[str, float]:
         """By what siblings share: usage for one unit of weight, if all had used alike."""
@@ -428,8 +481,12 @@ class _Scale:
 
     def fair_share(self, account: Account) -> float:
         """Half for whoever has used as much as its weight among its siblings says; one for whoever has used nothing."""
-        evenly = self._evenly.get(self._group(account.name), 0.0)
-        return 2.0 ** -(account.standing / evenly) if evenly > 0 else 1.0
+        known = self._fair_shares.get(account.name)
+        if known is None or known[0] != account.standing:
+            evenly = self._evenly.get(self._group(account.name), 0.0)
+            share = 2.0 ** -(account.standing / evenly) if evenly > 0 else 1.0
+            known = self._fair_shares[account.name] = account.standing, share
+        return known[1]
 
     def fair(self, queue: str) -> float:
         """The part of the cluster that a queue has by weight, all queues of the tree counted."""
@@ -450,7 +507,7 @@ class _Scale:
     def values(self, gang: GangState) -> tuple[float, ...]:
         """Priority class, fair share, age, size, queue."""
         plugin = self._plugin
-        created = annotation_values.instant_of(gang.spec.created)
+        created = gang.gang.created
         waited = 0 if created is None else max(self._now - created, 0)
         minimum = gang.spec.minimum or gang.gang.least
         return (
@@ -462,7 +519,7 @@ class _Scale:
         )
 
     def total(self, values: Sequence[float]) -> float:
-        return sum(weight * value for weight, value in zip(self._plugin.weights, values, strict=True))
+        return sum([weight * value for weight, value in zip(self._plugin.weights, values, strict=True)])
 
     def factors(self, gang: GangState) -> Factors:
         priority_class, fair_share, age, size, queue = values = self.values(gang)

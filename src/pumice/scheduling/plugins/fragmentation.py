@@ -110,7 +110,7 @@ class Fragmentation(Plugin):
         self.gpu_rows = [row for row, name in enumerate(session.room.table.axis.names) if self.args.counted(name)]
         if self.args.weight:
             session.on.declare(Reads.NOTHING)
-            session.on.load_score(self.score)
+            session.on.load_score(self.score, looks_beyond=lambda: bool(self.book.boards))
 
     # ------------------------------------------------------------------------------------------------- what is likely to come
 

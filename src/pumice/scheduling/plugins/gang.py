@@ -1,11 +1,10 @@
-"""gang: a group starts when all of its minimum can, and not before. The heart of the matter, and the smallest plugin."""
+"""gang: a group starts when all of its minimum can, and not before. The rule that makes a gang, and the smallest plugin."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Bound, EvictionKind, Vote
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState, SubState
-    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
 
 
@@ -24,11 +22,6 @@ class GangPlugin(Plugin):
     """minMember, minTaskMember and sub groups decide when a gang is valid, ready, pipelined and starving."""
 
     essential = True
-
-    args_type = NoArgs
-
-    def __init__(self, args: NoArgs, option: PluginOption) -> None:
-        del args, option
 
     def open(self, session: Session) -> None:
         self.session = session

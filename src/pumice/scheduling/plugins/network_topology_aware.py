@@ -97,6 +97,7 @@ class NetworkTopologyAware(Plugin):
     """Gradients by tier, scores of hyper nodes by how full they would be, scores of nodes by closeness."""
 
     args_type = Args
+    only_for_waiting = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option
@@ -113,7 +114,7 @@ class NetworkTopologyAware(Plugin):
         self.rooms = _Rooms(session)
         on = session.on
         on.gradient(self.gradient, why=self.why_none)
-        on.declare(Reads.NOTHING, self._sub_that_wants_closeness)
+        on.declare(Reads.NOTHING, self._sub_that_wants_closeness, concerns=self._is_to_be_close)
         if self.tree.is_flat:
             return  # every hyper node is the root, and every node as close as any other
         self.load = _Load(session, self.weights, self.rooms.allocatable)
@@ -130,10 +131,14 @@ class NetworkTopologyAware(Plugin):
     def _sub_that_wants_closeness(self, task: Task) -> str:
         """Members of different sub gangs are drawn to different places, so they are different shapes."""
         gang = self.session.gangs.get(task.gang)
-        if gang is None or not gang.wants_closeness:
+        if gang is None:
             return ""
         sub = gang.sub_of(task)
         return sub.sub.key if sub.closeness is not None else ""
+
+    def _is_to_be_close(self, task: Task) -> bool:
+        gang = self.session.snapshot.gangs.get(task.gang)
+        return gang is not None and gang.wants_closeness
 
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
         self.load.move(shape, nodes, sign)

@@ -63,6 +63,7 @@ class NodeOrder(Plugin):
     """The sum of the weighted scores. A score that does not concern a pod adds nothing to any node."""
 
     args_type = Args
+    only_for_waiting = True
     watches = tuple(
         Watch(kind)
         for kind in (core.Namespace, core.Service, apps.ReplicaSet, apps.StatefulSet, apps.ReplicationController)
@@ -74,14 +75,14 @@ class NodeOrder(Plugin):
 
     def open(self, session: Session) -> None:
         self.gpu_row = session.room.table.axis.rows.get(GPU)
-        self.table = session.room.table
+        self.table, self.kept = session.room.table, session.snapshot.kept
         self.labels = session.shared(NodeLabels)
         self.taints = session.shared(NodeTaints)
         self.images = session.shared(NodeImages)
         weights, on = self.weights, session.on
         reads = Reads.NOTHING
         if weights.least_requested or weights.most_requested or weights.balanced:
-            on.load_score(self.load)
+            on.load_score(self.load, looks_beyond=lambda: False)
         if weights.node_affinity:
             reads |= Reads.NODE_AFFINITY
             on.fixed_score(self.preferred_nodes)
@@ -106,7 +107,7 @@ class NodeOrder(Plugin):
 
     @functools.cached_property
     def capacity(self) -> Column:
-        return real_capacity(self.table)
+        return self.kept(real_capacity, self.table.allocatable, lambda: real_capacity(self.table))
 
     # ------------------------------------------------------------------------------------------------- load
 

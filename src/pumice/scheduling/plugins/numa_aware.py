@@ -18,6 +18,7 @@ from pumice.api import names
 from pumice.api.decoding import UNREADABLE
 from pumice.api.nodeinfo import Numatopology
 from pumice.cluster import amounts
+from pumice.cluster.requests import is_guaranteed
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import NO_FACTS, Code, Facts
@@ -31,7 +32,7 @@ from pumice.scheduling.placing.node_cache import NodeCache, NodeLog
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pumice.api.pods import Container, Pod
+    from pumice.api.pods import Container
     from pumice.cluster.columns import Mask
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
@@ -85,7 +86,7 @@ class NumaAware(Plugin):
         self.given: dict[str, Assignment] = {}
         self.asks: dict[str, Ask | None] = {}
         on = session.on
-        on.declare(Reads.NOTHING, self.ask)
+        on.declare(Reads.NOTHING, ask_of, lasts=True)
         on.filter(self.policies)
         if self.managed:
             on.live_filter(self.filter, concerns=self._concerns)
@@ -220,17 +221,6 @@ def ask_of(task: Task) -> Ask | None:
         return None
     policy = pod.metadata.annotations.get(names.NUMA_TOPOLOGY_POLICY, "")
     return Ask("" if policy == cpu_sets.NONE else policy, tuple(_whole_cpus(each) for each in pod.spec.containers))
-
-
-def is_guaranteed(pod: Pod) -> bool:
-    """True where every container has limits of CPU and memory, and asks for exactly that."""
-    return all(_is_bounded(each) for each in (*pod.spec.containers, *pod.spec.init_containers))
-
-
-def _is_bounded(container: Container) -> bool:
-    limits = amounts.read(container.resources.limits)
-    requests = {**limits, **amounts.read(container.resources.requests)}
-    return all(limits.get(name, 0) > 0 and requests[name] == limits[name] for name in (amounts.CPU, amounts.MEMORY))
 
 
 def _whole_cpus(container: Container) -> int:

@@ -33,6 +33,7 @@ class Overcommit(Plugin):
     """Budget: all nodes' allocatable times the factor, less what is used and what admitted gangs still wait for."""
 
     args_type = Args
+    only_for_waiting = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option

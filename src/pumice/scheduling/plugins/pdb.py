@@ -14,7 +14,6 @@ import numpy as np
 from pumice.api.policy import PodDisruptionBudget
 from pumice.cluster.matching import compile_selector
 from pumice.cluster.tasks import EVICTABLE, Status
-from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.plugin import Plugin, Watch
 from pumice.scheduling.core.points import Bound
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import EvictionKind
-    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.evicting.victim_columns import VictimColumns, View
@@ -65,11 +63,8 @@ class Pdb(Plugin):
 
     essential = True
 
-    args_type = NoArgs
+    only_for_waiting = True
     watches = (Watch(PodDisruptionBudget),)
-
-    def __init__(self, args: NoArgs, option: PluginOption) -> None:
-        del args, option
 
     def open(self, session: Session) -> None:
         self.session = session

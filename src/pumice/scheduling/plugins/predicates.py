@@ -74,6 +74,7 @@ class Predicates(Plugin):
     """Kubernetes' filters, each once per shape; what depends on other pods follows every placement."""
 
     args_type = Args
+    only_for_waiting = True
     essential = True
     watches = tuple(
         Watch(kind)
@@ -137,7 +138,7 @@ class Predicates(Plugin):
     def _open_volumes(self, session: Session) -> None:
         on, args = session.on, self.args
         volumes = session.shared(PodVolumes)
-        on.declare(Reads.NOTHING, volumes.trait)
+        on.declare(Reads.NOTHING, volumes.trait, concerns=lambda task: task.mounts is not None)
         if args.volume_limits:
             on.limit(session.shared(Attachments).room, code=Code.VOLUME_LIMIT, cure=Cure.EVICTION)
         if args.volume_zone:
@@ -156,7 +157,7 @@ class Predicates(Plugin):
     def _open_claims(self, session: Session) -> None:
         on = session.on
         claims = session.shared(PodClaims)
-        on.declare(Reads.NOTHING, claims.trait)
+        on.declare(Reads.NOTHING, claims.trait, concerns=lambda task: bool(task.pod.spec.resource_claims))
         on.prefilter(claims.stuck)
         on.filter(lambda shape: claims.elsewhere(NAME, shape))
         on.limit(claims.room, code=Code.DEVICES_MISSING, cure=Cure.CHANGE)

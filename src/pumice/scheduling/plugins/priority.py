@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Bound, EvictionKind
 
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
 
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
-    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.evicting.victim_columns import VictimColumns
 
@@ -22,10 +20,7 @@ if TYPE_CHECKING:
 class Priority(Plugin):
     """Gangs by the class of their group, members by their pods' own priority."""
 
-    args_type = NoArgs
-
-    def __init__(self, args: NoArgs, option: PluginOption) -> None:
-        del args, option
+    only_for_waiting = True
 
     def open(self, session: Session) -> None:
         self.session = session

@@ -6,7 +6,6 @@ import functools
 from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
-from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Amount, Code, Facts
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Beyond, Vote
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Freed
-    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
 
@@ -37,10 +35,7 @@ class Proportion(Plugin):
 
     essential = True
 
-    args_type = NoArgs
-
-    def __init__(self, args: NoArgs, option: PluginOption) -> None:
-        del args, option
+    only_for_waiting = True
 
     def open(self, session: Session) -> None:
         self.session = session
@@ -48,6 +43,10 @@ class Proportion(Plugin):
         division.divide(session.total, list(self.accounts.values()))
         for account in self.accounts.values():
             account.share = quotas.share_of(account)
+        self._overused: dict[str, bool] = {}  # by queue, until something moves in it
+        self._said: dict[
+            str, tuple[object, Reason]
+        ] = {}  # the same: why the last gang was refused, and what that is about
         self.guaranteed = [queue for queue in session.queues.values() if queue.guarantee]
         self.allocated = amounts.sum_of(account.allocated for account in self.accounts.values())
         on = session.on
@@ -83,8 +82,11 @@ class Proportion(Plugin):
         return account.share if account is not None else 0.0
 
     def overused(self, queue: QueueInfo) -> bool:
-        account = self.accounts[queue.name]
-        return amounts.within(account.deserved, account.allocated)
+        overused = self._overused.get(queue.name)
+        if overused is None:
+            account = self.accounts[queue.name]
+            overused = self._overused[queue.name] = amounts.within(account.deserved, account.allocated)
+        return overused
 
     def allocatable(self, queue: QueueInfo, shape: Shape, count: int) -> int:
         if not queue.is_open:
@@ -128,6 +130,16 @@ class Proportion(Plugin):
     def why(self, queue: QueueInfo, gang: GangState, shape: Shape) -> Reason:
         if not queue.is_open:
             return _not_open(queue)
+        if gang.places:  # what was tried out for it counts
+            return self._why(queue, gang, shape)
+        spec, members = gang.spec, gang.gang
+        about = shape.request, spec.minimum, spec.min_member, members.is_uniform, members.least, members.asked
+        known = self._said.get(queue.name)
+        if known is None or known[0] != about:
+            known = self._said[queue.name] = (about, self._why(queue, gang, shape))
+        return known[1]
+
+    def _why(self, queue: QueueInfo, gang: GangState, shape: Shape) -> Reason:
         account = self.accounts[queue.name]
         if too_much := quotas.beyond_share(account, gang):
             facts = Facts(queue=queue.name, amounts=too_much)
@@ -192,6 +204,8 @@ class Proportion(Plugin):
         for books in (account.allocated, self.allocated):
             amounts.add(books, shape.request.amounts, len(tasks) * sign)
         account.share = quotas.share_of(account)
+        self._overused.pop(gang.queue, None)
+        self._said.pop(gang.queue, None)
 
 
 def _not_open(queue: QueueInfo) -> Reason:

@@ -14,6 +14,7 @@ import numpy as np
 
 from pumice.cluster import amounts
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
+from pumice.cluster.requests import is_guaranteed
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.memory import Slot, past
 from pumice.scheduling.core.plugin import Plugin
@@ -193,15 +194,10 @@ def _priority(pod: Pod) -> tuple[bool, int]:
 def quality_of_service(pod: Pod) -> int:
     """0 best effort, 1 burstable, 2 guaranteed: every container has equal requests and limits of cpu and memory."""
     needs = [each.resources for each in (*pod.spec.containers, *pod.spec.init_containers)]
-    if not any(_of(each.requests) or _of(each.limits) for each in needs):
+    if not any(_asks(each.requests) or _asks(each.limits) for each in needs):
         return 0
-    guaranteed = all(
-        len(_of(each.limits)) == len(_NAMES) and _of({**each.limits, **each.requests}) == _of(each.limits)
-        for each in needs
-    )
-    return 2 if guaranteed else 1
+    return 2 if is_guaranteed(pod) else 1
 
 
-def _of(resources: Mapping[str, str | float]) -> dict[str, int]:
-    found = {name: amounts.amount(name, resources[name]) for name in _NAMES if name in resources}
-    return {name: value for name, value in found.items() if value}
+def _asks(resources: Mapping[str, str | float]) -> bool:
+    return any(amounts.amount(name, resources[name]) for name in _NAMES if name in resources)

@@ -18,7 +18,7 @@ from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.points.combination import is_rejection
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.placing import annotation_values, feasibility, members
+from pumice.scheduling.placing import feasibility, members
 from pumice.scheduling.time import keeping, passing, reservations
 from pumice.scheduling.time.estimates import Estimates
 from pumice.scheduling.time.passing import Passing
@@ -116,7 +116,7 @@ class ReservationPlugin(Plugin):
 
     def _patient_since(self, gang: GangState) -> Instant:
         """When the gang has waited long enough."""
-        created = annotation_values.instant_of(gang.spec.created)
+        created = gang.gang.created
         return (self.session.now if created is None else created) + self.patience
 
     # ------------------------------------------------------------------------------------------------- turns

@@ -112,6 +112,7 @@ class ResourceStrategyFit(Plugin):
     """Score: the weighted mean of used or free shares after placement, each resource by its strategy."""
 
     args_type = Args
+    only_for_waiting = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option
@@ -124,10 +125,11 @@ class ResourceStrategyFit(Plugin):
             self._by_name
         )  # of this cycle's plugin: a cache of the class would keep it
         self._strategies: dict[tuple[str, str], dict[str, Strategy] | None] = {}
+        self._scarce: dict[tuple[int, ...], Scores] = {}  # of all nodes, by the resources that a pod asks for
         on = session.on
-        on.declare(Reads.NOTHING, trait=own_choice)
+        on.declare(Reads.NOTHING, own_choice, lasts=True)
         if self.args.weight:
-            on.load_score(self.score)
+            on.load_score(self.score, looks_beyond=lambda: False)
         sra, proportional = self.args.sra, self.args.proportional
         if sra.enable and sra.weight:
             on.fixed_score(self.avoid_scarce)
@@ -177,19 +179,29 @@ class ResourceStrategyFit(Plugin):
     # ------------------------------------------------------------------------------------------------- scarce resources
 
     def avoid_scarce(self, shape: Shape, nodes: Indexes) -> Scores | None:
+        if self._unowned is None:
+            return None
+        scores = self._scarce.get(shape.rows)
+        if scores is None:
+            lacking = (self.session.room.table.allocatable[list(shape.rows)] == 0).any(axis=0)
+            scores = self._scarce[shape.rows] = np.where(lacking, 0.0, self._unowned)
+        found: Scores = scores[nodes]
+        return found
+
+    @functools.cached_property
+    def _unowned(self) -> Scores | None:
+        """The scores of all nodes for a pod that each of them has all resources for; None without weights."""
         weights = self.args.sra.weights()
         total = sum(weights.values())
         if not total:
             return None
-        allocatable = self.session.room.table.allocatable[:, nodes]
-        owned = np.zeros(len(nodes))
+        allocatable = self.session.room.table.allocatable
+        owned = np.zeros(allocatable.shape[1])
         for name, weight in weights.items():
             rows = [row for row, known in enumerate(self.axis.names) if _is_named(known, name)]
             owned += np.where((allocatable[rows] > 0).any(axis=0), weight, 0)
-        score: Scores = (1.0 - owned / total) * (SCORE_MAX * self.args.sra.weight)
-        for row in shape.rows:
-            score[allocatable[row] == 0] = 0.0
-        return score
+        unowned: Scores = (1.0 - owned / total) * (SCORE_MAX * self.args.sra.weight)
+        return unowned
 
     def spare(self, shape: Shape, *, name: str, ratios: tuple[float, float]) -> Column | None:
         """How many such pods each node takes before too little is left for its idle scarce resource."""

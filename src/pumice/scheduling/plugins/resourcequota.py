@@ -12,7 +12,6 @@ from pumice.api.core import ResourceQuota
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import FINISHED
-from pumice.scheduling.core.arguments import Args as NoArgs
 from pumice.scheduling.core.codes import Amount, Code, Facts
 from pumice.scheduling.core.plugin import Plugin, Watch
 from pumice.scheduling.core.points import Vote
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from pumice.api.meta import ResourceList
     from pumice.scheduling.core.gangstate import GangState
-    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
 
 _POD_COUNTS = ("pods", "count/pods")
@@ -45,11 +43,7 @@ class ResourceQuotaPlugin(Plugin):
 
     essential = True
 
-    args_type = NoArgs
     watches = (Watch(ResourceQuota),)
-
-    def __init__(self, args: NoArgs, option: PluginOption) -> None:
-        del args, option
 
     def open(self, session: Session) -> None:
         self.quotas: dict[str, list[_Quota]] = {}

@@ -60,7 +60,7 @@ class Sla(Plugin):
         waiting = self.default if waiting is None else waiting
         if waiting is None:
             return None
-        created = annotation_values.instant_of(gang.spec.created)
+        created = gang.gang.created
         return (self.now if created is None else created) + waiting
 
     def next_change(self, session: Session) -> Instant | None:

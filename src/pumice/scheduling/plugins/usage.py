@@ -109,7 +109,7 @@ class Usage(Plugin):
         self.unmeasured: dict[str, tuple[int, Column]] = {}
         self._count_newcomers(session)
         on = session.on
-        on.declare(Reads.NOTHING, trait=limits_of)
+        on.declare(Reads.NOTHING, limits_of, lasts=True)
         on.filter(self.filter)
         on.moved(self.moved)
         if self.args.weight and sum(self.weights):

@@ -154,6 +154,7 @@ class UserLimitsPlugin(Plugin):
     """Keeps a book for each user in each queue that has limits; where there are none it does nothing."""
 
     args_type = Args
+    only_for_waiting = True
     essential = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:

@@ -10,7 +10,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import zlib
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from pumice import instant
 from pumice.cluster.tasks import OCCUPYING, Status
@@ -24,8 +27,6 @@ from pumice.scheduling.whatif.trial import EVICTING_ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-
-    import numpy as np
 
     from pumice.cluster.intake import Intake
     from pumice.instant import Duration, Instant
@@ -179,19 +180,20 @@ class _Known:
 
 class _Luck:
     """By run and gang, from 0 to 1. Each gang has good runs and bad ones in even measure, in an order of its own: chance alone
-    would tell something else every minute.
+    would tell something else every minute. A gang's luck does not depend on who else is asked for: two clusters can be compared.
     """
 
     def __init__(self, chance: np.random.Generator, runs: int) -> None:
-        self._chance = chance
+        self._seed = int(chance.integers(2**63))
         self._runs = runs
-        self._orders: dict[str, list[int]] = {}
+        self._drawn: dict[str, list[float]] = {}
 
     def of(self, run: int, gang: str) -> float:
-        order = self._orders.get(gang)
-        if order is None:
-            order = self._orders[gang] = self._chance.permutation(self._runs).tolist()
-        return (order[run] + self._chance.random()) / self._runs
+        drawn = self._drawn.get(gang)
+        if drawn is None:
+            own = np.random.default_rng((self._seed, zlib.crc32(gang.encode())))
+            drawn = self._drawn[gang] = ((own.permutation(self._runs) + own.random(self._runs)) / self._runs).tolist()
+        return drawn[run]
 
 
 class _Run:

@@ -1,14 +1,14 @@
 """The real engine run ahead under virtual time, over a cluster of its own: no API server, no clock, no chance.
 
     ahead = Forward(intake, policy, now=now, run_time=lambda gang: 10 * instant.MINUTE)
-    ahead.submit(now + instant.HOUR, [group, *pods])
+    ahead.submit(now + instant.HOUR, lambda: [group, *pods])
     for step in ahead.run(until=now + instant.DAY):
         print(step.at, step.started, step.ended)
 
 Time jumps from event to event: a gang arrives, a gang ends, a victim has left, or the clock alone may change a decision
 (`Decisions.next_change`). All events of one instant (with `blur`, of a span that is so small a part of the time since the beginning) are
-taken in together, then there is one cycle, and what it decides takes effect at once: bound pods run from that moment. Where gangs only end,
-nobody waits, and no plugin remembers what was held until when, a cycle would decide nothing, and there is none. The simulator (`pumice.sim`)
+taken in together, then there is one cycle, and what it decides takes effect at once: bound pods run from that moment. Where gangs only end
+and nobody waits, a cycle would decide nothing: there is none, or, where a plugin remembers what was held until when, one that only learns. The simulator (`pumice.sim`)
 puts arrivals in and true run times, the forecast a live cluster and what is expected of it. The cluster behind `intake` is changed: hand in
 a copy of one that is still needed.
 """
@@ -38,7 +38,7 @@ from pumice.scheduling.evicting import backoff
 from pumice.scheduling.time import reservations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pumice.api.meta import Struct
     from pumice.api.pods import Pod
@@ -57,14 +57,15 @@ RunTime: TypeAlias = "Callable[[str], Duration | None]"  # of a gang that starts
 LEAVING = 30 * instant.SECOND  # a victim holds its room for so long: Kubernetes' own grace period
 BLURRED_LEAST = 5 * instant.MINUTE  # what happens at once is blurred as if it lay so far ahead
 NOTHING_DECIDED = Decisions()
+_EVICTS_UNASKED = "shuffle"  # the one action that does something although nobody waits
 CYCLES_AT_ONCE_MAX = 100  # in which the clock stands still; a plugin that always names the past ends here
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Arrival:
-    """Objects that come to be: a group and its pods, or a node that joins."""
+    """Objects that come to be: a group and its pods, or a node that joins. They are made then: a month of them would fill the memory."""
 
-    objects: Sequence[Struct]
+    objects: Callable[[], Iterable[Struct]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class Forward:
         self._wake: Instant | None = now  # there is a cycle then, events or not
         self._stood_still = 0
 
-    def submit(self, at: Instant, objects: Sequence[Struct]) -> None:
+    def submit(self, at: Instant, objects: Callable[[], Iterable[Struct]]) -> None:
         """Objects that arrive together at a moment that has not passed."""
         self._foresee(at, Arrival(objects))
 
@@ -163,6 +164,7 @@ class Forward:
 
     def run(self, until: Instant) -> Iterator[Step]:
         """One step after the other, up to and including `until`; may be called again with a later time."""
+        self._note_waiting()
         while (at := self._next()) is not None and at <= until:
             at = min(self._taken_together(at), until)
             self._stood_still = self._stood_still + 1 if at == self.now else 0
@@ -194,10 +196,22 @@ class Forward:
         while self._seen:
             self._clean_up(self._seen.pop())
         ended, restarted, is_news = self._take_events()
-        self._note_waiting()
-        if not is_news and self._rests():
+        if is_news:
+            self._note_waiting()
+        is_idle = not is_news and self._is_idle()
+        if is_idle and self._may_rest:
             return Step(self.now, ended, restarted, (), NOTHING_DECIDED)
-        decisions = cycle.plan(
+        decisions = self._plan(idle=is_idle and _EVICTS_UNASKED not in self.policy.actions)
+        self.cycles += 1
+        self._seen, self._done = self._done, []
+        self.memory = decisions.memory if self._backs_off else decisions.memory.without(backoff.SLOT)
+        self._wake = decisions.next_change
+        started = self._carry_out(decisions)
+        self._note_waiting()
+        return Step(self.now, ended, restarted, tuple(started), decisions)
+
+    def _plan(self, *, idle: bool) -> Decisions:
+        return cycle.plan(
             self.cluster.snapshot(),
             self.policy,
             self.memory,
@@ -206,13 +220,8 @@ class Forward:
             extra_plugins=self._extra_plugins,
             budget=self._budget,
             explain=False,
+            idle=idle,
         )
-        self.cycles += 1
-        self._seen, self._done = self._done, []
-        self.memory = decisions.memory if self._backs_off else decisions.memory.without(backoff.SLOT)
-        self._wake = decisions.next_change
-        started = self._carry_out(decisions)
-        return Step(self.now, ended, restarted, tuple(started), decisions)
 
     def _take_events(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
         """Gangs that ended by now, those that begin again, and whether there is more than ends."""
@@ -221,7 +230,7 @@ class Forward:
             match heapq.heappop(self._events)[2]:
                 case Arrival(objects):
                     is_news = True
-                    for thing in objects:
+                    for thing in objects():
                         self.intake.apply(Upserted(object=thing))
                 case End(gang, run) if self._starts.get(gang) == run and gang in self.running:
                     self._end(gang)
@@ -232,14 +241,14 @@ class Forward:
                         restarted.append(gang)
         return tuple(ended), tuple(restarted), is_news
 
-    def _rests(self) -> bool:
+    def _is_idle(self) -> bool:
         """Whether a cycle now would decide nothing: nobody waits, and the clock has nothing to say."""
-        if not self._may_rest or not self._events or (self._wake is not None and self._wake <= self.now):
+        if not self._events or (self._wake is not None and self._wake <= self.now):
             return False  # after the last event, one cycle sees what has ended
         return not self._waiting
 
     def _note_waiting(self) -> None:
-        """Before every cycle: its snapshot forgets which gangs have changed."""
+        """Before and after every cycle, whose snapshot forgets which gangs have changed; in between, gangs only end."""
         for key in self.cluster.changed_gangs:
             slot = self.cluster.gangs.get(key)
             if slot is not None and _waits(slot):
@@ -316,6 +325,7 @@ class Forward:
     def _end(self, gang: str) -> None:
         """Its pods have succeeded; one cycle sees that, and may learn from it, before they are gone."""
         self.running.discard(gang)
+        self._waiting.discard(gang)
         self._done.append(gang)
         over = ContainerStateTerminated(finished_at=instant.format_micro_instant(self.now))
         containers = (ContainerStatus(state=ContainerState(terminated=over)),)

@@ -61,8 +61,8 @@ class Passing:
         respected = self.outlived(gang)
         if not respected:
             return None
-        self.book.timeline.beside(self.book.binding(gang))
-        return self.book.timeline.limit(shape, MANY if gang is None else self.book.estimates.end(gang))
+        end = MANY if gang is None else self.book.estimates.end(gang)
+        return self.book.timeline.limit(shape, end, self.book.binding(gang))
 
     # ------------------------------------------------------------------------------------------------- other nodes for reservations
 

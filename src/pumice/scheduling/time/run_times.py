@@ -122,6 +122,8 @@ def next_value(session: Session) -> Remembered:
             own = kind_of(gang)
             kinds[own] = kinds.get(own, Runs()).after(*run)
         seen.append(name)
+    if not seen and not before.counted:
+        return before
     return Remembered(newest(kinds), tuple(sorted(seen[:COUNTED_MAX])))
 
 

@@ -39,6 +39,17 @@ class _Copies:
     read: int = 0
 
 
+@dataclasses.dataclass(slots=True, eq=False)
+class _Limit:
+    """What was last asked for, and the nodes that it depends on; looked at again when something has changed there."""
+
+    about: tuple[object, ...]
+    nodes: frozenset[int]
+    column: Column
+    touched: int  # how much of the journals is accounted for
+    log: int
+
+
 class Timeline:
     """Rows over the nodes of one session."""
 
@@ -51,12 +62,13 @@ class Timeline:
         self._order: Indexes = np.zeros(0, dtype=np.intp)  # rows by their moments
         self._free = np.zeros((resources, 0, nodes), dtype=np.int64)
         self._begins = np.zeros((0, nodes), dtype=np.int64)  # reservations that begin then and there
+        self._starts = np.zeros(0, dtype=np.int64)  # the same of all nodes together
         self._held: dict[int, Reservation] = {}  # that are taken off
         self._future = self.room.future.copy()
         self._touched, self._log = len(self.room.touched), len(profile.log)
         self._changes: list[tuple[Indexes, Indexes]] = []  # rows and nodes
         self._copies: dict[Shape, _Copies] = {}
-        self._limit: tuple[object, Column | None] = (None, None)
+        self._limit: _Limit | None = None
 
     @property
     def rows_max(self) -> int:
@@ -85,15 +97,17 @@ class Timeline:
         rows = np.flatnonzero((known >= reservation.time) & (known < reservation.end))
         self._free[:, rows[:, None], nodes] -= sign * reservation.taken[:, None, :]
         self._begins[self._row[reservation.time], nodes] += sign
+        self._starts[self._row[reservation.time]] += sign * len(nodes)
         self._changes.append((rows, nodes))
 
     def _follow(self) -> None:
         """What the cycle has placed, evicted and undone since."""
         touched, log, count = self.room.touched, self.profile.log, len(self._row)
         if len(touched) > self._touched:
-            nodes = np.flatnonzero(np.any(self.room.future != self._future, axis=0))
-            if len(nodes):
-                more = self.room.future[:, nodes] - self._future[:, nodes]
+            nodes = np.array(list(set(touched[self._touched :])), dtype=np.intp)
+            more = self.room.future[:, nodes] - self._future[:, nodes]
+            if (is_new := more.any(axis=0)).any():
+                nodes, more = nodes[is_new], more[:, is_new]
                 self._free[:, :count, nodes] += more[:, None, :]
                 self._future[:, nodes] += more
                 self._changes.append((np.arange(count), nodes))
@@ -136,7 +150,7 @@ class Timeline:
         more = size - len(self._moments)
         self._moments = np.pad(self._moments, (0, more))
         self._free = np.pad(self._free, ((0, 0), (0, more), (0, 0)))
-        self._begins = np.pad(self._begins, ((0, more), (0, 0)))
+        self._begins, self._starts = np.pad(self._begins, ((0, more), (0, 0))), np.pad(self._starts, (0, more))
 
     # ------------------------------------------------------------------------------------------------- questions
 
@@ -174,17 +188,27 @@ class Timeline:
         found: list[Instant] = begins[short[first] == short[last]].tolist()
         return found
 
-    def limit(self, shape: Shape, end: Instant) -> Column:
-        """How many such pods that stay until `end` each node takes where reservations begin before that; elsewhere as many as fit."""
-        known = self._moments[: len(self._row)]
-        rows = np.flatnonzero((known < end) & self._begins[: len(known)].any(axis=1))
-        state = (len(self._changes), id(shape), rows.tobytes())
-        if self._limit[0] != state:
-            table = self._counted(shape).table[rows]
-            self._limit = (state, np.where(self._begins[rows] > 0, table, MANY).min(axis=0))
-        column = self._limit[1]
-        assert column is not None
-        return column
+    def limit(self, shape: Shape, end: Instant, others: Sequence[Reservation]) -> Column:
+        """How many such pods that stay until `end` each node takes where one of these begins before that; elsewhere as many as fit."""
+        known = self._limit
+        if known is None or known.about != (shape, end, *others) or self._has_changed(known):
+            self.beside(others)
+            count = len(self._row)
+            rows = np.flatnonzero((self._moments[:count] < end) & (self._starts[:count] > 0))
+            begins = self._begins[rows]
+            nodes = np.flatnonzero(begins.any(axis=0))
+            copies = shape.copies(self._free[:, rows[:, None], nodes])
+            column = np.full(len(self._begins[0]), MANY)
+            column[nodes] = np.where(begins[:, nodes] > 0, copies, MANY).min(axis=0)
+            journals = len(self.room.touched), len(self.profile.log)
+            known = self._limit = _Limit((shape, end, *others), frozenset(nodes.tolist()), column, *journals)
+        return known.column
+
+    def _has_changed(self, known: _Limit) -> bool:
+        """Whether anything has been placed or evicted on the nodes that it is about."""
+        touched, log = self.room.touched[known.touched :], self.profile.log[known.log :]
+        known.touched, known.log = len(self.room.touched), len(self.profile.log)
+        return not known.nodes.isdisjoint(touched) or not all(known.nodes.isdisjoint(move.nodes) for move in log)
 
     def _counted(self, shape: Shape) -> _Copies:
         own, count = self._copies.get(shape), len(self._row)

@@ -8,6 +8,23 @@ import msgspec
 from msgspec import Struct
 
 
+class When(Struct, frozen=True, rename="camel"):
+    """When a gang would start: RFC 3339; null: not within a week, or, where it is not complete, not known."""
+
+    p50: str | None = None  # as likely before as after
+    p90: str | None = None  # in nine of ten cases by then
+    ahead: int = 0  # gangs that run, and are expected to end before
+    without_estimate: int = 0  # of those
+    complete: bool = True  # false: the look ahead was cut short
+
+
+class Expected(Struct, frozen=True):
+    """A gang that would wait, or that starts now: when it starts as things are, and there."""
+
+    before: When | None = None  # null: it does not wait as things are
+    after: When | None = None
+
+
 class Outcome(Struct, frozen=True, rename="camel"):
     """What one cycle would do there that it does not do here, by gang and with numbers of pods."""
 
@@ -22,3 +39,9 @@ class Outcome(Struct, frozen=True, rename="camel"):
         default_factory=dict
     )  # had pods on a drained node; whether it starts again
     waiting: int = 0  # gangs that go on waiting
+    at: str = ""  # the moment from which was looked ahead
+    forecasts: Mapping[str, Expected] = msgspec.field(
+        default_factory=dict
+    )  # some of those that wait as things are or there
+    not_forecast: int = 0  # gangs in line that nobody looked ahead for
+    no_forecast: str = ""  # why nobody looked ahead at all

@@ -10,7 +10,7 @@ from pumice.api import decoding
 from pumice.api.batch import Job
 from pumice.api.core import Node
 from pumice.api.pods import Pod
-from pumice.controllers.job.dead_nodes import OUT_OF_SERVICE, SILENCE, Nodes, farewell
+from pumice.controllers.job.dead_nodes import OUT_OF_SERVICE, SILENCE, Nodes, plan_removals
 from pumice.controllers.operations import Delete, Look
 from pumice.kube.requests import Propagation
 from pumice.local.nodes.pretend import Trouble
@@ -55,40 +55,40 @@ def forced(found) -> list[tuple[str, str]]:
     ],
 )
 def test_a_pod_is_given_up_at_once_where_nobody_can_end_it_any_more(node, given_up):
-    found = farewell([LEAVING], on(node), NOW, a_job())
+    found = plan_removals([LEAVING], on(node), NOW, a_job())
     assert forced(found) == ([("train-worker-1", LEAVING.metadata.uid)] if given_up else [])
 
 
 @pytest.mark.parametrize("pod", [on_node(a_pod("worker", 1)), a_pod("worker", 1, leaving=True)])
 def test_only_pods_that_are_being_deleted_on_a_node_are_given_up(pod):
-    assert farewell([pod], on(None), NOW, a_job()).operations == ()
+    assert plan_removals([pod], on(None), NOW, a_job()).operations == ()
 
 
 def test_a_silent_node_is_given_time_from_when_it_fell_silent_and_the_pod_was_due():
     silent = a_node("Unknown")
-    before = farewell([LEAVING], on(silent), GONE_AT + SILENCE - 1, a_job())
+    before = plan_removals([LEAVING], on(silent), GONE_AT + SILENCE - 1, a_job())
     assert (forced(before), before.again_at) == ([], GONE_AT + SILENCE)
-    assert forced(farewell([LEAVING], on(silent), GONE_AT + SILENCE, a_job()))
+    assert forced(plan_removals([LEAVING], on(silent), GONE_AT + SILENCE, a_job()))
     later = a_node("Unknown", since="2026-03-01T13:05:00Z")
-    assert farewell([LEAVING], on(later), GONE_AT, a_job()).again_at == GONE_AT + SILENCE + 4 * MINUTE + 40 * 10**9
+    assert plan_removals([LEAVING], on(later), GONE_AT, a_job()).again_at == GONE_AT + SILENCE + 4 * MINUTE + 40 * 10**9
 
 
 def test_people_are_told_of_a_stuck_pod_once_its_grace_is_over_and_how_to_go_on():
     silent = on(a_node("Unknown"))
-    assert farewell([LEAVING], silent, GONE_AT - 1, a_job()).operations == ()
-    (warning,) = farewell([LEAVING], silent, GONE_AT, a_job()).operations
+    assert plan_removals([LEAVING], silent, GONE_AT - 1, a_job()).operations == ()
+    (warning,) = plan_removals([LEAVING], silent, GONE_AT, a_job()).operations
     assert warning.reason == "PodStuck"
     assert "removed by force at 2026-03-01T13:10:20Z" in warning.message
     assert "taint it node.kubernetes.io/out-of-service:NoExecute to go on now" in warning.message
 
 
 def test_with_a_silence_of_nothing_a_silent_nodes_pods_are_never_given_up():
-    found = farewell([LEAVING], on(a_node("Unknown"), silence=0), GONE_AT + 100 * SILENCE, a_job())
+    found = plan_removals([LEAVING], on(a_node("Unknown"), silence=0), GONE_AT + 100 * SILENCE, a_job())
     assert (found.operations, found.again_at) == ((), None)
 
 
 def test_a_node_that_no_watch_shows_is_asked_for_before_anything_is_done():
-    found = farewell([LEAVING], Nodes(), NOW, a_job())
+    found = plan_removals([LEAVING], Nodes(), NOW, a_job())
     assert found.operations == (Look(kind=Node, name="n1", listed=True),)
 
 
@@ -108,7 +108,7 @@ def test_a_job_that_is_being_deleted_lets_go_of_pods_on_dead_nodes():
 
 
 def test_where_its_job_is_gone_events_are_about_the_pod():
-    found = farewell([LEAVING], on(None), NOW, None)
+    found = plan_removals([LEAVING], on(None), NOW, None)
     assert {each.regarding.metadata.name for each in found.operations if not isinstance(each, Delete)} == {
         "train-worker-1"
     }

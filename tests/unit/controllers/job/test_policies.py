@@ -58,7 +58,7 @@ def test_nobody_is_asked_where_no_policy_cares():
 def test_how_a_vanished_pod_was_last_seen_explains_why_it_went():
     ghost = a_pod("worker", 1, leaving=True, disruption="PreemptionByScheduler", message="for gang b/big")
     job = a_job(policies=RESTART_ALL, progress={"members": MEMBERS})
-    found = told(job, *gang(worker1=None), ghosts={"train-worker-1": ghost})
+    found = told(job, *gang(worker1=None), deleted_pods={"train-worker-1": ghost})
     assert "pod train-worker-1 was evicted (PreemptionByScheduler: for gang b/big)" in found.job.status.state.message
 
 
@@ -72,7 +72,7 @@ def test_an_evicted_pod_is_answered_also_where_it_went_before_anything_was_writt
     """Whether we look before or after it is gone must not matter: its peers would wait for it for ever."""
     job = a_job(policies=RESTART_ALL, status={"state": {"phase": phase}}, progress=known)
     ghost = a_pod("worker", 1, **EVICTED)
-    looked_late = told(job, *gang(worker1=None), ghosts={"train-worker-1": ghost}, group=group)
+    looked_late = told(job, *gang(worker1=None), deleted_pods={"train-worker-1": ghost}, group=group)
     looked_early = told(job, *gang(worker1=ghost), group=group)
     assert (looked_late.phase, looked_late.killed) == ("Restarting", {"master-0", "worker-0", "worker-2"})
     assert looked_late.job.status.state.message == looked_early.job.status.state.message
@@ -80,12 +80,12 @@ def test_an_evicted_pod_is_answered_also_where_it_went_before_anything_was_writt
 
 def test_an_evicted_pod_that_was_never_written_about_is_answered_once():
     job = a_job(policies=[policy("PodEvicted", "RestartPod")], status={"state": {"phase": "Pending"}})
-    ghosts = {"train-worker-1": a_pod("worker", 1, **EVICTED)}
-    found = told(job, *gang(worker1=None), ghosts=ghosts)
+    deleted = {"train-worker-1": a_pod("worker", 1, **EVICTED)}
+    found = told(job, *gang(worker1=None), deleted_pods=deleted)
     assert (found.phase, found.job.status.retry_count) == ("Restarting", 1)
-    pending = told(found.job, *gang(worker1=None), ghosts=ghosts)
+    pending = told(found.job, *gang(worker1=None), deleted_pods=deleted)
     assert (pending.phase, pending.job.status.retry_count) == ("Pending", 1)
-    made = told(pending.job, *gang(worker1=None), ghosts=ghosts, group="Running")
+    made = told(pending.job, *gang(worker1=None), deleted_pods=deleted, group="Running")
     assert (made.created, made.job.status.retry_count) == (["worker-1"], 1)
 
 
@@ -96,16 +96,16 @@ def test_who_was_scaled_away_is_not_missed_and_costs_nothing_when_there_is_room_
         status={"state": {"phase": "Running"}},
         progress={"members": {"master": "0", "worker": "0,2"}},
     )
-    ghosts = {"train-worker-1": a_pod("worker", 1, leaving=True)}
-    assert told(job, *gang(worker1=None), ghosts=ghosts).created == ["worker-1"]
-    failed = told(job, *gang(worker1=None, worker2=FAILED), ghosts=ghosts)
+    deleted = {"train-worker-1": a_pod("worker", 1, leaving=True)}
+    assert told(job, *gang(worker1=None), deleted_pods=deleted).created == ["worker-1"]
+    failed = told(job, *gang(worker1=None, worker2=FAILED), deleted_pods=deleted)
     assert failed.progress.lost_s == 2 * 3600 + 50 * 60
 
 
 def test_a_vanished_pod_that_was_last_seen_being_released_is_no_loss():
     ghost = a_pod("worker", 1, leaving=True, disruption="GangReleased")
     job = a_job(policies=RESTART_ALL, progress={"members": MEMBERS})
-    found = told(job, *gang(worker1=None), ghosts={"train-worker-1": ghost})
+    found = told(job, *gang(worker1=None), deleted_pods={"train-worker-1": ghost})
     assert (found.phase, found.created) == ("Running", ["worker-1"])
 
 
@@ -113,7 +113,7 @@ def test_what_a_former_version_of_a_pod_was_last_seen_as_explains_nothing():
     ghost = a_pod("worker", 1, leaving=True, disruption="GangReleased", version=0)
     job = a_job(policies=RESTART_ALL, status={"version": 1}, progress={"members": MEMBERS})
     pods = [a_pod("master", 0, version=1), a_pod("worker", 0, version=1), a_pod("worker", 2, version=1)]
-    assert told(job, *pods, ghosts={"train-worker-1": ghost}).phase == "Restarting"
+    assert told(job, *pods, deleted_pods={"train-worker-1": ghost}).phase == "Restarting"
 
 
 def test_a_pod_that_was_never_there_is_made_and_not_missed():
@@ -461,10 +461,10 @@ def test_what_a_restart_costs_does_not_depend_on_who_has_left_already():
         for index in (1, 2)
     ]
     job = a_job(policies=RESTART_ALL, progress={"members": MEMBERS})
-    ghosts = {pod.metadata.name: pod for pod in leaving}
+    deleted = {pod.metadata.name: pod for pod in leaving}
     before = told(job, *gang(worker1=leaving[0], worker2=leaving[1]))
-    between = told(job, *gang(worker1=leaving[0], worker2=None), ghosts=dict([*ghosts.items()][1:]))
-    after = told(job, *gang(worker1=None, worker2=None), ghosts=ghosts)
+    between = told(job, *gang(worker1=leaving[0], worker2=None), deleted_pods=dict([*deleted.items()][1:]))
+    after = told(job, *gang(worker1=None, worker2=None), deleted_pods=deleted)
     messages = {found.job.status.state.message for found in (before, between, after)}
     assert [message.partition("; ")[2] for message in messages] == [
         "4 pods lose up to 1h0m0s of run time, 4h0m0s in all; retry 1 of 3"
@@ -476,7 +476,7 @@ def test_a_pod_that_had_to_be_gone_long_ago_has_lost_no_more_than_it_ran():
     leaving = a_pod("worker", 1, leaving=True)
     gone = replace(leaving, metadata=replace(leaving.metadata, deletion_timestamp="2026-03-01T12:30:00Z"))
     job = a_job(policies=RESTART_ALL, progress={"members": MEMBERS})
-    found = told(job, *gang(worker1=None), ghosts={"train-worker-1": gone})
+    found = told(job, *gang(worker1=None), deleted_pods={"train-worker-1": gone})
     assert found.progress.lost_s == 3 * 3600 + 1800
 
 
@@ -484,7 +484,7 @@ def test_a_pod_of_a_former_start_that_is_gone_costs_nothing():
     former = a_pod("worker", 1, leaving=True, version=0)
     pods = [a_pod("master", 0, version=1), a_pod("worker", 0, version=1), a_pod("worker", 2, version=1)]
     job = a_job(policies=RESTART_ALL, status={"version": 1}, progress={"members": MEMBERS})
-    assert told(job, *pods, ghosts={"train-worker-1": former}).progress.lost_s == 3 * 3600
+    assert told(job, *pods, deleted_pods={"train-worker-1": former}).progress.lost_s == 3 * 3600
 
 
 def test_the_cost_of_restarts_adds_up_and_only_the_last_few_are_told_apart():

@@ -5,6 +5,7 @@ import contextlib
 
 import pytest
 from aiohttp import web
+from tests.bodies.beside import beside
 
 from pumice.clock import VirtualClock
 from pumice.controllers.jobflow.prober import Network, Prober
@@ -121,13 +122,8 @@ def under_virtual_time(body):
             return answers.get(question, False)
 
         prober = Prober(ask)
-        task = asyncio.create_task(prober.run(woken.append))
-        try:
+        async with beside(prober.run(woken.append)):
             await body(prober, answers, calls, woken, clock)
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
 
     clock.run(run())
 

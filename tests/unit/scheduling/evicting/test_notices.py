@@ -138,6 +138,21 @@ def test_it_goes_on_until_its_time_is_over():
     assert (eviction.after_notice, eviction.story.lost_seconds) == (True, 3720)
 
 
+def test_a_claimant_of_another_namespace_is_known_by_its_uid_alone():
+    """The notice stands on a pod that others read (docs/adr/0040); who has gone since is waited for by nobody."""
+    stranger = disruptions.Story("preempt", claimant=disruptions.Party(queue="default", uid="lab/urgent"))
+    low = runs("low", "n1", notice=disruptions.Notice(when(3600), when(3720), stranger))
+    urgent = wants(namespace="lab")
+    claim = Claimed(
+        claim=Claim(gang="lab/urgent", places=(("lab/urgent-w-0", "n1"),), victims=(), until=NOW + 5 * MINUTE)
+    )
+    (eviction,) = plan_for(
+        a_node(cpu="1"), HIGH, low, urgent, claim, policy=TWO_MINUTES, now=NOW + 2 * MINUTE
+    ).evictions
+    assert (eviction.claimant, eviction.story.claimant.gang) == ("lab/urgent", "lab/urgent")
+    assert withdrawn(plan_for(a_node(cpu="1"), HIGH, low, policy=TWO_MINUTES, now=NOW + SECOND)) == ["low-w-0"]
+
+
 def test_once_its_work_is_safe_it_goes_and_little_is_lost():
     decisions = plan_for(*world(checkpointed=when(3610)), policy=TWO_MINUTES, now=NOW + 12 * SECOND)
     (eviction,) = decisions.evictions

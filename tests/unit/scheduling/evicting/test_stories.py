@@ -25,8 +25,8 @@ def test_a_reclaim_tells_both_queues_before_and_after_and_who_gets_the_room():
     assert {each.story.rule for each in found} == {"reclaim"}
     story = found[0].story
     assert (story.resource, story.code) == ("nvidia.com/gpu", found[0].cause.code.value)
-    assert story.victim == Party("default/old", "", "research", "default", 0, "4", "2", "2")
-    assert story.claimant == Party("default/new", "", "product", "bob", 0, "0", "2", "2")
+    assert story.victim == Party("default/old", "", "research", "default", 0, "4", "2", "2", "default/old")
+    assert story.claimant == Party("default/new", "", "product", "bob", 0, "0", "2", "2", "default/new")
     assert story.text.startswith("reclaim for gang default/new (queue product, user bob): ")
     assert "of nvidia.com/gpu, queue research held 4 and then 2 of 2 that it deserves" in story.text
 

@@ -22,11 +22,11 @@ from tests.unit.scheduling.clusters import (
 
 from pumice.api import changes
 from pumice.cluster.intake import Intake
+from pumice.cluster.requests import is_guaranteed
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core import cycle
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import Cure
-from pumice.scheduling.plugins.numa_aware import is_guaranteed
 
 NAME = "numa-aware"
 ALONE = policy("allocate", f"gang {NAME}")

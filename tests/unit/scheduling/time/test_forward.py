@@ -45,8 +45,8 @@ def test_the_next_gang_starts_when_the_one_before_it_ends():
 def reports(chosen):
     """One gang ends after ten minutes; another one comes after thirty, a third after forty."""
     forward = ahead(a_node(cpu="2"), a_gang("a", 2), chosen=chosen)
-    forward.submit(NOW + 30 * MINUTE, a_gang("b", 1, created=1800))
-    forward.submit(NOW + 35 * MINUTE, a_gang("c", 1, created=2100))
+    forward.submit(NOW + 30 * MINUTE, lambda: a_gang("b", 1, created=1800))
+    forward.submit(NOW + 35 * MINUTE, lambda: a_gang("c", 1, created=2100))
     return {(step.at - NOW) // MINUTE: step.decisions.gangs for step in forward.run(NOW + 60 * MINUTE)}
 
 
@@ -66,16 +66,16 @@ def test_where_nobody_waits_and_no_plugin_has_a_past_the_next_cycle_sees_what_ha
 def test_who_came_later_and_waits_gets_the_room_of_the_first_that_ends_though_more_are_to_come():
     """Its phase stays as it came, and others came since: the cycles of arrivals know it as well."""
     forward = ahead(a_node(cpu="2"), a_gang("a", 2))
-    forward.submit(NOW + 3 * MINUTE, a_gang("b", 2, created=180))
-    forward.submit(NOW + 5 * MINUTE, a_gang("c", 2, created=300))
-    forward.submit(NOW + 50 * MINUTE, a_gang("d", 2, created=3000))
+    forward.submit(NOW + 3 * MINUTE, lambda: a_gang("b", 2, created=180))
+    forward.submit(NOW + 5 * MINUTE, lambda: a_gang("c", 2, created=300))
+    forward.submit(NOW + 50 * MINUTE, lambda: a_gang("d", 2, created=3000))
     assert told(forward, 45) == [(0, "", "", "a"), (10, "a", "", "b"), (20, "b", "", "c"), (30, "c", "", "")]
 
 
 def test_a_run_time_is_learned_to_the_second_though_no_cycle_saw_the_end():
     chosen = policy("enqueue, allocate", "priority gang predicates reservation")
     forward = ahead(a_node(cpu="2"), a_gang("a", 2), chosen=chosen)
-    forward.submit(NOW + 30 * MINUTE, a_gang("b", 1, created=1800))
+    forward.submit(NOW + 30 * MINUTE, lambda: a_gang("b", 1, created=1800))
     told(forward, 31)
     (runs,) = forward.memory.of(run_times.SLOT).kinds.values()
     assert runs.lengths == (600,)
@@ -83,7 +83,7 @@ def test_a_run_time_is_learned_to_the_second_though_no_cycle_saw_the_end():
 
 def test_what_arrives_later_is_planned_when_it_arrives():
     forward = ahead(a_node(cpu="2"))
-    forward.submit(NOW + 3 * MINUTE, a_gang("late", 2))
+    forward.submit(NOW + 3 * MINUTE, lambda: a_gang("late", 2))
     assert told(forward, 2) == []
     assert told(forward, 60) == [(3, "", "", "late"), (13, "late", "", "")]
 
@@ -92,7 +92,7 @@ def test_what_happens_at_one_instant_is_one_cycle():
     forward = ahead(a_node(cpu="4"), a_gang("a", 2), a_gang("b", 2))
     told(forward, 5)
     before = forward.cycles
-    forward.submit(NOW + 10 * MINUTE, a_gang("c", 3))
+    forward.submit(NOW + 10 * MINUTE, lambda: a_gang("c", 3))
     assert told(forward, 10) == [(10, "a b", "", "c")]
     assert forward.cycles == before + 1
 
@@ -118,7 +118,7 @@ def test_a_gang_that_loses_a_needed_member_begins_again_and_the_claimant_gets_th
     chosen = builtin.parse(builtin.TEXT, "built-in policy")
     low, high = {"group": {"priority_class": "low"}}, {"group": {"priority_class": "high"}}
     forward = ahead(a_node(cpu="2"), classes, a_gang("low", 2, **low, priority=1), chosen=chosen, leaving=MINUTE)
-    forward.submit(NOW + 5 * MINUTE, a_gang("high", 1, **high, priority=100))
+    forward.submit(NOW + 5 * MINUTE, lambda: a_gang("high", 1, **high, priority=100))
     assert told(forward, 60) == [
         (0, "", "", "low"),
         (6, "", "low", "high"),
@@ -132,7 +132,7 @@ def test_a_gang_that_spares_a_member_runs_on():
     chosen = builtin.parse(builtin.TEXT, "built-in policy")
     elastic = a_gang("low", 2, min_member=1, group={"priority_class": "low"}, priority=1)
     forward = ahead(a_node(cpu="2"), classes, elastic, chosen=chosen, leaving=MINUTE)
-    forward.submit(NOW + 5 * MINUTE, a_gang("high", 1, group={"priority_class": "high"}, priority=100))
+    forward.submit(NOW + 5 * MINUTE, lambda: a_gang("high", 1, group={"priority_class": "high"}, priority=100))
     assert told(forward, 60) == [(0, "", "", "low"), (6, "", "", "high"), (10, "low", "", ""), (16, "high", "", "")]
 
 
@@ -154,4 +154,4 @@ def test_the_clock_alone_makes_a_cycle_when_a_plugin_says_so():
 def test_the_past_cannot_be_submitted():
     forward = ahead()
     with pytest.raises(AssertionError, match="has passed"):
-        forward.submit(NOW - 1, a_gang("a", 1))
+        forward.submit(NOW - 1, lambda: a_gang("a", 1))

@@ -6,12 +6,12 @@ survive restarts, and go when the Job is over.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pumice.controllers.job.plugins.env import Env
-from pumice.controllers.job.plugins.faults import PluginFault
 from pumice.controllers.job.plugins.hcclrank import HcclRank
 from pumice.controllers.job.plugins.mpi import Mpi
+from pumice.controllers.job.plugins.plugin import JobPlugin, PluginFault
 from pumice.controllers.job.plugins.pytorch import PyTorch
 from pumice.controllers.job.plugins.ray import Ray
 from pumice.controllers.job.plugins.ssh import Ssh
@@ -19,34 +19,7 @@ from pumice.controllers.job.plugins.svc import Svc
 from pumice.controllers.job.plugins.tensorflow import TensorFlow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pumice.api.batch import Job, Task
-    from pumice.api.meta import Json
-    from pumice.controllers.operations import Operation
-
-
-class JobPlugin(Protocol):
-    """Every method is pure. `on_pod` changes the pod that is being made, after all plugins before it in PLUGINS."""
-
-    name: str
-    is_recorded: bool  # whether status.controlledResources names it
-
-    def __init__(self, arguments: Sequence[str]) -> None: ...
-
-    def objects(self, job: Job) -> Sequence[Operation]:
-        """What has to be made before the first pod."""
-        ...
-
-    def refresh(self, job: Job) -> Sequence[Operation]:
-        """What has to change when the number of pods does."""
-        ...
-
-    def cleanup(self, job: Job) -> Sequence[Operation]:
-        """The end of what `objects` made."""
-        ...
-
-    def on_pod(self, pod: Json, job: Job, task: Task, index: int) -> None: ...
+    from pumice.api.batch import Job
 
 
 # In this order they see a pod: hcclrank looks for the RANK that pytorch sets.

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.controllers.job.plugins.silence import MakesNothing
+from pumice.controllers.job.plugins.plugin import JobPlugin
 from pumice.controllers.job.pods import add_env, containers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pumice.api.batch import Job, Task
     from pumice.api.meta import Json
 
 
-class Env(MakesNothing):
+class Env(JobPlugin):
     name = "env"
-
-    def __init__(self, arguments: Sequence[str]) -> None:
-        del arguments
 
     def on_pod(self, pod: Json, job: Job, task: Task, index: int) -> None:
         del job, task

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pumice.api import names
 from pumice.controllers.job.plugins import hosts
 from pumice.controllers.job.plugins.arguments import Flags
-from pumice.controllers.job.plugins.silence import MakesNothing
+from pumice.controllers.job.plugins.plugin import JobPlugin
 from pumice.controllers.job.pods import containers
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pumice.api.meta import Json
 
 
-class HcclRank(MakesNothing):
+class HcclRank(JobPlugin):
     name = "hcclrank"
     is_recorded = False
 

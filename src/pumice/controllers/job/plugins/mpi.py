@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from pumice.controllers.job.plugins import hosts
 from pumice.controllers.job.plugins.arguments import Flags
-from pumice.controllers.job.plugins.faults import VARIABLE_BYTES_MAX, check_length
-from pumice.controllers.job.plugins.silence import MakesNothing
+from pumice.controllers.job.plugins.plugin import VARIABLE_BYTES_MAX, JobPlugin, check_length
 from pumice.controllers.job.pods import add_env, add_port, containers
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ PORT = 22
 PORT_NAME = "mpijob-port"
 
 
-class Mpi(MakesNothing):
+class Mpi(JobPlugin):
     name = "mpi"
 
     def __init__(self, arguments: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pumice.controllers.job.plugins import hosts
 from pumice.controllers.job.plugins.arguments import Flags
-from pumice.controllers.job.plugins.silence import MakesNothing
+from pumice.controllers.job.plugins.plugin import JobPlugin
 from pumice.controllers.job.pods import add_env, add_port, containers
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ WAIT_S = 300
 PROBE_S = 2
 
 
-class PyTorch(MakesNothing):
+class PyTorch(JobPlugin):
     name = "pytorch"
 
     def __init__(self, arguments: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from pumice.api import names
 from pumice.api.core import Service
 from pumice.controllers.job.plugins import hosts
 from pumice.controllers.job.plugins.arguments import Flags
-from pumice.controllers.job.plugins.faults import PluginFault
+from pumice.controllers.job.plugins.plugin import JobPlugin, PluginFault
 from pumice.controllers.job.pods import add_port, containers
 from pumice.controllers.operations import Blame, Create, Delete
 from pumice.controllers.ownership import owned_metadata
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from pumice.controllers.operations import Operation
 
 
-class Ray:
+class Ray(JobPlugin):
     name = "ray"
-    is_recorded = True
 
     def __init__(self, arguments: Sequence[str]) -> None:
         defaults: dict[str, str | int | bool] = {
@@ -62,10 +61,6 @@ class Ray:
             },
         }
         return (Create(kind=Service, body=body, blame=Blame(job, "PluginError")),)
-
-    def refresh(self, job: Job) -> Sequence[Operation]:
-        del job
-        return ()
 
     def cleanup(self, job: Job) -> Sequence[Operation]:
         namespace = job.metadata.namespace

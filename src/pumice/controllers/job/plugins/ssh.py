@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pumice.api.core import Secret
 from pumice.controllers.job.plugins import hosts
 from pumice.controllers.job.plugins.arguments import Flags
-from pumice.controllers.job.plugins.faults import OBJECT_BYTES_MAX, check_length
+from pumice.controllers.job.plugins.plugin import OBJECT_BYTES_MAX, JobPlugin, check_length
 from pumice.controllers.job.pods import add_mount, add_volume, containers
 from pumice.controllers.operations import Apply, Blame, Create, Delete
 from pumice.controllers.ownership import owned_metadata
@@ -32,9 +32,8 @@ _ROOT_MODE = 0o600
 _OTHER_MODE = 0o644  # who is not root could not read it otherwise
 
 
-class Ssh:
+class Ssh(JobPlugin):
     name = "ssh"
-    is_recorded = True
 
     def __init__(self, arguments: Sequence[str]) -> None:
         defaults: dict[str, str | int | bool] = {

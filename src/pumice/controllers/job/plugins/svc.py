@@ -1,4 +1,4 @@
-"""svc: a headless Service, so that pods find one another by name, the list of all names, and a wall around the Job."""
+"""svc: a headless Service, so that pods find one another by name, the list of all names, and a NetworkPolicy for the Job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pumice.api.core import ConfigMap, Service
 from pumice.api.kinds import by_kind
 from pumice.controllers.job.plugins import hosts
 from pumice.controllers.job.plugins.arguments import Flags
-from pumice.controllers.job.plugins.faults import OBJECT_BYTES_MAX, check_length
+from pumice.controllers.job.plugins.plugin import OBJECT_BYTES_MAX, JobPlugin, check_length
 from pumice.controllers.job.pods import add_env, add_mount, add_volume, containers
 from pumice.controllers.operations import Apply, Blame, Create, Delete
 from pumice.controllers.ownership import owned_metadata
@@ -26,9 +26,8 @@ assert _found is not None, "NetworkPolicy is one of the kinds"
 NETWORK_POLICY = _found
 
 
-class Svc:
+class Svc(JobPlugin):
     name = "svc"
-    is_recorded = True
 
     def __init__(self, arguments: Sequence[str]) -> None:
         flags = Flags(
@@ -36,7 +35,7 @@ class Svc:
             {"publish-not-ready-addresses": False, "disable-network-policy": False, "inject-hosts-env": True},
         )
         self._publishes_not_ready = flags.is_set("publish-not-ready-addresses")
-        self._has_wall = not flags.is_set("disable-network-policy")
+        self._has_policy = not flags.is_set("disable-network-policy")
         self._injects_hosts = flags.is_set("inject-hosts-env")
 
     def objects(self, job: Job) -> Sequence[Operation]:
@@ -45,8 +44,8 @@ class Svc:
             Create(kind=ConfigMap, body=self._config(job), blame=blame),
             Create(kind=Service, body=self._service(job), blame=blame),
         ]
-        if self._has_wall:
-            creates.append(Create(kind=NETWORK_POLICY, body=self._wall(job), blame=blame))
+        if self._has_policy:
+            creates.append(Create(kind=NETWORK_POLICY, body=self._policy(job), blame=blame))
         return creates
 
     def refresh(self, job: Job) -> Sequence[Operation]:
@@ -58,7 +57,7 @@ class Svc:
             Delete(kind=ConfigMap, name=config_name(job), namespace=namespace, owner=uid),
             Delete(kind=Service, name=name, namespace=namespace, owner=uid),
         ]
-        if self._has_wall:
+        if self._has_policy:
             deletes.append(Delete(kind=NETWORK_POLICY, name=name, namespace=namespace, owner=uid))
         return deletes
 
@@ -97,7 +96,7 @@ class Svc:
             spec["publishNotReadyAddresses"] = True
         return {"apiVersion": "v1", "kind": "Service", "metadata": owned_metadata(job, job.metadata.name), "spec": spec}
 
-    def _wall(self, job: Job) -> Json:
+    def _policy(self, job: Job) -> Json:
         members = {"matchLabels": hosts.selector(job)}
         return {
             "apiVersion": "networking.k8s.io/v1",

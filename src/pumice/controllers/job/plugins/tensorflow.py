@@ -8,8 +8,7 @@ import msgspec
 
 from pumice.controllers.job.plugins import hosts
 from pumice.controllers.job.plugins.arguments import Flags
-from pumice.controllers.job.plugins.faults import VARIABLE_BYTES_MAX, check_length
-from pumice.controllers.job.plugins.silence import MakesNothing
+from pumice.controllers.job.plugins.plugin import VARIABLE_BYTES_MAX, JobPlugin, check_length
 from pumice.controllers.job.pods import add_env, containers
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ PORT = 2222
 ROLES = ("ps", "worker", "chief", "evaluator")
 
 
-class TensorFlow(MakesNothing):
+class TensorFlow(JobPlugin):
     name = "tensorflow"
 
     def __init__(self, arguments: Sequence[str]) -> None:

@@ -32,10 +32,10 @@ from pumice.local.nodes.admission import Ledger, Rejection
 from pumice.local.nodes.process import launch, orders
 from pumice.local.nodes.process.devices import NoDevice
 from pumice.local.nodes.process.gpu_meter import GpuReporter
+from pumice.local.nodes.process.hosted_pods import LOST, HostedPods, fresh_report, lost_report, whole_pod
 from pumice.local.nodes.process.machine import Machine
 from pumice.local.nodes.process.resolving import Resolving
 from pumice.local.nodes.process.sources import SourceWatches
-from pumice.local.nodes.process.tenants import LOST, Tenants, fresh_report, lost_report, whole_pod
 from pumice.local.nodes.registration import Heartbeats
 from pumice.local.nodes.serving import LogServer
 
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
+    from pumice.local.nodes.process.hosted_pods import HostedPod
     from pumice.local.nodes.process.machine import ProcessSettings
     from pumice.local.nodes.process.podspec import ProcessPod
-    from pumice.local.nodes.process.tenants import Tenant
     from pumice.runtime import Runtime
 
 FORCED_GRACE_S = 2.0  # for a pod whose object is gone already, as in a kubelet
@@ -76,12 +76,12 @@ class ProcessAgent:
         self._clock = clock
         self._log = log
         self._machine = Machine(settings, clock=clock)
-        self._tenants = Tenants(settings.name, self._machine)
+        self._hosted = HostedPods(settings.name, self._machine)
         self._watches = SourceWatches(client, runtime)
         self._resolving = Resolving(informers, chance=chance, log=log)
         self._heartbeats = Heartbeats(client, runtime, lease_s=settings.lease_s)
         self._recorder = Recorder(client, component="kubelet", instance=settings.name, clock=clock, log=log)
-        self._due: WorkQueue[str] = WorkQueue(chance)  # tenants of which a status is to be written
+        self._due: WorkQueue[str] = WorkQueue(chance)  # pods of which a status is to be written
         self._doubted = asyncio.Event()  # the cluster says that we are not Ready, and we are
         self._ledger: Ledger
         self.ready = asyncio.Event()  # set for good once the node is registered
@@ -132,7 +132,7 @@ class ProcessAgent:
                     reporter = GpuReporter(
                         self._settings.nvml, self._client, self.name, clock=self._clock, log=self._log
                     )
-                    crew.create_task(reporter.run(lambda: self._machine.devices.held, self._tenants.processes))
+                    crew.create_task(reporter.run(lambda: self._machine.devices.held, self._hosted.processes))
         finally:
             for unsubscribe in leave:
                 unsubscribe()
@@ -140,20 +140,20 @@ class ProcessAgent:
     async def _shut_down(self) -> None:
         """Ends all pods and says so, as far as the server still answers."""
         tasks = []
-        for tenant in self._tenants:
-            if tenant.task is not None and not tenant.is_over:
-                tasks.append(tenant.task)
-                if tenant.life is not None:
-                    tenant.life.fail("Terminated", _SHUTDOWN, self._settings.shutdown_grace_s)
+        for hosted in self._hosted:
+            if hosted.task is not None and not hosted.is_over:
+                tasks.append(hosted.task)
+                if hosted.life is not None:
+                    hosted.life.fail("Terminated", _SHUTDOWN, self._settings.shutdown_grace_s)
                 else:
-                    tenant.task.cancel()
+                    hosted.task.cancel()
         if tasks:
             await asyncio.wait(tasks)
         await self._watches.close()
         with contextlib.suppress(TimeoutError, errors.KubeError):
             async with asyncio.timeout(LAST_WRITES_S_MAX):
-                for tenant in self._tenants:
-                    await self._write(tenant.uid)
+                for hosted in self._hosted:
+                    await self._write(hosted.uid)
                 await registration.report_readiness(
                     self._client, self.name, now=self._clock.now(), is_ready=False, message="the node's agent has ended"
                 )
@@ -190,121 +190,121 @@ class ProcessAgent:
         fresh: list[Pod] = []
         for change in news:
             if isinstance(change, Relisted):
-                self._tenants.sweep(change.uids)
+                self._hosted.sweep(change.uids)
                 continue
             pod = change.object
             if not isinstance(pod, Pod) or pod.spec.node_name != self.name:
                 continue
-            tenant = self._tenants.get(pod.metadata.uid)
+            hosted = self._hosted.get(pod.metadata.uid)
             if isinstance(change, Deleted):
                 self._lose(pod.metadata.uid)
-            elif tenant is None:
+            elif hosted is None:
                 fresh.append(pod)
             else:
-                tenant.pod = pod
-                self._look_at(tenant)
+                hosted.pod = pod
+                self._look_at(hosted)
         for pod in sorted(fresh, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name)):
             self._take(pod)
 
     def _lose(self, uid: str) -> None:
         """The pod's object is gone: nothing waits for its processes any more."""
-        tenant = self._tenants.get(uid)
-        if tenant is None:
+        hosted = self._hosted.get(uid)
+        if hosted is None:
             return
-        tenant.is_gone = True
-        if tenant.is_over:
-            self._tenants.forget(tenant)
-        elif tenant.life is not None:
-            tenant.life.stop(FORCED_GRACE_S)
+        hosted.is_gone = True
+        if hosted.is_over:
+            self._hosted.forget(hosted)
+        elif hosted.life is not None:
+            hosted.life.stop(FORCED_GRACE_S)
 
-    def _look_at(self, tenant: Tenant) -> None:
-        metadata = tenant.pod.metadata
-        if tenant.life is not None:
-            tenant.life.see(metadata)
+    def _look_at(self, hosted: HostedPod) -> None:
+        metadata = hosted.pod.metadata
+        if hosted.life is not None:
+            hosted.life.see(metadata)
             if metadata.deletion_timestamp is not None:
-                if not tenant.life.is_stopping:
-                    self._tell(tenant.pod, "Normal", "Killing", "Stopping the pod's containers")
-                tenant.life.stop(float(metadata.deletion_grace_period_seconds or 0))
+                if not hosted.life.is_stopping:
+                    self._tell(hosted.pod, "Normal", "Killing", "Stopping the pod's containers")
+                hosted.life.stop(float(metadata.deletion_grace_period_seconds or 0))
         if metadata.deletion_timestamp is not None:
-            self._due.add(tenant.uid)
+            self._due.add(hosted.uid)
 
     def _take(self, pod: Pod) -> None:
-        """Decides what is to become of a pod that we did not know."""
-        tenant = self._tenants.add(pod)
+        """Starts, rejects or reports a pod that is new to this agent."""
+        hosted = self._hosted.add(pod)
         if pod.status.phase in _ENDED:
-            tenant.is_over = True
+            hosted.is_over = True
         elif pod.status.start_time is not None:
-            tenant.report, tenant.is_over = lost_report(pod, self._machine.addresses.node, self._clock.now()), True
+            hosted.report, hosted.is_over = lost_report(pod, self._machine.addresses.node, self._clock.now()), True
             self._tell(pod, "Warning", "Lost", LOST)
         elif pod.metadata.deletion_timestamp is not None:
-            tenant.is_over = True
+            hosted.is_over = True
         else:
             rejection = self._ledger.admit(pod)
             if rejection is not None:
-                self._reject(tenant, rejection)
+                self._reject(hosted, rejection)
             else:
-                tenant.report = fresh_report(pod, self._machine.addresses.node, self._clock.now())
-                tenant.task = asyncio.create_task(self._house(tenant), name=f"pod-{pod.metadata.key}")
-        self._due.add(tenant.uid)
+                hosted.report = fresh_report(pod, self._machine.addresses.node, self._clock.now())
+                hosted.task = asyncio.create_task(self._host(hosted), name=f"pod-{pod.metadata.key}")
+        self._due.add(hosted.uid)
 
-    def _reject(self, tenant: Tenant, rejection: Rejection) -> None:
-        tenant.rejection, tenant.is_over = rejection, True
-        self._tell(tenant.pod, "Warning", rejection.reason, rejection.message)
+    def _reject(self, hosted: HostedPod, rejection: Rejection) -> None:
+        hosted.rejection, hosted.is_over = rejection, True
+        self._tell(hosted.pod, "Warning", rejection.reason, rejection.message)
 
     # ------------------------------------------------------------------------------------------------------ living
 
-    async def _house(self, tenant: Tenant) -> None:
-        """One pod's stay: what it needs of the machine is its own until this ends."""
-        uid, key, report = tenant.uid, tenant.pod.metadata.key, tenant.report
+    async def _host(self, hosted: HostedPod) -> None:
+        """Runs one pod to its end, and then gives back its address and its GPUs."""
+        uid, key, report = hosted.uid, hosted.pod.metadata.key, hosted.report
         assert report is not None
         report.is_settled = False
         self._log("pod_admitted", pod=key, uid=uid)
         try:
-            full = await whole_pod(tenant, self._client, node=self.name, clock=self._clock, log=self._log)
+            full = await whole_pod(hosted, self._client, node=self.name, clock=self._clock, log=self._log)
             if full is not None:
-                await self._live(tenant, full)
+                await self._live(hosted, full)
         except Exception as error:  # noqa: BLE001 - whatever breaks one pod's life must not take the others along
             self._log("pod_broken", pod=key, error=repr(error))
             report.failed, report.reason, report.message = True, "AgentError", repr(error)
         finally:
             self._ledger.release(uid)
             self._machine.give_back(uid)
-            self._resolving.remove(tenant.pod.metadata.namespace, uid)
-            tenant.is_over = report.is_settled = True
-            self._log("pod_ended", pod=key, uid=uid, phase=tenant.phase)
-            if tenant.is_gone:
-                self._tenants.forget(tenant)
+            self._resolving.remove(hosted.pod.metadata.namespace, uid)
+            hosted.is_over = report.is_settled = True
+            self._log("pod_ended", pod=key, uid=uid, phase=hosted.phase)
+            if hosted.is_gone:
+                self._hosted.forget(hosted)
             else:
                 self._due.add(uid)
 
-    async def _live(self, tenant: Tenant, full: ProcessPod) -> None:
-        assert tenant.report is not None
+    async def _live(self, hosted: HostedPod, full: ProcessPod) -> None:
+        assert hosted.report is not None
         if complaint := orders.no_command(full):
-            self._reject(tenant, Rejection("CommandMissing", complaint))
+            self._reject(hosted, Rejection("CommandMissing", complaint))
             return
-        pod, metadata = tenant.pod, tenant.pod.metadata
+        pod, metadata = hosted.pod, hosted.pod.metadata
         if notice := orders.ignored_fields_message(full):
             self._tell(pod, "Warning", "Ignored", notice)
         try:
             gpus = self._machine.devices.take(pod)
         except NoDevice as error:
-            self._reject(tenant, Rejection("UnexpectedAdmissionError", str(error)))
+            self._reject(hosted, Rejection("UnexpectedAdmissionError", str(error)))
             return
         addresses = self._machine.addresses
-        tenant.report.pod_ip = addresses.node if pod.spec.host_network else addresses.take(tenant.uid)
-        tenant.life = self._machine.move_in(
+        hosted.report.pod_ip = addresses.node if pod.spec.host_network else addresses.take(hosted.uid)
+        hosted.life = self._machine.new_life(
             pod,
             full,
-            tenant.report,
+            hosted.report,
             client=self._client,
             watches=self._watches,
             gpus=gpus,
-            changed=lambda: self._due.add(tenant.uid),
+            changed=lambda: self._due.add(hosted.uid),
             tell=lambda type_, reason, message: self._tell(pod, type_, reason, message),
         )
-        self._resolving.add(metadata.namespace, tenant.uid, tenant.life.hosts)
-        self._look_at(tenant)  # it may have been deleted meanwhile
-        await tenant.life.run()
+        self._resolving.add(metadata.namespace, hosted.uid, hosted.life.hosts)
+        self._look_at(hosted)  # it may have been deleted meanwhile
+        await hosted.life.run()
 
     # ------------------------------------------------------------------------------------------------------ telling
 
@@ -314,22 +314,22 @@ class ProcessAgent:
 
     async def _write(self, uid: str) -> None:
         """Tells the API server what is new about a pod, and removes one that has ended and is to go."""
-        tenant = self._tenants.get(uid)
-        if tenant is None or tenant.is_gone:
+        hosted = self._hosted.get(uid)
+        if hosted is None or hosted.is_gone:
             return
-        metadata = tenant.pod.metadata
+        metadata = hosted.pod.metadata
         try:
-            await self._write_status(tenant)
-            if tenant.is_over and metadata.deletion_timestamp is not None:
+            await self._write_status(hosted)
+            if hosted.is_over and metadata.deletion_timestamp is not None:
                 await self._client.delete(Pod, metadata.name, namespace=metadata.namespace, grace_s=0, uid=uid)
         except (errors.NotFound, errors.Conflict):
             self._lose(uid)  # it is gone, or another one has its name
 
-    async def _write_status(self, tenant: Tenant) -> None:
-        status = tenant.status(self._clock.now())
-        if status is None or status == tenant.written:
+    async def _write_status(self, hosted: HostedPod) -> None:
+        status = hosted.status(self._clock.now())
+        if status is None or status == hosted.written:
             return
-        metadata = tenant.pod.metadata
+        metadata = hosted.pod.metadata
         await self._client.patch(
             Pod,
             metadata.name,
@@ -338,15 +338,15 @@ class ProcessAgent:
             how=PatchType.STRATEGIC,
             subresource="status",
         )
-        tenant.written = status
+        hosted.written = status
 
     def _log_failure(self, uid: str, error: Exception, retry_s: float) -> None:
-        tenant = self._tenants.get(uid)
-        key = tenant.pod.metadata.key if tenant is not None else uid
+        hosted = self._hosted.get(uid)
+        key = hosted.pod.metadata.key if hosted is not None else uid
         self._log("status_not_written", pod=key, error=str(error), retry_s=round(retry_s, 3))
 
     # ------------------------------------------------------------------------------------------------------ logs
 
     def open_log(self, namespace: str, pod: str, container: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
         """A container's output; NotFound or BadInput in a kubelet's words where there is none."""
-        return self._tenants.open_log(namespace, pod, container, query, self._clock.now())
+        return self._hosted.open_log(namespace, pod, container, query, self._clock.now())

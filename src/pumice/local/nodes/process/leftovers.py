@@ -11,17 +11,18 @@ import os
 import signal
 from pathlib import Path
 
-_START_TIME_FIELD = 19  # of /proc/PID/stat, counted behind the program's name: clock ticks since boot
+_STATE_FIELD, _START_TIME_FIELD = 0, 19  # of /proc/PID/stat, counted behind the program's name
 
 
 def start_time(pid: int) -> int | None:
-    """When a process was started, in ticks since the machine was; None if there is none."""
+    """When a process was started, in ticks since the machine was; None if none of that number lives."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
     # The program's name stands in parentheses and may itself contain some.
-    return int(text[text.rindex(")") + 2 :].split()[_START_TIME_FIELD])
+    fields = text[text.rindex(")") + 2 :].split()
+    return None if fields[_STATE_FIELD] == "Z" else int(fields[_START_TIME_FIELD])  # a zombie has ended
 
 
 class Leftovers:

@@ -4,7 +4,7 @@
        |                         |                                           |                              |
        +-------------------------+----- stop(): SIGTERM, grace, SIGKILL -----+------------------------------+
 
-Its story is told by its report, which the agent writes to the API server whenever it changed.
+Its state is in its report, which the agent writes to the API server whenever it changed.
 """
 
 from __future__ import annotations

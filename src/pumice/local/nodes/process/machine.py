@@ -178,7 +178,7 @@ class Machine:
         self.addresses.give_back(uid)
         self.devices.give_back(uid)
 
-    def move_in(
+    def new_life(
         self,
         pod: Pod,
         full: ProcessPod,
@@ -190,7 +190,7 @@ class Machine:
         changed: Callable[[], None],
         tell: Tell,
     ) -> PodLife:
-        """A life for the pod, ready to be run."""
+        """The PodLife of a pod, ready to be run."""
         uid, folder = pod.metadata.uid, self.pod_folder(pod.metadata.uid)
         (folder / "volumes").mkdir(parents=True, exist_ok=True)
         facts = Facts(self.addresses.node, report.pod_ip, self.settings.facts(self.addresses.node, 0).capacity)

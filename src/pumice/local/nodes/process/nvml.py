@@ -37,7 +37,7 @@ class CardUse(NamedTuple):
 
 
 class Nvml:
-    """A narrow door: what is asked of NVML is asked here. Its calls block for a few milliseconds."""
+    """The only caller of NVML. Its calls block for a few milliseconds."""
 
     def __init__(self, library: Any, log: Log) -> None:
         """`library` has the functions of the module pynvml."""

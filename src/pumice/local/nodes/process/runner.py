@@ -143,7 +143,7 @@ class ContainerRunner:
         except (BadInput, launch.StartFailed) as error:
             return self._fail(str(error))
         code = await self._wait_for_end()
-        self.record.end(code, self._at.clock.now(), message=self._last_words(place, code))
+        self.record.end(code, self._at.clock.now(), message=self._termination_message(place, code))
         self._at.changed()
         return code
 
@@ -198,7 +198,7 @@ class ContainerRunner:
         self.record.wait(reason, message)
         self._at.changed()
 
-    def _last_words(self, place: orders.Place, code: int) -> str:
+    def _termination_message(self, place: orders.Place, code: int) -> str:
         """What the container left for its status; where it may, the end of its log if it failed without a word."""
         with place.termination_message.open("rb") as file:
             text = file.read(MESSAGE_CHARS_MAX).decode(errors="replace")

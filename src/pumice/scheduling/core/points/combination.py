@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from pumice.scheduling.core.verdict import Reason
 
@@ -42,8 +42,7 @@ class EvictionKind(enum.Enum):
     CONSOLIDATE = "consolidate"  # the victims start again elsewhere
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Hook(Generic[Call]):
+class Hook(NamedTuple, Generic[Call]):
     """One registration: who, in which tier, and what to call."""
 
     plugin: str
@@ -142,6 +141,8 @@ class Keys(Point[Callable[[Subject], float]], Generic[Subject]):
     """Keys of an order, lower first; the first difference decides."""
 
     def of(self, subject: Subject) -> tuple[float, ...]:
+        if len(self.hooks) == 1:  # asked about every member that waits
+            return (self.hooks[0].call(subject),)
         return tuple([hook.call(subject) for hook in self.hooks])
 
 

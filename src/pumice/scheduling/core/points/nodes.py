@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState, SubState
     from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.placing.placement import Pairs
 
 Scores = NDArray[np.float64]
 Indexes = NDArray[np.intp]
@@ -205,6 +206,30 @@ class LiveScores(Registrations[LiveScore]):
 
     def is_restless(self, shape: Shape) -> bool:
         return any(hook.call.concerns(shape) for hook in self.hooks)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoadScore:
+    score: Callable[[Shape, Pairs], Scores | None]
+    looks_beyond: Callable[[], bool]
+
+
+class LoadScores(Registrations[LoadScore]):
+    """Scores are added up."""
+
+    def __call__(
+        self, score: Callable[[Shape, Pairs], Scores | None], *, looks_beyond: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`looks_beyond`: whether the score follows from anything that changes in a cycle beside the pairs. Where it does not, a node that has
+        got back what it gave is not asked about again.
+        """
+        self._add(LoadScore(score, looks_beyond))
+
+    def of(self, shape: Shape, pairs: Pairs) -> list[Scores]:
+        return [own for hook in self.hooks if (own := hook.call.score(shape, pairs)) is not None]
+
+    def look_beyond(self) -> bool:
+        return any(hook.call.looks_beyond() for hook in self.hooks)
 
 
 # ------------------------------------------------------------------------------------------------- hyper nodes

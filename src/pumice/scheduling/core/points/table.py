@@ -26,8 +26,8 @@ from pumice.scheduling.core.points.combination import (
     TaskVictims,
     Unanimous,
 )
-from pumice.scheduling.core.points.nodes import Allowance, Gradient, Limits, LiveFilters, LiveScores
-from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.points.nodes import Allowance, Gradient, Limits, LiveFilters, LiveScores, LoadScores
+from pumice.scheduling.core.shapes import Reads, Trait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Statement
     from pumice.scheduling.core.verdict import Denial, Reason
-    from pumice.scheduling.placing.placement import Pairs
 
 
 class Points:
@@ -51,7 +50,7 @@ class Points:
     def __init__(self) -> None:
         self._registrars = general, of_pods = Registrar(), Registrar()
         self._declared: dict[str, Reads] = {}
-        self.traits: list[Callable[[Task], Hashable]] = []
+        self.traits: list[Trait] = []
         self._orders(general)
         self._gangs(general)
         self._queues(general)
@@ -66,13 +65,24 @@ class Points:
         for registrar in self._registrars:
             registrar.option = option
 
-    def declare(self, reads: Reads, trait: Callable[[Task], Hashable] | None = None) -> None:
-        """What this plugin's filters and scores read of a pod; a trait is a value of its own making that tells pods apart."""
+    def declare(
+        self,
+        reads: Reads,
+        trait: Callable[[Task], Hashable] | None = None,
+        *,
+        concerns: Callable[[Task], bool] | None = None,
+        lasts: Hashable = None,
+    ) -> None:
+        """What this plugin's filters and scores read of a pod; a trait is a value of its own making that tells pods apart.
+
+        It is asked about every pod, or only about those that it `concerns`, which looks at nothing but the pod and its gang as the snapshot
+        has it. An answer that follows from these and from `lasts` alone is kept for later cycles, as long as `lasts` is equal.
+        """
         option = self._registrars[0].option
         assert option is not None
         self._declared[option.name] = self._declared.get(option.name, Reads.NOTHING) | reads
         if trait is not None:
-            self.traits.append(trait)
+            self.traits.append(Trait(trait, concerns, lasts))
 
     @property
     def reads(self) -> Reads:
@@ -199,7 +209,7 @@ class Points:
         """Per batch, over the candidate nodes. A score that placements of this batch do not change, except that it may depend on
         which nodes are candidates (normalisation). None: no influence on this shape. Scores are added up.
         """
-        self.load_score: Answers[[Shape, Pairs], Scores] = Answers(registrar, "enableNodeOrder")
+        self.load_score: LoadScores = LoadScores(registrar, "enableNodeOrder")
         """Per batch, over pairs of a node and a number of such pods already put there. A score of each node's own load alone;
         None: no influence on this shape.
         """

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pumice.api.nodeinfo import CpuInfo
+from pumice.digits import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,11 +45,7 @@ def cpuset(text: str) -> int:
 
 def cpuset_text(cpus: int) -> str:
     """The set as the kubelet writes it: `0-3,8`."""
-    parts = []
-    for _, run in itertools.groupby(enumerate(_bits(cpus)), key=lambda pair: pair[1] - pair[0]):
-        ids = [cpu for _, cpu in run]
-        parts.append(str(ids[0]) if len(ids) == 1 else f"{ids[0]}-{ids[-1]}")
-    return ",".join(parts)
+    return ranges(_bits(cpus))
 
 
 def _bits(cpus: int) -> Iterator[int]:

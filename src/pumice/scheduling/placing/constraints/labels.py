@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
     from pumice.selectors import NodeSelector, NodeSelectorTerm, Requirement
 
+COLUMNS_MAX = 256  # keys that are known at a time: tenants choose them, and columns of nodes stay until a node changes
 ABSENT = 0  # code of "this object has no such label"
 
 
@@ -54,6 +55,8 @@ class LabelColumns:
     def column(self, key: str) -> LabelColumn:
         column = self._columns.get(key)
         if column is None:
+            if len(self._columns) >= COLUMNS_MAX:
+                self._columns.clear()
             column = self._columns[key] = label_column([labels.get(key) for labels in self._labels()])
         return column
 
@@ -95,10 +98,12 @@ def label_column(values: Sequence[str | None]) -> LabelColumn:
 class NodeLabels(LabelColumns):
     """The nodes' labels and names; one for all plugins of a session."""
 
+    of_node_objects = True
+
     def __init__(self, session: Session) -> None:
-        table = session.room.table
-        super().__init__(len(table), functools.cache(lambda: [node.metadata.labels for node in table.objects]))
-        self._index = table.index
+        objects = session.room.table.objects
+        super().__init__(len(objects), functools.cache(lambda: [node.metadata.labels for node in objects]))
+        self._index = session.room.table.index
 
     def allowed_by(self, spec: PodSpec) -> Mask | None:
         """The nodes that the pod's nodeSelector and required node affinity allow; None where it has neither."""

@@ -98,8 +98,15 @@ class Neighbours:
         for terms in dict.fromkeys(task.terms for task in session.snapshot.with_terms):
             if terms is not None:
                 self._learn(terms)
-        session.on.declare(Reads.NOTHING, self.trait)
+        self._is_declared = False
+        self.tell_apart()
         session.on.moved(self.moved)
+
+    def tell_apart(self) -> None:
+        """For who adds audiences while plugins open: once there are any, they tell pods apart."""
+        if self.audiences and not self._is_declared:
+            self._is_declared = True
+            self._session.on.declare(Reads.NOTHING, self.trait)
 
     def _learn(self, terms: Terms) -> None:
         for term in terms.wants:
@@ -125,7 +132,7 @@ class Neighbours:
 
     def trait(self, task: Task) -> Hashable:
         """What tells pods apart here: what they ask of others, and who means them. Labels as such do not."""
-        return (task.terms, self.audiences.meaning(task)) if self.audiences else None
+        return task.terms, self.audiences.meaning(task)
 
     def audiences_of(self, shape: Shape) -> tuple[Audience, ...]:
         found = self._memberships.get(shape)

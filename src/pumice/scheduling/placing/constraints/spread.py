@@ -233,6 +233,7 @@ class Defaults:
                     if owner is not None:
                         self._neighbours.audiences.add(owner)
             session.on.declare(Reads.NOTHING, self._owner)
+        self._neighbours.tell_apart()
 
     def crowd(self, task: Task) -> Crowd:
         """The pods that everything means which selects this pod; empty where nothing does."""

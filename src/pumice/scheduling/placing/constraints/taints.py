@@ -25,6 +25,8 @@ _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 class NodeTaints:
     """The nodes by their sets of taints; one for all plugins of a session."""
 
+    of_node_objects = True
+
     def __init__(self, session: Session) -> None:
         self._objects = session.room.table.objects
 

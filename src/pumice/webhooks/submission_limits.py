@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DEPTH_MAX = 32  # of a queue below the root, as far as limits are looked for: parents may form a ring
 
 
-class Crowding:
+class SubmissionLimits:
     """Counts only where a queue, or one above it, has such a limit."""
 
     def __init__(self, queue: Callable[[str], Queue | None], pod_groups: Callable[[], Iterable[PodGroup]]) -> None:

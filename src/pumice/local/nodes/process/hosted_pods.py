@@ -31,7 +31,7 @@ LOST = "the node's agent was started anew, and the pod's processes ended with th
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Tenant:
+class HostedPod:
     """One pod. It may be `over` (nothing of it runs) before its object is `gone`, or the other way round."""
 
     pod: Pod
@@ -90,10 +90,10 @@ def lost_report(pod: Pod, node_ip: str, now: Instant) -> PodReport:
     return report
 
 
-async def whole_pod(tenant: Tenant, client: Client, *, node: str, clock: Clock, log: Log) -> ProcessPod | None:
+async def whole_pod(hosted: HostedPod, client: Client, *, node: str, clock: Clock, log: Log) -> ProcessPod | None:
     """All of the pod, if it is still the one that was bound to this node; None if not."""
-    metadata = tenant.pod.metadata
-    while not tenant.is_gone:
+    metadata = hosted.pod.metadata
+    while not hosted.is_gone:
         try:
             reply = await client.get(Pod, metadata.name, namespace=metadata.namespace)
         except errors.NotFound:
@@ -103,23 +103,23 @@ async def whole_pod(tenant: Tenant, client: Client, *, node: str, clock: Clock, 
             await clock.sleep(RETRY_S)
             continue
         pod = reply.into(ProcessPod)
-        return pod if pod.metadata.uid == tenant.uid and pod.spec.node_name == node else None
+        return pod if pod.metadata.uid == hosted.uid and pod.spec.node_name == node else None
     return None
 
 
-class Tenants:
+class HostedPods:
     """All pods of this node, by uid."""
 
     def __init__(self, node: str, machine: Machine) -> None:
         self._node = node
         self._machine = machine
-        self._tenants: dict[str, Tenant] = {}
+        self._hosted: dict[str, HostedPod] = {}
 
-    def __iter__(self) -> Iterator[Tenant]:
-        return iter(tuple(self._tenants.values()))
+    def __iter__(self) -> Iterator[HostedPod]:
+        return iter(tuple(self._hosted.values()))
 
-    def get(self, uid: str) -> Tenant | None:
-        return self._tenants.get(uid)
+    def get(self, uid: str) -> HostedPod | None:
+        return self._hosted.get(uid)
 
     def processes(self) -> dict[str, tuple[str, list[int]]]:
         """By uid, the key of each pod that lives, and the process ids of its containers' inits."""
@@ -129,19 +129,19 @@ class Tenants:
             if each.life is not None and not each.is_over
         }
 
-    def add(self, pod: Pod) -> Tenant:
-        tenant = self._tenants[pod.metadata.uid] = Tenant(pod)
-        return tenant
+    def add(self, pod: Pod) -> HostedPod:
+        hosted = self._hosted[pod.metadata.uid] = HostedPod(pod)
+        return hosted
 
-    def forget(self, tenant: Tenant) -> None:
+    def forget(self, hosted: HostedPod) -> None:
         """Nothing runs, and its logs can no longer be asked for."""
-        self._tenants.pop(tenant.uid, None)
-        self._machine.forget(tenant.uid)
+        self._hosted.pop(hosted.uid, None)
+        self._machine.forget(hosted.uid)
 
     def sweep(self, uids: frozenset[str]) -> None:
         """Removes the folders of pods that vanished while no agent was here to see it."""
         for uid in self._machine.known_pods():
-            if uid not in uids and uid not in self._tenants:
+            if uid not in uids and uid not in self._hosted:
                 self._machine.forget(uid)
 
     def open_log(
@@ -152,16 +152,16 @@ class Tenants:
         named = [each for each in self if (each.pod.metadata.namespace, each.pod.metadata.name) == (namespace, pod)]
         if not named:
             raise NotFound(f'pod "{pod}" does not exist on node {self._node}')
-        tenant = named[-1]
-        spec = tenant.pod.spec
+        hosted = named[-1]
+        spec = hosted.pod.spec
         if container not in {each.name for each in (*spec.containers, *spec.init_containers)}:
             raise NotFound(f'container "{container}" not found in pod "{pod}"')
-        chunks = self._machine.logs(tenant.uid).read(container, options)
+        chunks = self._machine.logs(hosted.uid).read(container, options)
         if chunks is not None:
             return chunks
         if options.previous:
             raise BadInput(f'previous terminated container "{container}" in pod "{pod}" not found')
-        records = tenant.report.records if tenant.report is not None else []
+        records = hosted.report.records if hosted.report is not None else []
         state = next((each.state for each in records if each.name == container), None)
         how = f"waiting to start: {state.reason}" if isinstance(state, Waiting) else "terminated"
         raise BadInput(f'container "{container}" in pod "{pod}" is {how}')

@@ -11,9 +11,9 @@ from tests.unit.webhooks.test_admission import WORLD, Rights, answer_of, path
 from pumice.api import names
 from pumice.api.validation import Settings
 from pumice.webhooks.admission import Admission, QueueRights
-from pumice.webhooks.crowding import Crowding
 from pumice.webhooks.registration import AccessMode
 from pumice.webhooks.reviews import Reviewer
+from pumice.webhooks.submission_limits import SubmissionLimits
 from pumice.webhooks.submitters import Submitters
 from pumice.webhooks.target_queues import Destinations
 
@@ -32,8 +32,8 @@ def groups(count, user="alice", queue="research", phase="Pending"):
     return [a_group(f"g{number}", 1, queue=queue, phase=phase, annotations=notes) for number in range(count)]
 
 
-def crowding(*found):
-    return Crowding(QUEUES.get, lambda: found)
+def limits(*found):
+    return SubmissionLimits(QUEUES.get, lambda: found)
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def crowding(*found):
     ],
 )
 def test_a_user_has_no_more_gangs_in_a_queue_than_it_may(found, queue, refused):
-    assert bool(crowding(*found).problem("alice", queue)) is refused
+    assert bool(limits(*found).problem("alice", queue)) is refused
 
 
 def test_the_refusal_names_the_limit_and_what_to_do():
-    text = crowding(*groups(3)).problem("alice", "research")
+    text = limits(*groups(3)).problem("alice", "research")
     assert text == (
         'user "alice" has 3 gangs in queue "top" and may have 2 (its annotation pumice.dev/user-limits); '
         "wait until one has ended, or delete some"
@@ -65,7 +65,7 @@ def test_the_refusal_names_the_limit_and_what_to_do():
 @pytest.mark.parametrize(("sender", "allowed"), [("alice", False), (CONTROLLERS, True)])
 def test_a_job_too_many_is_refused_to_its_submitter_and_not_to_controllers(sender, allowed):
     destinations = Destinations(WORLD, lambda *_: None, lambda _: (), ("volcano",))
-    rights = QueueRights(AccessMode.WARN, Submitters([CONTROLLERS]), destinations, Rights(), crowding(*groups(2)))
+    rights = QueueRights(AccessMode.WARN, Submitters([CONTROLLERS]), destinations, Rights(), limits(*groups(2)))
     admitting = Admission(Reviewer(WORLD, Settings(scheduler_names=("volcano",))), rights)
     job = admission.job({"spec.queue": "research", "metadata.annotations": {names.SUBMITTED_BY: "alice"}})
     if sender == "alice":

@@ -1,0 +1,102 @@
+"""Why a pod waits, written on the pod itself: once for each thing there is to say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pumice import instant
+from pumice.api import changes
+from pumice.api.pods import Pod
+from pumice.api.scheduling import PodGroup
+from pumice.kube import errors
+from pumice.kube.requests import PatchType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from pumice.cluster.state import Cluster
+    from pumice.dispatch.topics import Topics
+    from pumice.kube.client import Client
+    from pumice.runtime import Runtime
+    from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
+
+
+class PodConditions:
+    """What pods are told; belongs to one event loop."""
+
+    def __init__(
+        self,
+        client: Client,
+        cluster: Cluster,
+        learn: Callable[[changes.Change], None],
+        topics: Topics,
+        runtime: Runtime,
+    ) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._learn = learn
+        self._topics = topics
+        self._clock = runtime.clock
+        self._log = runtime.log
+        self._told: dict[str, Hashable] = {}  # uid -> what its condition says
+        self.failed = False  # something could not be written
+
+    @property
+    def remembered(self) -> int:
+        return len(self._told)
+
+    def forget(self, decisions: Decisions) -> None:
+        """Of pods that no longer wait nothing is kept: it is never read again."""
+        reports = [report.pods for report in decisions.gangs.values() if report.pods]
+        waiting = {each.task.uid for verdicts in (*reports, *decisions.orphans.values()) for each in verdicts}
+        for gone in self._told.keys() - waiting:
+            del self._told[gone]
+
+    def differs(self, verdict: PodVerdict, report: GangReport | None) -> bool:
+        """Whether the pod is to be told something new; what is not known of before is what the gang was told then."""
+        task = self._cluster.tasks.get(verdict.task.uid)
+        if task is None or task.node:
+            self._told.pop(verdict.task.uid, None)
+            return False
+        topic = (verdict.reason, self._topics.of(verdict.why), verdict.nominated_node)
+        former = self._told.get(task.uid)
+        if former == topic:
+            return False
+        self._told[task.uid] = topic
+        have = next((each for each in task.pod.status.conditions if each.type == "PodScheduled"), None)
+        same = have is not None and (have.status, have.reason) == ("False", verdict.reason)
+        if same and have is not None and have.message != verdict.message:
+            same = former is None and report is not None and self._topics.is_said(report, self._group(report.gang))
+        return not same or bool(verdict.nominated_node and verdict.nominated_node != task.nominated_node)
+
+    def _group(self, gang: str) -> PodGroup | None:
+        slot = self._cluster.gangs.get(gang)
+        return slot.group if slot is not None and isinstance(slot.group, PodGroup) else None
+
+    async def write(self, verdict: PodVerdict) -> None:
+        task = verdict.task
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": verdict.reason,
+            "message": verdict.message,
+            "lastTransitionTime": instant.format_instant(self._clock.now()),
+        }
+        status: dict[str, Any] = {"conditions": [condition]}
+        if verdict.nominated_node:
+            status["nominatedNodeName"] = verdict.nominated_node
+        try:
+            # Of the pod as it was looked at: a word about one that waits must not land on one that was bound since.
+            version = task.pod.metadata.resource_version
+            known = {"uid": task.uid, **({"resourceVersion": version} if version else {})}
+            body = {"metadata": known, "status": status}
+            reply = await self._client.patch(
+                Pod, task.name, body, how=PatchType.STRATEGIC, namespace=task.namespace, subresource="status"
+            )
+            self._learn(changes.Upserted(object=reply.into(Pod)))  # a bind names the version that it is for
+        except (errors.NotFound, errors.Conflict):
+            self._told.pop(task.uid, None)  # gone, or changed: then there is news of it, and another look
+        except errors.KubeError as error:
+            self._told.pop(task.uid, None)
+            self.failed = True
+            self._log("pod_status_failed", pod=task.key, reason=str(error))
