@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import operator
 from typing import TYPE_CHECKING
+
+_BY_NUMBER, _BY_AGE = operator.attrgetter("index", "created", "uid"), operator.attrgetter("created", "uid")
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,12 +16,16 @@ if TYPE_CHECKING:
 
 
 def in_placement_order(points: Points, tasks: Iterable[Task]) -> list[Task]:
-    tasks, key = list(tasks), points.task_order.of
-    if all(task.index is not None for task in tasks):
-        return sorted(tasks, key=lambda task: (key(task), task.index, task.created, task.uid))
-    if all(task.index is None for task in tasks):
-        return sorted(tasks, key=lambda task: (key(task), task.created, task.uid))
-    return sorted(tasks, key=functools.cmp_to_key(functools.partial(compare, points)))
+    tasks = list(tasks)
+    numbers = [task.index for task in tasks]
+    if None not in numbers:
+        tasks.sort(key=_BY_NUMBER)
+    elif numbers.count(None) == len(numbers):
+        tasks.sort(key=_BY_AGE)
+    else:
+        return sorted(tasks, key=functools.cmp_to_key(functools.partial(compare, points)))
+    tasks.sort(key=points.task_order.of)  # those that are equal to the plugins stay in order
+    return tasks
 
 
 def compare(points: Points, left: Task, right: Task) -> int:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.evicting.victim_columns import View
 
 UNSEEN_MAX = 32  # changed nodes that are left open unseen: to ask the plugins about the one that is tried costs less than to look at it first
-SCREENS_MAX = 64  # of claimants that some plugin tells apart; each costs a byte a node
+SCREENS_MAX = 64  # of claimants that some plugin tells apart, and of their shapes; each costs a few bytes a node
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -81,6 +81,7 @@ class Pool:
         # come first. By shape and priority.
         self._hopeless: dict[tuple[Shape, int], Mask] = {}
         self._screens: dict[Hashable, Screen] = {}
+        self._could_open: dict[Shape, tuple[int, Mask]] = {}  # as of so many touched nodes
         self._has_room: dict[Shape, tuple[int, bool]] = {}
         self._is_known = votes.is_known(point)
 
@@ -107,7 +108,16 @@ class Pool:
 
     def could_open(self, shape: Shape) -> Mask:
         """Nodes that could take the pod if all pods of the pool left: the cheap first answer to "can eviction help?"."""
-        return shape.fits(self.session.room.future + self._most)
+        future, touched = self.session.room.future, self.session.room.touched
+        seen, mask = self._could_open.get(shape, (0, None))
+        if mask is None:
+            mask = shape.fits(future + self._most)
+            if len(self._could_open) >= SCREENS_MAX:
+                self._could_open.clear()
+        elif changed := list(set(touched[seen:])):
+            mask[changed] = shape.fits(future[:, changed] + self._most[:, changed])
+        self._could_open[shape] = (len(touched), mask)
+        return mask
 
     def has_room(self, shape: Shape) -> bool:
         """Whether such a pod fits anywhere as things are, before any filter is asked; remembered while nothing moves."""

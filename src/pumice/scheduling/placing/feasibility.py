@@ -93,7 +93,8 @@ def fits_now(session: Session, shape: Shape) -> tuple[Mask, Column]:
 
 def room_for(session: Session, gang: GangState) -> tuple[ShapeRoom, ...]:
     """The room for members that wait at the end of the cycle, by their shapes; the largest shapes first."""
-    waiting = [task for task in gang.tasks if task.status is Status.PENDING and task not in session.committed]
+    placed = session.committed
+    waiting = [task for task in gang.tasks if task.status is Status.PENDING and not (placed and task in placed)]
     shapes = session.shapes.count(gang.gang, waiting)
     found = []
     for shape, count in shapes.most_common(SHAPES_TOLD_MAX):

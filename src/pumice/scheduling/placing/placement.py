@@ -89,7 +89,7 @@ class Loads:
         touched = self.room.touched[self._seen :]
         self._seen = len(self.room.touched)
         if touched and not closely:
-            nodes = np.unique(np.array(touched, dtype=np.intp))
+            nodes = np.array(list(set(touched)), dtype=np.intp)
             used, viewed = self.room.used[:, nodes], self.room.viewed[:, nodes]
             is_new = ((self._used[:, nodes] != used) | (self._viewed[:, nodes] != viewed)).any(axis=0)
             self._used[:, nodes], self._viewed[:, nodes] = used, viewed
@@ -189,7 +189,10 @@ class Placer:
 
     def scores(self, shape: Shape, task: Task, nodes: Indexes, *, pipelining: bool = False) -> Scores:
         """The sum of all scores for one pod on each of the nodes."""
-        total = self._sum_fixed_scores(shape, nodes)[0] + self._first_load(shape, nodes, pipelining=pipelining)
+        total = np.zeros(len(nodes))
+        for own in self.points.fixed_score.of(shape, nodes):
+            total = total + own
+        total = total + self._first_load(shape, nodes, pipelining=pipelining)
         for own in self.points.live_score.of(shape, task, nodes):
             total = total + own
         for pull in self.points.pull_score.of(shape, nodes):

@@ -519,7 +519,7 @@ class _Scale:
         )
 
     def total(self, values: Sequence[float]) -> float:
-        return sum(weight * value for weight, value in zip(self._plugin.weights, values, strict=True))
+        return sum([weight * value for weight, value in zip(self._plugin.weights, values, strict=True)])
 
     def factors(self, gang: GangState) -> Factors:
         priority_class, fair_share, age, size, queue = values = self.values(gang)

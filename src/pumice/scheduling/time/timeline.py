@@ -104,7 +104,7 @@ class Timeline:
         """What the cycle has placed, evicted and undone since."""
         touched, log, count = self.room.touched, self.profile.log, len(self._row)
         if len(touched) > self._touched:
-            nodes = np.unique(np.array(touched[self._touched :], dtype=np.intp))
+            nodes = np.array(list(set(touched[self._touched :])), dtype=np.intp)
             more = self.room.future[:, nodes] - self._future[:, nodes]
             if (is_new := more.any(axis=0)).any():
                 nodes, more = nodes[is_new], more[:, is_new]

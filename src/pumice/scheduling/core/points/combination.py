@@ -141,6 +141,8 @@ class Keys(Point[Callable[[Subject], float]], Generic[Subject]):
     """Keys of an order, lower first; the first difference decides."""
 
     def of(self, subject: Subject) -> tuple[float, ...]:
+        if len(self.hooks) == 1:  # asked about every member that waits
+            return (self.hooks[0].call(subject),)
         return tuple([hook.call(subject) for hook in self.hooks])
 
 
