@@ -20,7 +20,16 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 def cpu_s(pid: int) -> float:
     """What a process has used so far, all its threads together."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return _cpu_s(Path(f"/proc/{pid}/stat"))
+
+
+def threads_cpu_s(pid: int) -> float:
+    """What its threads have used that live, but for the first one."""
+    return sum(_cpu_s(each / "stat") for each in Path(f"/proc/{pid}/task").iterdir() if each.name != str(pid))
+
+
+def _cpu_s(stat: Path) -> float:
+    fields = stat.read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 

@@ -181,13 +181,18 @@ def queue_text(queue: Json, events: Sequence[Json], now: Instant, paint: Paint =
 
 def _share_text(spec: Json, share: Json) -> str:
     """What was written, and what it means under the policy in force."""
+    from pumice.cli import usage
+
     columns = {
         "GUARANTEE": (spec.get("guarantee") or {}).get("resource"),
         "CAPABILITY": spec.get("capability"),
         **{name.upper(): share.get(name) for name in ("used", "deserved", "borrowed", "limit", "left")},
     }
     names = sorted({name for values in columns.values() for name in values or {}})
-    rows = [(name, *(str((values or {}).get(name, "-")) for values in columns.values())) for name in names]
+    rows = [
+        (name, *(usage.quantity_text(name, str((values or {}).get(name, "-"))) for values in columns.values()))
+        for name in names
+    ]
     return "\nResources:\n" + _indent(align([("RESOURCE", *columns), *rows])) if rows else ""
 
 

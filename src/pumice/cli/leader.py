@@ -22,6 +22,7 @@ from pumice.api import names
 from pumice.errors import NotFound, PumiceError, Refused
 from pumice.kube.connection import Connection
 from pumice.kube.credentials import Access
+from pumice.kube.errors import StatusError
 from pumice.kube.one_shot import BriefTransport
 from pumice.kube.transport import Request
 
@@ -35,6 +36,7 @@ LINE_BYTES_MAX = 128 * 2**20  # the whole view of the largest cluster is a line
 TOKEN_S = 600  # the shortest that an API server gives
 TOKEN_USED_S = 480.0  # then another one is asked for
 _JSON = {"content-type": "application/json"}
+_NO_SENSE = frozenset({400, 404})
 _LEASES = "/apis/coordination.k8s.io/v1/leases"
 
 
@@ -64,6 +66,10 @@ class Forbidden(Unanswered):
     """A leader knows who asks, and that they may not."""
 
 
+class Rejected(Unanswered):
+    """A leader says that the question makes no sense, in its own words; no other one would say anything else."""
+
+
 class Leader:
     """A leader, asked as often as one likes: where it is, and the token for it, are found once."""
 
@@ -76,14 +82,20 @@ class Leader:
         """What a leader answers to GET; where it forbids the first question, to the next. Raises Unanswered where none does."""
         questions, clock = (question, *otherwise), self._access.clock
         if self._found is not None and clock.monotonic() - self._found[2] < TOKEN_USED_S:
-            with contextlib.suppress(PumiceError):
+            try:
                 return await self._answer(*self._found[:2], questions)
+            except Rejected:
+                raise
+            except PumiceError:
+                pass  # it leads no more, or its token is too old
         causes = []
         for lease in await _leases(self._access, self._role):
             address = lease["metadata"]["annotations"][names.VIEW_ADDRESS]
             try:
                 token = await _token(self._access, lease["metadata"]["namespace"])
                 answer = await self._answer(address, token, questions)
+            except Rejected:
+                raise
             except (PumiceError, msgspec.MsgspecError) as error:
                 causes.append(f"{address}: {error}")
             else:
@@ -199,10 +211,14 @@ async def _through(access: ClusterAccess, address: str, question: Question, toke
             return (await access.client.call(request, retry=False)).body
         except Refused as error:
             raise Forbidden(str(error)) from error
+        except StatusError as error:
+            if error.code in _NO_SENSE and not error.reason:  # the API server's own answers have one
+                raise Rejected(error.message) from error
+            raise
     async with BriefTransport(_direct(address, token), user_agent="pumice-cli") as transport:
         response = await transport.call(Request("GET", path, query))
     if response.status != 200:
-        kind = Forbidden if response.status == 403 else Unanswered
+        kind = Forbidden if response.status == 403 else Rejected if response.status in _NO_SENSE else Unanswered
         raise kind(next(_error(response.body), f"status {response.status}"))
     return response.body
 

@@ -78,9 +78,11 @@ def by_job(gangs: Iterable[model.Gang]) -> Callable[[str], str]:
     return lambda text: _KEYS.sub(lambda found: names.get(found[0], found[0]), text)
 
 
-def looks_of(names: Iterable[str]) -> dict[str, str]:
-    """A look for each name, the same as long as the names are the same; no two names share one but the last of very many."""
-    return {name: LOOKS[place] if place < len(LOOKS) else REST for place, name in enumerate(sorted(set(names)))}
+def looks_of(sizes: Mapping[str, float]) -> dict[str, str]:
+    """A look for each name, the same as long as the names are the same; of more than there are looks, the smallest share one."""
+    largest = sorted(sizes, key=lambda name: (-sizes[name], name))[: len(LOOKS)]
+    own = dict(zip(sorted(largest), LOOKS, strict=False))
+    return {name: own.get(name, REST) for name in sorted(sizes)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -238,6 +238,21 @@ def _read_status(code: int, body: bytes) -> Status:
         # A proxy's page, or a handler that writes plain text: its first words are still the best cause we have.
         text = body[: 4 * MESSAGE_CHARS_MAX].decode(errors="replace").strip()
         return Status(message=text, code=code)
+    if (
+        not status.message and not status.reason
+    ):  # of a program behind the server's proxy, which says it in words of its own
+        status = msgspec.structs.replace(status, message=_error_of(body))
     if status.code == code:
         return status
     return msgspec.structs.replace(status, code=code)
+
+
+def _error_of(body: bytes) -> str:
+    try:
+        return msgspec.json.decode(body, type=_Told).error
+    except UNREADABLE:
+        return ""
+
+
+class _Told(msgspec.Struct):
+    error: str = ""

@@ -3,7 +3,9 @@
 import pytest
 from tests.unit.scheduling.clusters import a_cluster, a_node, a_pod, an_object
 
+from pumice.api.changes import Upserted
 from pumice.cluster.columns import CPU_ROW, FIRST_ROWS, MEMORY_ROW, PODS_ROW, SCORED_CPU_ROW, SCORED_MEMORY_ROW, Axis
+from pumice.cluster.intake import Intake
 from pumice.cluster.tasks import task_of
 
 GPU = "nvidia.com/gpu"
@@ -84,3 +86,27 @@ def test_an_empty_cluster_has_an_empty_table():
     table = a_cluster().snapshot().nodes
     assert len(table) == 0
     assert table.total() == {}
+
+
+def test_what_has_not_changed_is_shared_by_the_tables_of_later_snapshots():
+    cluster = a_cluster(a_node("a"), a_node("b"))
+    intake, first = Intake(cluster), cluster.snapshot().nodes
+    intake.apply(Upserted(a_pod("p", node="a", phase="Running")))
+    second = cluster.snapshot().nodes
+    assert second.objects is first.objects
+    assert second.allocatable is first.allocatable
+    assert [[task.name for task in own] for own in (*first.tasks, *second.tasks)] == [[], [], ["p"], []]
+    assert first.used.sum() == 0 < second.used.sum()
+    intake.apply(Upserted(a_node("b", cpu="64")))
+    third = cluster.snapshot().nodes
+    assert third.objects is not second.objects
+    assert third.allocatable[CPU_ROW].tolist() == [second.allocatable[CPU_ROW, 0], 64_000]
+
+
+def test_a_demand_is_found_once_and_again_when_the_axis_has_grown():
+    axis, request = Axis(), task_of(a_pod(cpu="2"), gang="").request
+    assert axis.demand(request) is axis.demand(request)
+    with pytest.raises(ValueError, match="read-only"):
+        axis.demand(request)[0] = 1
+    axis.learn({GPU: 1})
+    assert len(axis.demand(request)) == len(axis)

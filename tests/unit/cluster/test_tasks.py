@@ -1,10 +1,12 @@
 """One pod as the scheduler sees it."""
 
+import msgspec
 import pytest
 from tests.unit.scheduling.clusters import a_pod, when
 
 from pumice.api import names
-from pumice.cluster.tasks import Status, go_bool, index_of, task_of
+from pumice.api.pods import ContainerStatus, PodStatus
+from pumice.cluster.tasks import Status, go_bool, index_of, moved_on, task_of
 
 
 def task(**pod):
@@ -160,3 +162,33 @@ def test_a_task_carries_what_scheduling_reads_of_its_pod():
     assert found.request.amounts == {"cpu": 2000, "pods": 1000}
     assert (found.created, found.gates, found.index, found.nominated_node) == (when(7), ("x", "y"), 3, "n9")
     assert not found.is_best_effort
+
+
+def fields(found):
+    return {name: getattr(found, name) for name in found.__slots__}
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded", "Failed"])
+def test_a_pod_that_only_got_on_has_the_task_that_is_read_of_it(phase):
+    pod = a_pod("a-w-1", gang="a", cpu="2", labels={names.TASK_SPEC: "w"}, annotations={names.PREEMPTABLE: "false"})
+    spec = msgspec.structs.replace(pod.spec, node_name="n1")
+    later = msgspec.structs.replace(pod, spec=spec, status=msgspec.structs.replace(pod.status, phase=phase))
+    found = moved_on(task_of(pod, gang="default/a"), later)
+    assert fields(found) == fields(task_of(later, gang="default/a"))
+
+
+RESIZED = PodStatus(container_statuses=(ContainerStatus(name="main", allocated_resources={"cpu": "8"}),))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda pod: {"metadata": msgspec.structs.replace(pod.metadata, labels={"other": "yes"})},
+        lambda pod: {"spec": msgspec.structs.replace(pod.spec, priority=7)},
+        lambda _: {"status": RESIZED},
+    ],
+    ids=["labels", "priority", "resize"],
+)
+def test_a_pod_of_which_more_has_changed_is_read_anew(change):
+    pod = a_pod("a-w-1", gang="a", cpu="2")
+    assert moved_on(task_of(pod, gang="default/a"), msgspec.structs.replace(pod, **change(pod))) is None

@@ -62,6 +62,19 @@ def test_queues_are_a_tree_with_bars_and_marks():
     assert [each.width for each in rows["child"].bars] == [33.33, 66.67]
 
 
+def test_a_limit_beyond_the_scale_has_no_mark():
+    """A bar that ends at 6 has no place for a limit of 8: at its end it would say that the queue is nearly there."""
+    state = views_of(
+        a_node("n1", cpu="8"),
+        a_queue("small", deserved={"cpu": "6"}),
+        a_queue("wide", capability={"cpu": "8"}),
+        policy=CAPACITY,
+    ).state()
+    marks = {each.queue.name: [kind for kind, _ in each.marks] for each in queues.rows(state, "cpu")}
+    assert "deserved" in marks["small"]
+    assert "limit" not in marks["wide"]
+
+
 def test_a_ring_of_parents_ends():
     state = views_of(a_node("n1"), a_queue("a", parent="b"), a_queue("b", parent="a")).state()
     assert {each.queue.name for each in queues.rows(state, "cpu")} <= {"default", "a", "b"}
@@ -230,10 +243,11 @@ def test_numbers_are_short():
 
 def test_no_two_queues_look_alike_and_what_is_too_many_is_told_as_such():
     names = [f"q{number:02}" for number in range(figures.COLOURS * len(figures.PATTERNS))]
-    looks = figures.looks_of(reversed(names))
+    looks = figures.looks_of(dict.fromkeys(reversed(names), 1.0))
     assert len(set(looks.values())) == len(names) == 30
     assert [looks[name] for name in ("q00", "q10", "q20")] == ["look c0", "look c0 striped", "look c0 hatched"]
-    assert figures.looks_of([*names, "x", "y"]) == {**looks, "x": figures.REST, "y": figures.REST}
+    more = figures.looks_of({**dict.fromkeys(names, 1.0), "a": 0.5, "x": 0.0})
+    assert more == {**looks, "a": figures.REST, "x": figures.REST}, "the largest can be told apart"
 
 
 @pytest.mark.parametrize(

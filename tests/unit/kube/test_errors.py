@@ -105,3 +105,9 @@ def test_an_answer_without_any_words_still_says_something():
 
 def test_the_code_of_the_answer_wins_over_that_in_its_body():
     assert errors.from_answer(REQUEST, 404, {}, b'{"code":200,"message":"odd"}').code == 404
+
+
+def test_the_words_of_a_program_behind_the_servers_proxy_are_kept():
+    error = errors.from_answer(REQUEST, 400, {}, b'{"error": "policy of the question: no actions"}')
+    assert (error.code, error.reason, error.message) == (400, "", "policy of the question: no actions")
+    assert errors.from_answer(REQUEST, 400, {}, b'{"error": {"deep": 1}}').message == ""

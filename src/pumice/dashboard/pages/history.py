@@ -56,7 +56,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
 
 def _looks(looking: Looking, plot: page.Plot) -> dict[str, str]:
     """Classes of the stylesheet by the plot's own colours; queues look as they do on every page."""
-    own = figures.looks_of(name for _, name in plot.legend)
+    own = figures.looks_of({name: -place for place, (_, name) in enumerate(plot.legend)})
     known = queues.looks_of(looking.state) if looking.choice("by", *BY) == "queue" else {}
     return {colour: known.get(name, own[name]) for colour, name in plot.legend}
 

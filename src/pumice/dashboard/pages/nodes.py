@@ -129,8 +129,12 @@ class _Painter:
         if by == "queue":
             self.looks = queues.looks_of(state)
         else:
-            there = (gang for node in state.nodes for gang in node.devices if gang in self._gangs)
-            self.looks = figures.looks_of(there)
+            held: dict[str, float] = collections.defaultdict(float)
+            for node in state.nodes:
+                for gang, own in node.devices.items():
+                    if gang in self._gangs:
+                        held[gang] += figures.part(own, resource)
+            self.looks = figures.looks_of(held)
 
     def look(self, gang: str) -> str:
         known = self._gangs.get(gang)

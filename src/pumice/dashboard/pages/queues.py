@@ -121,7 +121,10 @@ def _past(hours: list[float], since: int, most: float) -> Past:
 
 def looks_of(state: model.State) -> dict[str, str]:
     """The same on every page."""
-    return figures.looks_of(each.name for each in state.queues if each.name != ROOT)
+    resource = figures.main_resource(state.totals)
+    return figures.looks_of(
+        {each.name: figures.part(each.allocated, resource) for each in state.queues if each.name != ROOT}
+    )
 
 
 def _tree(queues: tuple[model.Queue, ...]) -> Iterator[tuple[model.Queue, int]]:
@@ -160,5 +163,5 @@ def _row(queue: model.Queue, depth: int, look: str, resource: str, width: float)
         left=told(queue.left) or 0.0,
         promised=promised,
         bars=figures.bar(pieces, width),
-        marks=tuple((kind, round(min(at / width, 1.0) * 100, 2)) for kind, at in marks if at is not None and width),
+        marks=tuple((kind, round(at / width * 100, 2)) for kind, at in marks if at is not None and 0 < width >= at),
     )

@@ -201,7 +201,17 @@ class Forward:
         is_idle = not is_news and self._is_idle()
         if is_idle and self._may_rest:
             return Step(self.now, ended, restarted, (), NOTHING_DECIDED)
-        decisions = cycle.plan(
+        decisions = self._plan(idle=is_idle and _EVICTS_UNASKED not in self.policy.actions)
+        self.cycles += 1
+        self._seen, self._done = self._done, []
+        self.memory = decisions.memory if self._backs_off else decisions.memory.without(backoff.SLOT)
+        self._wake = decisions.next_change
+        started = self._carry_out(decisions)
+        self._note_waiting()
+        return Step(self.now, ended, restarted, tuple(started), decisions)
+
+    def _plan(self, *, idle: bool) -> Decisions:
+        return cycle.plan(
             self.cluster.snapshot(),
             self.policy,
             self.memory,
@@ -210,15 +220,8 @@ class Forward:
             extra_plugins=self._extra_plugins,
             budget=self._budget,
             explain=False,
-            idle=is_idle and _EVICTS_UNASKED not in self.policy.actions,
+            idle=idle,
         )
-        self.cycles += 1
-        self._seen, self._done = self._done, []
-        self.memory = decisions.memory if self._backs_off else decisions.memory.without(backoff.SLOT)
-        self._wake = decisions.next_change
-        started = self._carry_out(decisions)
-        self._note_waiting()
-        return Step(self.now, ended, restarted, tuple(started), decisions)
 
     def _take_events(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
         """Gangs that ended by now, those that begin again, and whether there is more than ends."""

@@ -173,3 +173,25 @@ def test_upserting_what_is_known_changes_nothing():
     cluster.intake.apply(Upserted(a_node("n1", cpu="4")))
     steady.of(cluster.snapshot())
     assert sum_.told == []
+
+
+def test_only_what_the_cluster_says_has_changed_is_looked_at():
+    life = a_busy_cluster()
+    first = life.snapshot()
+    steady.of(first)
+    life.intake.apply(Upserted(a_group("z", phase="Pending")))
+    second = life.snapshot()
+    assert second.lineage.changed == {"default/z"}
+
+    class Unread(dict):
+        def items(self):
+            raise AssertionError("all gangs were looked at")
+
+        __iter__ = values = items
+
+    gangs = Unread(second.gangs)
+    found = first.carried[steady.Steady]
+    found.follow(gangs, second.lineage._replace(gangs=gangs))
+    assert [gang.key for gang in found.restless][-1] == "default/z"
+    with pytest.raises(AssertionError, match="all gangs"):
+        found.follow(Unread(second.gangs), second.lineage)  # of these the lineage says nothing

@@ -1,0 +1,140 @@
+"""What a run ahead leaves out, and what it carries along, decides nothing: the same gangs start at the same time on the same nodes as without.
+
+Here every instant has a cycle with all plugins, actions and explanations, over a cluster that is listed anew from its objects.
+"""
+
+import random
+
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+from tests.unit.scheduling.clusters import a_priority_class
+
+from pumice.api.changes import Claimed, Evicting, PodRef, Upserted
+from pumice.cluster.intake import Intake
+from pumice.cluster.state import Cluster
+from pumice.scheduling.core import cycle
+from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.plugins import NAMES
+from pumice.scheduling.time.forward import Forward
+from pumice.sim import Submission, nodes, simulation
+from pumice.sim.policies import NAMED
+
+JOBS = 18
+STEPS_MAX = 2_000  # of one run; evictions to and fro would go on for ever
+
+
+def relisted(intake):
+    """The same cluster as a process would find it that has just started."""
+    held, cluster = intake.held, intake.cluster
+    fresh = Intake(Cluster())
+    groups = [slot.group for slot in cluster.gangs.values() if slot.group is not None]
+    machines = [slot.node for slot in cluster.nodes.values() if slot.node is not None]
+    others = [each for table in cluster.others.values() for each in table.values()]
+    for thing in (*others, *held.queues.values(), *machines, *groups, *held.pods.values()):
+        fresh.apply(Upserted(thing))
+    for claim in cluster.claims.values():
+        fresh.apply(Claimed(claim))
+    for uid in held.evicting:
+        pod = held.pods[uid]
+        fresh.apply(Evicting(pod=PodRef.of(pod.metadata), node=pod.spec.node_name, at=0))
+    return fresh.cluster.snapshot()
+
+
+class Thorough(Forward):
+    """Without any short cut."""
+
+    def _is_idle(self):
+        return False
+
+    def _plan(self, *, idle):
+        assert not idle
+        return cycle.plan(relisted(self.intake), self.policy, self.memory, now=self.now)
+
+
+class Doubting(Forward):
+    """Plans each idle cycle a second time, in full."""
+
+    def _plan(self, *, idle):
+        decided = super()._plan(idle=idle)
+        if idle:
+            full = cycle.plan(relisted(self.intake), self.policy, self.memory, now=self.now)
+            decisions = (full.commits, full.evictions, full.claims, full.releases, full.notices, full.admitted)
+            assert not any(decisions)
+            assert (full.memory, full.next_change) == (decided.memory, decided.next_change)
+            told = {key: report.phase for key, report in decided.gangs.items()}
+            assert {key: full.gangs[key].phase for key in told} == told
+            assert all(full.gangs[key].phase == written_phase(self, key) for key in full.gangs.keys() - told.keys())
+        return decided
+
+
+def written_phase(ahead, key):
+    return ahead.cluster.gangs[key].group.status.phase
+
+
+def a_workload(seed):
+    chance = random.Random(seed)
+    room = chance.choice((8, 12, 16))
+    work, at_s = [], 0.0
+    for _ in range(JOBS):
+        at_s += chance.choice((0, 1, 3, 60, 600)) * chance.random()
+        run_s = round(chance.choice((30, 300, 3000)) * (0.5 + chance.random()))
+        size = min(chance.choice((1, 1, 2, 3, 4, 8)), room)
+        work.append(
+            Submission(
+                at_s=round(at_s, 1), run_s=run_s, size=size, minimum=chance.choice((None, None, 1)),
+                estimate_s=chance.choice((None, run_s, 2 * run_s)), user=chance.choice(("ann", "bob", "")),
+                queue=chance.choice(("default", "other")), priority_class=chance.choice(("", "", "", "high")),
+            )
+        )  # fmt: skip
+    return work, f"{room // 4}x4"
+
+
+def story(kind, policy, seed, monkeypatch):
+    work, cluster = a_workload(seed)
+    named = NAMED[policy]
+    with monkeypatch.context() as patch:
+        patch.setattr(simulation, "Forward", kind)
+        run = simulation.Simulation(
+            work, nodes(cluster), policy=named.text, source=policy, strict=named.strict, others=[a_priority_class("high", 9)]
+        )  # fmt: skip
+    found = []
+    for number, step in enumerate(run.steps()):
+        binds = [(bind.task.key, bind.node) for commit in step.decisions.commits for bind in commit.binds]
+        victims = [(each.task.key, each.rule, each.claimant) for each in step.decisions.evictions]
+        if step.ended or step.restarted or step.started or binds or victims:
+            found.append((step.at, step.ended, step.restarted, step.started, binds, victims))
+        if number >= STEPS_MAX:
+            break
+    return found
+
+
+@pytest.mark.parametrize("policy", NAMED)
+def test_a_run_ahead_goes_as_it_would_without_any_short_cut(rounds, monkeypatch, policy):
+    @given(st.integers(0, 2**32))
+    def holds(seed):
+        note(f"seed {seed}")
+        short, thorough = (story(kind, policy, seed, monkeypatch) for kind in (Forward, Thorough))
+        assert short  # one by one, gangs may wedge: then not all of them start
+        assert short == thorough
+
+    rounds(holds, 3)
+
+
+@pytest.mark.parametrize("policy", ["builtin", "greedy", "fair-share"])
+def test_an_idle_cycle_learns_and_tells_what_a_full_one_does(rounds, monkeypatch, policy):
+    @given(st.integers(0, 2**32))
+    def holds(seed):
+        note(f"seed {seed}")
+        story(Doubting, policy, seed, monkeypatch)
+
+    rounds(holds, 3)
+
+
+def test_who_is_left_out_of_idle_cycles_learns_nothing_and_waits_for_no_moment():
+    left_out = {name for name, kind in NAMES.items() if kind.only_for_waiting}
+    assert {"predicates", "drf", "nodeorder"} <= left_out
+    assert not {"gang", "fairshare", "reservation"} & left_out
+    for name in left_out:
+        kind = NAMES[name]
+        assert (kind.memory, kind.learn, kind.next_change) == (None, Plugin.learn, Plugin.next_change), name
