@@ -57,8 +57,8 @@ class Pair:
 
     def is_whole(self, authority: Pair) -> bool:
         """Whether key and certificate belong together and the authority has signed them; a crash may have come between two files."""
-        loaded = x509.load_pem_x509_certificate(self.certificate)
         try:
+            loaded = x509.load_pem_x509_certificate(self.certificate)
             loaded.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate))
             return loaded.public_key() == serialization.load_pem_private_key(self.key, None).public_key()
         except (ValueError, TypeError, InvalidSignature):

@@ -63,7 +63,7 @@ def _verbs(plural: str, title: str) -> click.Group:
             meta["namespace"] = (
                 access.namespace if access.named_namespace else meta.get("namespace") or access.namespace
             )
-            made = await access.client.create(kind, each, namespace=meta["namespace"])
+            made = await access.client.create(kind, each, namespace=meta["namespace"], strict=True)
             several.answers.append(Done(kind, made.json(), "created"))
         return several
 

@@ -195,7 +195,7 @@ async def submit(access: ClusterAccess, wanted: Json, *, dry_run: bool = False) 
     own = wanted["metadata"].get("namespace", "")
     namespace = access.namespace if access.named_namespace or not own else own
     wanted = {**wanted, "metadata": {**wanted["metadata"], "namespace": namespace}}
-    made = await access.client.create(Job, wanted, namespace=namespace, dry_run=dry_run)
+    made = await access.client.create(Job, wanted, namespace=namespace, dry_run=dry_run, strict=True)
     return Done(by_struct(Job), made.json(), "created (dry run)" if dry_run else "created")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import errno
 import os
 import signal
 import socket
@@ -35,6 +36,7 @@ DOWN_S_MAX = 15.0
 NODES_MAX = 100_000
 NODES = 4
 PORT_MAX = 65_535
+_OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -147,6 +149,7 @@ def up(
         port = port or (_former_port(folder) if kept else 0)
         place = record or f"sqlite:///{folder.absolute() / 'record.db'}"
         found = record_settings(place, kept_options, adopts=True), prices_of(prices)
+        stack.enter_context(_naming(folder))
         asyncio.run(
             _run(
                 folder,
@@ -160,6 +163,17 @@ def up(
                 pages=None if no_dashboard else Pages(opens=not no_browser, writes=writes),
             )
         )
+
+
+@contextlib.contextmanager
+def _naming(folder: Path) -> Iterator[None]:
+    """A write that a full or broken disk refuses says nothing about where."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _OF_THE_DISK and error.filename is None:
+            error.filename = str(folder)
+        raise
 
 
 async def _run(

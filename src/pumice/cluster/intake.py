@@ -279,7 +279,7 @@ class Intake:
         cluster.enlist(task)
         # a resource that no node has must not look like one that no pod asks for
         _learn(cluster, task.request.amounts)
-        self._charge(task)
+        _charge(cluster, task, 1)
         if task.gang:
             slot = _gang(cluster, task.gang)
             slot.tasks[uid] = task
@@ -292,23 +292,8 @@ class Intake:
 
     # ------------------------------------------------------------------------------------------------- nodes
 
-    def _charge(self, task: Task, sign: int = 1) -> None:
-        if not task.node or task.status not in ON_A_NODE:
-            return
-        slot = _node(self.cluster, task.node)
-        if sign > 0:
-            slot.tasks[task.uid] = task
-        else:
-            slot.tasks.pop(task.uid, None)
-        slot.frozen = None
-        self.cluster.changed_residents.add(task.node)
-        if slot.column is not None:
-            _add(self.cluster, slot.column, task, sign)
-        elif not slot.tasks and slot.node is None:
-            self.cluster.nodes.pop(task.node, None)
-
     def _uncharge(self, task: Task) -> None:
-        self._charge(task, -1)
+        _charge(self.cluster, task, -1)
 
     def _upsert_node(self, node: Node) -> None:
         cluster, name = self.cluster, node.metadata.name
@@ -362,6 +347,23 @@ def _node(cluster: Cluster, name: str) -> NodeSlot:
     if slot is None:
         slot = cluster.nodes[name] = state.NodeSlot()
     return slot
+
+
+def _charge(cluster: Cluster, task: Task, sign: int) -> None:
+    """Add the task to its node (1), or take it off (-1)."""
+    if not task.node or task.status not in ON_A_NODE:
+        return
+    slot = _node(cluster, task.node)
+    if sign > 0:
+        slot.tasks[task.uid] = task
+    else:
+        slot.tasks.pop(task.uid, None)
+    slot.frozen = None
+    cluster.changed_residents.add(task.node)
+    if slot.column is not None:
+        _add(cluster, slot.column, task, sign)
+    elif not slot.tasks and slot.node is None:
+        cluster.nodes.pop(task.node, None)
 
 
 def _add(cluster: Cluster, column: int, task: Task, sign: int) -> None:

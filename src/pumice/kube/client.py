@@ -174,13 +174,17 @@ class Client:
         subresource: str = "",
         field_manager: str = "",
         dry_run: bool = False,
+        strict: bool = False,
     ) -> Reply:
-        """Makes an object; with the name of one and a subresource, asks that object to do something."""
+        """Makes an object; with the name of one and a subresource, asks that object to do something.
+
+        Strict: a field that the server does not know is refused, for what a person has written.
+        """
         if subresource:
             where = requests.object_path(kind, namespace, name, subresource)
         else:
             where = requests.collection_path(kind, namespace)
-        return await self._ask("POST", where, requests.write_query(field_manager, dry_run=dry_run), body)
+        return await self._ask("POST", where, requests.write_query(field_manager, dry_run=dry_run, strict=strict), body)
 
     async def update(
         self,

@@ -70,10 +70,12 @@ def query(**parts: str | int | None) -> dict[str, str]:
     }
 
 
-def write_query(field_manager: str, *, dry_run: bool) -> dict[str, str]:
-    if not field_manager and not dry_run:
+def write_query(field_manager: str, *, dry_run: bool, strict: bool = False) -> dict[str, str]:
+    if not field_manager and not dry_run and not strict:
         return {}
-    return query(fieldManager=field_manager, dryRun="All" if dry_run else "")
+    return query(
+        fieldManager=field_manager, dryRun="All" if dry_run else "", fieldValidation="Strict" if strict else ""
+    )
 
 
 def preconditions(uid: str, resource_version: str) -> dict[str, str]:

@@ -116,6 +116,22 @@ async def test_a_listener_without_its_server_asks_for_patience(tmp_path):
     await listener.stop()
 
 
+@pytest.mark.parametrize(
+    "name", ["ca.crt", "ca.key", "admin.crt", "admin.key", "server.crt", "server.key", "kubeconfig"]
+)
+async def test_a_file_that_a_full_disk_left_empty_is_made_anew(tmp_path, name):
+    async with EmbeddedServer(Place(tmp_path)):
+        pass
+    (tmp_path / name).write_bytes(b"")
+    async with (
+        EmbeddedServer(Place(tmp_path)) as server,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting(tmp_path))) as opened,
+        opened.get(f"{server.url}/readyz") as answer,
+    ):
+        assert answer.status == 200
+        assert (tmp_path / name).read_bytes()
+
+
 async def test_keys_are_for_their_owner_alone(embedded, tmp_path):
     for name in ("ca.key", "server.key", "admin.key", "kubeconfig"):
         assert (tmp_path / "server" / name).stat().st_mode & 0o077 == 0

@@ -112,6 +112,19 @@ def test_a_job_of_a_file_lands_in_the_namespace_that_was_asked_for(pumice, tmp_p
     assert made.out == "default"
 
 
+def test_a_misspelt_field_of_a_file_is_refused_as_kubectl_does(pumice, tmp_path):
+    """A minimum that nobody reads would start the gang by half."""
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: typo}\n"
+        "spec: {minAvailabel: 8, tasks: [{replicas: 8, template: {spec: {containers: [{name: c, image: i}]}}}]}\n"
+    )
+    refused = pumice("job", "run", "-f", str(file))
+    assert (refused.code, refused.out) == (2, "")
+    assert 'strict decoding error: unknown field "spec.minAvailabel"' in refused.err
+    assert pumice("job", "view", "typo").code == 3
+
+
 def test_pods_are_listed_by_job_and_queue(pumice, train):
     listed = pumice("pod", "list", "-j", "train", "-q", "default")
     assert [line.split()[:4] for line in listed.lines] == [

@@ -1,6 +1,7 @@
 """Every listing in every form, the flags of vcctl one by one, and JobFlows from their file to their end."""
 
 import json
+from pathlib import Path
 
 import click
 import pytest
@@ -118,6 +119,8 @@ def test_a_file_of_something_else_makes_nothing(pumice, files):
         2,
         f"pumice: {template}: expected a JobFlow of flow.volcano.sh/v1alpha1; correct apiVersion and kind\n",
     )
+    Path(flow).write_text(Path(flow).read_text().replace("flows:", "flowz: []\n  flows:"))
+    assert 'unknown field "spec.flowz"' in pumice("jobflow", "create", "-f", flow).err
     assert pumice("jobtemplate", "delete", "-f", flow).code == 2
     assert pumice("jobtemplate", "list", "-o", "name").out == ""
 

@@ -73,6 +73,15 @@ def test_a_cluster_takes_a_policy_file_and_says_what_is_wrong_with_one(environme
     assert "did you mean gang" in refused.stderr
 
 
+def test_a_disk_that_takes_nothing_more_is_named(environment, tmp_path):
+    command = f"ulimit -f 0; exec {sys.executable} -m pumice.cli up --nodes 1 --data-dir {tmp_path / 'data'}"
+    refused = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"pumice: {tmp_path / 'data'}: File too large; check the path, its permissions and the room on the disk\n"
+    )
+
+
 def test_two_clusters_do_not_collide_and_down_asks_which(environment):
     with Started(environment) as first, Started(environment) as second:
         asked = pumice(environment, "down")

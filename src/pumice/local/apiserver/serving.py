@@ -112,18 +112,20 @@ class EmbeddedServer:
 
     def _write_administrator(self, authority: certificates.Pair, now: dt.datetime) -> None:
         """Kept across restarts, too: a running client reads certificate and key one after the other, and must not mix two pairs."""
-        pair = self._load_pair("admin", now)
-        if pair is None or not pair.is_whole(authority):
+        pair = self._load_pair("admin", now, authority)
+        if pair is None:
             pair = certificates.client_pair(authority, ADMINISTRATOR, ADMINISTRATORS, now=now)
             pair.write(self._file("admin.crt"), self._file("admin.key"))
 
-    def _load_pair(self, name: str, now: dt.datetime) -> certificates.Pair | None:
-        """A pair that lies in the folder and is good for a while."""
+    def _load_pair(
+        self, name: str, now: dt.datetime, authority: certificates.Pair | None = None
+    ) -> certificates.Pair | None:
+        """A pair that lies in the folder, is whole (a disk may have been full) and good for a while."""
         certificate, key = self._file(f"{name}.crt"), self._file(f"{name}.key")
         if not certificate.exists() or not key.exists():
             return None
         pair = certificates.Pair(certificate.read_bytes(), key.read_bytes())
-        return None if pair.is_due(now) else pair
+        return pair if pair.is_whole(authority or pair) and not pair.is_due(now) else None
 
     def _open_store(self) -> tuple[Store | None, bytes]:
         if not self._place.durable:
